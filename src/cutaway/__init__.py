@@ -1,0 +1,53 @@
+"""Cutaway: see inside a neural network while it works.
+
+    import cutaway
+
+    trace = cutaway.trace(model, x)              # every operation of the forward pass
+    trace["relu_3"].value                        # by label
+    trace["features.3"].parents                  # by module address
+    trace.draw("net.svg", depth=2)
+
+    with cutaway.watch(model, save="encoder.**") as trace:
+        loss_fn(model(x), y).backward()
+    trace["encoder.2.attn/softmax"].grad
+
+Nothing is imported until it is used: looking at what was recorded needs no torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from cutaway.core import late
+
+if TYPE_CHECKING:
+    from cutaway.capture.watching import sites as sites
+    from cutaway.capture.watching import trace as trace
+    from cutaway.capture.watching import watch as watch
+    from cutaway.core.errors import CutawayError as CutawayError
+    from cutaway.graph.op import Op as Op
+    from cutaway.graph.trace import Trace as Trace
+
+__version__ = "0.1.0"
+
+_PLACES = {
+    "CutawayError": "cutaway.core.errors",
+    "Op": "cutaway.graph.op",
+    "Trace": "cutaway.graph.trace",
+    "sites": "cutaway.capture.watching",
+    "trace": "cutaway.capture.watching",
+    "watch": "cutaway.capture.watching",
+}
+
+__all__ = sorted(_PLACES)
+
+late.bind("Trace.draw", "cutaway.views.drawing:draw")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PLACES:
+        return getattr(import_module(_PLACES[name]), name)
+    raise AttributeError(f"module 'cutaway' has no attribute {name!r}; it offers {', '.join(__all__)}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

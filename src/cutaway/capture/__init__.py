@@ -1,0 +1,1 @@
+"""The only code that watches torch: the function mode, module hooks, gradients."""

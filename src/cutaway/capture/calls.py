@@ -1,0 +1,122 @@
+"""Which module call is running: a stack kept by global module hooks.
+
+Global hooks leave the model and its classes alone, so that the fast paths of `nn.TransformerEncoder`
+stay open; they see every module of the process and are filtered by thread.
+"""
+
+from __future__ import annotations
+
+from sys import _getframe
+from threading import get_ident
+from time import perf_counter_ns
+from types import CodeType
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.modules import module as _torch_module
+
+from cutaway.capture.functions import Opaque
+from cutaway.capture.mode import Ledger, Watcher, _versions
+
+ENTER = "enter"
+EXIT = "exit"
+
+_MODULE_FILE = _torch_module.__file__
+
+
+class Call:
+    """One run of a module's forward, as it happens."""
+
+    __slots__ = ("code", "ended", "entered", "instruction", "module", "own_hook", "parent", "started", "training")
+
+    def __init__(self, module: nn.Module | None, parent: int, code: CodeType | None, instruction: int) -> None:
+        self.module = module
+        self.parent = parent
+        self.code = code
+        self.instruction = instruction
+        self.training = bool(module.training) if module is not None else False
+        self.started = perf_counter_ns()
+        self.ended = 0
+        self.own_hook: Any = None
+
+
+class ModuleHooks:
+    """Keeps each watcher's current module call and hands on enter and exit events."""
+
+    def __init__(self, watchers: dict[int, Watcher], calls: Ledger[Call]) -> None:
+        self.watchers = watchers
+        self.calls = calls
+        self._handles: list[Any] = []
+
+    def install(self) -> None:
+        self._handles = [
+            _torch_module.register_module_forward_pre_hook(self._enter),
+            _torch_module.register_module_forward_hook(self._exit, with_kwargs=True, always_call=True),
+        ]
+
+    def remove(self) -> None:
+        for handle in self._handles:
+            handle.remove()
+            # torch forgets to clear this one for global hooks
+            getattr(_torch_module, "_global_forward_hooks_with_kwargs", {}).pop(handle.id, None)
+        self._handles = []
+
+    def _enter(self, module: nn.Module, args: Any) -> None:
+        watcher = self.watchers.get(get_ident())
+        if watcher is None or watcher.paused:
+            return
+        frame = _outside_module_file()
+        call = Call(module, watcher.call, frame.f_code, frame.f_lasti)
+        if module._forward_hooks:
+            # The module's own hooks run after the global ones and may replace the result.
+            call.own_hook = module.register_forward_hook(self._exit_last, with_kwargs=True, always_call=True)
+        number = self.calls.add(call)
+        watcher.calls.append(watcher.call)
+        watcher.call = number
+        watcher.append((ENTER, number, args))
+
+    def _exit(self, module: nn.Module, args: Any, *rest: Any) -> None:
+        """`rest` is (kwargs, result), or (result,) when torch calls this after an exception."""
+        watcher = self.watchers.get(get_ident())
+        if watcher is None or watcher.paused or not watcher.calls:
+            return
+        if self.calls.rows[watcher.call].own_hook is None or len(rest) == 1:
+            self._leave(watcher, module, args, rest)
+
+    def _exit_last(self, module: nn.Module, args: Any, *rest: Any) -> None:
+        watcher = self.watchers.get(get_ident())
+        if watcher is not None and not watcher.paused and watcher.calls:
+            self._leave(watcher, module, args, rest)
+
+    def _leave(self, watcher: Watcher, module: nn.Module, args: Any, rest: tuple[Any, ...]) -> None:
+        ended = perf_counter_ns()
+        kwargs, result = rest if len(rest) == 2 else ({}, None)
+        while watcher.calls:
+            number = watcher.call
+            call = self.calls.rows[number]
+            call.ended = ended
+            if call.own_hook is not None:
+                call.own_hook.remove()
+                call.own_hook = None
+            if call.module is not module:  # left by an exception that runs no hooks (Ctrl-C)
+                watcher.call = watcher.calls.pop()
+                continue
+            if isinstance(module, torch.jit.ScriptModule) and result is not None:
+                versions = _versions(result if isinstance(result, (tuple, list)) else [result])
+                version = versions if isinstance(result, (tuple, list)) else versions[0]
+                code, instruction = call.code, call.instruction
+                watcher.append(
+                    (Opaque(module), args, kwargs, result, number, 0, code, instruction, call.started, ended, version)
+                )
+            watcher.append((EXIT, number, args, kwargs, result))
+            watcher.call = watcher.calls.pop()
+            return
+
+
+def _outside_module_file() -> Any:
+    """The frame that called the module, past torch's own `__call__` machinery."""
+    frame = _getframe(2)
+    while frame.f_back is not None and frame.f_code.co_filename == _MODULE_FILE:
+        frame = frame.f_back
+    return frame

@@ -1,0 +1,211 @@
+"""What is known of a torch function: what it is called, how it is to be handled, what it overwrites.
+
+Every function is looked at once, on its first call, and remembered.
+"""
+
+from __future__ import annotations
+
+import types
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from cutaway.capture.composites import is_composite, opened
+
+SKIP: Final = 0
+"""Asks for a property or steers torch: called through, not recorded."""
+LEAF: Final = 1
+"""An operation."""
+COMPOSITE: Final = 2
+"""Python code that calls other operations: opened."""
+WRITER: Final = 3
+"""An operation that overwrites some of its arguments."""
+ESCAPE: Final = 4
+"""An operation that hands memory to code we cannot see (`numpy`)."""
+BACKWARD: Final = 5
+"""Runs the autograd engine: nothing inside it is recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """How one torch function is handled."""
+
+    name: str
+    role: int
+    writes: tuple[int | str, ...] = ()
+    """Positions or names of the arguments it overwrites."""
+    body: Any = None
+    """For composites: the copy that calls its inner functions through torch again."""
+
+
+class Opaque:
+    """Stands for code that cannot be opened (a scripted module, a vmapped function) as one function."""
+
+    __slots__ = ("__name__", "target")
+
+    def __init__(self, target: Any, name: str | None = None) -> None:
+        self.target = target
+        self.__name__ = name or str(getattr(target, "original_name", None) or getattr(target, "name", None)
+                                    or type(target).__name__)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.target(*args, **kwargs)
+
+
+_GETTERS_OF_TENSORS = frozenset({"T", "mT", "H", "mH", "real", "imag", "data", "grad", "_grad"})
+
+_SKIPPED = frozenset(
+    """size dim ndimension numel nelement stride storage_offset is_contiguous is_floating_point is_complex
+    is_signed is_same_size is_set_to element_size get_device has_names is_conj is_neg is_inference is_pinned
+    is_shared is_coalesced sparse_dim dense_dim data_ptr untyped_storage storage _typed_storage storage_type
+    register_hook register_post_accumulate_grad_hook retain_grad requires_grad_ __len__ __hash__ __repr__
+    __format__ __dir__ __reduce_ex__ __setstate__ __deepcopy__ dim_order qscheme q_scale q_zero_point
+    result_type can_cast promote_types get_default_dtype set_default_dtype is_tensor is_storage
+    _set_grad_enabled set_grad_enabled is_grad_enabled is_inference_mode_enabled _is_view _is_zerotensor
+    is_distributed is_autocast_enabled set_autocast_enabled get_autocast_dtype set_autocast_dtype
+    autocast_increment_nesting autocast_decrement_nesting clear_autocast_cache is_autocast_cache_enabled
+    set_autocast_cache_enabled is_autocast_available _assert_async _functional_assert_async module_load
+    align_as align_to refine_names rename rename_ names _nested_tensor_size _nested_tensor_strides
+    _nested_tensor_storage_offsets manual_seed seed initial_seed get_rng_state set_rng_state default_generator
+    set_default_device get_default_device set_flush_denormal compiled_with_cxx11_abi get_num_threads
+    are_deterministic_algorithms_enabled use_deterministic_algorithms is_warn_always_enabled share_memory_
+    vmap_increment_nesting""".split()
+)
+
+_WRITERS = {
+    "__setitem__": (0,),
+    "batch_norm": (3, 4, "running_mean", "running_var"),
+    "instance_norm": (3, 4, "running_mean", "running_var"),
+    "_batch_norm_impl_index": (3, 4),
+    "native_batch_norm": (3, 4),
+    "set_": (0,),
+    "swap_tensors": (0, 1),
+}
+_ESCAPES = frozenset({"numpy", "__array__", "__dlpack__", "to_dlpack"})
+_NOT_WRITERS = frozenset({"requires_grad_", "retain_grad_", "detach_", "names_", "share_memory_"})
+_DUNDERS = {
+    "__radd__": "add",
+    "__rmul__": "mul",
+    "__rmatmul__": "matmul",
+    "__truediv__": "div",
+    "__itruediv__": "div_",
+    "__rtruediv__": "div",
+    "__floordiv__": "floor_divide",
+    "__idiv__": "div_",
+    "__div__": "div",
+    "__mod__": "remainder",
+    "__lshift__": "bitwise_left_shift",
+    "__rshift__": "bitwise_right_shift",
+}
+
+_known: dict[Any, Function] = {}
+_MOST_KNOWN = 20_000
+
+
+def known_functions() -> dict[Any, Function]:
+    """The table of functions seen so far; the function mode reads it directly."""
+    return _known
+
+
+def function_of(func: Any) -> Function:
+    """How `func` is handled, looking at it now if it was never seen."""
+    found = _known.get(func)
+    if found is None:
+        if type(func) is Opaque:
+            return Function(func.__name__, LEAF)
+        if len(_known) > _MOST_KNOWN:
+            _known.clear()
+        found = _known[func] = _look_at(func)
+    return found
+
+
+def name_of(func: Any) -> str:
+    """The name under which users know a torch function.
+
+    >>> name_of(torch.Tensor.__add__), name_of(torch.Tensor.__iadd__), name_of(torch.Tensor.T.__get__)
+    ('add', 'add_', 'T')
+    """
+    name = getattr(func, "__name__", None) or type(func).__name__
+    if name in ("__get__", "__set__", "__delete__"):
+        return str(getattr(func.__self__, "__name__", name))
+    if isinstance(func, torch._ops.OpOverload):
+        name = func._schema.name
+    name = str(name).split("::")[-1].split(".")[0]
+    if name in _DUNDERS:
+        return _DUNDERS[name]
+    if name.startswith("__") and name.endswith("__"):
+        bare = name[2:-2]
+        if bare.startswith("i") and hasattr(Tensor, f"__{bare[1:]}__") and bare not in ("invert", "int", "index"):
+            return f"{bare[1:]}_"
+        return bare
+    return name
+
+
+def written(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> list[Tensor]:
+    """The tensors that this call overwrites."""
+    targets: list[Tensor] = []
+    for place in function.writes:
+        if isinstance(place, int):
+            value = args[place] if place < len(args) else None
+        else:
+            value = kwargs.get(place) if kwargs else None
+        _add_tensors(value, targets)
+    if kwargs and "out" in kwargs:
+        _add_tensors(kwargs["out"], targets)
+    if function.name in ("batch_norm", "instance_norm") and not _updates_statistics(args, kwargs):
+        return []
+    return targets
+
+
+def _updates_statistics(args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> bool:
+    if len(args) > 5:
+        return bool(args[5])
+    return bool(kwargs and (kwargs.get("training") or kwargs.get("use_input_stats")))
+
+
+def _add_tensors(value: Any, targets: list[Tensor]) -> None:
+    if isinstance(value, Tensor):
+        targets.append(value)
+    elif isinstance(value, (list, tuple)):
+        targets.extend(item for item in value if isinstance(item, Tensor))
+
+
+def _look_at(func: Any) -> Function:
+    raw = getattr(func, "__name__", "") or ""
+    name = name_of(func)
+    if raw == "__get__":
+        return Function(name, LEAF if name in _GETTERS_OF_TENSORS else SKIP)
+    if raw == "__set__":
+        return Function("set_data", WRITER, (0,)) if name == "data" else Function(name, SKIP)
+    if raw == "__delete__" or raw in _SKIPPED:
+        return Function(name, SKIP)
+    if func in (Tensor.backward, torch.autograd.backward, torch.autograd.grad):
+        return Function(name, BACKWARD)
+    if raw in _ESCAPES:
+        return Function(name, ESCAPE)
+    if isinstance(func, torch._ops.OpOverload):
+        writes = _schema_writes([func._schema])
+        return Function(name, WRITER if writes else LEAF, writes)
+    if isinstance(func, torch._ops.OpOverloadPacket):
+        writes = _schema_writes([getattr(func, overload)._schema for overload in func.overloads()])
+        return Function(name, WRITER if writes else LEAF, writes)
+    if raw in _WRITERS:
+        return Function(name, WRITER, _WRITERS[raw])
+    if isinstance(func, types.FunctionType) and is_composite(func):
+        return Function(name, COMPOSITE, (), opened(func))
+    if name.endswith("_") and not name.endswith("__") and raw not in _NOT_WRITERS:
+        return Function(name, WRITER, (0, "input", "self"))
+    return Function(name, LEAF)
+
+
+def _schema_writes(schemas: list[Any]) -> tuple[int | str, ...]:
+    places: dict[int | str, None] = {}
+    for schema in schemas:
+        for i, argument in enumerate(schema.arguments):
+            if argument.alias_info is not None and argument.alias_info.is_write:
+                if not argument.kwarg_only:
+                    places[i] = None
+                places[argument.name] = None
+    return tuple(places)

@@ -1,0 +1,83 @@
+"""Gradients of the ops of a trace, pass by pass.
+
+Nothing is attached while the model runs forward. When the autograd engine is about to start, hooks go on
+the autograd nodes of the saved values, and come off again when it has finished; tensors and parameters
+themselves get none. A value that was overwritten is followed through the autograd node it had at the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cutaway.capture.resolve import Resolver
+
+
+class Gradients:
+    """Collects what flows back through the nodes of a resolver."""
+
+    def __init__(self, resolver: Resolver) -> None:
+        self._resolver = resolver
+        self.n_passes = 0
+
+    def run(self, engine: Callable[[], Any]) -> Any:
+        """Run the autograd engine with hooks on, as one backward pass."""
+        handles = self._attach(self.n_passes)
+        self.n_passes += 1
+        try:
+            return engine()
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def _attach(self, number: int) -> list[Any]:
+        self._resolver.flush()
+        with torch._C.DisableTorchFunction():
+            edges = self._edges()
+        grads = self._resolver.nodes.grads
+        handles = []
+        for node, (places, is_leaf) in edges.items():
+
+            def keep(outputs: tuple[Tensor | None, ...], places: Any = places, is_leaf: bool = is_leaf) -> None:
+                for output, op in places:
+                    grad = outputs[output] if output < len(outputs) else None
+                    if grad is not None:
+                        # A leaf's gradient becomes its .grad, which optimizers overwrite.
+                        grads.setdefault(op, {})[number] = grad.detach().clone() if is_leaf else grad.detach()
+
+            handles.append(node.register_prehook(keep))
+        return handles
+
+    def _edges(self) -> dict[Any, tuple[list[tuple[int, int]], bool]]:
+        """Autograd node → the ops that are its outputs, and whether it accumulates into a leaf."""
+        edges: dict[Any, tuple[list[tuple[int, int]], bool]] = {}
+        nodes = self._resolver.nodes
+        for op, value in enumerate(nodes.value):
+            edge = self._resolver.grad_edges.get(op)
+            if edge is None:
+                tensor = value if isinstance(value, Tensor) else self._resolver.alive(op)
+                if tensor is None or not tensor.requires_grad:
+                    continue
+                edge = _edge_of(tensor)
+                if edge is None:
+                    continue
+                is_leaf = tensor.is_leaf
+            else:
+                is_leaf = False
+            if not self._resolver.wants_gradient(op):
+                continue
+            edges.setdefault(edge[0], ([], is_leaf))[0].append((edge[1], op))
+        return edges
+
+
+def _edge_of(tensor: Tensor) -> tuple[Any, int] | None:
+    try:
+        if tensor.grad_fn is not None:
+            return tensor.grad_fn, tensor.output_nr
+        edge = torch.autograd.graph.get_gradient_edge(tensor)
+    except RuntimeError:  # a view in inference mode, or a node that is gone
+        return None
+    return edge.node, edge.output_nr

@@ -1,0 +1,152 @@
+"""What the model is made of: modules, parameters and buffers, with all their addresses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from cutaway.capture.calls import Call
+from cutaway.capture.resolve import Resolver
+from cutaway.core.sites import ROOT
+from cutaway.core.trees import escape
+from cutaway.graph.nodes import BUFFER, CONSTANT, PARAMETER, CallRow, ModuleRow, ParameterRow
+
+
+def module_addresses(root: nn.Module | None) -> dict[int, tuple[str, ...]]:
+    """Every address of every module of a model, by the module's id; the first is its name.
+
+    The walk keeps its own stack: models 500 modules deep are no reason to recurse. What `torch.compile`
+    wraps around a module is looked through.
+    """
+    found: dict[int, list[str]] = {}
+    if root is None:
+        return {}
+    stack: list[tuple[str, nn.Module, tuple[int, ...]]] = [(ROOT, root, ())]
+    while stack:
+        address, module, above = stack.pop()
+        known = found.setdefault(id(module), [])
+        if address in known or id(module) in above:
+            continue
+        known.append(address)
+        below = (*above, id(module)) if len(known) > 1 or len(above) < 1 else above
+        children = [(name, child) for name, child in module._modules.items() if child is not None]
+        for name, child in reversed(children):
+            inner = address if name == "_orig_mod" else join(address, name)
+            stack.append((inner, child, below))
+    return {key: tuple(addresses) for key, addresses in found.items()}
+
+
+def join(address: str, name: str) -> str:
+    """
+    >>> join(".", "fc"), join("encoder", "2")
+    ('fc', 'encoder.2')
+    """
+    return escape(name) if address == ROOT else f"{address}.{escape(name)}"
+
+
+class Inventory:
+    """Names what the resolver found, by what the model says of itself after the run."""
+
+    def __init__(self, root: nn.Module | None, calls: dict[int, Call], resolver: Resolver) -> None:
+        self._calls = calls
+        self._resolver = resolver
+        self.modules: list[ModuleRow] = []
+        self.parameters: list[ParameterRow] = []
+        self.has_compiled_parts = False
+        self._rows: dict[int, int] = {}
+        self._tensors: dict[int, tuple[Tensor, bool, list[str]]] = {}
+        self._owned: dict[int, list[int]] = {}
+        self._add_modules(self._all_modules(root))
+        self._add_tensors()
+
+    def call_rows(self) -> list[CallRow]:
+        """The calls in order, each pointing at its module."""
+        rows = []
+        for number, call in self._calls.items():
+            row = self._resolver.rows.get(number)
+            if row is None:
+                row = CallRow(-1, call.parent, 1, call.training, 0.0, call.code, call.instruction)
+            row.module = self._rows.get(id(call.module), -1) if call.module is not None else -1
+            if row.module >= 0:
+                self.modules[row.module].calls.append(number)
+            rows.append(row)
+        return rows
+
+    def _all_modules(self, root: nn.Module | None) -> list[tuple[nn.Module, tuple[str, ...]]]:
+        addresses = module_addresses(root)
+        found: dict[int, tuple[nn.Module, tuple[str, ...]]] = {}
+        if root is not None:
+            for module in root.modules():
+                if type(module).__name__ == "OptimizedModule":
+                    self.has_compiled_parts = True
+                    continue
+                found[id(module)] = (module, addresses.get(id(module), (f"<{type(module).__name__}>",)))
+        strangers: dict[str, int] = {}
+        for call in self._calls.values():
+            module = call.module
+            if module is None or id(module) in found:
+                continue
+            if hasattr(module, "_orig_mod"):
+                found[id(module)] = (module, addresses.get(id(module), (ROOT,)))
+                continue
+            # Made inside the forward, or a loss beside the model: named after its class.
+            name = f"<{type(module).__name__}>"
+            n = strangers[name] = strangers.get(name, 0) + 1
+            for path, inner in _below(module, name if n == 1 else f"<{type(module).__name__}-{n}>"):
+                found.setdefault(id(inner), (inner, (path,)))
+        return list(found.values())
+
+    def _add_modules(self, modules: list[tuple[nn.Module, tuple[str, ...]]]) -> None:
+        for module, addresses in modules:
+            self._rows[id(module)] = len(self.modules)
+            owned = self._owned.setdefault(id(module), [])
+            for is_buffer, tensors in ((False, module._parameters), (True, module._buffers)):
+                for name, tensor in tensors.items():
+                    if tensor is None:
+                        continue
+                    _, _, known = self._tensors.setdefault(id(tensor), (tensor, is_buffer, []))
+                    known.extend(join(address, name) for address in addresses if join(address, name) not in known)
+                    owned.append(id(tensor))
+            self.modules.append(ModuleRow(addresses, type(module).__name__, ()))
+        for module, _ in modules:
+            children = tuple(
+                self._rows[id(child)]
+                for child in module._modules.values()
+                if child is not None and id(child) in self._rows
+            )
+            self.modules[self._rows[id(module)]].children = children
+
+    def _add_tensors(self) -> None:
+        nodes = self._resolver.nodes
+        places: dict[int, int] = {}
+        for node, ref in self._resolver.sources.items():
+            tensor = ref()
+            if tensor is not None and id(tensor) in self._tensors:
+                places[id(tensor)] = node
+        rows: dict[int, int] = {}
+        for key, (tensor, is_buffer, addresses) in self._tensors.items():
+            node = places.get(key, -1)
+            if node >= 0 and nodes.kind[node] in (CONSTANT, PARAMETER):
+                nodes.kind[node] = nodes.name[node] = BUFFER if is_buffer else PARAMETER
+                nodes.path[node] = addresses[0]
+            rows[key] = len(self.parameters)
+            self.parameters.append(_parameter_row(tensor, is_buffer, addresses, node))
+        for key, row in self._rows.items():
+            self.modules[row].parameters = tuple(dict.fromkeys(rows[tensor] for tensor in self._owned[key]))
+        for node, target in self._resolver.overwritten:
+            if target in self._tensors:
+                nodes.writes.setdefault(node, []).append(self._tensors[target][2][0])
+
+
+def _parameter_row(tensor: Any, is_buffer: bool, addresses: list[str], node: int) -> ParameterRow:
+    try:
+        shape, numel, size = tuple(tensor.shape), int(tensor.numel()), int(tensor.nbytes)
+    except (RuntimeError, ValueError, AttributeError):  # lazily initialised, or without a dense shape
+        shape, numel, size = (), 0, 0
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    return ParameterRow(tuple(addresses), shape, dtype, size, numel, is_buffer, bool(tensor.requires_grad), node)
+
+
+def _below(module: nn.Module, name: str) -> list[tuple[str, nn.Module]]:
+    return [(f"{name}.{path}" if path else name, inner) for path, inner in module.named_modules()]

@@ -1,0 +1,188 @@
+"""What is replaced in torch and Python while a capture runs, and why."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from sys import _getframe
+from time import perf_counter_ns
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from cutaway.capture import session as sessions
+from cutaway.capture.functions import Opaque
+from cutaway.capture.mode import Watcher, _caller, _versions
+from cutaway.capture.patches import Replacement
+
+_push = torch._C._push_on_torch_function_stack
+_pop = torch._C._pop_torch_function_stack
+
+
+def replacements() -> list[Replacement]:
+    """Owner, name and maker of each replacement."""
+    found: list[Replacement] = [
+        (torch.overrides, "has_torch_function", _subclasses_only),
+        (threading.Thread, "start", _watched_start),
+        (torch.autograd, "_engine_run_backward", _watched_engine),
+        (torch._C.ScriptFunction, "__call__", _opaque_script),
+    ]
+    if "torch._dynamo" not in sys.modules:
+        found.append((torch, "compile", _eager_compile))
+    functorch = sys.modules.get("torch._functorch.apis")
+    transforms = sys.modules.get("torch._functorch.eager_transforms")
+    if functorch is not None:
+        found.append((functorch, "vmap_impl", _opaque("vmap")))
+    for name in ("grad_impl", "grad_and_value_impl", "_vjp_with_argnums", "_jvp_with_argnums"):
+        if transforms is not None and hasattr(transforms, name):
+            found.append((transforms, name, _opaque(name.removesuffix("_impl").strip("_").split("_with")[0])))
+    return found
+
+
+def _subclasses_only(original: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """`nn.MultiheadAttention` leaves its fast path when a mode is active; it should not notice ours."""
+
+    def has_torch_function(relevant_args: Any) -> bool:
+        if sessions.watcher_here() is None or _getframe(1).f_globals.get("__name__") == "torch._ops":
+            return original(relevant_args)
+        with _without_watchers():
+            return original(relevant_args)
+
+    return has_torch_function
+
+
+class _without_watchers:
+    """Takes our modes off the calling thread's stack, and puts the stack back as it was."""
+
+    def __enter__(self) -> None:
+        self._stack: list[TorchFunctionMode] = []
+        while torch._C._len_torch_function_stack():
+            self._stack.append(_pop())
+        for mode in reversed(self._stack):
+            if not isinstance(mode, Watcher):
+                _push(mode)
+
+    def __exit__(self, *_: Any) -> None:
+        while torch._C._len_torch_function_stack():
+            _pop()
+        for mode in reversed(self._stack):
+            _push(mode)
+
+
+def _watched_start(original: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Threads started inside a block are watched, too: each gets a watcher of its own."""
+
+    def start(thread: threading.Thread) -> None:
+        here = threading.get_ident()
+        parents = [(s, s.watchers[here]) for s in list(sessions.active.values()) if here in s.watchers]
+        if parents:
+            run = thread.run
+            starts = [(session, watcher.call) for session, watcher in parents if not watcher.paused]
+
+            def watched_run() -> None:
+                watchers = [(session, session.join(call)) for session, call in starts if id(session) in sessions.active]
+                try:
+                    run()
+                finally:
+                    for session, watcher in reversed(watchers):
+                        session.leave(watcher)
+                    thread.__dict__.pop("run", None)
+
+            thread.run = watched_run  # type: ignore[method-assign]
+        original(thread)
+
+    return start
+
+
+def _watched_engine(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Every backward pass goes through here, by whatever name it was asked for."""
+
+    def _engine_run_backward(*args: Any, **kwargs: Any) -> Any:
+        here = threading.get_ident()
+        watching = [s for s in list(sessions.active.values()) if here in s.watchers]
+        run: Callable[[], Any] = lambda: original(*args, **kwargs)  # noqa: E731
+        for session in watching:
+            if session.gradients is not None:
+                run = _bound(session.gradients.run, run)
+        watchers = [session.watchers[here] for session in watching]
+        for watcher in watchers:
+            watcher.paused += 1
+        try:
+            return run()
+        finally:
+            for watcher in watchers:
+                watcher.paused -= 1
+
+    return _engine_run_backward
+
+
+def _bound(function: Callable[[Any], Any], argument: Any) -> Callable[[], Any]:
+    return lambda: function(argument)
+
+
+def _opaque_script(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A scripted function runs outside Python: one opaque op."""
+
+    def __call__(script: Any, *args: Any, **kwargs: Any) -> Any:
+        watcher = sessions.watcher_here()
+        if watcher is None or watcher.paused:
+            return original(script, *args, **kwargs)
+        call = Opaque(_bound_script(original, script), getattr(script, "name", "script"))
+        return run_opaque(watcher, call, args, kwargs, open_inside=True)
+
+    return __call__
+
+
+def _bound_script(original: Callable[..., Any], script: Any) -> Callable[..., Any]:
+    return lambda *args, **kwargs: original(script, *args, **kwargs)
+
+
+def _opaque(name: str) -> Callable[[Any], Any]:
+    """A `torch.func` transform runs on wrapped tensors that die with it: one opaque op."""
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        def transform(*args: Any, **kwargs: Any) -> Any:
+            watcher = sessions.watcher_here()
+            if watcher is None or watcher.paused:
+                return original(*args, **kwargs)
+            return run_opaque(watcher, Opaque(original, name), args, kwargs, open_inside=False)
+
+        return transform
+
+    return make
+
+
+def run_opaque(
+    watcher: Watcher, call: Opaque, args: tuple[Any, ...], kwargs: dict[str, Any], *, open_inside: bool
+) -> Any:
+    """Run code that cannot be opened, and hand it on as one op with its inputs and outputs."""
+    frame = _caller(_getframe(2))
+    started = perf_counter_ns()
+    watcher.paused += 1
+    try:
+        result = call(*args, **kwargs)
+    finally:
+        watcher.paused -= 1
+    version = None
+    if isinstance(result, Tensor):
+        version = _versions([result])[0]
+    watcher.append(
+        (call, args, kwargs or None, result, watcher.call, watcher.group, frame.f_code, frame.f_lasti, started,
+         perf_counter_ns(), version)
+    )
+    return result
+
+
+def _eager_compile(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Loading dynamo in the middle of a block: from here on, compiled code runs its eager source."""
+
+    def compile(*args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        for session in list(sessions.active.values()):
+            session._force_eager()
+        return result
+
+    return compile

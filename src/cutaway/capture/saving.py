@@ -1,0 +1,279 @@
+"""Which values are kept, where, and in what form."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from cutaway.core.errors import InputError, SiteSyntaxError
+from cutaway.core.events import Handle, ValueSink
+from cutaway.core.sites import ROOT, Site
+from cutaway.graph.naming import Namer, kind_of, op_site
+from cutaway.graph.nodes import Nodes
+from cutaway.graph.op import Op
+
+Where = Literal["reference", "cpu", "copy"]
+Save = str | Callable[[Op], bool] | Iterable[Any] | Op | None
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """Labels of an earlier trace: `relu_3` is chosen among all ops of its kind, and confirmed at the end."""
+
+    wanted: dict[str, set[int]]
+
+
+class Saver:
+    """Decides, while the model runs, which values are kept.
+
+    Args:
+        save: "**" for all, None for none, sites, labels, ops of an earlier trace, or a predicate of an `Op`.
+        keep: where the values go: by reference, to the CPU, as copies, or into a `ValueSink`.
+        transform: applied to each value before it is kept.
+    """
+
+    def __init__(self, save: Save, keep: Where | ValueSink | str | Path, transform: Callable[[Tensor], Any] | None):
+        self.patterns: list[Site] = []
+        self.labels: dict[str, int] = {}
+        self.predicate: Callable[[Op], bool] | None = None
+        self.transform = transform
+        self.everything = False
+        self._read(save)
+        self.where, self.sink = _place(keep)
+        self.keeps_all = self.everything and self.where == "reference" and self.sink is None and transform is None
+        self.asked: list[str] = [str(pattern) for pattern in self.patterns] + list(self.labels)
+        self.matched: set[str] = set()
+        self.op_at: Callable[[int], Op] = lambda node: None  # type: ignore[assignment,return-value]
+        self._nodes: Nodes
+        self._addresses: dict[int, tuple[str, ...]] = {}
+        self._call_address: dict[int, tuple[str, ...]] = {0: ("",)}
+        self._call_pass: dict[int, int] = {0: 1}
+        self._namer = Namer()
+        self._kinds: dict[str, int] = {}
+        self._tentative: dict[str, list[int]] = {}
+
+    def begin(self, nodes: Nodes, addresses: dict[int, tuple[str, ...]], op_at: Callable[[int], Op]) -> None:
+        """Told before the first event: the columns, the addresses of the modules, how to look at a node."""
+        self._nodes, self._addresses, self.op_at = nodes, addresses, op_at
+
+    def enter(self, number: int, module: nn.Module | None, pass_: int) -> None:
+        if not self.patterns:
+            return
+        default = (f"<{type(module).__name__}>",)
+        self._call_address[number] = self._addresses.get(id(module), default)
+        self._call_pass[number] = pass_
+
+    def wants_node(self, node: int) -> bool:
+        """Whether the value of this new node is to be kept."""
+        if self.everything:
+            return True
+        nodes = self._nodes
+        wanted = False
+        if self.patterns and nodes.kind[node] == "op":
+            wanted = self._op_matches(node)
+        if self.labels and nodes.kind[node] == "op":
+            wanted |= self._label_may_match(node)
+        if self.predicate is not None and nodes.kind[node] == "op":
+            wanted |= bool(self.predicate(self.op_at(node)))
+        return wanted
+
+    def wants_module(self, number: int, side: str, path: str) -> bool:
+        """Whether a tensor handed to a module, or returned by it, is to be kept."""
+        if self.everything or not self.patterns:
+            return self.everything
+        found = False
+        for address in self._call_address[number]:
+            site = Site(address=address, side=side, path=path, pass_=self._call_pass[number])
+            found |= self._any_match(site)
+        return found
+
+    def keep(self, node: int, tensor: Tensor) -> tuple[Any, bool]:
+        """The value to keep, and whether it still is the program's own memory."""
+        value: Any = tensor
+        with torch.no_grad():
+            if self.transform is not None:
+                value = self.transform(tensor.detach())
+            if isinstance(value, Tensor):
+                if self.sink is not None:
+                    return self.sink.keep(node, value.detach()), False
+                if self.where == "cpu":
+                    value = value.detach().to("cpu")
+                elif self.where == "copy":
+                    return value.detach().clone(), False
+        return value, isinstance(value, Tensor) and _same_memory(value, tensor)
+
+    def unmatched(self) -> list[str]:
+        """What was asked for and never came."""
+        return [text for text in self.asked if text not in self.matched]
+
+    def release(self, label_of: Callable[[int], str]) -> list[int]:
+        """The nodes that were kept only because their label might have matched, and did not."""
+        dropped = []
+        for label, nodes in self._tentative.items():
+            for node in nodes:
+                if _is_label(label, label_of(node)):
+                    self.matched.add(label)
+                else:
+                    dropped.append(node)
+        return dropped
+
+    def _op_matches(self, node: int) -> bool:
+        nodes = self._nodes
+        call = nodes.call[node]
+        kind = kind_of(nodes.name[node])
+        addresses = self._call_address[call]
+        ordinal, pass_ = self._namer.count(nodes.event[node], call, addresses[0], kind)
+        found = False
+        for address in addresses:
+            found |= self._any_match(op_site(address, kind, ordinal, pass_, nodes.path[node]))
+        return found
+
+    def _any_match(self, site: Site) -> bool:
+        found = False
+        for pattern in self.patterns:
+            if pattern.matches(site):
+                self.matched.add(str(pattern))
+                found = True
+        return found
+
+    def _label_may_match(self, node: int) -> bool:
+        kind = kind_of(self._nodes.name[node]).replace("_", "")
+        seen = self._kinds[kind] = self._kinds.get(kind, 0) + 1
+        found = False
+        for label, least in self.labels.items():
+            if _split_label(label)[0] == kind and seen >= least:
+                self._tentative.setdefault(label, []).append(node)
+                found = True
+        return found
+
+    def _read(self, save: Save) -> None:
+        if save is None:
+            return
+        if callable(save) and not isinstance(save, Op):
+            self.predicate = save
+            return
+        items = [save] if isinstance(save, (str, Op)) else list(save)
+        for item in items:
+            if isinstance(item, Op):
+                self.patterns.append(item.full_site)
+            elif not isinstance(item, str):
+                raise InputError(
+                    f"save={save!r} holds {item!r}: give sites, labels, ops of an earlier trace, a predicate, or None."
+                )
+            elif item == "**":
+                self.everything = True
+            elif _looks_like_label(item):
+                self.labels[item] = int(_split_label(item)[1])
+                self.patterns.append(Site.parse(item))
+            else:
+                self.patterns.append(Site.parse(item).without_unit())
+
+
+def _looks_like_label(text: str) -> bool:
+    try:
+        site = Site.parse(text)
+    except SiteSyntaxError:
+        return False
+    head, number = _split_label(text)
+    return bool(head) and number > 0 and site.op is None and "." not in text and "*" not in text
+
+
+def _split_label(text: str) -> tuple[str, int]:
+    """`relu_3_6` and `relu_3` → ("relu", 3); a text that is no label → ("", 0)."""
+    parts = text.partition(":")[0].split("_")
+    numbers = []
+    while len(parts) > 1 and parts[-1].isdigit() and len(numbers) < 2:
+        numbers.append(int(parts.pop()))
+    return ("".join(parts), numbers[-1]) if numbers else ("", 0)
+
+
+def _is_label(asked: str, label: str) -> bool:
+    return _split_label(asked) == _split_label(label)
+
+
+def _place(keep: Any) -> tuple[str, ValueSink | None]:
+    if isinstance(keep, str) and keep in ("reference", "cpu", "copy"):
+        return keep, None
+    if isinstance(keep, (str, Path)):
+        return "reference", FolderSink(Path(keep))
+    if hasattr(keep, "keep") and hasattr(keep, "close"):
+        return "reference", keep
+    raise InputError(f"keep={keep!r}: give 'reference', 'copy', 'cpu', a folder, or a ValueSink.")
+
+
+def _same_memory(a: Tensor, b: Tensor) -> bool:
+    try:
+        return a.untyped_storage()._cdata == b.untyped_storage()._cdata
+    except (RuntimeError, NotImplementedError):
+        return a is b
+
+
+@dataclass(frozen=True, slots=True)
+class StoredValue:
+    """A value in a `.safetensors` file; `load()` maps it into memory."""
+
+    path: Path
+    offset: int
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+    def load(self) -> Tensor:
+        if 0 in self.shape:
+            return torch.empty(self.shape, dtype=self.dtype)
+        size = self.offset + torch.Size(self.shape).numel() * self.dtype.itemsize
+        raw = torch.from_file(str(self.path), shared=False, size=size, dtype=torch.uint8)[self.offset :]
+        if self.offset % self.dtype.itemsize:
+            raw = raw.clone()
+        return raw.view(self.dtype).reshape(self.shape)
+
+
+_DTYPES = {
+    torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16",
+    torch.int64: "I64", torch.int32: "I32", torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8",
+    torch.bool: "BOOL", torch.uint16: "U16", torch.uint32: "U32", torch.uint64: "U64",
+    torch.float8_e4m3fn: "F8_E4M3", torch.float8_e5m2: "F8_E5M2", torch.complex64: "C64",
+}  # fmt: skip
+
+
+class FolderSink:
+    """Writes each value into a `.safetensors` file of its own, beside and then renamed.
+
+    A folder that holds values of an earlier trace is refused, never overwritten.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.glob("*.safetensors")):
+            raise InputError(f"{folder} already holds values of a trace: give keep= another folder.")
+        self.folder = folder
+
+    def keep(self, index: int, tensor: Tensor) -> Handle:
+        name = _DTYPES.get(tensor.dtype)
+        if name is None or tensor.layout is not torch.strided or tensor.is_meta:
+            raise InputError(f"a {tensor.dtype} {tensor.layout} value cannot be written to disk: use transform=.")
+        data = tensor.to("cpu").contiguous()
+        raw = data.reshape(-1).view(torch.uint8).numpy() if data.numel() else data.numpy().reshape(-1)
+        header = json.dumps(
+            {"value": {"dtype": name, "shape": list(data.shape), "data_offsets": [0, raw.nbytes]}}
+        ).encode()
+        header += b" " * (-len(header) % 8)
+        path = self.folder / f"{index:06d}.safetensors"
+        beside = path.with_suffix(".part")
+        with open(beside, "wb") as file:
+            file.write(len(header).to_bytes(8, "little"))
+            file.write(header)
+            file.write(raw.data)
+        beside.rename(path)
+        return StoredValue(path, 8 + len(header), tuple(data.shape), data.dtype)
+
+    def close(self) -> None:
+        pass
+
+
+__all__ = ["ROOT", "FolderSink", "Save", "Saver"]

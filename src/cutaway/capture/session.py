@@ -1,0 +1,237 @@
+"""One capture, from entering its block to the finished tables."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import weakref
+from collections.abc import Callable
+from threading import get_ident
+from time import perf_counter_ns
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from cutaway.capture import composites, patches
+from cutaway.capture.calls import Call, ModuleHooks
+from cutaway.capture.functions import name_of
+from cutaway.capture.gradients import Gradients
+from cutaway.capture.inventory import Inventory, module_addresses
+from cutaway.capture.memory import MemoryWatch
+from cutaway.capture.mode import Inert, Ledger, Watcher
+from cutaway.capture.replacements import replacements
+from cutaway.capture.resolve import Resolver, is_tensor
+from cutaway.capture.saving import Saver
+from cutaway.core.events import GroupEvent, Ref
+from cutaway.core.trees import leaves
+from cutaway.graph.nodes import UNSAVED, Tables, describe
+from cutaway.graph.op import Op
+from cutaway.graph.source import source_of
+from cutaway.graph.trace import Trace
+
+_push = torch._C._push_on_torch_function_stack
+_pop = torch._C._pop_torch_function_stack
+
+active: dict[int, Session] = {}
+"""Running sessions by their id; the replacements in torch ask it whether a thread is watched."""
+
+
+def watcher_here() -> Watcher | None:
+    """The innermost watcher of the calling thread."""
+    here = get_ident()
+    for session in reversed(list(active.values())):
+        watcher = session.watchers.get(here)
+        if watcher is not None:
+            return watcher
+    return None
+
+
+class Session:
+    """Everything that is switched on for the length of one block, and switched off again.
+
+    Args:
+        trace: filled when the block ends.
+        model: names its modules, parameters and inputs; None to watch code around no model.
+        saver: decides which values are kept.
+        orphans: whether ops that lead nowhere stay in the trace.
+        gradients: whether backward passes inside the block are captured.
+    """
+
+    def __init__(
+        self, trace: Trace, model: nn.Module | None, saver: Saver, *, orphans: bool = False, gradients: bool = True
+    ) -> None:
+        self.trace = trace
+        self.model = model
+        self.saver = saver
+        self.orphans = orphans
+        self.root = getattr(model, "_orig_mod", model)
+        self.calls: Ledger[Call] = Ledger(Call(None, 0, None, 0))
+        self.groups: Ledger[GroupEvent] = Ledger(GroupEvent(None, 0, 0, None, 0))  # type: ignore[arg-type]
+        self.watchers: dict[int, Watcher] = {}
+        self.resolver = Resolver(self.calls.rows, saver)
+        self.resolver.root = self.root
+        self.memory = MemoryWatch(saver, self.resolver.nodes, self.calls.rows, self.root)
+        self.hooks = ModuleHooks(self.watchers, self.calls)
+        self.gradients = Gradients(self.resolver) if gradients else None
+        self.named: list[tuple[str, int]] = []
+        self.started = 0
+        self._stance: Any = None
+
+    # switching on and off
+
+    def start(self) -> None:
+        """Switch everything on; if that fails half way, off again."""
+        if not self.saver.keeps_all:
+            nodes = self.resolver.nodes
+            addresses = module_addresses(self.root) if self.saver.patterns else {}
+            provisional = Trace()
+            provisional.fill(Tables(nodes, [], [], [], {}), orphans=True)
+            self.saver.begin(nodes, addresses, lambda node: Op(provisional, node))
+        composites.refresh()
+        self.trace._name_tensor = self._name_tensor  # type: ignore[method-assign]
+        patches.apply(replacements)
+        active[id(self)] = self
+        self.hooks.install()
+        self._force_eager()
+        self.started = perf_counter_ns()
+        self.join(0)
+
+    def join(self, call: int) -> Watcher:
+        """Start watching the calling thread."""
+        watcher = Watcher(self.resolver, self.groups, call, self.memory.check)
+        self.watchers[get_ident()] = watcher
+        _push(watcher)
+        return watcher
+
+    def leave(self, watcher: Watcher) -> None:
+        """Stop watching the calling thread, wherever in the stack of modes the watcher stands."""
+        above: list[TorchFunctionMode] = []
+        while torch._C._len_torch_function_stack():
+            mode = _pop()
+            if mode is watcher:
+                break
+            above.append(mode)
+        for mode in reversed(above):
+            _push(mode)
+        self.watchers.pop(get_ident(), None)
+
+    def stop(self, error: BaseException | None) -> None:
+        """Switch everything off and fill the trace."""
+        ended = perf_counter_ns()
+        watcher = self.watchers[get_ident()]
+        try:
+            self.leave(watcher)
+        finally:
+            self._switch_off()
+        self._fill(watcher, error, (ended - self.started) * 1e-9)
+
+    def _switch_off(self) -> None:
+        active.pop(id(self), None)
+        self.hooks.remove()
+        for call in self.calls.rows.values():
+            if call.own_hook is not None:
+                call.own_hook.remove()
+        if self._stance is not None:
+            self._stance.__exit__(None, None, None)
+            self._stance = None
+        patches.restore()
+        self.abandon()
+        self.trace.__dict__.pop("_name_tensor", None)
+
+    def abandon(self) -> None:
+        """Make the watchers of other threads, or of a forked child, do nothing from now on."""
+        for watcher in self.watchers.values():
+            watcher.__class__ = Inert
+        self.watchers.clear()
+
+    def _force_eager(self) -> None:
+        """Compiled code runs its eager source while it is watched. Nothing to do before dynamo is loaded."""
+        if "torch._dynamo" in sys.modules and self._stance is None:
+            self._stance = torch.compiler.set_stance("force_eager")
+            self._stance.__enter__()
+
+    # filling
+
+    def _name_tensor(self, name: str, value: Any) -> None:
+        self.resolver.flush()
+        with torch._C.DisableTorchFunction():
+            self.named.append((name, self.resolver.node_of(value)))
+            if self.saver.patterns and any(pattern.name == name for pattern in self.saver.patterns):
+                self.resolver.save(self.named[-1][1], value)
+                self.saver.matched.add(f"${name}")
+
+    def _fill(self, watcher: Watcher, error: BaseException | None, seconds: float) -> None:
+        resolver = self.resolver
+        resolver.flush()
+        inventory = Inventory(self.root, self.calls.rows, resolver)
+        tables = Tables(
+            nodes=resolver.nodes,
+            calls=inventory.call_rows(),
+            modules=inventory.modules,
+            parameters=inventory.parameters,
+            groups={
+                number: event._replace(function=name_of(event.function) if number else "")
+                for number, event in self.groups.rows.items()
+            },
+            inputs=resolver.inputs,
+            outputs=resolver.outputs,
+            named=dict(self.named),
+            is_tensor=_stands_for_tensor,
+            n_backwards=self.gradients.n_passes if self.gradients else 0,
+            model_name=type(self.root).__name__ if self.root is not None else "code",
+            compiled=self.root is not self.model or inventory.has_compiled_parts,
+            seconds=seconds,
+            saved_all=self.saver.everything,
+            error=error,
+            failed=_in_words(watcher.failed, error),
+        )
+        self.trace.fill(tables, orphans=self.orphans)
+        if self.saver.labels:
+            for node in self.saver.release(self.trace.names.label):
+                tables.nodes.value[node] = UNSAVED
+        if self.saver.sink is not None:
+            self.saver.sink.close()
+
+
+def _stands_for_tensor(value: Any) -> bool:
+    return isinstance(value, (Tensor, Ref))
+
+
+def _in_words(failed: tuple[BaseException, tuple[Any, ...]] | None, error: BaseException | None) -> str | None:
+    """The op that raised: `linear(float32 [2, 3], float32 [4, 5]) at model.py:12`."""
+    if failed is None or error is None or failed[0] is not error:
+        return None
+    func, args, kwargs, _, _, _, code, instruction, _ = failed[1]
+    shapes = []
+    with torch._C.DisableTorchFunction():
+        for _, tensor in leaves((args, kwargs), is_tensor):
+            meta = describe(tensor)
+            shapes.append(f"{meta.dtype} {list(meta.shape or ())}")
+    return f"{name_of(func)}({', '.join(shapes)}) at {source_of(code, instruction)}"
+
+
+def _after_fork() -> None:
+    """A forked child does not go on watching: it is another program."""
+    for session in list(active.values()):
+        session.abandon()
+        session.hooks.remove()
+    active.clear()
+
+
+_fork_hook = weakref.WeakSet[Any]()
+
+
+def watch_forks() -> None:
+    """Register the fork handler, once for the life of the process."""
+    global _forks_watched
+    if not _forks_watched:
+        _forks_watched = True
+        os.register_at_fork(after_in_child=_after_fork)
+
+
+_forks_watched = False
+_Thread = threading.Thread
+Check = Callable[[int], int]

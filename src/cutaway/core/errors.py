@@ -1,0 +1,60 @@
+"""Every error Cutaway raises, as one tree.
+
+    CutawayError
+    ├── InputError (TypeError)        what was handed in cannot be worked with
+    ├── SiteError (KeyError)          no tensor answers to that name
+    │   └── AmbiguousSiteError        several do
+    ├── SiteSyntaxError (ValueError)  the name is not written as sites are
+    ├── NotSavedError (LookupError)   the tensor was seen, but its value was not kept
+    ├── StaleValueError (RuntimeError) the value was kept by reference and overwritten since
+    ├── OpenTraceError (RuntimeError) a trace was read inside its own `with`
+    ├── MemoryLimitError (MemoryError) saving more would exhaust the memory
+    └── MissingExtraError (ImportError) an optional package is not installed
+"""
+
+
+class CutawayError(Exception):
+    """The root of all errors that Cutaway raises itself.
+
+    Errors of the watched model are never wrapped: they pass through as they are.
+    """
+
+    def __str__(self) -> str:
+        # KeyError would show the repr of its message, quotes and all.
+        return str(self.args[0]) if self.args else ""
+
+
+class InputError(CutawayError, TypeError):
+    """What was handed in cannot be worked with."""
+
+
+class SiteError(CutawayError, KeyError):
+    """No tensor answers to the name that was asked for."""
+
+
+class AmbiguousSiteError(SiteError):
+    """Several tensors answer to the name that was asked for."""
+
+
+class SiteSyntaxError(CutawayError, ValueError):
+    """The text is not a site: `encoder.2.attn/softmax.2:3` shows the order of the parts."""
+
+
+class NotSavedError(CutawayError, LookupError):
+    """The tensor was seen, but its value was not kept."""
+
+
+class StaleValueError(CutawayError, RuntimeError):
+    """The value was kept by reference, and the program has overwritten it since."""
+
+
+class OpenTraceError(CutawayError, RuntimeError):
+    """A trace was read before its `with` block had ended."""
+
+
+class MemoryLimitError(CutawayError, MemoryError):
+    """Saving the next values would exhaust the memory of this machine or device."""
+
+
+class MissingExtraError(CutawayError, ImportError):
+    """An optional package is needed here and not installed."""

@@ -1,0 +1,32 @@
+"""Methods whose code lives in a higher layer than the class that offers them.
+
+`Trace.draw` belongs to the trace in the user's eyes, but drawing is the business of `views`. The class
+calls `late.call("Trace.draw", self, …)`; the facade says, once, where that name is found. This is the
+only way in which a lower layer reaches a higher one.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_places: dict[str, str] = {}
+
+
+def bind(name: str, place: str) -> None:
+    """Say where a late-bound function is found.
+
+    >>> bind("Trace.example", "operator:attrgetter")
+    """
+    _places[name] = place
+
+
+def call(name: str, *args: Any, **kwargs: Any) -> Any:
+    """Import the function bound to `name` and call it."""
+    module, _, function = _places[name].partition(":")
+    return getattr(import_module(module), function)(*args, **kwargs)
+
+
+def bound() -> dict[str, str]:
+    """All late-bound names and their places, for the test that each of them exists."""
+    return dict(_places)

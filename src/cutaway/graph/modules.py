@@ -1,0 +1,177 @@
+"""Modules and their calls, as a trace saw them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cutaway.graph.nodes import CallRow, ModuleRow
+from cutaway.graph.op import Op
+from cutaway.graph.source import Source, source_of
+
+if TYPE_CHECKING:
+    from cutaway.graph.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterCount:
+    """How many parameters there are, and what they weigh."""
+
+    trainable: int
+    frozen: int
+    bytes: int
+
+    @property
+    def total(self) -> int:
+        return self.trainable + self.frozen
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Module:
+    """One module of the model, called or not."""
+
+    trace: Trace
+    row: int
+
+    @property
+    def _row(self) -> ModuleRow:
+        return self.trace.tables.modules[self.row]
+
+    @property
+    def address(self) -> str:
+        """Where it is found in the model: `encoder.2.attn`; the root is `.`."""
+        return self._row.addresses[0]
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """All places at which it is found; the first is its name."""
+        return self._row.addresses
+
+    @property
+    def class_name(self) -> str:
+        return self._row.class_name
+
+    @property
+    def calls(self) -> tuple[ModuleCall, ...]:
+        """Every run of its forward, in order."""
+        return tuple(ModuleCall(self.trace, call) for call in self._row.calls)
+
+    @property
+    def children(self) -> tuple[Module, ...]:
+        return tuple(Module(self.trace, row) for row in self._row.children)
+
+    @property
+    def own(self) -> ParameterCount:
+        """Parameters that belong to it directly."""
+        return self.trace.count_parameters(self._row.parameters)
+
+    @property
+    def total(self) -> ParameterCount:
+        """Parameters of it and all modules below it, each counted once."""
+        found: dict[int, None] = {}
+        stack, seen = [self.row], set()
+        while stack:
+            row = stack.pop()
+            if row in seen:
+                continue
+            seen.add(row)
+            found.update(dict.fromkeys(self.trace.tables.modules[row].parameters))
+            stack.extend(self.trace.tables.modules[row].children)
+        return self.trace.count_parameters(tuple(found))
+
+    def __repr__(self) -> str:
+        return f"<Module {self.address} ({self.class_name}), called {len(self._row.calls)}×>"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModuleCall:
+    """One run of a module's forward."""
+
+    trace: Trace
+    number: int
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ModuleCall) and self.trace is other.trace and self.number == other.number
+
+    def __hash__(self) -> int:
+        return hash((id(self.trace), self.number))
+
+    @property
+    def _row(self) -> CallRow:
+        return self.trace.tables.calls[self.number]
+
+    @property
+    def module(self) -> Module:
+        """What was called."""
+        return Module(self.trace, self._row.module)
+
+    @property
+    def address(self) -> str:
+        return self.module.address
+
+    @property
+    def class_name(self) -> str:
+        return self.module.class_name
+
+    @property
+    def pass_(self) -> int:
+        """Which run of this module it was, from 1."""
+        return self._row.pass_
+
+    @property
+    def training(self) -> bool:
+        """Whether the module was in training mode."""
+        return self._row.training
+
+    @property
+    def own(self) -> ParameterCount:
+        return self.module.own
+
+    @property
+    def total(self) -> ParameterCount:
+        return self.module.total
+
+    @property
+    def parent(self) -> ModuleCall | None:
+        """The call from which it was made."""
+        parent = self._row.parent
+        return ModuleCall(self.trace, parent) if parent else None
+
+    @property
+    def children(self) -> tuple[ModuleCall, ...]:
+        """The calls made from it, in order."""
+        rows = self.trace.tables.calls
+        return tuple(ModuleCall(self.trace, i) for i, row in enumerate(rows) if i and row.parent == self.number)
+
+    @property
+    def inputs(self) -> dict[str, Op]:
+        """The tensors handed to it, by their path among its arguments."""
+        return {path: Op(self.trace, node) for path, node in self._row.inputs}
+
+    @property
+    def outputs(self) -> dict[str, Op]:
+        """The tensors it returned, by their path; "" for a single one."""
+        return {path: Op(self.trace, node) for path, node in self._row.outputs}
+
+    @property
+    def ops(self) -> tuple[Op, ...]:
+        """The operations executed directly in it."""
+        return tuple(Op(self.trace, node) for node in self.trace.op_nodes if self.trace.tables.nodes.call[node] == self.number)
+
+    @property
+    def seconds(self) -> float:
+        """Time from entering to leaving, calls made from it included."""
+        return self._row.seconds
+
+    @property
+    def finished(self) -> bool:
+        """Whether it returned; False if it raised."""
+        return self._row.finished
+
+    @property
+    def source(self) -> Source | None:
+        """The line that called it."""
+        return source_of(self._row.code, self._row.instruction)
+
+    def __repr__(self) -> str:
+        return f"<ModuleCall {self.address}:{self.pass_} ({self.class_name})>"

@@ -1,0 +1,176 @@
+"""The columns behind a trace.
+
+A trace of 20,000 operations holds no 20,000 objects: it holds these lists, and hands out an `Op` for a
+row when somebody asks for one. Parents always stand before their children.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Any, Final
+
+from cutaway.core.events import GroupEvent, OpEvent, Ref, TensorMeta
+
+OP: Final = "op"
+INPUT: Final = "input"
+PARAMETER: Final = "parameter"
+BUFFER: Final = "buffer"
+CONSTANT: Final = "constant"
+
+INPLACE: Final = 1
+IDENTITY: Final = 2
+OPAQUE: Final = 4
+ALIAS: Final = 8
+
+
+class Unsaved:
+    """Stands where a value was not kept."""
+
+    def __repr__(self) -> str:
+        return "UNSAVED"
+
+
+UNSAVED: Final = Unsaved()
+
+
+@dataclass(slots=True)
+class Nodes:
+    """One row for each tensor that came into being: results of operations, and sources (inputs, parameters…)."""
+
+    kind: list[str] = field(default_factory=list)
+    name: list[str] = field(default_factory=list)
+    event: list[tuple[Any, ...] | None] = field(default_factory=list)
+    """The `OpEvent` as a bare tuple; results of one call share it. None for sources."""
+    parents: list[tuple[int, ...]] = field(default_factory=list)
+    """One entry for each tensor among the arguments, in the order of the walk over them."""
+    call: list[int] = field(default_factory=list)
+    path: list[str] = field(default_factory=list)
+    """Place among the results of the call, "" for a single one; for sources their address or path."""
+    value: list[Any] = field(default_factory=list)
+    version: list[int | None] = field(default_factory=list)
+    """The version counter at which a value kept by reference is right; None where it is our own copy."""
+    meta: list[TensorMeta | None] = field(default_factory=list)
+    flags: list[int] = field(default_factory=list)
+    writes: dict[int, list[str]] = field(default_factory=dict)
+    """Node → addresses of the buffers or parameters it overwrote."""
+    grads: dict[int, dict[int, Any]] = field(default_factory=dict)
+    """Node → backward pass → gradient."""
+    aliases: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    """Source → its further addresses (tied parameters)."""
+    requires_grad: dict[int, bool] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    def add(
+        self, kind: str, name: str, event: tuple[Any, ...] | None, parents: tuple[int, ...], call: int, path: str
+    ) -> int:
+        """Append a row without a value and return its number."""
+        self.kind.append(kind)
+        self.name.append(name)
+        self.event.append(event)
+        self.parents.append(parents)
+        self.call.append(call)
+        self.path.append(path)
+        self.value.append(UNSAVED)
+        self.version.append(None)
+        self.meta.append(None)
+        self.flags.append(0)
+        return len(self.kind) - 1
+
+    def op_event(self, node: int) -> OpEvent | None:
+        raw = self.event[node]
+        return None if raw is None else OpEvent._make(raw)
+
+    def meta_of(self, node: int) -> TensorMeta | None:
+        """Shape, dtype and device; read off the value the first time."""
+        meta = self.meta[node]
+        if meta is None:
+            value = self.value[node]
+            if hasattr(value, "dtype") and hasattr(value, "device"):
+                meta = self.meta[node] = describe(value)
+        return meta
+
+
+def describe(tensor: Any) -> TensorMeta:
+    """The metadata of anything that has a shape, a dtype and a device."""
+    try:
+        shape: tuple[int, ...] | None = tuple(int(size) for size in tensor.shape)
+    except (RuntimeError, TypeError, ValueError):  # nested tensors have no dense shape
+        shape = None
+    return TensorMeta(shape, str(tensor.dtype).removeprefix("torch."), str(getattr(tensor, "device", "cpu")))
+
+
+@dataclass(slots=True)
+class CallRow:
+    """One run of a module's forward."""
+
+    module: int
+    """Row in the table of modules; -1 for the world outside all modules."""
+    parent: int
+    pass_: int
+    training: bool
+    seconds: float
+    code: CodeType | None
+    instruction: int
+    inputs: list[tuple[str, int]] = field(default_factory=list)
+    """(path, node) of every tensor handed in."""
+    outputs: list[tuple[str, int]] = field(default_factory=list)
+    finished: bool = False
+    is_root: bool = False
+    first_node: int = 0
+
+
+@dataclass(slots=True)
+class ModuleRow:
+    """One module of the model, called or not."""
+
+    addresses: tuple[str, ...]
+    class_name: str
+    parameters: tuple[int, ...]
+    """Rows in the table of parameters that belong to it directly."""
+    children: tuple[int, ...] = ()
+    calls: list[int] = field(default_factory=list)
+    extra: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterRow:
+    """One parameter or buffer of the model, used or not."""
+
+    addresses: tuple[str, ...]
+    shape: tuple[int, ...]
+    dtype: str
+    bytes: int
+    numel: int
+    is_buffer: bool
+    requires_grad: bool
+    node: int
+    """Its node in the graph; -1 if nothing read it."""
+
+
+@dataclass(slots=True)
+class Tables:
+    """Everything capture found out, before anybody asks."""
+
+    nodes: Nodes
+    calls: list[CallRow]
+    modules: list[ModuleRow]
+    parameters: list[ParameterRow]
+    groups: dict[int, GroupEvent]
+    inputs: list[tuple[str, int]] = field(default_factory=list)
+    outputs: list[tuple[str, int]] = field(default_factory=list)
+    named: dict[str, int] = field(default_factory=dict)
+    """User-given names → nodes (`$memory`)."""
+    is_tensor: Callable[[Any], bool] = lambda value: isinstance(value, Ref)
+    """Tells what among the arguments of an event stands for a tensor."""
+    n_backwards: int = 0
+    model_name: str = ""
+    compiled: bool = False
+    seconds: float = 0.0
+    saved_all: bool = True
+    error: BaseException | None = None
+    failed: str | None = None
+    """The operation that raised the error, in words."""

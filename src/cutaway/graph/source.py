@@ -1,0 +1,42 @@
+"""Where in the code something ran, worked out from a code object when somebody asks."""
+
+from __future__ import annotations
+
+import linecache
+from dataclasses import dataclass
+from types import CodeType
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One place in the code."""
+
+    file: str
+    line: int
+    function: str
+
+    @property
+    def text(self) -> str:
+        """The line itself, where the file is at hand."""
+        return linecache.getline(self.file, self.line).strip()
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} in {self.function}"
+
+
+def source_of(code: CodeType | None, instruction: int) -> Source | None:
+    """The place of one instruction of a code object."""
+    if code is None:
+        return None
+    line = code.co_firstlineno
+    for start, end, number in code.co_lines():
+        if start <= instruction < end and number is not None:
+            line = number
+            break
+    return Source(code.co_filename, line, code.co_qualname)
+
+
+def is_users(source: Source) -> bool:
+    """Whether a place lies in the user's own code rather than inside torch."""
+    file = source.file.replace("\\", "/")
+    return "/torch/" not in file and not file.startswith("<frozen")

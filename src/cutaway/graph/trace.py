@@ -1,0 +1,372 @@
+"""A trace: everything that is known of one run of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, overload
+
+from cutaway.core import late
+from cutaway.core.errors import OpenTraceError
+from cutaway.graph.distances import Distances, connected_ops, distances
+from cutaway.graph.lookup import find, match
+from cutaway.graph.modules import Module, ModuleCall, ParameterCount
+from cutaway.graph.naming import Names
+from cutaway.graph.nodes import BUFFER, CONSTANT, OP, PARAMETER, ParameterRow, Tables
+from cutaway.graph.op import Op
+from cutaway.graph.source import Source, source_of
+from cutaway.graph.summary import summary
+from cutaway.graph.tabulate import networkx_graph, table
+
+
+class Ops(Sequence[Op]):
+    """A sequence of ops that makes each `Op` when it is asked for."""
+
+    def __init__(self, trace: Trace, nodes: Sequence[int]) -> None:
+        self._trace = trace
+        self._nodes = nodes
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    @overload
+    def __getitem__(self, index: int) -> Op: ...
+    @overload
+    def __getitem__(self, index: slice) -> Ops: ...
+    def __getitem__(self, index: int | slice) -> Op | Ops:
+        if isinstance(index, slice):
+            return Ops(self._trace, self._nodes[index])
+        return Op(self._trace, self._nodes[index])
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} ops>"
+
+
+class Trace:
+    """One run of a model: every operation, its value, its parents, where it ran and what it cost.
+
+    Made by `cutaway.trace` and `cutaway.watch`; inside its own `with` block it cannot be read yet.
+    """
+
+    def __init__(self) -> None:
+        self._tables: Tables | None = None
+        self._orphans = False
+        self.returned: Any = None
+        """What the model returned, as it returned it (`cutaway.trace` only)."""
+
+    def fill(self, tables: Tables, *, orphans: bool) -> None:
+        """Called by capture when the block has ended."""
+        self._tables, self._orphans = tables, orphans
+
+    @property
+    def tables(self) -> Tables:
+        """The columns behind the trace."""
+        if self._tables is None:
+            raise OpenTraceError("this trace is still being made: read it after its `with` block has ended.")
+        return self._tables
+
+    # what it holds
+
+    @property
+    def ops(self) -> Ops:
+        """Every operation, in order of execution."""
+        return Ops(self, self.op_nodes)
+
+    @property
+    def saved(self) -> Ops:
+        """The operations whose value was kept."""
+        return Ops(self, self._saved_nodes)
+
+    @cached_property
+    def modules(self) -> Mapping[str, Module]:
+        """Every module by its address, called or not; a shared one under each of its addresses."""
+        return {
+            address: Module(self, row)
+            for row, module in enumerate(self.tables.modules)
+            for address in module.addresses
+        }
+
+    @property
+    def calls(self) -> tuple[ModuleCall, ...]:
+        """Every run of a module's forward, in order."""
+        return tuple(ModuleCall(self, i) for i in range(1, len(self.tables.calls)))
+
+    @cached_property
+    def parameters(self) -> Mapping[str, Op]:
+        """The parameters that were used, by address; a tied one under each of its addresses."""
+        return self._sources(PARAMETER)
+
+    @cached_property
+    def buffers(self) -> Mapping[str, Op]:
+        """The buffers that were read, as they were before the run, by address."""
+        return self._sources(BUFFER)
+
+    @property
+    def constants(self) -> tuple[Op, ...]:
+        """Tensors that came from outside and are no input, parameter or buffer."""
+        kinds = self.tables.nodes.kind
+        return tuple(Op(self, node) for node, kind in enumerate(kinds) if kind == CONSTANT)
+
+    @property
+    def inputs(self) -> tuple[Op, ...]:
+        """The tensors handed to the model, in the order of the flattened arguments."""
+        return tuple(Op(self, node) for _, node in self.tables.inputs)
+
+    @property
+    def input_paths(self) -> tuple[str, ...]:
+        """Where in the arguments each input stood: "0", "mask", "batch.image"…"""
+        return tuple(path for path, _ in self.tables.inputs)
+
+    @property
+    def outputs(self) -> tuple[Op, ...]:
+        """The ops that made what the model returned, in the order of the flattened output."""
+        return tuple(Op(self, node) for _, node in self.tables.outputs)
+
+    @property
+    def output_paths(self) -> tuple[str, ...]:
+        """Where in the returned structure each output stood; "" for a bare tensor."""
+        return tuple(path for path, _ in self.tables.outputs)
+
+    # how it went
+
+    @property
+    def model_name(self) -> str:
+        """Class of the model."""
+        return self.tables.model_name
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the block ran to its end; False if it raised, and the trace holds what came before."""
+        return self.tables.error is None
+
+    @property
+    def error(self) -> BaseException | None:
+        """What ended the block early."""
+        return self.tables.error
+
+    @property
+    def failed(self) -> str | None:
+        """The operation that raised, in words: function, argument shapes, source line."""
+        return self.tables.failed
+
+    @property
+    def compiled(self) -> bool:
+        """Whether the model was compiled: then this is the trace of its eager source."""
+        return self.tables.compiled
+
+    @property
+    def n_backwards(self) -> int:
+        """How many backward passes ran inside the block."""
+        return self.tables.n_backwards
+
+    @property
+    def seconds(self) -> float:
+        """Time the block took, the cost of watching included."""
+        return self.tables.seconds
+
+    @cached_property
+    def bytes(self) -> int:
+        """Size of all values of all operations."""
+        return sum(op.bytes for op in self.ops if not op.is_identity)
+
+    @cached_property
+    def flops(self) -> int:
+        """Floating-point operations of the whole run, by torch's own convention."""
+        return sum(op.flops for op in self.ops)
+
+    @cached_property
+    def n_parameters(self) -> ParameterCount:
+        """All parameters of the model, each counted once."""
+        return self.count_parameters(tuple(i for i, row in enumerate(self.tables.parameters) if not row.is_buffer))
+
+    @property
+    def tied_parameters(self) -> tuple[tuple[str, ...], ...]:
+        """Parameters with more than one address."""
+        return tuple(r.addresses for r in self.tables.parameters if not r.is_buffer and len(r.addresses) > 1)
+
+    @property
+    def unused_parameters(self) -> tuple[str, ...]:
+        """Parameters that no operation read."""
+        return tuple(r.addresses[0] for r in self.tables.parameters if not r.is_buffer and r.node < 0)
+
+    @property
+    def uncalled_modules(self) -> tuple[str, ...]:
+        """Modules whose forward never ran."""
+        return tuple(row.addresses[0] for row in self.tables.modules if not row.calls)
+
+    def by_function(self) -> dict[str, dict[str, float]]:
+        """Count, seconds, FLOPs and bytes for each function, the slowest first."""
+        return _totals((op.function, op) for op in self.ops)
+
+    def by_module(self) -> dict[str, dict[str, float]]:
+        """Count, seconds, FLOPs and bytes of the ops executed directly in each module, the slowest first."""
+        names = self.names
+        return _totals((names.address(self.tables.nodes.call[op.node]), op) for op in self.ops)
+
+    # asking
+
+    @overload
+    def __getitem__(self, key: int | str) -> Op: ...
+    @overload
+    def __getitem__(self, key: slice) -> Ops: ...
+    def __getitem__(self, key: int | str | slice) -> Op | Ops:
+        if isinstance(key, slice):
+            return self._numbered[key]
+        if isinstance(key, int):
+            return self._numbered[key]
+        return find(self, key)
+
+    def match(self, pattern: str) -> list[Op]:
+        """Every op that a site, a pattern or a label covers, in order.
+
+        A module's address covers what it returned; `encoder.**` covers all inside as well.
+        """
+        return match(self, pattern)
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and bool(match(self, key))
+
+    def __len__(self) -> int:
+        return len(self.op_nodes)
+
+    def __iter__(self) -> Iterator[Op]:
+        return iter(self.ops)
+
+    @cached_property
+    def sites(self) -> tuple[str, ...]:
+        """Every site that can be asked for: modules first, then ops, parameters and buffers."""
+        called = [row.addresses[0] for row in self.tables.modules if row.calls]
+        return tuple(dict.fromkeys([*called, *(op.site for op in self.ops), *self.parameters, *self.buffers]))
+
+    # showing
+
+    def table(self) -> Any:
+        """One row an op: a pandas DataFrame where pandas is installed, else a list of dicts."""
+        return table(self)
+
+    def to_networkx(self) -> Any:
+        """The graph for networkx: nodes are labels, edges carry their argument."""
+        return networkx_graph(self)
+
+    def draw(self, path: str | None = None, *, depth: int | None = None) -> Any:
+        """Draw the graph as SVG, modules below `depth` folded into one box each; write it to `path` if given."""
+        return late.call("Trace.draw", self, path, depth=depth)
+
+    def tensor(self, name: str, value: Any) -> None:
+        """Inside the block: name a tensor, so that it answers to `$name`."""
+        if self._tables is not None:
+            raise OpenTraceError("a tensor can be named only inside the `with` block of its trace.")
+        self._name_tensor(name, value)
+
+    def _name_tensor(self, name: str, value: Any) -> None:
+        raise OpenTraceError("a tensor can be named only inside the `with` block of its trace.")
+
+    def __repr__(self) -> str:
+        if self._tables is None:
+            return "<Trace, still being made: read it after its `with` block>"
+        return summary(self)
+
+    # for the other files of this layer
+
+    @cached_property
+    def op_nodes(self) -> list[int]:
+        """The nodes of all operations, orphans left out unless they were asked for."""
+        return connected_ops(self.tables, orphans=self._orphans)
+
+    @cached_property
+    def names(self) -> Names:
+        return Names(self.tables, self.op_nodes)
+
+    @cached_property
+    def distances(self) -> Distances:
+        return distances(self.tables)
+
+    @cached_property
+    def _children(self) -> list[list[int]]:
+        children: list[list[int]] = [[] for _ in self.tables.nodes.kind]
+        parents = self.tables.nodes.parents
+        for node in self.op_nodes:
+            for parent in parents[node]:
+                mine = children[parent]
+                if not mine or mine[-1] != node:
+                    mine.append(node)
+        return children
+
+    def children_of(self, node: int) -> list[int]:
+        return self._children[node]
+
+    @cached_property
+    def _saved_nodes(self) -> list[int]:
+        return [node for node in self.op_nodes if Op(self, node).is_saved]
+
+    @property
+    def _numbered(self) -> Ops:
+        return self.ops if self.tables.saved_all or not self._saved_nodes else self.saved
+
+    def _sources(self, kind: str) -> dict[str, Op]:
+        nodes = self.tables.nodes
+        return {
+            address: Op(self, row.node)
+            for row in self.tables.parameters
+            if row.node >= 0 and nodes.kind[row.node] == kind
+            for address in row.addresses
+        }
+
+    def count_parameters(self, rows: tuple[int, ...]) -> ParameterCount:
+        chosen: list[ParameterRow] = [self.tables.parameters[row] for row in rows]
+        chosen = [row for row in chosen if not row.is_buffer]
+        return ParameterCount(
+            trainable=sum(row.numel for row in chosen if row.requires_grad),
+            frozen=sum(row.numel for row in chosen if not row.requires_grad),
+            bytes=sum(row.bytes for row in chosen),
+        )
+
+    def call_of(self, node: int) -> ModuleCall | None:
+        """The module call of a node; a constant belongs to the module that first used it."""
+        nodes = self.tables.nodes
+        if nodes.kind[node] == CONSTANT and self._children[node]:
+            node = self._children[node][0]
+        number = nodes.call[node]
+        return ModuleCall(self, number) if number else None
+
+    def group_names(self, group: int) -> tuple[str, ...]:
+        names = []
+        while group:
+            event = self.tables.groups[group]
+            names.append(event.function)
+            group = event.parent
+        return tuple(reversed(names))
+
+    def stack_of(self, node: int) -> tuple[Source, ...]:
+        """The places that led to a node: its own line, those of its composites, those of its module calls."""
+        tables = self.tables
+        event = tables.nodes.event[node]
+        places: list[Source | None] = []
+        call = tables.nodes.call[node]
+        if event is not None:
+            places.append(source_of(event[6], event[7]))
+            group = event[5]
+            while group:
+                opened = tables.groups[group]
+                places.append(source_of(opened.code, opened.instruction))
+                group = opened.parent
+        while call and tables.nodes.kind[node] == OP:
+            row = tables.calls[call]
+            places.append(source_of(row.code, row.instruction))
+            call = row.parent
+        return tuple(place for place in places if place is not None)
+
+
+def _totals(pairs: Any) -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, float]] = {}
+    last_event: Any = None
+    for key, op in pairs:
+        row = found.setdefault(key, {"count": 0, "seconds": 0.0, "flops": 0, "bytes": 0})
+        event = op.trace.tables.nodes.event[op.node]
+        if event is not last_event or event is None:  # further results of one call add bytes alone
+            row["count"] += 1
+            row["seconds"] += op.seconds
+            row["flops"] += op.flops
+        row["bytes"] += 0 if op.is_identity else op.bytes
+        last_event = event
+    return dict(sorted(found.items(), key=lambda item: -item[1]["seconds"]))
