@@ -106,8 +106,10 @@ class ModuleHooks:
                 versions = _versions(result if isinstance(result, (tuple, list)) else [result])
                 version = versions if isinstance(result, (tuple, list)) else versions[0]
                 code, instruction = call.code, call.instruction
+                closure = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+                kept = {**kwargs, "closure": closure} if closure else kwargs
                 watcher.append(
-                    (Opaque(module), args, kwargs, result, number, 0, code, instruction, call.started, ended, version)
+                    (Opaque(module), args, kept, result, number, 0, code, instruction, call.started, ended, version)
                 )
             watcher.append((EXIT, number, args, kwargs, result))
             watcher.call = watcher.calls.pop()

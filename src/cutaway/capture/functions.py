@@ -47,10 +47,11 @@ class Opaque:
 
     def __init__(self, target: Any, name: str | None = None) -> None:
         self.target = target
-        self.__name__ = name or str(getattr(target, "original_name", None) or getattr(target, "name", None)
-                                    or type(target).__name__)
+        own = getattr(target, "original_name", None) or getattr(target, "name", None)
+        self.__name__ = name or str(own or type(target).__name__)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, closure: Any = None, **kwargs: Any) -> Any:
+        """Run it; `closure` lists the tensors it reads besides its arguments, and is for the record alone."""
         return self.target(*args, **kwargs)
 
 
@@ -83,7 +84,7 @@ _WRITERS = {
     "set_": (0,),
     "swap_tensors": (0, 1),
 }
-_ESCAPES = frozenset({"numpy", "__array__", "__dlpack__", "to_dlpack"})
+_ESCAPES = frozenset({"numpy", "__array__", "__dlpack__", "to_dlpack", "tolist"})
 _NOT_WRITERS = frozenset({"requires_grad_", "retain_grad_", "detach_", "names_", "share_memory_"})
 _DUNDERS = {
     "__radd__": "add",

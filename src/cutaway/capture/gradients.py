@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from cutaway.capture.resolve import Resolver
+from cutaway.graph.nodes import UNSAVED
 
 
 class Gradients:
@@ -58,7 +59,7 @@ class Gradients:
         for op, value in enumerate(nodes.value):
             edge = self._resolver.grad_edges.get(op)
             if edge is None:
-                tensor = value if isinstance(value, Tensor) else self._resolver.alive(op)
+                tensor = self._resolver.alive(op) if value is not UNSAVED else None
                 if tensor is None or not tensor.requires_grad:
                     continue
                 edge = _edge_of(tensor)
@@ -67,8 +68,6 @@ class Gradients:
                 is_leaf = tensor.is_leaf
             else:
                 is_leaf = False
-            if not self._resolver.wants_gradient(op):
-                continue
             edges.setdefault(edge[0], ([], is_leaf))[0].append((edge[1], op))
         return edges
 

@@ -37,6 +37,31 @@ def module_addresses(root: nn.Module | None) -> dict[int, tuple[str, ...]]:
     return {key: tuple(addresses) for key, addresses in found.items()}
 
 
+def tensor_addresses(root: nn.Module | None, modules: dict[int, tuple[str, ...]]) -> dict[int, tuple[str, ...]]:
+    """Every address of every parameter and buffer, by the tensor's id; empty where `modules` is."""
+    found: dict[int, tuple[str, ...]] = {}
+    if root is not None and modules:
+        for module in root.modules():
+            for name, tensor in (*module._parameters.items(), *module._buffers.items()):
+                if tensor is not None:
+                    here = tuple(join(address, name) for address in modules.get(id(module), ()))
+                    found[id(tensor)] = found.get(id(tensor), ()) + here
+    return found
+
+
+def buffers_of(root: nn.Module | None) -> list[tuple[nn.Module, str, Tensor]]:
+    """The buffers before the run: a forward may put others in their place."""
+    if root is None:
+        return []
+    return [
+        (module, name, tensor)
+        for module in root.modules()
+        if module._buffers
+        for name, tensor in module._buffers.items()
+        if tensor is not None
+    ]
+
+
 def join(address: str, name: str) -> str:
     """
     >>> join(".", "fc"), join("encoder", "2")
@@ -48,7 +73,16 @@ def join(address: str, name: str) -> str:
 class Inventory:
     """Names what the resolver found, by what the model says of itself after the run."""
 
-    def __init__(self, root: nn.Module | None, calls: dict[int, Call], resolver: Resolver) -> None:
+    def __init__(
+        self,
+        root: nn.Module | None,
+        calls: dict[int, Call],
+        resolver: Resolver,
+        buffers: list[tuple[nn.Module, str, Tensor]],
+    ) -> None:
+        self._earlier: dict[int, list[tuple[str, Tensor]]] = {}
+        for module, name, tensor in buffers:
+            self._earlier.setdefault(id(module), []).append((name, tensor))
         self._calls = calls
         self._resolver = resolver
         self.modules: list[ModuleRow] = []
@@ -101,8 +135,9 @@ class Inventory:
         for module, addresses in modules:
             self._rows[id(module)] = len(self.modules)
             owned = self._owned.setdefault(id(module), [])
-            for is_buffer, tensors in ((False, module._parameters), (True, module._buffers)):
-                for name, tensor in tensors.items():
+            buffers = self._earlier.get(id(module)) or list(module._buffers.items())
+            for is_buffer, tensors in ((False, list(module._parameters.items())), (True, buffers)):
+                for name, tensor in tensors:
                     if tensor is None:
                         continue
                     _, _, known = self._tensors.setdefault(id(tensor), (tensor, is_buffer, []))

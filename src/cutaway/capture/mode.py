@@ -73,6 +73,7 @@ class Watcher(TorchFunctionMode):
         self.call = call
         self.calls: list[int] = []
         self.paused = 0
+        self.closure: Closure | None = None
         self.check = check
         self.deadline = 0
         self.failed: tuple[BaseException, tuple[Any, ...]] | None = None
@@ -93,6 +94,8 @@ class Watcher(TorchFunctionMode):
             function = function_of(func)
         role = function.role
         if role == SKIP or self.paused:
+            if self.closure is not None:
+                return self.closure.observe(func, args, kwargs)
             return func(*args, **kwargs) if kwargs else func(*args)
         if role >= COMPOSITE or kwargs:
             if role == COMPOSITE and func is not self.composite and _PLAIN_TYPES.issuperset(types):
@@ -103,7 +106,7 @@ class Watcher(TorchFunctionMode):
                 targets = written(function, args, kwargs)
                 if targets:
                     self.before_write(targets)
-            elif role == ESCAPE:
+            elif role == ESCAPE and func is not _TOLIST:
                 self.before_write(list(args[:1]))
         frame = _frame(1)
         code: CodeType = frame.f_code
@@ -133,6 +136,8 @@ class Watcher(TorchFunctionMode):
         self.append(
             (func, kept, kwargs, result, self.call, self.group, code, frame.f_lasti, started, ended, version)
         )
+        if role == ESCAPE:
+            self.before_write([])  # resolve now: the program may change what it was given
         if ended > self.deadline:
             self.deadline = self.check(ended)
         return result
@@ -177,6 +182,31 @@ class Inert(Watcher):
         return func(*args, **(kwargs or {}))
 
 
+class Closure:
+    """Finds the tensors that an opaque region reads besides its arguments.
+
+    Inside `vmap` and its like, what matters is wrapped; a plain tensor that nothing in the region has made
+    (a parameter of a module called there) came in from outside.
+    """
+
+    def __init__(self) -> None:
+        self.tensors: dict[int, Tensor] = {}
+        self._made: dict[int, Any] = {}
+
+    def observe(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
+        for value in (*args, *(kwargs or {}).values()):
+            for item in value if isinstance(value, (tuple, list)) else (value,):
+                if isinstance(item, Tensor) and id(item) not in self._made and not _is_wrapped(item):
+                    self.tensors[id(item)] = item
+        result = func(*args, **(kwargs or {}))
+        for item in result if isinstance(result, (tuple, list)) else (result,):
+            if isinstance(item, Tensor):
+                self._made[id(item)] = item
+        return result
+
+
+_is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+_TOLIST = Tensor.tolist
 _SELF = Watcher.__torch_function__.__code__
 
 

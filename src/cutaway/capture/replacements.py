@@ -5,8 +5,10 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
+from functools import wraps
 from sys import _getframe
 from time import perf_counter_ns
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -15,8 +17,10 @@ from torch.overrides import TorchFunctionMode
 
 from cutaway.capture import session as sessions
 from cutaway.capture.functions import Opaque
-from cutaway.capture.mode import Watcher, _caller, _versions
+from cutaway.capture.mode import Closure, Watcher, _caller, _versions
 from cutaway.capture.patches import Replacement
+from cutaway.capture.resolve import is_tensor
+from cutaway.core.trees import leaves
 
 _push = torch._C._push_on_torch_function_stack
 _pop = torch._C._pop_torch_function_stack
@@ -131,7 +135,7 @@ def _opaque_script(original: Callable[..., Any]) -> Callable[..., Any]:
         if watcher is None or watcher.paused:
             return original(script, *args, **kwargs)
         call = Opaque(_bound_script(original, script), getattr(script, "name", "script"))
-        return run_opaque(watcher, call, args, kwargs, open_inside=True)
+        return run_opaque(watcher, call, args, kwargs)
 
     return __call__
 
@@ -148,24 +152,30 @@ def _opaque(name: str) -> Callable[[Any], Any]:
             watcher = sessions.watcher_here()
             if watcher is None or watcher.paused:
                 return original(*args, **kwargs)
-            return run_opaque(watcher, Opaque(original, name), args, kwargs, open_inside=False)
+            return run_opaque(watcher, Opaque(original, name), args, kwargs)
 
         return transform
 
     return make
 
 
-def run_opaque(
-    watcher: Watcher, call: Opaque, args: tuple[Any, ...], kwargs: dict[str, Any], *, open_inside: bool
-) -> Any:
+def run_opaque(watcher: Watcher, call: Opaque, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run code that cannot be opened, and hand it on as one op with its inputs and outputs."""
     frame = _caller(_getframe(2))
+    closure = Closure()
     started = perf_counter_ns()
     watcher.paused += 1
+    watcher.closure = closure
     try:
         result = call(*args, **kwargs)
     finally:
         watcher.paused -= 1
+        watcher.closure = None
+    result = _linked(result, args, closure)
+    handed_in = {id(tensor) for _, tensor in leaves((args, kwargs), is_tensor)}
+    captured = [tensor for key, tensor in closure.tensors.items() if key not in handed_in]
+    if captured:
+        kwargs = {**kwargs, "closure": captured}
     version = None
     if isinstance(result, Tensor):
         version = _versions([result])[0]
@@ -174,6 +184,28 @@ def run_opaque(
          perf_counter_ns(), version)
     )
     return result
+
+
+def _linked(result: Any, args: tuple[Any, ...], closure: Closure) -> Any:
+    """`vjp` returns a function that remembers its inputs: calling it later is an op that depends on them."""
+    if not isinstance(result, tuple) or not any(isinstance(item, FunctionType) for item in result):
+        return result
+    remembered = [tensor for _, tensor in leaves(args, is_tensor)] + list(closure.tensors.values())
+    return tuple(_remembering(item, remembered) if isinstance(item, FunctionType) else item for item in result)
+
+
+def _remembering(function: FunctionType, remembered: list[Tensor]) -> Callable[..., Any]:
+    @wraps(function)
+    def linked(*args: Any, **kwargs: Any) -> Any:
+        watcher = sessions.watcher_here()
+        if watcher is None:
+            return function(*args, **kwargs)
+        if watcher.closure is not None:
+            watcher.closure.tensors.update((id(tensor), tensor) for tensor in remembered)
+            return function(*args, **kwargs)
+        return run_opaque(watcher, Opaque(function), args, {**kwargs, "closure": remembered})
+
+    return linked
 
 
 def _eager_compile(original: Callable[..., Any]) -> Callable[..., Any]:

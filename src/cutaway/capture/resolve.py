@@ -43,6 +43,7 @@ _PLAIN = frozenset(
     {int, float, bool, complex, str, type(None), torch.dtype, torch.device, torch.Size, torch.layout,
      torch.memory_format, torch.Generator, type(Ellipsis)}
 )
+_FARTHEST = 10_000
 _NUMBERS = (bool, int, float, complex, np.ndarray, np.generic)
 
 
@@ -221,8 +222,8 @@ class Resolver:
         """A plain number left torch (`item`, `bool`, `tolist`)."""
         node = self.nodes.add(OP, name, event, parents, event[4], "")
         if not isinstance(result, np.ndarray):
-            self.nodes.value[node] = result
-        elif self._saver.wants_node(node):
+            self.nodes.value[node] = list(result) if isinstance(result, list) else result
+        elif not self._weak or self._saver.wants_node(node):
             self.nodes.value[node] = result.copy()
 
     def _written(
@@ -269,7 +270,7 @@ class Resolver:
                 if storage is not None and not nodes.flags[node] & INPLACE and not self._shares(node, storage):
                     self._writes.pop(storage, None)
                     self._held.pop(storage, None)
-        if self._saver.wants_node(node):
+        if self._saver.wants_node(node, tensor):
             self.save(node, tensor)
 
     def save(self, node: int, tensor: Tensor) -> None:
@@ -294,6 +295,14 @@ class Resolver:
 
     def _source(self, tensor: Tensor, call: int) -> int:
         """A tensor that nothing seen has made: an input, a parameter, a buffer, or a constant."""
+        unseen = self._made_unseen(tensor)
+        if unseen:
+            event = self._synthetic_event(made_unseen, unseen, call)
+            node = self.nodes.add(OP, made_unseen.__name__, event, unseen, call, "")
+            self.nodes.flags[node] = OPAQUE
+            self._ids[id(tensor)] = node
+            self._keep(node, tensor, _version(tensor), is_new=True)
+            return node
         node = self.nodes.add(CONSTANT, CONSTANT, None, (), call, "")
         self._ids[id(tensor)] = node
         self.nodes.requires_grad[node] = tensor.requires_grad
@@ -319,18 +328,62 @@ class Resolver:
         if not writers:
             return node
         parents = (node, *sorted(set(writers.values())))
-        alias = self.nodes.add(OP, alias_write.__name__, self._alias_event(parents, call), parents, call, "")
+        alias = self.nodes.add(OP, alias_write.__name__, self._synthetic_event(alias_write, parents, call), parents, call, "")
         self.nodes.flags[alias] = ALIAS
         self._ids[id(tensor)] = alias
         self._keep(alias, tensor, _version(tensor), is_new=True)
         return alias
 
-    def _alias_event(self, parents: tuple[int, ...], call: int) -> tuple[Any, ...]:
-        """An event for a change that no call stands for; it is placed where the memory was written."""
+    def _made_unseen(self, tensor: Tensor) -> tuple[int, ...]:
+        """The known tensors that an unknown one was computed from by code that torch does not show.
+
+        A view knows its base, and a tensor with a gradient knows its autograd graph.
+        """
+        if isinstance(tensor, Parameter):
+            return ()
+        base = tensor._base if tensor._is_view() else None
+        if base is not None and id(base) in self._ids:
+            return (self.node_of(base),)
+        return self._found_by_autograd(tensor) if tensor.grad_fn is not None else ()
+
+    def _found_by_autograd(self, tensor: Tensor) -> tuple[int, ...]:
+        """Walk up the autograd graph to the nearest tensors that are known."""
+        known: dict[Any, int] = {}
+        for node in range(len(self.nodes)):
+            alive = self.alive(node)
+            if alive is not None and alive.grad_fn is not None:
+                known[alive.grad_fn] = node
+        found: dict[int, None] = {}
+        stack, seen = [tensor.grad_fn], set()
+        while stack and len(seen) < _FARTHEST:
+            step = stack.pop()
+            if step is None or step in seen:
+                continue
+            seen.add(step)
+            leaf = getattr(step, "variable", None)
+            if step in known:
+                found[known[step]] = None
+            elif leaf is not None:
+                if isinstance(leaf, Parameter) or id(leaf) in self._ids:
+                    found[self.node_of(leaf)] = None
+            else:
+                stack.extend(below for below, _ in step.next_functions)
+        return tuple(sorted(found))
+
+    def alive(self, node: int) -> Tensor | None:
+        """The tensor of a node, if the program still has it as it was."""
+        if self._weak:
+            ref = self._refs.get(node)
+            return ref() if ref is not None else None
+        value = self.nodes.value[node]
+        return value if isinstance(value, Tensor) else None
+
+    def _synthetic_event(self, function: Any, parents: tuple[int, ...], call: int) -> tuple[Any, ...]:
+        """An event for a change that no call stands for; it is placed where its last parent was made."""
         last = self.nodes.event[parents[-1]]
         code, instruction, ended = (last[6], last[7], last[9]) if last else (None, 0, 0)
         refs = tuple(Ref(parent) for parent in parents)
-        return (alias_write, refs, None, None, call, 0, code, instruction, ended, ended, None)
+        return (function, refs, None, None, call, 0, code, instruction, ended, ended, None)
 
     def _start_tracking(self) -> None:
         """From the first write on, know which values are kept by reference to which storage."""
@@ -418,6 +471,10 @@ class Resolver:
 
 def alias_write(*_: Any) -> None:
     """Stands for a change of a tensor's value through another tensor that shares its memory."""
+
+
+def made_unseen(*_: Any) -> None:
+    """Stands for code that computed a tensor out of sight: a C++ extension, `as_subclass`…"""
 
 
 def _without_tensors(event: tuple[Any, ...], parents: list[int]) -> tuple[Any, ...]:

@@ -18,6 +18,8 @@ from cutaway.graph.naming import Namer, kind_of, op_site
 from cutaway.graph.nodes import Nodes
 from cutaway.graph.op import Op
 
+Addresses = dict[int, tuple[str, ...]]
+"""From the id of a module or tensor to all its addresses."""
 Where = Literal["reference", "cpu", "copy"]
 Save = str | Callable[[Op], bool] | Iterable[Any] | Op | None
 
@@ -51,16 +53,19 @@ class Saver:
         self.matched: set[str] = set()
         self.op_at: Callable[[int], Op] = lambda node: None  # type: ignore[assignment,return-value]
         self._nodes: Nodes
-        self._addresses: dict[int, tuple[str, ...]] = {}
+        self._addresses: Addresses = {}
+        self._tensors: Addresses = {}
         self._call_address: dict[int, tuple[str, ...]] = {0: ("",)}
         self._call_pass: dict[int, int] = {0: 1}
         self._namer = Namer()
         self._kinds: dict[str, int] = {}
         self._tentative: dict[str, list[int]] = {}
 
-    def begin(self, nodes: Nodes, addresses: dict[int, tuple[str, ...]], op_at: Callable[[int], Op]) -> None:
-        """Told before the first event: the columns, the addresses of the modules, how to look at a node."""
-        self._nodes, self._addresses, self.op_at = nodes, addresses, op_at
+    def begin(
+        self, nodes: Nodes, modules: Addresses, tensors: Addresses, op_at: Callable[[int], Op]
+    ) -> None:
+        """Told before the first event: the columns, the addresses of modules and parameters, how to see a node."""
+        self._nodes, self._addresses, self._tensors, self.op_at = nodes, modules, tensors, op_at
 
     def enter(self, number: int, module: nn.Module | None, pass_: int) -> None:
         if not self.patterns:
@@ -69,7 +74,7 @@ class Saver:
         self._call_address[number] = self._addresses.get(id(module), default)
         self._call_pass[number] = pass_
 
-    def wants_node(self, node: int) -> bool:
+    def wants_node(self, node: int, tensor: Any = None) -> bool:
         """Whether the value of this new node is to be kept."""
         if self.everything:
             return True
@@ -77,6 +82,8 @@ class Saver:
         wanted = False
         if self.patterns and nodes.kind[node] == "op":
             wanted = self._op_matches(node)
+        elif self.patterns:
+            wanted = any([self._any_match(Site(address=address)) for address in self._tensors.get(id(tensor), ())])
         if self.labels and nodes.kind[node] == "op":
             wanted |= self._label_may_match(node)
         if self.predicate is not None and nodes.kind[node] == "op":

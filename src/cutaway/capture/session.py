@@ -19,7 +19,7 @@ from cutaway.capture import composites, patches
 from cutaway.capture.calls import Call, ModuleHooks
 from cutaway.capture.functions import name_of
 from cutaway.capture.gradients import Gradients
-from cutaway.capture.inventory import Inventory, module_addresses
+from cutaway.capture.inventory import Inventory, buffers_of, module_addresses, tensor_addresses
 from cutaway.capture.memory import MemoryWatch
 from cutaway.capture.mode import Inert, Ledger, Watcher
 from cutaway.capture.replacements import replacements
@@ -78,6 +78,7 @@ class Session:
         self.gradients = Gradients(self.resolver) if gradients else None
         self.named: list[tuple[str, int]] = []
         self.started = 0
+        self._buffers = buffers_of(self.root)
         self._stance: Any = None
 
     # switching on and off
@@ -86,10 +87,11 @@ class Session:
         """Switch everything on; if that fails half way, off again."""
         if not self.saver.keeps_all:
             nodes = self.resolver.nodes
-            addresses = module_addresses(self.root) if self.saver.patterns else {}
+            modules = module_addresses(self.root) if self.saver.patterns else {}
+            tensors = tensor_addresses(self.root, modules)
             provisional = Trace()
             provisional.fill(Tables(nodes, [], [], [], {}), orphans=True)
-            self.saver.begin(nodes, addresses, lambda node: Op(provisional, node))
+            self.saver.begin(nodes, modules, tensors, lambda node: Op(provisional, node))
         composites.refresh()
         self.trace._name_tensor = self._name_tensor  # type: ignore[method-assign]
         patches.apply(replacements)
@@ -166,7 +168,7 @@ class Session:
     def _fill(self, watcher: Watcher, error: BaseException | None, seconds: float) -> None:
         resolver = self.resolver
         resolver.flush()
-        inventory = Inventory(self.root, self.calls.rows, resolver)
+        inventory = Inventory(self.root, self.calls.rows, resolver, self._buffers)
         tables = Tables(
             nodes=resolver.nodes,
             calls=inventory.call_rows(),

@@ -94,7 +94,7 @@ class Names:
     def site(self, node: int) -> Site:
         """The site without what is not needed to tell it from others."""
         full = self.full_site(node)
-        if full.op is None:
+        if self._tables.nodes.kind[node] != OP:
             return full
         ordinal = full.ordinal or 1
         only = self._most[(full.address, full.op)] == 1

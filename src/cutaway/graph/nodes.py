@@ -98,7 +98,7 @@ def describe(tensor: Any) -> TensorMeta:
     """The metadata of anything that has a shape, a dtype and a device."""
     try:
         shape: tuple[int, ...] | None = tuple(int(size) for size in tensor.shape)
-    except (RuntimeError, TypeError, ValueError):  # nested tensors have no dense shape
+    except (RuntimeError, TypeError, ValueError, AttributeError):  # nested tensors have no dense shape
         shape = None
     return TensorMeta(shape, str(tensor.dtype).removeprefix("torch."), str(getattr(tensor, "device", "cpu")))
 

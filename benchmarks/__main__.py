@@ -1,0 +1,62 @@
+"""`python -m benchmarks trace --only lstm --quick`: measure, print, and write `.build/bench.{json,md}`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+from benchmarks import models, report, torchlens, tracing
+from benchmarks.measure import one_thread
+from benchmarks.peers import ROOT, TORCHLENS
+from benchmarks.report import Figure
+
+
+def trace(options: argparse.Namespace) -> tuple[list[Figure], dict[str, str], tuple[str, ...]]:
+    """Figures of tracing, versions of the peers, and what went wrong with them."""
+    cases = models.chosen(options.only)
+    if options.no_peers:
+        peer = torchlens.from_notes("peers were not asked (--no-peers)")
+    else:
+        peer = torchlens.measured(cases, repeats=1 if options.quick else 3)
+    found = tracing.figures(cases, peer, quick=options.quick, extras=not options.only)
+    return found, {TORCHLENS.name: TORCHLENS.version}, peer.problems
+
+
+SUITES: dict[str, Callable[[argparse.Namespace], tuple[list[Figure], dict[str, str], tuple[str, ...]]]] = {
+    "trace": trace
+}
+
+
+def main() -> None:
+    options = _options()
+    one_thread()
+    figures: list[Figure] = []
+    peers: dict[str, str] = {}
+    problems: tuple[str, ...] = ()
+    for name in options.suites or SUITES:
+        found, versions, wrong = SUITES[name](options)
+        figures += found
+        peers |= versions
+        problems += wrong
+    about = report.about_this_run(peers, quick=options.quick)
+    print(report.text(figures, about))
+    for problem in problems:
+        print(f"note: {problem}")
+    report.write(figures, about, ROOT / ".build")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure Cutaway beside its peers.")
+    parser.add_argument("suites", nargs="*", metavar="suite", help=f"one of {', '.join(SUITES)}; all if none is given")
+    parser.add_argument("--only", nargs="+", default=[], metavar="MODEL", help="these models alone")
+    parser.add_argument("--quick", action="store_true", help="few repeats, about two minutes")
+    parser.add_argument("--no-peers", action="store_true", help="do not run peers; cite the notes")
+    options = parser.parse_args()
+    unknown = set(options.suites) - set(SUITES)
+    if unknown:
+        parser.error(f"no suite is called {', '.join(sorted(unknown))}; there are {', '.join(SUITES)}")
+    return options
+
+
+if __name__ == "__main__":
+    main()

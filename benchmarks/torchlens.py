@@ -1,0 +1,73 @@
+"""What torchlens costs on the same models: measured in its own process, or else as the notes have it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmarks.models import Case
+from benchmarks.peers import TORCHLENS, PeerError, ask
+
+NOTES_MARK = "(notes)"
+
+# ../shared/notes/tracing.md: × plain, (saving all, saving none).
+_NOTES = {
+    "mlp": (341, 317), "lstmcell": (122, 110), "lstm": (487, 443), "encoder": (73, 63), "inplace": (97, 92),
+    "gpt2": (8.6, 7.3), "bert": (8.8, 8.4), "resnet50": (11.4, 10.8), "t5": (30.4, 26.9),
+}  # fmt: skip
+_NOTES_BYTES = 85_000.0
+
+Cited = tuple[float | None, str]
+"""A number of the peer and where it is from ("" for this run)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TorchLens:
+    """The peer's numbers."""
+
+    cases: dict[str, dict[str, Any]] = field(default_factory=dict)
+    memory: dict[str, float] = field(default_factory=dict)
+    problems: tuple[str, ...] = ()
+
+    def ratio(self, name: str, save: str) -> Cited:
+        """Times plain for saving "all" or "none"."""
+        measured = self.cases.get(name, {})
+        if f"save_{save}_ms" in measured:
+            return measured[f"save_{save}_ms"] / measured["plain_ms"], ""
+        if name in _NOTES:
+            return _NOTES[name][save == "none"], NOTES_MARK
+        return None, ""
+
+    def fixed_ms(self) -> Cited:
+        """Milliseconds for tracing a single op."""
+        measured = self.cases.get("one-op", {})
+        return (measured["save_all_ms"] - measured["plain_ms"], "") if "save_all_ms" in measured else (None, "")
+
+    def bytes_an_op(self, save: str) -> Cited:
+        measured = self.memory.get(f"{save}_bytes")
+        return (measured, "") if measured is not None else (_NOTES_BYTES, NOTES_MARK)
+
+
+def from_notes(problem: str) -> TorchLens:
+    return TorchLens(problems=(problem,))
+
+
+def measured(cases: Sequence[Case], *, repeats: int) -> TorchLens:
+    """Ask torchlens about these models, the large ones in a process of their own."""
+    small = ["one-op", *(case.name for case in cases if case.size != "large")]
+    large = [case.name for case in cases if case.size == "large"]
+    found = TorchLens()
+    for names, extra in ((small, ["--memory"]), (large, [])):
+        if names:
+            found = _joined(found, names, [*extra, "--repeats", str(repeats)])
+    return found
+
+
+def _joined(found: TorchLens, names: list[str], options: list[str]) -> TorchLens:
+    try:
+        answer = ask(TORCHLENS, "benchmarks.torchlens_worker", [*names, *options], seconds=1200)
+    except PeerError as error:
+        return TorchLens(found.cases, found.memory, (*found.problems, str(error)))
+    failed = tuple(f"torchlens on {name}: {row['error']}" for name, row in answer["cases"].items() if "error" in row)
+    return TorchLens(found.cases | answer["cases"], found.memory | answer["memory"], found.problems + failed)

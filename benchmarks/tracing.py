@@ -1,0 +1,169 @@
+"""What tracing costs: beside a plain forward, and beside torchlens."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from statistics import median
+from time import thread_time
+from typing import Any
+
+import cutaway
+from benchmarks import models
+from benchmarks.measure import CONTROL, Paired, Run, paired, python_bytes, timed
+from benchmarks.models import Case, Example
+from benchmarks.report import Figure, short
+from benchmarks.torchlens import TorchLens
+from cutaway.capture.saving import Saver
+from cutaway.capture.session import Session
+from cutaway.graph.trace import Trace
+from torch.overrides import TorchFunctionMode
+
+FORWARD = "trace, save all: the forward alone"
+LABELS = "trace, save all: with parents and labels"
+METADATA = "trace, metadata only (save=None), with parents and labels"
+FIXED = "fixed cost of a trace"
+ASKED = "distances, when asked for"
+MEMORY = "Python memory of a trace, an op"
+LINEAR = "added by trace with parents and labels, an op, in a loop of n"
+
+_AIMS = {
+    (FORWARD, "op-bound"): 2.5,
+    (LABELS, "op-bound"): 3.5,
+    (LABELS, "large"): 1.25,
+    (METADATA, "large"): 1.4,
+}
+
+
+class NoOpMode(TorchFunctionMode):
+    """The least that any function mode costs."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **kwargs) if kwargs else func(*args)
+
+
+def figures(cases: Sequence[Case], peer: TorchLens, *, quick: bool, extras: bool) -> list[Figure]:
+    """All figures of tracing; `extras` are those that belong to no single case."""
+    by_work: dict[str, list[Figure]] = {FORWARD: [], LABELS: [], METADATA: []}
+    for case in cases:
+        print(f"measuring {case.title} …", file=sys.stderr, flush=True)
+        for figure in of_case(case, peer, n_pairs=_n_pairs(case, quick)):
+            by_work[figure.work].append(figure)
+    found = [figure for some in by_work.values() for figure in some]
+    if extras:
+        print("measuring fixed cost, distances, memory, linearity …", file=sys.stderr, flush=True)
+        found += [fixed_cost(peer), distances(), *memory(peer), *linearity(2 if quick else 5)]
+    return found
+
+
+def of_case(case: Case, peer: TorchLens, *, n_pairs: int) -> Iterator[Figure]:
+    """The ratios to plain of one model."""
+    example = case.build()
+    n_ops = count_ops(traced(example))
+    variants = {
+        "no-op": timed(lambda: no_op(example)),
+        FORWARD: forward_alone(example),
+        LABELS: timed(lambda: traced(example)),
+        METADATA: timed(lambda: metadata(example)),
+    }
+    found = paired(timed(example.run), variants, n_pairs=n_pairs)
+    peers = {LABELS: peer.ratio(case.name, "all"), METADATA: peer.ratio(case.name, "none")}
+    for work in (FORWARD, LABELS, METADATA):
+        value = found[work]
+        ratio, note = peers.get(work, (None, ""))
+        remark = _remark(value, n_ops)
+        if work == FORWARD:
+            remark += f"; no-op mode {found['no-op'].ratio:.2f}, control {found[CONTROL].ratio:.2f}"
+        yield Figure(work, case.title, value.ratio, "×", _AIMS.get((work, case.size)), ratio, note, remark)
+
+
+def forward_alone(example: Example) -> Run:
+    """The watched forward without switching on, switching off and resolving."""
+
+    def run() -> float:
+        session = Session(Trace(), example.model, Saver("**", "reference", None), gradients=False)
+        session.start()
+        try:
+            started = thread_time()
+            example.run()
+            spent = thread_time() - started
+        except BaseException as error:
+            session.stop(error)
+            raise
+        session.stop(None)
+        return spent
+
+    return run
+
+
+def traced(example: Example) -> Trace:
+    trace = cutaway.trace(example.model, *example.args, **example.kwargs)
+    assert trace.names is not None
+    return trace
+
+
+def metadata(example: Example) -> Trace:
+    with cutaway.watch(example.model, save=None) as trace:
+        example.run()
+    assert trace.names is not None
+    return trace
+
+
+def no_op(example: Example) -> Any:
+    with NoOpMode():
+        return example.run()
+
+
+def fixed_cost(peer: TorchLens) -> Figure:
+    """Tracing a model of one op, less running it."""
+    example = models.one_op()
+    found = paired(timed(example.run), {"trace": timed(lambda: traced(example))}, n_pairs=200, n_warm=20)["trace"]
+    value, note = peer.fixed_ms()
+    return Figure(FIXED, "one op", found.added * 1e3, "ms", 0.3, value, note)
+
+
+def distances() -> Figure:
+    """Asking for the distances of a trace in which nothing was asked before."""
+    example = models.chosen(["lstm"])[0].build()
+    seconds = []
+    for _ in range(7):
+        trace = traced(example)
+        seconds.append(timed(lambda: trace.distances)())
+    return Figure(ASKED, "hand-written LSTM ×100", median(seconds) / count_ops(trace) * 1e6, "µs/op", 30)
+
+
+def memory(peer: TorchLens) -> Iterator[Figure]:
+    """What a trace holds beside the tensors' own memory."""
+    example = models.chosen(["lstm"])[0].build()
+    n_ops = count_ops(traced(example))
+    for save, make, aim in (("none", metadata, 3.0), ("all", traced, None)):
+        value, note = peer.bytes_an_op(save)
+        kilobytes = value / 1000 if value is not None else None
+        ours = python_bytes(lambda: make(example)) / n_ops / 1000
+        yield Figure(MEMORY, f"LSTM ×100, save {save}", ours, "KB", aim, kilobytes, note, f"{n_ops} ops")
+
+
+def linearity(n_pairs: int) -> Iterator[Figure]:
+    """The cost of an op must not grow with their number."""
+    for n_ops in (1_000, 5_000, 20_000):
+        example = models.loop(n_ops)
+        found = paired(timed(example.run), {"trace": timed(lambda: traced(example))}, n_pairs=n_pairs, n_warm=1)
+        value = found["trace"]
+        added = value.added / n_ops * 1e6
+        yield Figure(LINEAR, f"{n_ops:,} ops", added, "µs", remark=f"{value.ratio:.2f} × plain")
+
+
+def count_ops(trace: Trace) -> int:
+    """Calls of torch functions; a call with four results is one op here, as in the notes."""
+    event = trace.tables.nodes.event
+    return len({id(event[op.node]) for op in trace.ops})
+
+
+def _n_pairs(case: Case, quick: bool) -> int:
+    if case.size == "large":
+        return 3 if quick else 9
+    return 15 if quick else 60
+
+
+def _remark(found: Paired, n_ops: int) -> str:
+    return f"{n_ops} ops, plain {short(found.plain * 1e3)} ms, half within {found.low:.2f}–{found.high:.2f}"
