@@ -209,5 +209,7 @@ def chosen(names: Iterable[str]) -> tuple[Case, ...]:
     wanted = set(names)
     unknown = wanted - {case.name for case in CASES}
     if unknown:
-        raise SystemExit(f"no case is called {', '.join(sorted(unknown))}; there are {', '.join(c.name for c in CASES)}")
+        raise SystemExit(
+            f"no case is called {', '.join(sorted(unknown))}; there are {', '.join(c.name for c in CASES)}"
+        )
     return tuple(case for case in CASES if not wanted or case.name in wanted)

@@ -109,5 +109,6 @@ def short(value: float) -> str:
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    padded = (cell.ljust(w) if i in (0, 6) else cell.rjust(w) for i, (cell, w) in enumerate(zip(cells, widths, strict=True)))
+    padded = [cell.rjust(width) for cell, width in zip(cells, widths, strict=True)]
+    padded[0], padded[-1] = cells[0].ljust(widths[0]), cells[-1]
     return "  " + "  ".join(padded).rstrip()

@@ -14,7 +14,6 @@ from statistics import median
 from typing import Any
 
 import torchlens
-
 from benchmarks import models
 from benchmarks.measure import one_thread, python_bytes, timed
 

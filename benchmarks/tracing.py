@@ -8,6 +8,8 @@ from statistics import median
 from time import thread_time
 from typing import Any
 
+from torch.overrides import TorchFunctionMode
+
 import cutaway
 from benchmarks import models
 from benchmarks.measure import CONTROL, Paired, Run, paired, python_bytes, timed
@@ -17,7 +19,6 @@ from benchmarks.torchlens import TorchLens
 from cutaway.capture.saving import Saver
 from cutaway.capture.session import Session
 from cutaway.graph.trace import Trace
-from torch.overrides import TorchFunctionMode
 
 FORWARD = "trace, save all: the forward alone"
 LABELS = "trace, save all: with parents and labels"

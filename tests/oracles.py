@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import random
 from typing import Any
 
@@ -47,10 +46,11 @@ def same(a: Any, b: Any) -> bool:
     return a.shape == b.shape and bool(torch.equal(a, b) or torch.equal(a.isnan(), b.isnan()) and torch.equal(a.nan_to_num(), b.nan_to_num()))
 
 
-def copied(tree: Any) -> Any:
-    """Copies of tensors inside arguments."""
-    memo: dict[int, Any] = {}
-    return copy.deepcopy(tree, memo)
+def close(a: Any, b: Any) -> bool:
+    """Equal up to the choice of kernel, which may depend on whether a gradient is wanted."""
+    if same(a, b) or not isinstance(a, Tensor) or not isinstance(b, Tensor) or not a.is_floating_point():
+        return same(a, b)
+    return a.dtype == b.dtype and a.shape == b.shape and torch.allclose(a, b, rtol=1e-4, atol=1e-6, equal_nan=True)
 
 
 def random_states() -> tuple[Any, ...]:
@@ -86,6 +86,8 @@ def replayed(op: Op) -> Any:
     """What the op's function gives on the saved values of its parents; None where that cannot be known."""
     if op.is_source or op.is_alias_write or op.is_opaque or any(draw in op.function for draw in _DRAWS):
         return None
+    if op.function == "scaled_dot_product_attention" and (op.kwargs.get("dropout_p") or any(op.args[4:5])):
+        return None
     if op.function in ("empty", "empty_like", "new_empty", "grad", "data_ptr", "backward"):
         return None
 
@@ -116,6 +118,6 @@ def check_replay(trace: Trace) -> int:
         again = replayed(op)
         if again is None:
             continue
-        assert same(again, op.value), f"{op!r} replayed differs: {op.function} from {[p.label for p in op.parents]}"
+        assert close(again, op.value), f"{op!r} replayed differs: {op.function} from {[p.label for p in op.parents]}"
         proven += 1
     return proven

@@ -111,7 +111,7 @@ class ModuleHooks:
                 watcher.append(
                     (Opaque(module), args, kept, result, number, 0, code, instruction, call.started, ended, version)
                 )
-            watcher.append((EXIT, number, args, kwargs, result))
+            watcher.append((EXIT, number, args, kwargs, result, len(rest) == 2))
             watcher.call = watcher.calls.pop()
             return
 

@@ -38,6 +38,14 @@ def opened(func: types.FunctionType) -> types.FunctionType:
     return copy
 
 
+def opened_code(code: types.CodeType, namespace: dict[str, Any]) -> types.FunctionType:
+    """The same for code whose function is no longer known by its name."""
+    for value in namespace.values():
+        if isinstance(value, types.FunctionType) and value.__code__ is code:
+            return opened(value)
+    return types.FunctionType(code, _namespace(namespace), code.co_name)
+
+
 def refresh() -> None:
     """Let the copies see what was changed in the originals' globals since (a monkeypatched `F.relu`)."""
     for original, copy in _namespaces.values():

@@ -26,6 +26,8 @@ ESCAPE: Final = 4
 """An operation that hands memory to code we cannot see (`numpy`)."""
 BACKWARD: Final = 5
 """Runs the autograd engine: nothing inside it is recorded."""
+PYTHON: Final = 6
+"""Python code that does not ask for modes itself: what asked in its name is opened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,13 +194,13 @@ def _look_at(func: Any) -> Function:
     if isinstance(func, torch._ops.OpOverloadPacket):
         writes = _schema_writes([getattr(func, overload)._schema for overload in func.overloads()])
         return Function(name, WRITER if writes else LEAF, writes)
-    if raw in _WRITERS:
-        return Function(name, WRITER, _WRITERS[raw])
-    if isinstance(func, types.FunctionType) and is_composite(func):
-        return Function(name, COMPOSITE, (), opened(func))
+    writes: tuple[int | str, ...] = ()
     if name.endswith("_") and not name.endswith("__") and raw not in _NOT_WRITERS:
-        return Function(name, WRITER, (0, "input", "self"))
-    return Function(name, LEAF)
+        writes = (0, "input", "self", "tensor")
+    if isinstance(func, types.FunctionType):
+        return Function(name, COMPOSITE, writes, opened(func)) if is_composite(func) else Function(name, PYTHON, writes)
+    writes = _WRITERS.get(raw, writes)
+    return Function(name, WRITER if writes else LEAF, writes)
 
 
 def _schema_writes(schemas: list[Any]) -> tuple[int | str, ...]:

@@ -77,6 +77,6 @@ def _edge_of(tensor: Tensor) -> tuple[Any, int] | None:
         if tensor.grad_fn is not None:
             return tensor.grad_fn, tensor.output_nr
         edge = torch.autograd.graph.get_gradient_edge(tensor)
-    except RuntimeError:  # a view in inference mode, or a node that is gone
+    except (RuntimeError, AssertionError, AttributeError):  # a leaf that autograd does not know
         return None
     return edge.node, edge.output_nr

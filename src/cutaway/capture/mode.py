@@ -18,13 +18,13 @@ from torch import Tensor
 from torch.nn import Parameter
 from torch.overrides import TorchFunctionMode, handle_torch_function
 
+from cutaway.capture.composites import opened_code
 from cutaway.capture.functions import (
     BACKWARD,
     COMPOSITE,
     ESCAPE,
-    LEAF,
+    PYTHON,
     SKIP,
-    WRITER,
     Function,
     function_of,
     known_functions,
@@ -102,7 +102,11 @@ class Watcher(TorchFunctionMode):
                 return self._open(func, function.body, args, kwargs)
             if role == BACKWARD:
                 return self._backward(func, args, kwargs)
-            if role == WRITER or (kwargs and "out" in kwargs):
+            if role == PYTHON and func is not self.composite:
+                body = really_called(func, _frame(1))
+                if body is not None and _PLAIN_TYPES.issuperset(types):
+                    return self._open(func, body, args, kwargs)
+            if function.writes or (kwargs and "out" in kwargs):
                 targets = written(function, args, kwargs)
                 if targets:
                     self.before_write(targets)
@@ -208,6 +212,20 @@ class Closure:
 _is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
 _TOLIST = Tensor.tolist
 _SELF = Watcher.__torch_function__.__code__
+
+
+def really_called(func: Any, frame: Any) -> Any:
+    """The opened copy of the function that handed over in the name of `func`; None if that is `func` itself.
+
+    Torch hands over by name: where `F.softmax` was monkeypatched, or is one of several behind a dispatching
+    wrapper (`F.max_pool2d`), the name stands for other code than the one that is running.
+    """
+    if frame.f_code is not _HANDOVER or frame.f_back is None:
+        return None
+    running = frame.f_back
+    if running.f_code is func.__code__ or running.f_code.co_freevars:
+        return None
+    return opened_code(running.f_code, running.f_globals)
 
 
 def _caller(frame: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import wraps
 from sys import _getframe
 from time import perf_counter_ns
@@ -18,7 +19,7 @@ from torch.overrides import TorchFunctionMode
 from cutaway.capture import session as sessions
 from cutaway.capture.functions import Opaque
 from cutaway.capture.mode import Closure, Watcher, _caller, _versions
-from cutaway.capture.patches import Replacement
+from cutaway.capture.patches import also, replace
 from cutaway.capture.resolve import is_tensor
 from cutaway.core.trees import leaves
 
@@ -26,24 +27,48 @@ _push = torch._C._push_on_torch_function_stack
 _pop = torch._C._pop_torch_function_stack
 
 
-def replacements() -> list[Replacement]:
-    """Owner, name and maker of each replacement."""
-    found: list[Replacement] = [
-        (torch.overrides, "has_torch_function", _subclasses_only),
-        (threading.Thread, "start", _watched_start),
-        (torch.autograd, "_engine_run_backward", _watched_engine),
-        (torch._C.ScriptFunction, "__call__", _opaque_script),
-    ]
-    if "torch._dynamo" not in sys.modules:
-        found.append((torch, "compile", _eager_compile))
-    functorch = sys.modules.get("torch._functorch.apis")
-    transforms = sys.modules.get("torch._functorch.eager_transforms")
-    if functorch is not None:
-        found.append((functorch, "vmap_impl", _opaque("vmap")))
-    for name in ("grad_impl", "grad_and_value_impl", "_vjp_with_argnums", "_jvp_with_argnums"):
-        if transforms is not None and hasattr(transforms, name):
-            found.append((transforms, name, _opaque(name.removesuffix("_impl").strip("_").split("_with")[0])))
-    return found
+def switch_on(stack: ExitStack) -> None:
+    """Everything that has to be replaced while a capture runs."""
+    replace(stack, torch.overrides, "has_torch_function", _subclasses_only)
+    replace(stack, threading.Thread, "start", _watched_start)
+    replace(stack, torch.autograd, "_engine_run_backward", _watched_engine)
+    replace(stack, torch._C.ScriptFunction, "__call__", _opaque_script)
+    if "torch._dynamo" in sys.modules:
+        run_eagerly(stack)
+    else:
+        replace(stack, torch, "compile", _eager_compile)
+    for module, name, called in _TRANSFORMS:
+        owner = sys.modules.get(module)
+        if owner is not None and hasattr(owner, name):
+            replace(stack, owner, name, _opaque(called))
+
+
+_TRANSFORMS = (
+    ("torch._functorch.apis", "vmap_impl", "vmap"),
+    ("torch._functorch.eager_transforms", "grad_impl", "grad"),
+    ("torch._functorch.eager_transforms", "grad_and_value_impl", "grad_and_value"),
+    ("torch._functorch.eager_transforms", "_vjp_with_argnums", "vjp"),
+    ("torch._functorch.eager_transforms", "_jvp_with_argnums", "jvp"),
+)
+
+
+def run_eagerly(stack: ExitStack) -> None:
+    """Compiled code runs its eager source while it is watched."""
+    stack.enter_context(torch.compiler.set_stance("force_eager"))
+    wrapper = sys.modules["torch._dynamo"].OptimizedModule
+    if "__call__" in wrapper.__dict__:
+        replace(stack, wrapper, "__call__", _quiet_call)
+
+
+def _quiet_call(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A compiled module warns of global hooks; ours are meant to fire."""
+
+    def __call__(module: Any, *args: Any, **kwargs: Any) -> Any:
+        if sessions.watcher_here() is None:
+            return original(module, *args, **kwargs)
+        return torch.nn.Module.__call__(module, *args, **kwargs)
+
+    return __call__
 
 
 def _subclasses_only(original: Callable[[Any], bool]) -> Callable[[Any], bool]:
@@ -210,11 +235,13 @@ def _remembering(function: FunctionType, remembered: list[Tensor]) -> Callable[.
 
 def _eager_compile(original: Callable[..., Any]) -> Callable[..., Any]:
     """Loading dynamo in the middle of a block: from here on, compiled code runs its eager source."""
+    _compile_seen: list[bool] = []
 
     def compile(*args: Any, **kwargs: Any) -> Any:
         result = original(*args, **kwargs)
-        for session in list(sessions.active.values()):
-            session._force_eager()
+        if "torch._dynamo" in sys.modules and not _compile_seen:
+            _compile_seen.append(True)
+            also(run_eagerly)
         return result
 
     return compile

@@ -21,7 +21,7 @@ from torch.nn import Parameter
 
 from cutaway.capture.aliases import Span, storage_of
 from cutaway.capture.calls import ENTER, Call
-from cutaway.capture.functions import WRITER, Opaque, function_of, known_functions, written
+from cutaway.capture.functions import Opaque, function_of, known_functions, written
 from cutaway.capture.saving import Saver
 from cutaway.core.events import Ref
 from cutaway.core.trees import leaves, replace
@@ -148,7 +148,7 @@ class Resolver:
                         self._nested(value, call, parents)
             if self._weak:
                 event = _without_tensors(event, parents)
-            if function.role == WRITER or (kwargs and "out" in kwargs):
+            if function.writes or (kwargs and "out" in kwargs):
                 targets = written(function, args, kwargs)
                 if targets:
                     self._written(event, function.name, tuple(parents), result, targets)
@@ -223,8 +223,10 @@ class Resolver:
         node = self.nodes.add(OP, name, event, parents, event[4], "")
         if not isinstance(result, np.ndarray):
             self.nodes.value[node] = list(result) if isinstance(result, list) else result
-        elif not self._weak or self._saver.wants_node(node):
-            self.nodes.value[node] = result.copy()
+        else:
+            self.nodes.meta[node] = describe(result)
+            if not self._weak or self._saver.wants_node(node):
+                self.nodes.value[node] = result.copy()
 
     def _written(
         self, event: tuple[Any, ...], name: str, parents: tuple[int, ...], result: Any, targets: list[Tensor]
@@ -430,7 +432,7 @@ class Resolver:
             row.seconds = (call.ended - call.started) * 1e-9
             self._tensors_into(event[3], row, number)
             self._tensors_out_of(event[4], row, number)
-            row.finished = True
+            row.finished = event[5]
 
     def _inside_root(self, number: int) -> bool:
         while number:

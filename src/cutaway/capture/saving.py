@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -265,7 +266,7 @@ class FolderSink:
         if name is None or tensor.layout is not torch.strided or tensor.is_meta:
             raise InputError(f"a {tensor.dtype} {tensor.layout} value cannot be written to disk: use transform=.")
         data = tensor.to("cpu").contiguous()
-        raw = data.reshape(-1).view(torch.uint8).numpy() if data.numel() else data.numpy().reshape(-1)
+        raw = data.reshape(-1).view(torch.uint8).numpy() if data.numel() else np.empty(0, np.uint8)
         header = json.dumps(
             {"value": {"dtype": name, "shape": list(data.shape), "data_offsets": [0, raw.nbytes]}}
         ).encode()

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
-import threading
-import weakref
-from collections.abc import Callable
 from threading import get_ident
 from time import perf_counter_ns
 from typing import Any
@@ -22,7 +18,7 @@ from cutaway.capture.gradients import Gradients
 from cutaway.capture.inventory import Inventory, buffers_of, module_addresses, tensor_addresses
 from cutaway.capture.memory import MemoryWatch
 from cutaway.capture.mode import Inert, Ledger, Watcher
-from cutaway.capture.replacements import replacements
+from cutaway.capture.replacements import switch_on
 from cutaway.capture.resolve import Resolver, is_tensor
 from cutaway.capture.saving import Saver
 from cutaway.core.events import GroupEvent, Ref
@@ -79,7 +75,6 @@ class Session:
         self.named: list[tuple[str, int]] = []
         self.started = 0
         self._buffers = buffers_of(self.root)
-        self._stance: Any = None
 
     # switching on and off
 
@@ -94,10 +89,9 @@ class Session:
             self.saver.begin(nodes, modules, tensors, lambda node: Op(provisional, node))
         composites.refresh()
         self.trace._name_tensor = self._name_tensor  # type: ignore[method-assign]
-        patches.apply(replacements)
+        patches.apply(switch_on)
         active[id(self)] = self
         self.hooks.install()
-        self._force_eager()
         self.started = perf_counter_ns()
         self.join(0)
 
@@ -136,9 +130,6 @@ class Session:
         for call in self.calls.rows.values():
             if call.own_hook is not None:
                 call.own_hook.remove()
-        if self._stance is not None:
-            self._stance.__exit__(None, None, None)
-            self._stance = None
         patches.restore()
         self.abandon()
         self.trace.__dict__.pop("_name_tensor", None)
@@ -148,12 +139,6 @@ class Session:
         for watcher in self.watchers.values():
             watcher.__class__ = Inert
         self.watchers.clear()
-
-    def _force_eager(self) -> None:
-        """Compiled code runs its eager source while it is watched. Nothing to do before dynamo is loaded."""
-        if "torch._dynamo" in sys.modules and self._stance is None:
-            self._stance = torch.compiler.set_stance("force_eager")
-            self._stance.__enter__()
 
     # filling
 
@@ -223,9 +208,6 @@ def _after_fork() -> None:
     active.clear()
 
 
-_fork_hook = weakref.WeakSet[Any]()
-
-
 def watch_forks() -> None:
     """Register the fork handler, once for the life of the process."""
     global _forks_watched
@@ -235,5 +217,3 @@ def watch_forks() -> None:
 
 
 _forks_watched = False
-_Thread = threading.Thread
-Check = Callable[[int], int]

@@ -25,15 +25,16 @@ from cutaway.core.errors import SiteSyntaxError
 ROOT = "."
 
 _GRAMMAR = re.compile(
-    r"""^(?:\$(?P<name>[^/@:\#]+)
+    r"""(?:\$(?P<name>[^/@:\#$]+)
         | (?P<address>[^/@:\#$]*)
-          (?:/(?P<op>[^./@:\#$]+)(?:\.(?P<ordinal>\d+))?)?
+          (?:/(?P<op>[^./@:\#$]+)(?:\.(?P<ordinal>[0-9]+))?)?
         )
-        (?:@(?P<side>in|out)(?P<path>(?:\.[^/@:\#$]+)?))?
-        (?::(?P<pass>\d+))?
-        (?:\#(?P<unit>\d+))?$""",
+        (?:@(?P<side>in|out)(?:\.(?P<path>[^/@:\#$]+))?)?
+        (?::(?P<pass>[0-9]+))?
+        (?:\#(?P<unit>[0-9]+))?""",
     re.VERBOSE,
 )
+_HOW = "Write module.address/op.ordinal@out.path:pass#unit, every part but the first optional"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,8 @@ class Site:
     @staticmethod
     def parse(text: str) -> Site:
         """Read a site, or say what is wrong with it."""
+        if not isinstance(text, str):
+            raise SiteSyntaxError(f"{text!r} is not a site but of type {type(text).__name__}. {_HOW}, as text.")
         return _parse(text)
 
     def __str__(self) -> str:
@@ -96,65 +99,110 @@ class Site:
         """
         if self.name is not None or other.name is not None:
             return self.name == other.name
-        if self.pass_ is not None and self.pass_ != (other.pass_ or 1):
-            return False
         if self.op is None:
-            if other.op is not None and not _covers_ops(self.address):
-                return False
-            if not _glob(self.address).match(other.address):
-                return False
+            fits = other.op is None or self.covers_ops
         else:
-            if other.op is None or not _glob(self.op).match(other.op):
-                return False
-            if self.ordinal is not None and self.ordinal != (other.ordinal or 1):
-                return False
-            if not _glob(self.address).match(other.address):
-                return False
-        if self.side is None:
-            return other.side != "in"
-        if self.side != (other.side or "out"):
-            return False
-        return not self.path or bool(_glob(self.path).match(other.path))
+            fits = other.op is not None and self.covers_op(other.op) and self.ordinal in (None, other.ordinal or 1)
+        return (
+            fits
+            and self.pass_ in (None, other.pass_ or 1)
+            and (self.side or "out") == (other.side or "out")
+            and self.covers_address(other.address)
+            and self.covers_path(other.path)
+        )
+
+    @property
+    def covers_ops(self) -> bool:
+        """Whether it reaches into the modules it covers: it ends in `**`."""
+        return self.op is None and (self.address == "**" or self.address.endswith(".**"))
+
+    def covers_address(self, address: str) -> bool:
+        """Whether its address, read as a pattern, fits this one."""
+        return bool(_glob(self.address).fullmatch(address)) if "*" in self.address else self.address == address
+
+    def covers_op(self, kind: str) -> bool:
+        """Whether its op, read as a pattern, fits this kind."""
+        return self.op is not None and bool(_glob(self.op).fullmatch(kind))
+
+    def covers_path(self, path: str) -> bool:
+        """Whether its path among arguments or results, read as a pattern, fits this one; left open, it fits all."""
+        return not self.path or bool(_glob(self.path).fullmatch(path))
 
 
 @lru_cache(maxsize=4096)
 def _parse(text: str) -> Site:
-    found = _GRAMMAR.match(text)
-    if not isinstance(text, str) or not text or found is None:
-        raise SiteSyntaxError(
-            f"{text!r} is not a site: write module.address/op.ordinal@out.path:pass#unit, each part but the first optional."
-        )
+    found = _GRAMMAR.fullmatch(text)
+    if found is None or not _is_whole(found):
+        raise SiteSyntaxError(f"{text!r} is not a site: {_fault(text)}. {_HOW}.")
     part = found.groupdict()
+    for counted, what in (("ordinal", "ordinals"), ("pass", "passes")):
+        if part[counted] and int(part[counted]) == 0:
+            raise SiteSyntaxError(f"{text!r} is not a site: {what} count from 1, and this one is 0.")
     return Site(
-        address=part["address"] if part["address"] is not None else "",
+        address=part["address"] if part["address"] is not None else ROOT,
         op=part["op"],
         ordinal=int(part["ordinal"]) if part["ordinal"] else None,
         side=part["side"],
-        path=(part["path"] or "").lstrip("."),
+        path=part["path"] or "",
         pass_=int(part["pass"]) if part["pass"] else None,
         unit=int(part["unit"]) if part["unit"] else None,
         name=part["name"],
     )
 
 
-def _covers_ops(address: str) -> bool:
-    """A pattern that ends in `**` reaches into the modules it covers."""
-    return address == "**" or address.endswith(".**")
+def _is_whole(found: re.Match[str]) -> bool:
+    """Whether no part is missing between the dots; an op outside all modules has no address."""
+    address, path = found["address"], found["path"]
+    outside = found["name"] is not None or (not address and found["op"] is not None)
+    return (outside or _is_dotted(address)) and (not path or all(path.split(".")))
+
+
+def _is_dotted(address: str) -> bool:
+    """Whether an address is the root, or parts with a dot between each two."""
+    return address == ROOT or all(address.split("."))
+
+
+def _fault(text: str) -> str:
+    """What most likely is wrong with a text that is no site."""
+    if not text or text[0] in "@:#":
+        return f"it names no module; the root is {ROOT + text!r}"
+    address = re.split("[/@:#$]", text)[0]
+    if address and not _is_dotted(address):
+        return f"the address {address!r} has an empty part"
+    path = re.search(r"@(?:in|out)\.?([^/@:#]*)", text)
+    if path and path[1] and not all(path[1].split(".")):
+        return f"the path {path[1]!r} has an empty part"
+    side = re.search(r"@(?!(?:in|out)(?:[.:#]|$))([^.:#/]*)", text)
+    if side:
+        return f"behind '@' stands 'in' or 'out', not {side[1]!r}"
+    if "$" in text[1:]:
+        return "'$' begins the name of a tensor and nothing else"
+    for sign, what in ((":", "pass"), ("#", "unit")):
+        number = re.search(rf"{sign}([^/@:#]*)", text)
+        if number and not re.fullmatch("[0-9]+", number[1]):
+            return f"behind {sign!r} stands the number of a {what}, not {number[1]!r}"
+    ordinal = re.search(r"/[^./@:#]+\.([^/@:#]*)", text)
+    if ordinal and not re.fullmatch("[0-9]+", ordinal[1]):
+        return f"behind the name of an op stands its ordinal, not {ordinal[1]!r}"
+    return "its parts stand in another order, or twice"
 
 
 @lru_cache(maxsize=4096)
 def _glob(pattern: str) -> re.Pattern[str]:
     """A regular expression for a dotted pattern; `**` may also stand for no part at all."""
-    if pattern == "**":
-        return re.compile(r".*\Z", re.DOTALL)
+    parts = pattern.split(".")
+    if set(parts) == {"**"}:
+        return re.compile(r".*", re.DOTALL)  # the root and the world outside all modules included
     out = ""
-    for i, part in enumerate(pattern.split(".")):
+    begun = False  # whether a part stands before, so that the next needs a dot
+    for part in parts:
         if part == "**":
-            out += r"(?:[^.]+\.)*" if i == 0 else r"(?:\.[^.]+)*"
-        else:
-            literal = re.escape(part).replace(r"\*", "[^.]*")
-            out += literal if i == 0 or out.endswith(r"\.)*") else rf"\.{literal}"
-    return re.compile(out + r"\Z", re.DOTALL)
+            out += r"(?:\.[^.]+)*" if begun else r"(?:[^.]+\.)*"
+            continue
+        literal = "[^.]+" if part == "*" else re.escape(part).replace(r"\*", "[^.]*")
+        out += rf"\.{literal}" if begun else literal
+        begun = True
+    return re.compile(out, re.DOTALL)
 
 
 def nearest(asked: str, known: Iterable[str], limit: int = 3) -> list[str]:

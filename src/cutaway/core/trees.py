@@ -2,18 +2,23 @@
 
 Understood are dicts (and every other mapping, `BatchEncoding` and `ModelOutput` among them), lists,
 tuples, named tuples, dataclasses, and plain objects through their `__dict__`. The walk is iterative,
-so that depth costs no recursion, and visits each mutable container once, so that cycles end.
+so that depth costs no recursion. A container that holds itself is not entered again; one that stands in
+two places is walked in both, a plain object only in the first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import fields, is_dataclass
 from types import FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any
 
+_REBUILT = (list, tuple, dict, slice)
+_CONTAINERS = (list, tuple, Mapping, MappingProxyType, deque)
 _ATOMS = (str, bytes, bytearray, int, float, complex, bool, type(None), type, ModuleType, FunctionType, MethodType)
-_MAX_OBJECTS = 100_000
+_MOST_AGAIN = 100_000
+"""Bound on plain objects, and on walks of containers met before: lists of lists of the same list add up."""
 
 
 def leaves(tree: Any, is_leaf: Callable[[Any], bool], *, objects: bool = True) -> Iterator[tuple[str, Any]]:
@@ -27,29 +32,45 @@ def leaves(tree: Any, is_leaf: Callable[[Any], bool], *, objects: bool = True) -
     if is_leaf(tree):
         yield "", tree
         return
-    seen: set[int] = set()
-    stack: list[tuple[str, Any]] = [("", tree)]
-    while stack:
-        path, value = stack.pop()
-        if is_leaf(value):
-            yield path, value
-            continue
-        if isinstance(value, _ATOMS):
-            continue
-        if id(value) in seen or len(seen) > _MAX_OBJECTS:
-            continue
-        seen.add(id(value))
-        children = branches(value, objects=objects)
-        if children:
-            prefix = f"{path}." if path else ""
-            stack.extend((f"{prefix}{escape(name)}", child) for name, child in reversed(children))
+    if isinstance(tree, _ATOMS):
+        return
+    seen: dict[int, Any] = {id(tree): tree}  # holds what it has seen, so that no id is used twice
+    entered = {id(tree)}
+    again = 0
+    above: list[tuple[int, str, Iterator[tuple[str, Any]]]] = []
+    key, prefix, children = id(tree), "", iter(branches(tree, objects=objects))
+    while True:
+        for name, value in children:
+            if is_leaf(value):
+                yield f"{prefix}{escape(name)}", value
+            elif not isinstance(value, _ATOMS):
+                inner = id(value)
+                if inner in entered:
+                    continue
+                is_object = not isinstance(value, _CONTAINERS) and not is_dataclass(value)
+                if is_object or inner in seen:
+                    again += 1
+                    if again > _MOST_AGAIN or (is_object and inner in seen):
+                        continue
+                seen[inner] = value
+                below = branches(value, objects=objects)
+                if below:
+                    above.append((key, prefix, children))
+                    entered.add(inner)
+                    key, prefix, children = inner, f"{prefix}{escape(name)}.", iter(below)
+                    break
+        else:
+            if not above:
+                return
+            entered.discard(key)
+            key, prefix, children = above.pop()
 
 
 def branches(value: Any, *, objects: bool = True) -> list[tuple[str, Any]]:
     """The named children of one container, in order; none for what is no container."""
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return list(zip(value._fields, value, strict=False))
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, (list, tuple, deque)):
         return [(str(i), child) for i, child in enumerate(value)]
     if isinstance(value, (Mapping, MappingProxyType)):
         return [(str(key), child) for key, child in value.items()]
@@ -64,23 +85,59 @@ def branches(value: Any, *, objects: bool = True) -> list[tuple[str, Any]]:
 
 
 def replace(tree: Any, change: Callable[[Any], Any], is_leaf: Callable[[Any], bool]) -> Any:
-    """A copy of nested dicts, lists and tuples in which every leaf is `change(leaf)`.
+    """A copy of nested dicts, lists, tuples and slices in which every leaf is `change(leaf)`, asked in their order.
 
     >>> replace([1, (2, {"a": 3})], lambda value: -value, lambda value: isinstance(value, int))
     [-1, (-2, {'a': -3})]
     """
     if is_leaf(tree):
         return change(tree)
-    kind = type(tree)
-    if kind is tuple or kind is list:
-        return kind(replace(child, change, is_leaf) for child in tree)
-    if kind is dict:
-        return {key: replace(child, change, is_leaf) for key, child in tree.items()}
-    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        return type(tree)(*(replace(child, change, is_leaf) for child in tree))
-    if isinstance(tree, slice):
-        return slice(*(replace(part, change, is_leaf) for part in (tree.start, tree.stop, tree.step)))
-    return tree
+    if not isinstance(tree, _REBUILT):
+        return tree
+    entered = {id(tree)}
+    above: list[tuple[Any, Iterator[Any], list[Any]]] = []
+    original, children, made = tree, iter(_parts(tree)), []
+    while True:
+        for child in children:
+            if is_leaf(child):
+                made.append(change(child))
+            elif isinstance(child, _REBUILT) and id(child) not in entered:
+                above.append((original, children, made))
+                entered.add(id(child))
+                original, children, made = child, iter(_parts(child)), []
+                break
+            else:
+                made.append(child)
+        else:
+            done = _rebuilt(original, made)
+            if not above:
+                return done
+            entered.discard(id(original))
+            original, children, made = above.pop()
+            made.append(done)
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    if isinstance(value, (list, tuple)):
+        return value
+    return (value.start, value.stop, value.step) if isinstance(value, slice) else value.values()
+
+
+def _rebuilt(original: Any, parts: list[Any]) -> Any:
+    """A container like the original with other parts; of a subclass that cannot be made from them, its base."""
+    kind = type(original)
+    if kind is tuple:
+        return tuple(parts)
+    if kind is list:
+        return parts
+    if kind is slice:
+        return slice(*parts)
+    if isinstance(original, dict):
+        return dict(zip(original, parts, strict=True))
+    try:
+        return kind(*parts) if hasattr(original, "_fields") else kind(parts)
+    except TypeError:
+        return tuple(parts) if isinstance(original, tuple) else parts
 
 
 _SPECIAL = frozenset("./@:$#*% ")
@@ -91,7 +148,9 @@ def escape(name: str) -> str:
 
     >>> escape("a.b"), escape("layer1")
     ('a%2Eb', 'layer1')
+
+    No two names are escaped to the same text; the empty name is a lone `%`.
     """
     if _SPECIAL.isdisjoint(name):
-        return name
+        return name or "%"
     return "".join(f"%{ord(c):02X}" if c in _SPECIAL else c for c in name)

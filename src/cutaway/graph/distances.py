@@ -39,7 +39,7 @@ def distances(tables: Tables) -> Distances:
 
 
 def connected_ops(tables: Tables, *, orphans: bool) -> list[int]:
-    """The nodes of the operations, in order, without those that neither come from an input nor lead to an output.
+    """The operations in order, without those that neither come from an input nor lead to an output or a buffer.
 
     Where nothing is known of inputs and outputs (code around no model), there are no orphans.
     """
@@ -62,8 +62,8 @@ def connected_ops(tables: Tables, *, orphans: bool) -> list[int]:
     if not suspects:
         return ops
     above_output = bytearray(len(kinds))
-    _mark_ancestors((node for _, node in tables.outputs), parents, above_output)
-    # What a number that left torch was computed from may have steered the program; it stays, too.
+    # What is written into a buffer is read by the next run, so it leads somewhere, too.
+    _mark_ancestors([*(node for _, node in tables.outputs), *nodes.writes], parents, above_output)
     return [node for node in ops if below[node] or above_output[node]]
 
 

@@ -16,13 +16,19 @@ from heapq import heappop, heappush
 Point = tuple[float, float]
 Key = tuple[str, int]
 """A member of a level: ("node", n), ("group", g), ("in", n) and ("out", n) for the port of node n's value."""
+Pull = tuple[int, float, float, int]
+"""A neighbour in the next layer: which, where the line meets it, where it meets us, how much it counts."""
 
 _SIDE, _BELOW, _TITLE = 14.0, 14.0, 24.0
 _BETWEEN, _GAP, _LANE, _TRACK = 22.0, 30.0, 8.0, 5.0
+_STUB = 14.0
+"""The upright end of a line with a label, so that no line runs through a label."""
 _LONGEST = 16
 """Layers a line may pass between boxes; a longer one takes a lane at the side."""
-_CROWD = 4
-"""From more than so many long lines into one box, they share a lane."""
+_CROWD = 12
+"""Where more lines than this end at one box, all but those from next door share one lane."""
+_SWEEPS = 13
+"""Passes over the layers, for the order and again for the coordinates. Odd: the last goes down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,14 +166,12 @@ class _Level:
         for (upper, lower, value), room in self.wires.items():
             out = done[upper[1]].ports[("out", value)] if upper[0] == "group" else None
             into = done[lower[1]].ports[("in", value)] if lower[0] == "group" else None
-            sheet.wire(index[upper], index[lower], value, out, into, room)
+            sheet.connect(_Wire(index[upper], index[lower], value, out, into, room))
         routes = sheet.run()
         framed = self.number > 0
-        left = min((x for x, kind in zip(sheet.x, keys, strict=False) if kind[0] in ("node", "group")), default=0.0)
-        left = min(left, *(x for layer in sheet.layers for i in layer[:1] for x in (sheet.x[i],)), 0.0 if not keys else left)
-        inner = sheet.right - left
+        inner = sheet.right
         self.width = max(inner, self.title_width) + 2 * _SIDE
-        dx = (self.width - inner) / 2 - left
+        dx = (self.width - inner) / 2
         dy = 0.0 if ins else _TITLE if framed else _BELOW
         self.height = sheet.bottom + dy + (0.0 if outs else _BELOW)
         self.places = {key: (sheet.x[i] + dx, sheet.y[i] + dy) for i, key in enumerate(keys)}
@@ -180,6 +184,8 @@ class _Level:
 
 @dataclass(slots=True)
 class _Wire:
+    """A line within a level; offsets are from the left of its ends, None for the middle."""
+
     upper: int
     lower: int
     value: int
@@ -190,7 +196,10 @@ class _Wire:
 
 @dataclass(slots=True)
 class _Sheet:
-    """The layered layout of one level: members 0… in a topological order, ports first and last."""
+    """The layered layout of one level: members 0… in a topological order, ports first and last.
+
+    After the members come waypoints, without width or height, where longer lines pass a layer.
+    """
 
     keys: list[Key]
     n_in: int
@@ -202,12 +211,11 @@ class _Sheet:
     y: list[float] = field(default_factory=list)
     layers: list[list[int]] = field(default_factory=list)
     wires: list[_Wire] = field(default_factory=list)
-    short: list[tuple[int, int, float | None, float | None, _Wire]] = field(default_factory=list)
-    """(upper, lower, offset there, offset here, what it is part of): lines between neighbouring layers."""
+    short: list[_Wire] = field(default_factory=list)
+    """Lines, or pieces of them, between neighbouring layers."""
     long: list[_Wire] = field(default_factory=list)
-    above: list[list[tuple[int, float, float, int]]] = field(default_factory=list)
-    below: list[list[tuple[int, float, float, int]]] = field(default_factory=list)
-    """For each member its neighbours: (which, offset there, offset here, weight)."""
+    above: list[list[Pull]] = field(default_factory=list)
+    below: list[list[Pull]] = field(default_factory=list)
     right: float = 0.0
     bottom: float = 0.0
 
@@ -215,14 +223,15 @@ class _Sheet:
         self.width.append(width)
         self.height.append(height)
 
-    def wire(self, upper: int, lower: int, value: int, out: float | None, into: float | None, room: float) -> None:
-        if upper >= lower:
+    def connect(self, wire: _Wire) -> None:
+        if wire.upper >= wire.lower:
             raise ValueError("a layout takes nodes parents first, and the nodes of a group next to each other")
-        self.wires.append(_Wire(upper, lower, value, out, into, room))
+        self.wires.append(wire)
 
     def run(self) -> list[tuple[list[Point], int, int | None]]:
         self._assign_layers()
-        self._cut_long_wires()
+        self._cut_wires()
+        self._find_neighbours()
         self._order()
         self._set_x()
         return self._route()
@@ -240,38 +249,281 @@ class _Sheet:
         for i in range(end):
             for lower in downs[i]:
                 self.layer[lower] = max(self.layer[lower], self.layer[i] + 1)
-        last = max(self.layer[:end], default=0) + 1
-        self.layer[end:] = [last] * self.n_out
+        self.layer[end:] = [max(self.layer[:end], default=0) + 1] * self.n_out
         for i in range(end - 1, start - 1, -1):
             if downs[i] and n_ups[i] <= len(downs[i]) and all(lower < end for lower in downs[i]):
                 self.layer[i] = min(self.layer[lower] for lower in downs[i]) - 1
 
-    def _cut_long_wires(self) -> None:
-        """Long lines get a waypoint in each layer they pass, shared by all lines that carry the same value."""
+    def _cut_wires(self) -> None:
+        """Cut lines into pieces of one layer, at waypoints shared by all lines that carry the same value."""
+        arriving: dict[int, int] = {}
+        for wire in self.wires:
+            arriving[wire.lower] = arriving.get(wire.lower, 0) + 1
         waypoints: dict[tuple[int, int, int], int] = {}
         for wire in self.wires:
-            if self.layer[wire.lower] - self.layer[wire.upper] > _LONGEST:
+            first, last = self.layer[wire.upper] + 1, self.layer[wire.lower]
+            if last - first >= _LONGEST or (last > first and arriving[wire.lower] > _CROWD):
                 self.long.append(wire)
                 continue
             at, out = wire.upper, wire.out
-            for layer in range(self.layer[wire.upper] + 1, self.layer[wire.lower]):
-                key = (wire.upper, wire.value, layer)
-                if key not in waypoints:
-                    waypoints[key] = len(self.layer)
+            for layer in range(first, last):
+                point = waypoints.get((wire.upper, wire.value, layer))
+                if point is None:
+                    point = waypoints[(wire.upper, wire.value, layer)] = len(self.layer)
                     self.layer.append(layer)
                     self.add(0.0, 0.0)
-                    self.short.append((at, waypoints[key], out, None, wire))
-                at, out = waypoints[key], None
-            self.short.append((at, wire.lower, out, wire.into, wire))
-        self.above = [[] for _ in self.layer]
-        self.below = [[] for _ in self.layer]
-        n = len(self.keys)
-        for upper, lower, out, into, _ in self.short:
-            a = self.width[upper] / 2 if out is None else out
-            b = self.width[lower] / 2 if into is None else into
-            weight = (4 if upper < n and lower < n else 8 if upper >= n and lower >= n else 1)
-            self.above[lower].append((upper, a, b, weight))
-            self.below[upper].append((lower, b, a, weight))
+                    self.short.append(_Wire(at, point, wire.value, out, None, 0.0))
+                at, out = point, None
+            self.short.append(_Wire(at, wire.lower, wire.value, out, wire.into, wire.room))
         self.layers = [[] for _ in range(max(self.layer, default=-1) + 1)]
         for i, layer in enumerate(self.layer):
             self.layers[layer].append(i)
+
+    def _find_neighbours(self) -> None:
+        """Lines between the same two members pull as one; what comes from a source hardly pulls at all."""
+        n = len(self.keys)
+        self.above, self.below = [[] for _ in self.layer], [[] for _ in self.layer]
+        is_source = [i >= self.n_in for i in range(len(self.layer))]
+        between: dict[tuple[int, int], list[_Wire]] = {}
+        for wire in self.short:
+            is_source[wire.lower] = False
+            between.setdefault((wire.upper, wire.lower), []).append(wire)
+        for (upper, lower), wires in between.items():
+            out = sum(self._out(wire) for wire in wires) / len(wires)
+            into = sum(self._into(wire) for wire in wires) / len(wires)
+            is_main = upper < n and lower < n and not is_source[upper]
+            weight = 4 * len(wires) if is_main else 8 if upper >= n and lower >= n else 1
+            self.above[lower].append((upper, out, into, weight))
+            self.below[upper].append((lower, into, out, weight))
+
+    def _out(self, wire: _Wire) -> float:
+        return self.width[wire.upper] / 2 if wire.out is None else wire.out
+
+    def _into(self, wire: _Wire) -> float:
+        return self.width[wire.lower] / 2 if wire.into is None else wire.into
+
+    def _order(self) -> None:
+        """Sort each layer by the mean place of the neighbours, down and up; keep the order with fewest crossings."""
+        rank = [0.0] * len(self.layer)
+        for layer in self.layers:
+            for place, i in enumerate(layer):
+                rank[i] = place
+        best, fewest = [list(layer) for layer in self.layers], self._crossings(rank)
+        for sweep in range(_SWEEPS):
+            if not fewest:
+                break
+            down = sweep % 2 == 0
+            near = self.above if down else self.below
+            for layer in self.layers if down else reversed(self.layers):
+                layer.sort(key=lambda i: self._mean_rank(near[i], rank, rank[i]))
+                for place, i in enumerate(layer):
+                    rank[i] = place
+            crossings = self._crossings(rank)
+            if crossings < fewest:
+                best, fewest = [list(layer) for layer in self.layers], crossings
+        self.layers = best
+
+    def _mean_rank(self, near: list[Pull], rank: list[float], default: float) -> float:
+        if not near:
+            return default
+        return sum(rank[i] + there / (self.width[i] + 1) - 0.5 for i, there, _, _ in near) / len(near)
+
+    def _crossings(self, rank: list[float]) -> int:
+        total = 0
+        for layer in self.layers:
+            seen: list[float] = []
+            for i in sorted(layer, key=lambda i: rank[i]):
+                ends = sorted(rank[j] + there / (self.width[j] + 1) for j, there, _, _ in self.below[i])
+                total += sum(len(seen) - bisect_right(seen, end) for end in ends)
+                for end in ends:
+                    insort(seen, end)
+        return total
+
+    def _set_x(self) -> None:
+        """Pull each member to the weighted median of its neighbours, as far as order and widths allow."""
+        self.x = [0.0] * len(self.layer)
+        for layer in self.layers:
+            places = _settle([0.0] * len(layer), [1.0] * len(layer), [self.width[i] for i in layer])
+            for i, x in zip(layer, places, strict=True):
+                self.x[i] = x
+        for sweep in range(_SWEEPS):
+            down = sweep % 2 == 0
+            first, second = (self.above, self.below) if down else (self.below, self.above)
+            for layer in self.layers if down else reversed(self.layers):
+                wanted, weights = [], []
+                for i in layer:
+                    near = first[i] or second[i]
+                    wanted.append(_median([(self.x[j] + there - here, w) for j, there, here, w in near], self.x[i]))
+                    # A big box moved aside bends more lines than a small one.
+                    weights.append((sum(w for _, _, _, w in near) or 0.1) * (1.0 + self.width[i]) ** 2)
+                for i, x in zip(layer, _settle(wanted, weights, [self.width[i] for i in layer]), strict=True):
+                    self.x[i] = x
+        left = min(self.x, default=0.0)
+        self.x = [x - left for x in self.x]
+        self.right = max((x + w for x, w in zip(self.x, self.width, strict=True)), default=0.0)
+
+    def _arrivals(self, lanes: list[_Lane]) -> dict[int, float]:
+        """The x at which each line ends, by its id; on a node side by side, in the order in which they come."""
+        at = {id(wire): self.x[wire.lower] + self._into(wire) for wire in [*self.short, *self.long]}
+        slots: dict[int, list[tuple[float, list[_Wire]]]] = {}
+        for wire in self.short:
+            slots.setdefault(wire.lower, []).append((self.x[wire.upper] + self._out(wire), [wire]))
+        for number, lane in enumerate(lanes):
+            ends: dict[int, list[_Wire]] = {}
+            for wire in lane.wires:
+                ends.setdefault(wire.lower, []).append(wire)
+            for lower, wires in ends.items():
+                slots.setdefault(lower, []).append((self.right + number, wires))
+        for lower, lines in slots.items():
+            if lower < len(self.keys) and self.keys[lower][0] == "node":
+                room = max(wire.room for _, wires in lines for wire in wires) + 10
+                step = min(room, self.width[lower] / len(lines))
+                for place, (_, wires) in enumerate(sorted(lines, key=lambda line: line[0])):
+                    for wire in wires:
+                        at[id(wire)] += (place - (len(lines) - 1) / 2) * step
+        return at
+
+    def _route(self) -> list[tuple[list[Point], int, int | None]]:
+        """Set the heights, then draw the lines: none ever crosses a box, for they turn only between layers."""
+        lanes = _lanes(self.long, self.layer)
+        end = self._arrivals(lanes)
+        top, floor = self._set_y(lanes, end)
+        n = len(self.keys)
+        routes: list[tuple[list[Point], int, int | None]] = []
+        for wire in self.short:
+            layer, passes = self.layer[wire.lower], wire.lower >= n
+            begin = floor[layer - 1] if wire.upper >= n else self.y[wire.upper] + self.height[wire.upper]
+            leave = floor[layer - 1] + (_TITLE if layer == 1 and self.n_in else 0.0)
+            land = top[layer] - (_STUB if wire.room else 0.0)
+            start, stop = self.x[wire.upper] + self._out(wire), end[id(wire)]
+            points = [(start, begin), (start, leave), (stop, land), (stop, floor[layer] if passes else self.y[wire.lower])]
+            routes.append((points, wire.value, None if passes else wire.lower))
+        left = self.right + _BETWEEN / 2
+        used = [0] * len(self.layers)
+        for lane in lanes:
+            x = left + lane.column * _LANE
+            self.right = max(self.right, x)
+            turn: dict[int, float] = {}
+            for layer in sorted(lane.turns(self.layer)):
+                used[layer] += 1
+                turn[layer] = floor[layer - 1] + _TRACK * used[layer] + (_TITLE if layer == 1 and self.n_in else 0.0)
+            for wire in lane.wires:
+                start, stop = self.x[wire.upper] + self._out(wire), end[id(wire)]
+                leave, enter = turn[self.layer[wire.upper] + 1], turn[self.layer[wire.lower]]
+                begin = self.y[wire.upper] + self.height[wire.upper]
+                points = [(start, begin), (start, leave), (x, leave), (x, enter), (stop, enter)]
+                routes.append(([*points, (stop, self.y[wire.lower])], wire.value, wire.lower))
+        return routes
+
+    def _set_y(self, lanes: list[_Lane], end: dict[int, float]) -> tuple[list[float], list[float]]:
+        """Tops and floors of the layers; a gap is higher where lines go far sideways, have labels or turn."""
+        reach, extra = [0.0] * len(self.layers), [0.0] * len(self.layers)
+        for wire in self.short:
+            layer = self.layer[wire.lower]
+            reach[layer] = max(reach[layer], abs(self.x[wire.upper] + self._out(wire) - end[id(wire)]))
+            extra[layer] = max(extra[layer], _STUB if wire.room else 0.0)
+        if self.n_in:
+            extra[1] += _TITLE - _GAP / 2
+        for lane in lanes:
+            for layer in lane.turns(self.layer):
+                extra[layer] += _TRACK
+        self.y = [0.0] * len(self.layer)
+        top, floor, at = [], [], 0.0
+        for number, members in enumerate(self.layers):
+            if number:
+                at += _GAP + min(0.06 * reach[number], 40.0) + extra[number]
+            tall = max((self.height[i] for i in members), default=0.0)
+            for i in members:
+                share = 0.0 if not self.below[i] else 1.0 if not self.above[i] else 0.5
+                self.y[i] = at + (tall - self.height[i]) * share
+            top.append(at)
+            at += tall
+            floor.append(at)
+        self.bottom = at
+        return top, floor
+
+
+@dataclass(slots=True)
+class _Lane:
+    wires: list[_Wire]
+    column: int = 0
+
+    def turns(self, layer: list[int]) -> set[int]:
+        """The gaps, by the layer below, in which a line enters or leaves the lane."""
+        return {layer[wire.upper] + 1 for wire in self.wires} | {layer[wire.lower] for wire in self.wires}
+
+
+def _lanes(long: list[_Wire], layer: list[int]) -> list[_Lane]:
+    """Bundle the long lines by the value they carry, or by where many of them end, and give each bundle a column."""
+    arriving: dict[int, int] = {}
+    for wire in long:
+        arriving[wire.lower] = arriving.get(wire.lower, 0) + 1
+    bundles: dict[tuple[int, int], _Lane] = {}
+    for wire in long:
+        key = (-1, wire.lower) if arriving[wire.lower] > _CROWD else (wire.upper, wire.value)
+        bundles.setdefault(key, _Lane([])).wires.append(wire)
+    lanes = sorted(bundles.values(), key=lambda lane: min(layer[wire.upper] for wire in lane.wires))
+    free: list[int] = []
+    busy: list[tuple[int, int]] = []
+    n_columns = 0
+    for lane in lanes:
+        while busy and busy[0][0] <= min(layer[wire.upper] for wire in lane.wires):
+            heappush(free, heappop(busy)[1])
+        if free:
+            lane.column = heappop(free)
+        else:
+            lane.column, n_columns = n_columns, n_columns + 1
+        heappush(busy, (max(layer[wire.lower] for wire in lane.wires), lane.column))
+    return lanes
+
+
+def _median(places: list[tuple[float, int]], default: float) -> float:
+    """The weighted median: it makes a main line straight, where a mean would bend it towards every branch."""
+    if not places:
+        return default
+    places.sort()
+    half, passed = sum(weight for _, weight in places) / 2, 0.0
+    for number, (place, weight) in enumerate(places):
+        passed += weight
+        if passed > half:
+            return place
+        if passed == half:
+            return (place + places[number + 1][0]) / 2
+    return places[-1][0]
+
+
+def _settle(wanted: list[float], weights: list[float], widths: list[float]) -> list[float]:
+    """The places nearest to those wanted that keep order and distance (isotonic regression)."""
+    shift = [0.0]
+    for width in widths[:-1]:
+        shift.append(shift[-1] + width + (_BETWEEN if width else _BETWEEN / 2))
+    blocks: list[tuple[float, float, int]] = []
+    for want, weight, offset in zip(wanted, weights, shift, strict=True):
+        mean, total, count = want - offset, weight, 1
+        while blocks and blocks[-1][0] > mean:
+            other, mass, n = blocks.pop()
+            mean, total, count = (mean * total + other * mass) / (total + mass), total + mass, count + n
+        blocks.append((mean, total, count))
+    flat = [mean for mean, _, count in blocks for _ in range(count)]
+    return [place + offset for place, offset in zip(flat, shift, strict=True)]
+
+
+def _compose(nodes: Sequence[Node], levels: list[_Level], order: list[int]) -> Layout:
+    """Turn places within groups into places in the picture, from the outermost group inwards."""
+    corner: dict[int, Point] = {0: (0.0, 0.0)}
+    rects: dict[int, Rect] = {}
+    frames = [Rect(0.0, 0.0, 0.0, 0.0) for _ in levels]
+    routes: list[Route] = []
+    for number in order:
+        level = levels[number]
+        x, y = corner.get(number, (0.0, 0.0))
+        frames[number] = Rect(x, y, level.width, level.height)
+        for (kind, member), (dx, dy) in level.places.items():
+            if kind == "node":
+                rects[member] = Rect(x + dx, y + dy, nodes[member].width, nodes[member].height)
+            elif kind == "group":
+                corner[member] = (x + dx, y + dy)
+        for route in level.routes:
+            routes.append(Route(tuple((x + dx, y + dy) for dx, dy in route.points), route.parent, route.child))
+    places = tuple(rects[number] for number in range(len(nodes)))
+    return Layout(levels[0].width, levels[0].height, places, tuple(frames), tuple(routes))

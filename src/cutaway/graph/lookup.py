@@ -2,35 +2,38 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from cutaway.core.errors import AmbiguousSiteError, SiteError, SiteSyntaxError
 from cutaway.core.sites import Site, nearest
+from cutaway.core.trees import escape
+from cutaway.graph.naming import Namer, kind_of
+from cutaway.graph.nodes import CONSTANT, OP
 from cutaway.graph.op import Op
+from cutaway.graph.units import unit_dimension
 
 if TYPE_CHECKING:
     from cutaway.graph.trace import Trace
 
-_LABEL = re.compile(r"^(?P<kind>.+?)_(?P<n>\d+)(?:_(?P<position>\d+))?(?::(?P<pass>\d+))?$")
+_MOST_LISTED = 8
 
 
 def find(trace: Trace, key: str) -> Op:
     """The one op that a name means; an error that helps where it means none or several."""
     found = match(trace, key)
     if len(found) == 1:
-        return found[0]
+        return _with_unit(found[0], key)
     if found:
-        names = [_written_out(trace, key, op) for op in found]
-        listed = ", ".join(repr(name) for name in names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
-        raise AmbiguousSiteError(f"{key!r} fits {len(found)} tensors of this trace of {trace.model_name}: {listed}.")
-    if key.partition("@")[0].partition(":")[0] in trace.modules:
-        raise SiteError(_about_module(trace, key))
-    near = nearest(key, [*trace.sites, *trace.modules, *(op.label for op in trace.ops)])
-    hint = f" Nearest: {', '.join(repr(name) for name in near)}." if near else ""
-    raise SiteError(
-        f"no site matches {key!r} in this trace of {trace.model_name}.{hint} trace.sites lists all {len(trace.sites)}."
-    )
+        names = [_written_out(trace, key, op) for op in found[:_MOST_LISTED]]
+        more = f" and {len(found) - len(names)} more" if len(found) > len(names) else ""
+        raise AmbiguousSiteError(
+            f"{key!r} fits {len(found)} tensors of this trace of {trace.model_name}: "
+            f"{', '.join(map(repr, names))}{more}. Ask for one of them, or for all with trace.match({key!r})."
+        )
+    raise SiteError(_nothing_found(trace, key))
 
 
 def match(trace: Trace, key: str) -> list[Op]:
@@ -38,98 +41,281 @@ def match(trace: Trace, key: str) -> list[Op]:
     try:
         site = Site.parse(key)
     except SiteSyntaxError:
-        found = _by_label(trace, key)
+        found = index_of(trace).labelled(key)
         if found:
-            return found
+            return [Op(trace, node) for node in found]
         raise
-    return _by_site(trace, site) or _by_label(trace, key)
+    index = index_of(trace)
+    nodes = dict.fromkeys(node for node, _ in index.at(site))
+    return [Op(trace, node, site.unit) for node in nodes or index.labelled(str(site.without_unit()))]
 
 
-def _by_site(trace: Trace, site: Site) -> list[Op]:
-    nodes = [node for node, _ in _nodes_at(trace, site)]
-    return [Op(trace, node, site.unit) for node in dict.fromkeys(nodes)]
-
-
-def _nodes_at(trace: Trace, site: Site) -> list[tuple[int, Site]]:
-    """The nodes a site covers, each with the way in which it was named."""
-    tables = trace.tables
-    if site.name is not None:
-        return [(node, site) for name, node in tables.named.items() if name == site.name]
-    found: list[tuple[int, Site]] = []
-    wants_modules = site.op is None
-    if wants_modules:
-        for number, row in enumerate(tables.calls):
-            for address in tables.modules[row.module].addresses if row.module >= 0 else ():
-                side = site.side or "out"
-                for path, node in row.inputs if side == "in" else row.outputs:
-                    here = Site(address=address, side=side, path=path, pass_=row.pass_)
-                    if site.matches(here) and number:
-                        found.append((node, here))
-        if site.side is None and site.pass_ is None:
-            found.extend(_sources_at(trace, site))
-    if site.op is not None or site.is_pattern:
-        for node in trace.op_nodes:
-            full = trace.names.full_site(node)
-            if site.matches(full):
-                found.append((node, full))
+def index_of(trace: Trace) -> Index:
+    """The index of a trace, made when the first name is looked up."""
+    found = trace.__dict__.get("_index")
+    if found is None:
+        trace.tables  # noqa: B018  (an open trace says so here)
+        found = trace.__dict__["_index"] = Index(trace)
     return found
 
 
-def _sources_at(trace: Trace, site: Site) -> list[tuple[int, Site]]:
-    if site.is_pattern:
-        return []
-    return [
-        (row.node, Site(address=address))
-        for row in trace.tables.parameters
-        if row.node >= 0
-        for address in row.addresses
-        if address == site.address
-    ]
+class Index:
+    """Where in a trace each name leads: the modules, their ops, the sources and the labels, each by a dict."""
 
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self._places: dict[tuple[str, str], dict[tuple[int, int], list[int]]] = {}
 
-def _by_label(trace: Trace, key: str) -> list[Op]:
-    parsed = _LABEL.match(key)
-    if parsed is None:
-        return []
-    kind, n, position, pass_ = parsed["kind"].replace("_", ""), parsed["n"], parsed["position"], parsed["pass"]
-    for node, label in trace.names.labels.items():
-        own = _LABEL.match(label)
-        if own is None or own["kind"].replace("_", "") != kind or own["n"] != n:
-            continue
-        if position is not None and own["position"] != position:
-            continue
-        if pass_ is None:
-            return [Op(trace, node)]
-        full = trace.names.full_site(node)
-        return [
-            Op(trace, other)
-            for other in trace.op_nodes
-            if (site := trace.names.full_site(other)).pass_ == int(pass_)
-            and (site.address, site.op, site.ordinal, site.path) == (full.address, full.op, full.ordinal, full.path)
+    @cached_property
+    def calls(self) -> dict[str, list[int]]:
+        """Address of a module, each of several → its calls."""
+        found: dict[str, list[int]] = {}
+        for module in self._trace.tables.modules:
+            for address in module.addresses:
+                found.setdefault(address, []).extend(module.calls)
+        return found
+
+    @cached_property
+    def sources(self) -> dict[str, int]:
+        """Address of a parameter or buffer, each of several → its node; -1 if nothing read it."""
+        return {address: row.node for row in self._trace.tables.parameters for address in row.addresses}
+
+    @cached_property
+    def ops(self) -> dict[str, dict[str, list[int]]]:
+        """First address of a module → kind of op → nodes, in order."""
+        tables = self._trace.tables
+        of_call = [tables.modules[row.module].addresses[0] if row.module >= 0 else "" for row in tables.calls]
+        calls, found = tables.nodes.call, dict[str, dict[str, list[int]]]()
+        for kind, nodes in self.kinds.items():
+            for node in nodes:
+                kinds = found.setdefault(of_call[calls[node]], {})
+                if kind in kinds:
+                    kinds[kind].append(node)
+                else:
+                    kinds[kind] = [node]
+        return found
+
+    @cached_property
+    def kinds(self) -> dict[str, list[int]]:
+        """Kind of op → nodes, in order."""
+        names, by_name = self._trace.tables.nodes.name, dict[str, list[int]]()
+        for node in self._trace.op_nodes:
+            name = names[node]
+            if name in by_name:
+                by_name[name].append(node)
+            else:
+                by_name[name] = [node]
+        found: dict[str, list[int]] = {}
+        for name, nodes in by_name.items():
+            found.setdefault(kind_of(name), []).extend(nodes)
+        return {kind: sorted(nodes) for kind, nodes in found.items()}
+
+    @cached_property
+    def squashed_kinds(self) -> dict[str, list[str]]:
+        """The kinds as TorchLens spells them: `maxpool2d` for `max_pool2d`."""
+        found: dict[str, list[str]] = {}
+        for kind in self.kinds:
+            found.setdefault(kind.replace("_", ""), []).append(kind)
+        return found
+
+    @cached_property
+    def source_labels(self) -> dict[str, int]:
+        """Label of an input, buffer or constant → node."""
+        names, kinds = self._trace.names, self._trace.tables.nodes.kind
+        return {names.label(node): node for node, kind in enumerate(kinds) if kind != OP}
+
+    @cached_property
+    def addresses(self) -> dict[str, tuple[str, ...]]:
+        """First address of a module → all its addresses."""
+        return {module.addresses[0]: module.addresses for module in self._trace.tables.modules}
+
+    @cached_property
+    def first_addresses(self) -> dict[str, str]:
+        return {address: first for first, all_ in self.addresses.items() for address in all_}
+
+    def labelled(self, text: str) -> list[int]:
+        """The nodes that a label means; with a pass, those at the same place in that pass."""
+        label, colon, pass_ = text.partition(":")
+        nodes = self._numbered(label)
+        if not colon:
+            return nodes or [node for node in (self.source_labels.get(label),) if node is not None]
+        if not pass_.isdecimal() or len(nodes) != 1:
+            return []
+        site = self._trace.names.full_site(nodes[0])
+        there = self._places_of(site.address, site.op or "").get((site.ordinal or 1, int(pass_)), ())
+        return [node for node in there if self._trace.tables.nodes.path[node] == site.path]
+
+    def _numbered(self, label: str) -> list[int]:
+        """The ops of a label with position (`relu_3_6`) or without (`relu_3`)."""
+        head, _, last = label.rpartition("_")
+        kind, _, n = head.rpartition("_")
+        position = self._trace.names.position
+        found = [node for node in self._of_kind(kind, n) if str((position(node) or 0) + 1) == last]
+        return found or self._of_kind(head, last)
+
+    def _of_kind(self, kind: str, n: str) -> list[int]:
+        if not n.isdecimal() or not kind:
+            return []
+        kinds = [kind] if kind in self.kinds else self.squashed_kinds.get(kind.replace("_", ""), [])
+        return [self.kinds[each][int(n) - 1] for each in kinds if 0 < int(n) <= len(self.kinds[each])]
+
+    def at(self, site: Site) -> list[tuple[int, Site | None]]:
+        """The nodes a site covers, in order; where it was a module or source that was named, how."""
+        if site.name is not None:
+            named = self._trace.tables.named.items()
+            return [(node, None) for name, node in named if site.name in (name, escape(name))]
+        if not site.is_pattern:
+            if site.op is not None:
+                return self._constants_at(site) or self._ops_at(site)
+            return [*self._modules_at(site, (site.address,))] or [*self._sources_at(site, (site.address,))]
+        modules = [] if site.op is not None else [*self._modules_at(site, self.calls)]
+        found = [*modules, *self._ops_at(site)]
+        if not found and site.op is None:
+            found.extend(self._sources_at(site, self.sources))
+        return sorted(found, key=lambda pair: pair[0])
+
+    def _modules_at(self, site: Site, addresses: Iterable[str]) -> Iterator[tuple[int, Site | None]]:
+        side = site.side or "out"
+        for address in addresses:
+            for number in self.calls.get(address, ()) if site.covers_address(address) else ():
+                row = self._trace.tables.calls[number]
+                if site.pass_ in (None, row.pass_):
+                    for path, node in row.inputs if side == "in" else row.outputs:
+                        if site.covers_path(path):
+                            yield node, Site(address=address, side=side, path=path, pass_=row.pass_)
+
+    def _sources_at(self, site: Site, addresses: Iterable[str]) -> Iterator[tuple[int, Site | None]]:
+        for address in addresses if site.side is None and site.pass_ is None else ():
+            node = self.sources.get(address, -1)
+            if node >= 0 and site.covers_address(address):
+                yield node, Site(address=address)
+
+    def _constants_at(self, site: Site) -> list[tuple[int, Site | None]]:
+        """A constant is named like an op of the module that first used it."""
+        kinds, wanted = self._trace.tables.nodes.kind, site.without_unit()
+        if CONSTANT not in (site.op or ""):
+            return []
+        node = self.source_labels.get(site.op or "", -1)
+        is_it = node >= 0 and kinds[node] == CONSTANT and self._trace.names.full_site(node) == wanted
+        return [(node, None)] if is_it else []
+
+    def _ops_at(self, site: Site) -> list[tuple[int, Site | None]]:
+        if site.side == "in" or (site.op is None and not site.covers_ops):
+            return []
+        paths = self._trace.tables.nodes.path
+        found = [
+            node
+            for address in self._modules_covered(site)
+            for kind in self.ops[address]
+            if site.op is None or site.covers_op(kind)
+            for node in self._chosen(site, address, kind)
+            if site.covers_path(paths[node])
         ]
-    return []
+        return [(node, None) for node in sorted(found)]
+
+    def _modules_covered(self, site: Site) -> list[str]:
+        """The first addresses of the modules that a site covers under any of their addresses."""
+        if "*" not in site.address:
+            first = self.first_addresses.get(site.address, site.address)
+            return [first] if first in self.ops else []
+        return [
+            first for first in self.ops
+            if any(site.covers_address(address) for address in self.addresses.get(first, (first,)))
+        ]  # fmt: skip
+
+    def _chosen(self, site: Site, address: str, kind: str) -> Iterable[int]:
+        """The ops of one kind in one module that fit ordinal and pass."""
+        if site.ordinal is None and site.pass_ is None:
+            return self.ops[address][kind]
+        places = self._places_of(address, kind)
+        if site.ordinal is not None and site.pass_ is not None:
+            return places.get((site.ordinal, site.pass_), ())
+        return [
+            node for (ordinal, pass_), nodes in places.items()
+            if site.ordinal in (None, ordinal) and site.pass_ in (None, pass_)
+            for node in nodes
+        ]  # fmt: skip
+
+    def _places_of(self, address: str, kind: str) -> dict[tuple[int, int], list[int]]:
+        """(ordinal, pass) → nodes, for one kind of op in one module."""
+        found = self._places.get((address, kind))
+        if found is None:
+            found = self._places[address, kind] = {}
+            nodes, namer = self._trace.tables.nodes, Namer()
+            for node in self._with_orphans(address, kind):
+                place = namer.count(nodes.event[node], nodes.call[node], address, kind)
+                found.setdefault(place, []).append(node)
+        return found
+
+    def _with_orphans(self, address: str, kind: str) -> list[int]:
+        """All ops of one kind in one module: those that lead nowhere are not listed, but they are counted."""
+def _with_unit(op: Op, key: str) -> Op:
+    """The op itself, if it has the unit that was asked for."""
+    shape = op.trace.tables.nodes.meta_of(op.node)
+    if op.unit is None or shape is None or shape.shape is None:
+        return op
+    n_units = shape.shape[unit_dimension(op)] if shape.shape else 0
+    if op.unit < n_units:
+        return op
+    units = f"has {n_units} units: #0 to #{n_units - 1}" if n_units else "has no units"
+    raise SiteError(f"{key!r} asks for unit {op.unit}, and {Op(op.trace, op.node).site!r} {units}.")
 
 
 def _written_out(trace: Trace, key: str, op: Op) -> str:
     """How to ask for exactly this one of the several that a name fits."""
+    index = index_of(trace)
     try:
         site = Site.parse(key)
     except SiteSyntaxError:
         return op.label
-    ways = [here for node, here in _nodes_at(trace, site) if node == op.node]
-    if not ways or ways[0].op is not None:
-        return op.site
+    ways = [here for node, here in index.at(site) if node == op.node]
+    if not ways:
+        return op.label if op.unit is None else f"{op.label}#{op.unit}"
     here = ways[0]
-    several = sum(1 for row in trace.tables.calls if row.module >= 0 and here.address in trace.tables.modules[row.module].addresses)
-    text = here.address + (f"@{here.side}" + (f".{here.path}" if here.path else "") if here.path or here.side == "in" else "")
-    return f"{text}:{here.pass_}" if several > 1 else text
+    if here is None:
+        return op.site
+    several = len(index.calls.get(here.address, ())) > 1
+    plain = not here.path and here.side != "in"
+    return str(
+        replace(here, side=None if plain else here.side, pass_=here.pass_ if several else None, unit=op.unit)
+    )
 
 
-def _about_module(trace: Trace, key: str) -> str:
-    module = trace.modules[key.partition("@")[0].partition(":")[0]]
+def _nothing_found(trace: Trace, key: str) -> str:
+    """Why a name means nothing here, as exactly as can be said."""
+    where = f"in this trace of {trace.model_name}"
+    try:
+        site = Site.parse(key)
+    except SiteSyntaxError:
+        site = Site(address=key)
+    index = index_of(trace)
+    if site.op is not None and site.address in trace.modules:
+        kinds = index.ops.get(index.first_addresses.get(site.address, ""), {})
+        executed = ", ".join(_counted(kind, nodes) for kind, nodes in kinds.items()) or "no ops of its own"
+        return f"no site matches {key!r} {where}: module {site.address!r} executed {executed}."
+    if site.op is None and site.address in trace.modules:
+        return _about_module(trace, site, key)
+    if site.op is None and site.address in index.sources:
+        if index.sources[site.address] < 0:
+            return f"{site.address!r} was never read {where}; trace.unused_parameters lists all such parameters."
+        return f"{key!r} names nothing {where}: {site.address!r} is a parameter or buffer, without passes or sides."
+    known = [*trace.sites, *trace.modules, *index.sources, *trace.names.labels.values()]
+    near = nearest(key, known)
+    hint = f" Nearest: {', '.join(map(repr, near))}." if near else ""
+    return f"no site matches {key!r} {where}.{hint} trace.sites lists all {len(trace.sites)}."
+
+
+def _counted(kind: str, nodes: list[int]) -> str:
+    return repr(kind) if len(nodes) == 1 else f"{kind!r} ({len(nodes)} tensors)"
+
+
+def _about_module(trace: Trace, site: Site, key: str) -> str:
+    module = trace.modules[site.address]
     if not module.calls:
-        return f"module {module.address!r} ({module.class_name}) was never called in this trace of {trace.model_name}."
-    call = module.calls[0]
+        return f"module {site.address!r} ({module.class_name}) was never called in this trace of {trace.model_name}."
+    passes = f"{site.address}:1 to :{len(module.calls)}" if len(module.calls) > 1 else "once"
+    chosen = site.pass_ if site.pass_ is not None and site.pass_ <= len(module.calls) else 1
+    call = module.calls[chosen - 1]
     sides = [f"@in.{path}" for path in call.inputs] + [f"@out.{path}" if path else "" for path in call.outputs]
-    offered = ", ".join(repr(f"{module.address}{side}") for side in sides) or "no tensors"
-    return f"{key!r} names nothing: module {module.address!r} ran {len(module.calls)}× and offers {offered}."
+    offered = ", ".join(repr(f"{site.address}{side}") for side in sides) or "no tensors"
+    return f"{key!r} names nothing: module {site.address!r} ran {passes} and offers {offered}."

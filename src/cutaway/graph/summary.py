@@ -9,23 +9,37 @@ if TYPE_CHECKING:
     from cutaway.graph.op import Op
     from cutaway.graph.trace import Trace
 
-_LINES = 24
+_MOST_LINES = 24
+_MOST_FUNCTIONS = 8
+_WIDTH = 100
 
 
 def summary(trace: Trace) -> str:
     """What one looks for first: size, cost, what is odd, and where the time went."""
-    count = trace.n_parameters
+    lines = [*_size(trace), *_oddities(trace), "  time by function"]
+    most = max(3, min(_MOST_FUNCTIONS, _MOST_LINES - len(lines)))
+    return "\n".join(_clipped(line) for line in [*lines, *_functions(trace, most)])
+
+
+def _size(trace: Trace) -> list[str]:
+    count, saved = trace.n_parameters, len(trace.saved)
+    n_called = sum(1 for module in trace.tables.modules if module.calls)
     frozen = f", {count.frozen:,} frozen" if count.frozen else ""
-    saved = len(trace.saved)
-    lines = [
-        f"Trace of {trace.model_name}: {len(trace)} ops in {sum(1 for m in trace.tables.modules if m.calls)} modules"
-        f" ({len(trace.calls)} calls), {human_seconds(trace.seconds)}",
-        f"  values      {human_bytes(trace.bytes)}, {'all' if saved == len(trace) else f'{saved} of {len(trace)}'} saved",
+    kept = "all" if saved == len(trace) else f"{saved} of {len(trace)}"
+    return [
+        f"Trace of {trace.model_name}: {len(trace)} ops in {n_called} modules ({len(trace.calls)} calls), "
+        f"{human_seconds(trace.seconds)}",
+        f"  values      {human_bytes(trace.bytes)}, {kept} saved",
         f"  parameters  {count.total:,} ({human_bytes(count.bytes)}){frozen}",
         f"  flops       {human_number(trace.flops)}",
         f"  inputs      {_endpoints(trace.input_paths, trace.inputs)}",
         f"  outputs     {_endpoints(trace.output_paths, trace.outputs)}",
     ]
+
+
+def _oddities(trace: Trace) -> list[str]:
+    """What not every trace has."""
+    lines = []
     if trace.n_backwards:
         lines.append(f"  gradients   {trace.n_backwards} backward pass{'es' if trace.n_backwards > 1 else ''}")
     if trace.compiled:
@@ -37,18 +51,21 @@ def summary(trace: Trace) -> str:
     if trace.uncalled_modules:
         lines.append(f"  not called  {_listed(trace.uncalled_modules)}")
     if trace.error is not None:
-        lines.append(f"  STOPPED     {type(trace.error).__name__}: {str(trace.error).splitlines()[0] if str(trace.error) else ''}")
+        first, *_ = str(trace.error).splitlines() or [""]
+        lines.append(f"  STOPPED     {type(trace.error).__name__}: {first}")
         if trace.failed:
             lines.append(f"              in {trace.failed}")
-    total = sum(op.seconds for op in trace.ops) or 1.0
-    lines.append("  time by function")
-    for name, row in list(trace.by_function().items())[: max(3, _LINES - len(lines))][:8]:
-        share = row["seconds"] / total
-        lines.append(
-            f"    {name:<30} {int(row['count']):>6}×  {human_seconds(row['seconds']):>9}  {share:>4.0%}"
-            f"  {human_number(row['flops']) if row['flops'] else '':>8}"
-        )
-    return "\n".join(lines)
+    return lines
+
+
+def _functions(trace: Trace, most: int) -> list[str]:
+    rows = trace.by_function()
+    total = sum(row["seconds"] for row in rows.values()) or 1.0
+    return [
+        f"    {_clipped(name, 30):<30} {int(row['count']):>6}×  {human_seconds(row['seconds']):>9}"
+        f"  {row['seconds'] / total:>4.0%}  {human_number(row['flops']) if row['flops'] else '':>8}".rstrip()
+        for name, row in list(rows.items())[:most]
+    ]
 
 
 def human_bytes(n: float) -> str:
@@ -97,3 +114,7 @@ def _listed(items: Iterable[str], most: int = 4) -> str:
     names = list(items)
     rest = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + rest
+
+
+def _clipped(line: str, width: int = _WIDTH) -> str:
+    return line if len(line) <= width else f"{line[: width - 1]}…"

@@ -55,11 +55,13 @@ def networkx_graph(trace: Trace) -> Any:
         raise MissingExtraError("to_networkx() needs networkx: pip install networkx") from error
     graph = networkx.MultiDiGraph(name=trace.model_name)
     for op in trace.ops:
-        graph.add_node(op.label, **{key: value for key, value in record(op).items() if key not in ("parents", "children")})
+        columns = record(op)
+        graph.add_node(op.label, **{key: value for key, value in columns.items() if key not in ("parents", "children")})
     for op in trace.ops:
         for edge in op.edges:
-            if edge.parent.label not in graph:
-                parent = edge.parent
-                graph.add_node(parent.label, site=parent.site, function=parent.kind, shape=parent.shape, dtype=parent.dtype)
-            graph.add_edge(edge.parent.label, op.label, argument=edge.argument)
+            parent = edge.parent
+            if parent.label not in graph:
+                about = {"site": parent.site, "function": parent.kind, "shape": parent.shape, "dtype": parent.dtype}
+                graph.add_node(parent.label, **about)
+            graph.add_edge(parent.label, op.label, argument=edge.argument)
     return graph

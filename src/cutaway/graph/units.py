@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from cutaway.graph.nodes import OP
@@ -9,28 +10,36 @@ from cutaway.graph.nodes import OP
 if TYPE_CHECKING:
     from cutaway.graph.op import Op
 
-_CHANNELS_FIRST = ("conv", "max_pool", "avg_pool", "adaptive_", "batch_norm", "instance_norm", "group_norm")
+_SPATIAL = re.compile(r"(?:conv|max_pool|avg_pool|lp_pool|adaptive_|upsample|instance_norm).*?([123])d")
+"""Functions that name their number of spatial dimensions: the channels stand before them, batch or no batch."""
+_CHANNELS_SECOND = ("batch_norm", "instance_norm", "group_norm", "native_batch_norm", "native_group_norm")
 _KEEP_LAYOUT = frozenset(
-    """relu relu_ gelu silu silu_ mish elu leaky_relu leaky_relu_ sigmoid tanh hardswish hardtanh relu6 dropout
-    add add_ mul mul_ sub div clone contiguous detach to interpolate""".split()
+    (
+        "relu gelu silu mish elu celu selu leaky_relu prelu rrelu sigmoid logsigmoid log_sigmoid tanh softplus softsign "  # noqa: SIM905
+        "hardswish hardsigmoid hardtanh relu6 threshold clamp abs exp sqrt square pow neg "
+        "dropout alpha_dropout feature_dropout feature_alpha_dropout "
+        "add mul sub div cat pad constant_pad_nd clone contiguous detach to type_as float half bfloat16 interpolate"
+    ).split()
 )
 
 
 def unit_dimension(op: Op) -> int:
-    """1 for the results of convolutions, and what is computed from them element by element; else the last.
+    """That of the channels for what convolutions return, and what is computed from it element by element; else the last.
 
-    The walk up follows first parents, and only as long as the number of dimensions stays the same.
+    The walk up follows the first parent with as many dimensions.
     """
-    shape = op.trace.tables.nodes.meta_of(op.node)
-    n_dims = len(shape.shape) if shape is not None and shape.shape is not None else 1
-    if n_dims < 3:
-        return max(n_dims - 1, 0)
+    meta = op.trace.tables.nodes.meta_of(op.node)
+    n_dims = len(meta.shape) if meta is not None and meta.shape is not None else 1
+    last = max(n_dims - 1, 0)
     at: Op | None = op
-    while at is not None and at.kind == OP:
-        if at.function.lstrip("_").startswith(_CHANNELS_FIRST):
+    while at is not None and at.kind == OP and n_dims > 1:
+        function = at.function.strip("_")
+        spatial = _SPATIAL.match(function)
+        if spatial is not None:
+            return max(n_dims - 1 - int(spatial[1]), 0)
+        if function.startswith(_CHANNELS_SECOND):
             return 1
-        if at.function not in _KEEP_LAYOUT:
+        if function not in _KEEP_LAYOUT:
             break
-        parents = at.parents
-        at = parents[0] if parents and len(parents[0].shape or ()) == n_dims else None
-    return n_dims - 1
+        at = next((parent for parent in at.parents if len(parent.shape or ()) == n_dims), None)
+    return last

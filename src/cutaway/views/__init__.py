@@ -1,0 +1,1 @@
+"""Pictures as plain data, and their static drawings. No torch."""

@@ -1,0 +1,190 @@
+"""A picture with places, as SVG text."""
+
+from __future__ import annotations
+
+from html import escape
+from itertools import pairwise
+
+from cutaway.graph.layout import Layout, Point, Rect
+from cutaway.views.picture import Box, View
+
+EM = 0.62
+"""Width of a character of a monospaced font, in units of its size: a little more than usual fonts need."""
+_NAME, _LINE, _SMALL, _TITLE = 12, 11, 9, 20
+_PAD, _LEAD, _MARGIN, _HEADER = 10.0, 15.0, 16.0, 84.0
+
+_STYLE = """
+svg { background: var(--paper); --paper: #fdfdfc; --ink: #22262b; --dim: #6b7178; --line: #7d848c; --frame: #c9ced4;
+  --veil: rgba(90, 110, 140, .05); --plain: #ffffff; --grey: #e4e6e9; --green: #d5efd9; --leaf: #3f9a56; --red: #cf2f3a;
+  --buffer: #c4c8cd }
+@media (prefers-color-scheme: dark) { svg { --paper: #16181b; --ink: #e6e8ea; --dim: #9aa1a9; --line: #868e97;
+  --frame: #454b53; --veil: rgba(150, 175, 215, .06); --plain: #1f2327; --grey: #373c43; --green: #1f4429;
+  --leaf: #56b870; --red: #ff6670; --buffer: #565c64 } }
+text { font-family: monospace; font-size: 11px; fill: var(--ink) }
+.head { font-family: sans-serif; font-size: 20px; font-weight: 600 }
+.under { font-family: sans-serif; font-size: 12px; fill: var(--dim) }
+.name { font-size: 12px; font-weight: 600 }
+.more { fill: var(--dim) }
+.tag { font-size: 9px; fill: var(--dim) }
+.title { fill: var(--dim) }
+.tag, .title { stroke: var(--paper); stroke-width: 3px; paint-order: stroke; stroke-linejoin: round }
+.box rect { fill: var(--plain); stroke: var(--line) }
+.parametric rect { fill: var(--grey) }
+.input rect { fill: var(--green); stroke: var(--leaf) }
+.made rect { stroke-dasharray: 5 3 }
+.buffer rect { fill: var(--buffer) }
+.constant rect { fill: var(--buffer); stroke-dasharray: 2 2 }
+.standin rect { fill: none; stroke: var(--frame) }
+.standin .name { font-weight: 400; font-style: italic; fill: var(--dim) }
+.folded rect { stroke-width: 2px }
+.output rect { stroke: var(--red); stroke-width: 2.5px }
+.light { opacity: .55 }
+.frame { fill: var(--veil); stroke: var(--frame) }
+.edge { fill: none; stroke: var(--line) }
+#tip path { fill: var(--line) }
+"""
+
+
+def svg(view: View, layout: Layout) -> str:
+    """The picture as one SVG document that needs nothing from outside."""
+    head_width = max(_TITLE * EM * len(view.title), 12 * EM * len(view.subtitle), _legend_width(view))
+    width = max(layout.width, head_width) + 2 * _MARGIN
+    height = layout.height + _HEADER + _MARGIN
+    dx = (width - layout.width) / 2
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_n(width)}" height="{_n(height)}"'
+        f' viewBox="0 0 {_n(width)} {_n(height)}">',
+        f"<title>{_text(view.title)}</title>",
+        f"<style>{_STYLE}</style>",
+        '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+        '<path d="M0,1 L8,4 L0,7 Z"/></marker></defs>',
+        f'<text class="head" x="{_n(_MARGIN)}" y="30">{_text(view.title)}</text>',
+        f'<text class="under" x="{_n(_MARGIN)}" y="49">{_text(view.subtitle)}</text>',
+        *_legend(view),
+        f'<g transform="translate({_n(dx)},{_n(_HEADER)})">',
+    ]
+    for rect in layout.groups[1:]:
+        out.append(_rect(rect, 6, ' class="frame"'))
+    labels = {(edge.parent, edge.child): edge.label for edge in view.edges if edge.label}
+    tags = []
+    for route in layout.routes:
+        tip = ' marker-end="url(#tip)"' if route.child is not None else ""
+        out.append(f'<path class="edge" d="{_curve(route.points)}"{tip}/>')
+        label = labels.get((route.parent, route.child)) if route.child is not None else None
+        if label:
+            x, y = route.points[-1]
+            tags.append(f'<text class="tag" x="{_n(x + 4)}" y="{_n(y - 5)}">{_text(label)}</text>')
+    for frame, rect in zip(view.frames[1:], layout.groups[1:], strict=True):
+        out.append(f'<text class="title" x="{_n(rect.x + 8)}" y="{_n(rect.y + 15)}">{_text(frame.title)}</text>')
+    for box, rect in zip(view.boxes, layout.nodes, strict=True):
+        out.append(_box(box, rect))
+    out += [*tags, "</g>", "</svg>"]
+    return "\n".join(out) + "\n"
+
+
+def box_size(box: Box) -> tuple[float, float]:
+    """Width and height that hold the text of a box."""
+    if box.form == "small":
+        longest = max(len(line) for line in box.lines)
+        return longest * _LINE * EM + 12, _LEAD * len(box.lines) + 5
+    longest_width = max(len(line) * (_LINE if i else _NAME) * EM for i, line in enumerate(box.lines))
+    return longest_width + 2 * _PAD + (8 if box.form == "function" else 0), _LEAD * len(box.lines) + _PAD
+
+
+def label_width(label: str) -> float:
+    """Width of the label of an edge."""
+    return len(label) * _SMALL * EM
+
+
+def title_width(title: str) -> float:
+    """Width of the title of a frame."""
+    return len(title) * _LINE * EM
+
+
+def _box(box: Box, rect: Rect) -> str:
+    classes = " ".join(["box", box.kind, box.form] + ["output"] * box.is_output + ["light"] * box.is_light)
+    radius = 3.0 if box.form in ("leaf", "folded") else min(rect.height / 2, 14.0)
+    middle = rect.x + rect.width / 2
+    first = rect.y + (rect.height - _LEAD * len(box.lines)) / 2 + 11
+    rows = [
+        f'<text x="{_n(middle)}" y="{_n(first + i * _LEAD)}" text-anchor="middle"'
+        f' class="{"more" if i else "name"}"{_small(box, i)}>{_text(line)}</text>'
+        for i, line in enumerate(box.lines)
+    ]
+    return f'<g class="{classes}">{_rect(rect, radius)}{"".join(rows)}</g>'
+
+
+def _small(box: Box, line: int) -> str:
+    return ' style="font-size:11px"' if box.form == "small" and not line else ""
+
+
+_MEANINGS = (
+    ("input", "function", "input"),
+    ("plain", "function output", "output"),
+    ("parametric", "leaf", "with parameters"),
+    ("plain", "leaf", "module"),
+    ("plain", "folded", "folded module"),
+    ("plain", "function", "function"),
+    ("made", "function", "made inside"),
+    ("buffer", "small", "buffer"),
+    ("constant", "small", "constant"),
+    ("standin", "small", "drawn elsewhere"),
+)
+
+
+def _legend_entries(view: View) -> list[tuple[str, str, str]]:
+    """Only what occurs in this picture."""
+    present: set[str] = set()
+    for box in view.boxes:
+        present |= {box.kind, f"{box.kind} {box.form}"} | ({"output"} if box.is_output else set())
+        present.add(f"any {box.form}")
+    wanted = {
+        "input": "input", "output": "output", "with parameters": "parametric", "module": "any leaf",
+        "folded module": "any folded", "function": "plain function", "made inside": "made", "buffer": "buffer",
+        "constant": "constant", "drawn elsewhere": "standin",
+    }  # fmt: skip
+    return [entry for entry in _MEANINGS if wanted[entry[2]] in present]
+
+
+def _legend_width(view: View) -> float:
+    return sum(len(text) * _LINE * EM + 36 for _, _, text in _legend_entries(view))
+
+
+def _legend(view: View) -> list[str]:
+    out, x = [], _MARGIN
+    for kind, form, text in _legend_entries(view):
+        radius = 2.0 if form in ("leaf", "folded") else 5.5
+        out.append(f'<g class="box {kind} {form}">{_rect(Rect(x, 61, 16, 11), radius)}</g>')
+        out.append(f'<text class="more" x="{_n(x + 21)}" y="70">{text}</text>')
+        x += len(text) * _LINE * EM + 36
+    return out
+
+
+def _rect(rect: Rect, radius: float, extra: str = "") -> str:
+    return (
+        f'<rect{extra} x="{_n(rect.x)}" y="{_n(rect.y)}" width="{_n(rect.width)}" height="{_n(rect.height)}"'
+        f' rx="{_n(radius)}"/>'
+    )
+
+
+def _curve(points: tuple[Point, ...]) -> str:
+    """Straight along an axis, curved with upright ends elsewhere."""
+    out = [f"M{_n(points[0][0])},{_n(points[0][1])}"]
+    for (x, y), (to_x, to_y) in pairwise(points):
+        if abs(x - to_x) < 0.05 and abs(y - to_y) < 0.05:
+            continue
+        if abs(x - to_x) < 0.05 or abs(y - to_y) < 0.05:
+            out.append(f"L{_n(to_x)},{_n(to_y)}")
+        else:
+            middle = (y + to_y) / 2
+            out.append(f"C{_n(x)},{_n(middle)} {_n(to_x)},{_n(middle)} {_n(to_x)},{_n(to_y)}")
+    return " ".join(out)
+
+
+def _n(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def _text(text: str) -> str:
+    """Escaped, and without the characters that XML forbids."""
+    return escape("".join(c if c.isprintable() else "?" for c in text))
