@@ -205,7 +205,9 @@ Pair = namedtuple("Pair", "mean std")
 @case
 def structured_inputs() -> Any:  # 4
     def forward(self: Any, pair: Any, batch: Any, bag: Any, *rest: Tensor, scale: Tensor, **more: Any) -> Any:
-        return pair[0] + pair[1]["k"] + batch.image * batch.mask + bag.a + bag.b["inner"][0] + rest[0] * scale + more["z"]
+        return (
+            pair[0] + pair[1]["k"] + batch.image * batch.mask + bag.a + bag.b["inner"][0] + rest[0] * scale + more["z"]
+        )
 
     args = ([x(), {"k": x()}], Batch(x(), x()), Bag(x(), x()), x())
     return Fn(forward), args, {"scale": x(), "z": x()}
@@ -220,7 +222,11 @@ class Result:
 @case
 def structured_outputs() -> Any:  # 5
     def forward(self: Any, x: Tensor) -> Any:
-        return {"pair": Pair(x.mean(), x.std()), "rows": [x[0], None, 3, "text"], "result": Result(None, (x * 2, x * 3))}
+        return {
+            "pair": Pair(x.mean(), x.std()),
+            "rows": [x[0], None, 3, "text"],
+            "result": Result(None, (x * 2, x * 3)),
+        }
 
     return Fn(forward), x()
 
@@ -370,9 +376,18 @@ def multiple_outputs() -> Any:  # 17, 18, 19
         a, b = x.chunk(2, dim=1)
         values, indices = x.topk(2)
         best = x.max(dim=1)
-        u, s, v = torch.linalg.svd(x @ x.T)
+        _u, s, _v = torch.linalg.svd(x @ x.T)
         first, *_ = x.unbind(0)
-        return a + b, values, indices.float(), best.values + best[1], s, torch.sort(x).values, first, x.split([1, 3], 1)[1]
+        return (
+            a + b,
+            values,
+            indices.float(),
+            best.values + best[1],
+            s,
+            torch.sort(x).values,
+            first,
+            x.split([1, 3], 1)[1],
+        )
 
     return Fn(forward), x()
 
@@ -594,7 +609,9 @@ def scripted_parts() -> Any:  # 48
     inner = torch.jit.script(nn.Sequential(nn.Linear(4, 4), nn.ReLU()))
     traced = torch.jit.trace(nn.Linear(4, 4), torch.zeros(3, 4))
     return Fn(
-        lambda self, x: scripted_function(self.inner(self.a(x)), x).exp() + self.traced(x), a=nn.Linear(4, 4), inner=inner,
+        lambda self, x: scripted_function(self.inner(self.a(x)), x).exp() + self.traced(x),
+        a=nn.Linear(4, 4),
+        inner=inner,
         traced=traced,
     ), x()
 
@@ -640,7 +657,9 @@ def nested() -> Any:  # 52
 
 @case
 def complex_and_fft() -> Any:  # 52
-    return Fn(lambda self, x: (torch.fft.fft(x), torch.fft.ifft(torch.fft.fft(x)).real, torch.view_as_real(x + 0j))), x()
+    return Fn(
+        lambda self, x: (torch.fft.fft(x), torch.fft.ifft(torch.fft.fft(x)).real, torch.view_as_real(x + 0j))
+    ), x()
 
 
 @case
@@ -668,7 +687,9 @@ def subclass() -> Any:  # 52
 
 @case
 def meta() -> Any:  # 53
-    return nn.Sequential(nn.Linear(4, 8, device="meta"), nn.ReLU(), nn.Linear(8, 2, device="meta")), torch.empty(3, 4, device="meta")
+    return nn.Sequential(nn.Linear(4, 8, device="meta"), nn.ReLU(), nn.Linear(8, 2, device="meta")), torch.empty(
+        3, 4, device="meta"
+    )
 
 
 # process and lifetime
@@ -781,10 +802,12 @@ def gpt2() -> Any:
 def bert() -> Any:
     from transformers import BertConfig, BertModel
 
-    config = BertConfig(
-        vocab_size=50, hidden_size=8, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16
+    config = BertConfig(vocab_size=50, hidden_size=8, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16)
+    return (
+        BertModel(config).eval(),
+        (),
+        {"input_ids": torch.tensor([[1, 2, 3]]), "attention_mask": torch.tensor([[1, 1, 0]])},
     )
-    return BertModel(config).eval(), (), {"input_ids": torch.tensor([[1, 2, 3]]), "attention_mask": torch.tensor([[1, 1, 0]])}
 
 
 @case

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tests.oracles import same
+from tests.zoo import ZOO, Fn
 from torch import Tensor, nn
 
 import cutaway
-from tests.oracles import same
-from tests.zoo import ZOO, Fn
 
 X = torch.linspace(-1, 1, 12).view(3, 4)
 

@@ -11,12 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from torch import Tensor, nn
-
-import cutaway
 from tests.capture.test_transparency import assert_nothing_left
 from tests.oracles import check_replay, same
 from tests.zoo import ZOO, Fn
+from torch import Tensor, nn
+
+import cutaway
 
 
 def small() -> nn.Sequential:
@@ -133,7 +133,15 @@ def test_a_forked_child_does_not_inherit_the_capture() -> None:
             try:
                 watched = torch._C._len_torch_function_stack()
                 y = self.part(torch.ones(1, 4))
-                code = 0 if y.shape == (1, 4) and type(torch.overrides._get_current_function_mode()).__name__ in ("Inert", "NoneType") or not watched else 2
+                code = (
+                    0
+                    if (
+                        y.shape == (1, 4)
+                        and type(torch.overrides._get_current_function_mode()).__name__ in ("Inert", "NoneType")
+                    )
+                    or not watched
+                    else 2
+                )
             finally:
                 os._exit(code)
         _, status = os.waitpid(child, 0)

@@ -6,19 +6,21 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.oracles import same
+from tests.zoo import ZOO, Fn
 from torch import Tensor, nn
 
 import cutaway
 from cutaway.capture import memory
 from cutaway.core.errors import InputError, MemoryLimitError, NotSavedError, SiteError
-from tests.oracles import same
-from tests.zoo import ZOO, Fn
 
 
 @pytest.fixture
 def model() -> nn.Module:
     torch.manual_seed(0)
-    return nn.Sequential(nn.Sequential(nn.Linear(4, 8), nn.ReLU()), nn.Sequential(nn.Linear(8, 8), nn.ReLU()), nn.Linear(8, 2))
+    return nn.Sequential(
+        nn.Sequential(nn.Linear(4, 8), nn.ReLU()), nn.Sequential(nn.Linear(8, 8), nn.ReLU()), nn.Linear(8, 2)
+    )
 
 
 X = torch.linspace(-1, 1, 12).view(3, 4)
@@ -113,7 +115,9 @@ def test_values_on_disk_come_back_and_are_valid_safetensors(model: nn.Module, tm
         assert safetensors.load_file(file)["value"] is not None
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.bool, torch.complex64])
+@pytest.mark.parametrize(
+    "dtype", [torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.bool, torch.complex64]
+)
 def test_every_dtype_survives_the_disk(dtype: torch.dtype, tmp_path: Path) -> None:
     value = torch.tensor([[0, 1, 2], [3, 4, 5]]).to(dtype)
     with cutaway.watch(keep=tmp_path, save=lambda op: op.function == "flip") as trace:

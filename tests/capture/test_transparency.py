@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 import torch
+from tests.oracles import random_states, same, tensors
+from tests.zoo import ZOO
 from torch import nn
 
 import cutaway
-from tests.oracles import random_states, same, tensors
-from tests.zoo import ZOO
 
 _FIXED_POINTS = [
     (torch.overrides, "has_torch_function"),
@@ -68,7 +68,9 @@ def run(name: str, how: str) -> tuple[Any, ...]:
 
 
 def _backward(result: Any) -> None:
-    ways = [t for t in tensors(result).values() if t.requires_grad and t.is_floating_point() and t.layout is torch.strided]
+    ways = [
+        t for t in tensors(result).values() if t.requires_grad and t.is_floating_point() and t.layout is torch.strided
+    ]
     ways = [t for t in ways if not t.is_meta and not t.is_nested]
     if ways:
         torch.autograd.backward([t.sum() for t in ways])
@@ -117,7 +119,10 @@ def test_no_hook_is_left_on_parameters_after_backward() -> None:
 
 
 def test_the_fast_paths_are_still_taken() -> None:
-    for name, fused in (("transformer_fast_path", "transformer_encoder_layer_fwd"), ("attention_fast_path", "native_multi_head")):
+    for name, fused in (
+        ("transformer_fast_path", "transformer_encoder_layer_fwd"),
+        ("attention_fast_path", "native_multi_head"),
+    ):
         model, args, kwargs = ZOO[name]()
         trace = cutaway.trace(model, *args, **kwargs)
         assert all(fused in op.function for op in trace.ops), [op.function for op in trace.ops]

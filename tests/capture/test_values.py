@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tests.oracles import ModuleOutputs, check_replay, same, tensors
+from tests.zoo import RANDOM, ZOO, Fn
 from torch import Tensor, nn
 
 import cutaway
 from cutaway.core.errors import StaleValueError
 from cutaway.core.trees import escape
-from tests.oracles import ModuleOutputs, check_replay, same, tensors
-from tests.zoo import RANDOM, ZOO, Fn
 
 _UNHOOKABLE = {"scripted_parts"}  # torch takes no hooks on scripted modules
 _OTHER_PATH_WITH_HOOKS = {"transformer_fast_path", "attention_fast_path"}

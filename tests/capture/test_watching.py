@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tests.oracles import same
 from torch import nn
 
 import cutaway
 from cutaway.core.errors import InputError, OpenTraceError
-from tests.oracles import same
 
 
 @pytest.fixture

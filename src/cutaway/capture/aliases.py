@@ -33,7 +33,9 @@ class Span:
     @staticmethod
     def of(tensor: Tensor) -> Span:
         size = tensor.element_size()
-        return Span(tensor.storage_offset() * size, tuple(tensor.shape), tuple(s * size for s in tensor.stride()), size)
+        return Span(
+            int(tensor.storage_offset()) * size, tuple(tensor.shape), tuple(s * size for s in tensor.stride()), size
+        )
 
     def overlaps(self, other: Span) -> bool:
         """Whether the two have a byte in common; yes where finding out would take too long."""
@@ -42,11 +44,57 @@ class Span:
         if 0 in self.shape or 0 in other.shape:
             return False
         try:
-            return bool(np.shares_memory(_Phantom(self).array(), _Phantom(other).array(), max_work=10_000))
+            return bool(np.shares_memory(_Phantom(self).array(), _Phantom(other).array(), max_work=_MAX_WORK))  # type: ignore[arg-type]
         except (np.exceptions.TooHardError, ValueError, TypeError):
             return True
 
 
+class Storages:
+    """Who holds a value by reference to which storage, and who has written there."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, list[int]] = {}
+        self._writes: dict[int, list[tuple[int, int, Span]]] = {}
+        """Storage → (node that wrote, id of the tensor it wrote through, where), in order."""
+
+    def hold(self, node: int, tensor: Tensor) -> None:
+        """The value of a node is this tensor itself, no copy."""
+        storage = storage_of(tensor)
+        if storage is not None:
+            self._held.setdefault(storage, []).append(node)
+
+    def release(self, tensor: Tensor) -> list[int]:
+        """The nodes whose values a write to this tensor would change; they are to be copied now."""
+        storage = storage_of(tensor)
+        return self._held.pop(storage, []) if storage is not None else []
+
+    def wrote(self, node: int, tensor: Tensor) -> None:
+        storage = storage_of(tensor)
+        if storage is not None:
+            self._writes.setdefault(storage, []).append((node, id(tensor), Span.of(tensor)))
+
+    def writers_since(self, node: int, tensor: Tensor) -> list[int]:
+        """The last write through each other tensor that changed this one after `node` stood for it."""
+        storage = storage_of(tensor)
+        writes = self._writes.get(storage) if storage is not None else None
+        if not writes or writes[-1][0] <= node:
+            return []
+        span = Span.of(tensor)
+        writers: dict[int, int] = {}
+        for writer, target, where in reversed(writes):
+            if writer <= node:
+                break
+            if target not in writers and where.overlaps(span):
+                writers[target] = writer
+        return sorted(set(writers.values()))
+
+    def forget(self, storage: int) -> None:
+        """The memory was freed and given out anew."""
+        self._writes.pop(storage, None)
+        self._held.pop(storage, None)
+
+
+_MAX_WORK = 10_000
 _FAR = 1 << 32
 
 

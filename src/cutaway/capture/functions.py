@@ -60,21 +60,105 @@ class Opaque:
 _GETTERS_OF_TENSORS = frozenset({"T", "mT", "H", "mH", "real", "imag", "data", "grad", "_grad"})
 
 _SKIPPED = frozenset(
-    """size dim ndimension numel nelement stride storage_offset is_contiguous is_floating_point is_complex
-    is_signed is_same_size is_set_to element_size get_device has_names is_conj is_neg is_inference is_pinned
-    is_shared is_coalesced sparse_dim dense_dim data_ptr untyped_storage storage _typed_storage storage_type
-    register_hook register_post_accumulate_grad_hook retain_grad requires_grad_ __len__ __hash__ __repr__
-    __format__ __dir__ __reduce_ex__ __setstate__ __deepcopy__ dim_order qscheme q_scale q_zero_point
-    result_type can_cast promote_types get_default_dtype set_default_dtype is_tensor is_storage
-    _set_grad_enabled set_grad_enabled is_grad_enabled is_inference_mode_enabled _is_view _is_zerotensor
-    is_distributed is_autocast_enabled set_autocast_enabled get_autocast_dtype set_autocast_dtype
-    autocast_increment_nesting autocast_decrement_nesting clear_autocast_cache is_autocast_cache_enabled
-    set_autocast_cache_enabled is_autocast_available _assert_async _functional_assert_async module_load
-    align_as align_to refine_names rename rename_ names _nested_tensor_size _nested_tensor_strides
-    _nested_tensor_storage_offsets manual_seed seed initial_seed get_rng_state set_rng_state default_generator
-    set_default_device get_default_device set_flush_denormal compiled_with_cxx11_abi get_num_threads
-    are_deterministic_algorithms_enabled use_deterministic_algorithms is_warn_always_enabled share_memory_
-    vmap_increment_nesting""".split()
+    [
+        "size",
+        "dim",
+        "ndimension",
+        "numel",
+        "nelement",
+        "stride",
+        "storage_offset",
+        "is_contiguous",
+        "is_floating_point",
+        "is_complex",
+        "is_signed",
+        "is_same_size",
+        "is_set_to",
+        "element_size",
+        "get_device",
+        "has_names",
+        "is_conj",
+        "is_neg",
+        "is_inference",
+        "is_pinned",
+        "is_shared",
+        "is_coalesced",
+        "sparse_dim",
+        "dense_dim",
+        "data_ptr",
+        "untyped_storage",
+        "storage",
+        "_typed_storage",
+        "storage_type",
+        "register_hook",
+        "register_post_accumulate_grad_hook",
+        "retain_grad",
+        "requires_grad_",
+        "__len__",
+        "__hash__",
+        "__repr__",
+        "__format__",
+        "__dir__",
+        "__reduce_ex__",
+        "__setstate__",
+        "__deepcopy__",
+        "dim_order",
+        "qscheme",
+        "q_scale",
+        "q_zero_point",
+        "result_type",
+        "can_cast",
+        "promote_types",
+        "get_default_dtype",
+        "set_default_dtype",
+        "is_tensor",
+        "is_storage",
+        "_set_grad_enabled",
+        "set_grad_enabled",
+        "is_grad_enabled",
+        "is_inference_mode_enabled",
+        "_is_view",
+        "_is_zerotensor",
+        "is_distributed",
+        "is_autocast_enabled",
+        "set_autocast_enabled",
+        "get_autocast_dtype",
+        "set_autocast_dtype",
+        "autocast_increment_nesting",
+        "autocast_decrement_nesting",
+        "clear_autocast_cache",
+        "is_autocast_cache_enabled",
+        "set_autocast_cache_enabled",
+        "is_autocast_available",
+        "_assert_async",
+        "_functional_assert_async",
+        "module_load",
+        "align_as",
+        "align_to",
+        "refine_names",
+        "rename",
+        "rename_",
+        "names",
+        "_nested_tensor_size",
+        "_nested_tensor_strides",
+        "_nested_tensor_storage_offsets",
+        "manual_seed",
+        "seed",
+        "initial_seed",
+        "get_rng_state",
+        "set_rng_state",
+        "default_generator",
+        "set_default_device",
+        "get_default_device",
+        "set_flush_denormal",
+        "compiled_with_cxx11_abi",
+        "get_num_threads",
+        "are_deterministic_algorithms_enabled",
+        "use_deterministic_algorithms",
+        "is_warn_always_enabled",
+        "share_memory_",
+        "vmap_increment_nesting",
+    ]
 )
 
 _WRITERS = {
@@ -189,11 +273,9 @@ def _look_at(func: Any) -> Function:
     if raw in _ESCAPES:
         return Function(name, ESCAPE)
     if isinstance(func, torch._ops.OpOverload):
-        writes = _schema_writes([func._schema])
-        return Function(name, WRITER if writes else LEAF, writes)
+        return _by_schema(name, [func._schema])
     if isinstance(func, torch._ops.OpOverloadPacket):
-        writes = _schema_writes([getattr(func, overload)._schema for overload in func.overloads()])
-        return Function(name, WRITER if writes else LEAF, writes)
+        return _by_schema(name, [getattr(func, overload)._schema for overload in func.overloads()])
     writes: tuple[int | str, ...] = ()
     if name.endswith("_") and not name.endswith("__") and raw not in _NOT_WRITERS:
         writes = (0, "input", "self", "tensor")
@@ -203,7 +285,8 @@ def _look_at(func: Any) -> Function:
     return Function(name, WRITER if writes else LEAF, writes)
 
 
-def _schema_writes(schemas: list[Any]) -> tuple[int | str, ...]:
+def _by_schema(name: str, schemas: list[Any]) -> Function:
+    """An operator that says itself which arguments it overwrites."""
     places: dict[int | str, None] = {}
     for schema in schemas:
         for i, argument in enumerate(schema.arguments):
@@ -211,4 +294,4 @@ def _schema_writes(schemas: list[Any]) -> tuple[int | str, ...]:
                 if not argument.kwarg_only:
                     places[i] = None
                 places[argument.name] = None
-    return tuple(places)
+    return Function(name, WRITER if places else LEAF, tuple(places))

@@ -118,16 +118,16 @@ class Inventory:
                 found[id(module)] = (module, addresses.get(id(module), (f"<{type(module).__name__}>",)))
         strangers: dict[str, int] = {}
         for call in self._calls.values():
-            module = call.module
-            if module is None or id(module) in found:
+            called = call.module
+            if called is None or id(called) in found:
                 continue
-            if hasattr(module, "_orig_mod"):
-                found[id(module)] = (module, addresses.get(id(module), (ROOT,)))
+            if hasattr(called, "_orig_mod"):
+                found[id(called)] = (called, addresses.get(id(called), (ROOT,)))
                 continue
             # Made inside the forward, or a loss beside the model: named after its class.
-            name = f"<{type(module).__name__}>"
+            name = f"<{type(called).__name__}>"
             n = strangers[name] = strangers.get(name, 0) + 1
-            for path, inner in _below(module, name if n == 1 else f"<{type(module).__name__}-{n}>"):
+            for path, inner in _below(called, name if n == 1 else f"<{type(called).__name__}-{n}>"):
                 found.setdefault(id(inner), (inner, (path,)))
         return list(found.values())
 
@@ -135,15 +135,17 @@ class Inventory:
         for module, addresses in modules:
             self._rows[id(module)] = len(self.modules)
             owned = self._owned.setdefault(id(module), [])
-            buffers = self._earlier.get(id(module)) or list(module._buffers.items())
-            for is_buffer, tensors in ((False, list(module._parameters.items())), (True, buffers)):
+            buffers: Any = self._earlier.get(id(module)) or module._buffers.items()
+            for is_buffer, tensors in ((False, module._parameters.items()), (True, buffers)):
                 for name, tensor in tensors:
                     if tensor is None:
                         continue
                     _, _, known = self._tensors.setdefault(id(tensor), (tensor, is_buffer, []))
                     known.extend(join(address, name) for address in addresses if join(address, name) not in known)
                     owned.append(id(tensor))
-            self.modules.append(ModuleRow(addresses, type(module).__name__, ()))
+            row = ModuleRow(addresses, type(module).__name__, ())
+            row.has_forward = getattr(type(module), "forward", None) is not nn.Module.forward
+            self.modules.append(row)
         for module, _ in modules:
             children = tuple(
                 self._rows[id(child)]

@@ -54,7 +54,8 @@ class MemoryWatch:
                 estimate = f" {n_called} of {n_modules} modules have run, so all values would take about {whole}."
         return (
             f"saving every value leaves only {human_bytes(free)} on {where}.{estimate} Save less: "
-            "cutaway.watch(model, save=None) for the graph alone, save='block.*' for some sites, or keep='folder' for disk."
+            "cutaway.watch(model, save=None) for the graph alone, save='block.*' for some sites, "
+            "or keep='folder' for disk."
         )
 
 

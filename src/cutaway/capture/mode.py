@@ -36,6 +36,7 @@ T = TypeVar("T")
 
 _push = torch._C._push_on_torch_function_stack
 _pop = torch._C._pop_torch_function_stack
+_KNOWN = known_functions().get
 _HANDOVER = handle_torch_function.__code__
 _PLAIN_TYPES = frozenset({Tensor, Parameter})
 _MUTABLE = (list, dict, set)
@@ -84,10 +85,10 @@ class Watcher(TorchFunctionMode):
         types: Any,
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
-        _known: Callable[[Any], Function | None] = known_functions().get,
+        _known: Callable[[Any], Function | None] = _KNOWN,
         _clock: Callable[[], int] = perf_counter_ns,
         _frame: Callable[[int], Any] = _getframe,
-        _Tensor: type = Tensor,
+        _Tensor: type[Tensor] = Tensor,
     ) -> Any:
         function = _known(func)
         if function is None:
@@ -137,9 +138,7 @@ class Watcher(TorchFunctionMode):
                 pass
         elif type(result) in (tuple, list):
             version = _versions(result)
-        self.append(
-            (func, kept, kwargs, result, self.call, self.group, code, frame.f_lasti, started, ended, version)
-        )
+        self.append((func, kept, kwargs, result, self.call, self.group, code, frame.f_lasti, started, ended, version))
         if role == ESCAPE:
             self.before_write([])  # resolve now: the program may change what it was given
         if ended > self.deadline:
@@ -167,8 +166,19 @@ class Watcher(TorchFunctionMode):
         ended = perf_counter_ns()
         if result is not None:
             self.append(
-                (func, args, kwargs, result, self.call, self.group, frame.f_code, frame.f_lasti, started, ended,
-                 _versions(result))
+                (
+                    func,
+                    args,
+                    kwargs,
+                    result,
+                    self.call,
+                    self.group,
+                    frame.f_code,
+                    frame.f_lasti,
+                    started,
+                    ended,
+                    _versions(result),
+                )
             )
         return result
 
@@ -180,7 +190,7 @@ class Watcher(TorchFunctionMode):
 class Inert(Watcher):
     """What a watcher turns into when its capture is over but its thread still runs, or in a forked child."""
 
-    def __torch_function__(
+    def __torch_function__(  # type: ignore[override]
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         return func(*args, **(kwargs or {}))

@@ -205,8 +205,19 @@ def run_opaque(watcher: Watcher, call: Opaque, args: tuple[Any, ...], kwargs: di
     if isinstance(result, Tensor):
         version = _versions([result])[0]
     watcher.append(
-        (call, args, kwargs or None, result, watcher.call, watcher.group, frame.f_code, frame.f_lasti, started,
-         perf_counter_ns(), version)
+        (
+            call,
+            args,
+            kwargs or None,
+            result,
+            watcher.call,
+            watcher.group,
+            frame.f_code,
+            frame.f_lasti,
+            started,
+            perf_counter_ns(),
+            version,
+        )
     )
     return result
 

@@ -19,10 +19,11 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from cutaway.capture.aliases import Span, storage_of
+from cutaway.capture.aliases import Storages, storage_of
 from cutaway.capture.calls import ENTER, Call
 from cutaway.capture.functions import Opaque, function_of, known_functions, written
 from cutaway.capture.saving import Saver
+from cutaway.capture.unseen import nearest_in_autograd
 from cutaway.core.events import Ref
 from cutaway.core.trees import leaves, replace
 from cutaway.graph.nodes import (
@@ -40,10 +41,22 @@ from cutaway.graph.nodes import (
 )
 
 _PLAIN = frozenset(
-    {int, float, bool, complex, str, type(None), torch.dtype, torch.device, torch.Size, torch.layout,
-     torch.memory_format, torch.Generator, type(Ellipsis)}
+    {
+        int,
+        float,
+        bool,
+        complex,
+        str,
+        type(None),
+        torch.dtype,
+        torch.device,
+        torch.Size,
+        torch.layout,
+        torch.memory_format,
+        torch.Generator,
+        type(Ellipsis),
+    }
 )
-_FARTHEST = 10_000
 _NUMBERS = (bool, int, float, complex, np.ndarray, np.generic)
 
 
@@ -77,10 +90,7 @@ class Resolver:
         self._refs: dict[int, Any] = {}
         self._weak = not saver.keeps_all
         self._tracking = False
-        self._held: dict[int, list[int]] = {}
-        """Storage → nodes whose value is kept by reference to it."""
-        self._writes: dict[int, list[tuple[int, int, Span]]] = {}
-        """Storage → (node that wrote, id of the tensor it wrote through, where), in order."""
+        self._storages = Storages()
         self._passes: dict[int, int] = {}
         self._pending: list[tuple[Any, ...]] = []
         self._lock = RLock()
@@ -111,7 +121,7 @@ class Resolver:
             for tensor in tensors:
                 if isinstance(tensor, Tensor):
                     self.node_of(tensor)
-                    self._copy_held(storage_of(tensor))
+                    self._copy(self._storages.release(tensor))
 
     def node_of(self, tensor: Tensor, call: int = 0) -> int:
         """The node that stands for the tensor as it is now; a source if nothing seen has made it."""
@@ -250,9 +260,7 @@ class Resolver:
                 self.nodes.flags[node] = INPLACE
                 self._ids[id(target)] = node
                 self._keep(node, target, _version(target), is_new=True)
-            storage = storage_of(target)
-            if storage is not None:
-                self._writes.setdefault(storage, []).append((node, id(target), Span.of(target)))
+            self._storages.wrote(node, target)
             self.overwritten.append((node, id(target)))
 
     def _keep(self, node: int, tensor: Tensor, version: Any, is_new: bool) -> None:
@@ -262,7 +270,7 @@ class Resolver:
             nodes.value[node] = tensor
             nodes.version[node] = version
             if self._tracking:
-                self._hold(node, tensor)
+                self._storages.hold(node, tensor)
             return
         nodes.meta[node] = describe(tensor)
         if is_new:
@@ -270,8 +278,7 @@ class Resolver:
             if self._tracking:
                 storage = storage_of(tensor)
                 if storage is not None and not nodes.flags[node] & INPLACE and not self._shares(node, storage):
-                    self._writes.pop(storage, None)
-                    self._held.pop(storage, None)
+                    self._storages.forget(storage)
         if self._saver.wants_node(node, tensor):
             self.save(node, tensor)
 
@@ -285,7 +292,7 @@ class Resolver:
         if is_reference:
             nodes.version[node] = _version(tensor)
             if self._tracking:
-                self._hold(node, tensor)
+                self._storages.hold(node, tensor)
 
     def _shares(self, node: int, storage: int) -> bool:
         """Whether a parent lives in the same storage, so that this is a view and no new memory."""
@@ -316,21 +323,13 @@ class Resolver:
 
     def _after_writes(self, tensor: Tensor, node: int, call: int) -> int:
         """If the tensor's memory was overwritten through another one since, a node that says so."""
-        storage = storage_of(tensor)
-        writes = self._writes.get(storage) if storage is not None else None
-        if not writes or writes[-1][0] <= node:
-            return node
-        span = Span.of(tensor)
-        writers: dict[int, int] = {}
-        for writer, target, where in reversed(writes):
-            if writer <= node:
-                break
-            if target not in writers and where.overlaps(span):
-                writers[target] = writer
+        writers = self._storages.writers_since(node, tensor)
         if not writers:
             return node
-        parents = (node, *sorted(set(writers.values())))
-        alias = self.nodes.add(OP, alias_write.__name__, self._synthetic_event(alias_write, parents, call), parents, call, "")
+        parents = (node, *writers)
+        alias = self.nodes.add(
+            OP, alias_write.__name__, self._synthetic_event(alias_write, parents, call), parents, call, ""
+        )
         self.nodes.flags[alias] = ALIAS
         self._ids[id(tensor)] = alias
         self._keep(alias, tensor, _version(tensor), is_new=True)
@@ -346,31 +345,16 @@ class Resolver:
         base = tensor._base if tensor._is_view() else None
         if base is not None and id(base) in self._ids:
             return (self.node_of(base),)
-        return self._found_by_autograd(tensor) if tensor.grad_fn is not None else ()
-
-    def _found_by_autograd(self, tensor: Tensor) -> tuple[int, ...]:
-        """Walk up the autograd graph to the nearest tensors that are known."""
-        known: dict[Any, int] = {}
-        for node in range(len(self.nodes)):
-            alive = self.alive(node)
-            if alive is not None and alive.grad_fn is not None:
-                known[alive.grad_fn] = node
-        found: dict[int, None] = {}
-        stack, seen = [tensor.grad_fn], set()
-        while stack and len(seen) < _FARTHEST:
-            step = stack.pop()
-            if step is None or step in seen:
-                continue
-            seen.add(step)
-            leaf = getattr(step, "variable", None)
-            if step in known:
-                found[known[step]] = None
-            elif leaf is not None:
-                if isinstance(leaf, Parameter) or id(leaf) in self._ids:
-                    found[self.node_of(leaf)] = None
-            else:
-                stack.extend(below for below, _ in step.next_functions)
-        return tuple(sorted(found))
+        if tensor.grad_fn is None:
+            return ()
+        known = {
+            alive.grad_fn: node
+            for node in range(len(self.nodes))
+            if (alive := self.alive(node)) is not None and alive.grad_fn is not None
+        }
+        found, leaves_found = nearest_in_autograd(tensor, known)
+        used = [leaf for leaf in leaves_found if isinstance(leaf, Parameter) or id(leaf) in self._ids]
+        return tuple(sorted({*found, *(self.node_of(leaf) for leaf in used)}))
 
     def alive(self, node: int) -> Tensor | None:
         """The tensor of a node, if the program still has it as it was."""
@@ -392,18 +376,12 @@ class Resolver:
         self._tracking = True
         for node, value in enumerate(self.nodes.value):
             if isinstance(value, Tensor):
-                self._hold(node, value)
+                self._storages.hold(node, value)
 
-    def _hold(self, node: int, tensor: Tensor) -> None:
-        storage = storage_of(tensor)
-        if storage is not None:
-            self._held.setdefault(storage, []).append(node)
-
-    def _copy_held(self, storage: int | None) -> None:
-        if storage is None:
-            return
+    def _copy(self, held: list[int]) -> None:
+        """Replace references by copies, before what they refer to is overwritten."""
         nodes = self.nodes
-        for node in self._held.pop(storage, ()):
+        for node in held:
             value = nodes.value[node]
             if not isinstance(value, Tensor):
                 continue

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
+from cutaway.capture.folder import FolderSink
 from cutaway.core.errors import InputError, SiteSyntaxError
-from cutaway.core.events import Handle, ValueSink
-from cutaway.core.sites import ROOT, Site
+from cutaway.core.events import ValueSink
+from cutaway.core.sites import Site
 from cutaway.graph.naming import Namer, kind_of, op_site
 from cutaway.graph.nodes import Nodes
 from cutaway.graph.op import Op
@@ -23,13 +21,6 @@ Addresses = dict[int, tuple[str, ...]]
 """From the id of a module or tensor to all its addresses."""
 Where = Literal["reference", "cpu", "copy"]
 Save = str | Callable[[Op], bool] | Iterable[Any] | Op | None
-
-
-@dataclass(frozen=True, slots=True)
-class Labels:
-    """Labels of an earlier trace: `relu_3` is chosen among all ops of its kind, and confirmed at the end."""
-
-    wanted: dict[str, set[int]]
 
 
 class Saver:
@@ -62,9 +53,7 @@ class Saver:
         self._kinds: dict[str, int] = {}
         self._tentative: dict[str, list[int]] = {}
 
-    def begin(
-        self, nodes: Nodes, modules: Addresses, tensors: Addresses, op_at: Callable[[int], Op]
-    ) -> None:
+    def begin(self, nodes: Nodes, modules: Addresses, tensors: Addresses, op_at: Callable[[int], Op]) -> None:
         """Told before the first event: the columns, the addresses of modules and parameters, how to see a node."""
         self._nodes, self._addresses, self._tensors, self.op_at = nodes, modules, tensors, op_at
 
@@ -84,7 +73,7 @@ class Saver:
         if self.patterns and nodes.kind[node] == "op":
             wanted = self._op_matches(node)
         elif self.patterns:
-            wanted = any([self._any_match(Site(address=address)) for address in self._tensors.get(id(tensor), ())])
+            wanted = sum(self._any_match(Site(address=address)) for address in self._tensors.get(id(tensor), ())) > 0
         if self.labels and nodes.kind[node] == "op":
             wanted |= self._label_may_match(node)
         if self.predicate is not None and nodes.kind[node] == "op":
@@ -195,7 +184,7 @@ def _looks_like_label(text: str) -> bool:
 def _split_label(text: str) -> tuple[str, int]:
     """`relu_3_6` and `relu_3` → ("relu", 3); a text that is no label → ("", 0)."""
     parts = text.partition(":")[0].split("_")
-    numbers = []
+    numbers: list[int] = []
     while len(parts) > 1 and parts[-1].isdigit() and len(numbers) < 2:
         numbers.append(int(parts.pop()))
     return ("".join(parts), numbers[-1]) if numbers else ("", 0)
@@ -217,71 +206,6 @@ def _place(keep: Any) -> tuple[str, ValueSink | None]:
 
 def _same_memory(a: Tensor, b: Tensor) -> bool:
     try:
-        return a.untyped_storage()._cdata == b.untyped_storage()._cdata
+        return bool(a.untyped_storage()._cdata == b.untyped_storage()._cdata)
     except (RuntimeError, NotImplementedError):
         return a is b
-
-
-@dataclass(frozen=True, slots=True)
-class StoredValue:
-    """A value in a `.safetensors` file; `load()` maps it into memory."""
-
-    path: Path
-    offset: int
-    shape: tuple[int, ...]
-    dtype: torch.dtype
-
-    def load(self) -> Tensor:
-        if 0 in self.shape:
-            return torch.empty(self.shape, dtype=self.dtype)
-        size = self.offset + torch.Size(self.shape).numel() * self.dtype.itemsize
-        raw = torch.from_file(str(self.path), shared=False, size=size, dtype=torch.uint8)[self.offset :]
-        if self.offset % self.dtype.itemsize:
-            raw = raw.clone()
-        return raw.view(self.dtype).reshape(self.shape)
-
-
-_DTYPES = {
-    torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16",
-    torch.int64: "I64", torch.int32: "I32", torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8",
-    torch.bool: "BOOL", torch.uint16: "U16", torch.uint32: "U32", torch.uint64: "U64",
-    torch.float8_e4m3fn: "F8_E4M3", torch.float8_e5m2: "F8_E5M2", torch.complex64: "C64",
-}  # fmt: skip
-
-
-class FolderSink:
-    """Writes each value into a `.safetensors` file of its own, beside and then renamed.
-
-    A folder that holds values of an earlier trace is refused, never overwritten.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.glob("*.safetensors")):
-            raise InputError(f"{folder} already holds values of a trace: give keep= another folder.")
-        self.folder = folder
-
-    def keep(self, index: int, tensor: Tensor) -> Handle:
-        name = _DTYPES.get(tensor.dtype)
-        if name is None or tensor.layout is not torch.strided or tensor.is_meta:
-            raise InputError(f"a {tensor.dtype} {tensor.layout} value cannot be written to disk: use transform=.")
-        data = tensor.to("cpu").contiguous()
-        raw = data.reshape(-1).view(torch.uint8).numpy() if data.numel() else np.empty(0, np.uint8)
-        header = json.dumps(
-            {"value": {"dtype": name, "shape": list(data.shape), "data_offsets": [0, raw.nbytes]}}
-        ).encode()
-        header += b" " * (-len(header) % 8)
-        path = self.folder / f"{index:06d}.safetensors"
-        beside = path.with_suffix(".part")
-        with open(beside, "wb") as file:
-            file.write(len(header).to_bytes(8, "little"))
-            file.write(header)
-            file.write(raw.data)
-        beside.rename(path)
-        return StoredValue(path, 8 + len(header), tuple(data.shape), data.dtype)
-
-    def close(self) -> None:
-        pass
-
-
-__all__ = ["ROOT", "FolderSink", "Save", "Saver"]

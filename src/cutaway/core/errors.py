@@ -1,15 +1,15 @@
 """Every error Cutaway raises, as one tree.
 
-    CutawayError
-    ├── InputError (TypeError)        what was handed in cannot be worked with
-    ├── SiteError (KeyError)          no tensor answers to that name
-    │   └── AmbiguousSiteError        several do
-    ├── SiteSyntaxError (ValueError)  the name is not written as sites are
-    ├── NotSavedError (LookupError)   the tensor was seen, but its value was not kept
-    ├── StaleValueError (RuntimeError) the value was kept by reference and overwritten since
-    ├── OpenTraceError (RuntimeError) a trace was read inside its own `with`
-    ├── MemoryLimitError (MemoryError) saving more would exhaust the memory
-    └── MissingExtraError (ImportError) an optional package is not installed
+CutawayError
+├── InputError (TypeError)        what was handed in cannot be worked with
+├── SiteError (KeyError)          no tensor answers to that name
+│   └── AmbiguousSiteError        several do
+├── SiteSyntaxError (ValueError)  the name is not written as sites are
+├── NotSavedError (LookupError)   the tensor was seen, but its value was not kept
+├── StaleValueError (RuntimeError) the value was kept by reference and overwritten since
+├── OpenTraceError (RuntimeError) a trace was read inside its own `with`
+├── MemoryLimitError (MemoryError) saving more would exhaust the memory
+└── MissingExtraError (ImportError) an optional package is not installed
 """
 
 

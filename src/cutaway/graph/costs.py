@@ -10,6 +10,7 @@ had been written out.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -25,22 +26,35 @@ def flops_of(op: Op) -> int:
     if formula is None or op.is_identity or op.is_opaque or op.output_index not in (None, 0):
         return 0
     try:
-        return max(int(formula(op)), 0)
+        return max(int(formula(Call(op, op.args, op.kwargs))), 0)
     except Exception:  # an unusual signature, a shape nobody knows: a missing number is no reason to fail
         return 0
 
 
-def _argument(op: Op, place: int, *names: str) -> Any:
-    """One argument, handed over by name or by position."""
-    kwargs = op.kwargs
-    for name in names:
-        if name in kwargs:
-            return kwargs[name]
-    return op.args[place]
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The call that made an op, with an `Op` in the place of each tensor."""
 
+    op: Op
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
 
-def _shape(op: Op, place: int, *names: str) -> Shape:
-    return tuple(_argument(op, place, *names).shape)
+    def argument(self, place: int, *names: str) -> Any:
+        """One argument, handed over by name or by position."""
+        for name in names:
+            if name in self.kwargs:
+                return self.kwargs[name]
+        return self.args[place]
+
+    def shape(self, place: int, *names: str) -> Shape:
+        return tuple(self.argument(place, *names).shape)
+
+    @property
+    def result(self) -> Shape:
+        shape = self.op.shape
+        if shape is None:
+            raise ValueError("no dense shape")
+        return shape
 
 
 def _listed_shapes(arguments: Sequence[Any]) -> list[Shape]:
@@ -50,66 +64,60 @@ def _listed_shapes(arguments: Sequence[Any]) -> list[Shape]:
     return [tuple(tensor.shape) for tensor in arguments]
 
 
-def _result(op: Op) -> Shape:
-    if op.shape is None:
-        raise ValueError("no dense shape")
-    return op.shape
-
-
 # products of matrices
 
 
-def _linear(op: Op) -> int:
-    tokens = prod(_shape(op, 0, "input")[:-1])
-    return 2 * tokens * prod(_shape(op, 1, "weight"))
+def _linear(call: Call) -> int:
+    tokens = prod(call.shape(0, "input")[:-1])
+    return 2 * tokens * prod(call.shape(1, "weight"))
 
 
-def _matmul(op: Op) -> int:
-    inner = _shape(op, 0, "input", "self", "mat1")[-1:]
-    return 2 * prod(_result(op)) * prod(inner)
+def _matmul(call: Call) -> int:
+    inner = call.shape(0, "input", "self", "mat1")[-1:]
+    return 2 * prod(call.result) * prod(inner)
 
 
-def _inner(op: Op) -> int:
-    return _matmul(op) if _shape(op, 0, "input", "self") and _shape(op, 1, "other") else 0
+def _inner(call: Call) -> int:
+    return _matmul(call) if call.shape(0, "input", "self") and call.shape(1, "other") else 0
 
 
-def _added_product(op: Op) -> int:
+def _added_product(call: Call) -> int:
     """`addmm`, `baddbmm`, `addmv`: the first factor is the second argument."""
-    inner = _shape(op, 1, "mat1", "batch1", "mat")[-1]
-    return 2 * prod(_result(op)) * inner
+    inner = call.shape(1, "mat1", "batch1", "mat")[-1]
+    return 2 * prod(call.result) * inner
 
 
-def _addbmm(op: Op) -> int:
-    return 2 * prod(_shape(op, 1, "batch1")) * _shape(op, 2, "batch2")[-1]
+def _addbmm(call: Call) -> int:
+    return 2 * prod(call.shape(1, "batch1")) * call.shape(2, "batch2")[-1]
 
 
-def _tensordot(op: Op) -> int:
-    a = _shape(op, 0, "a", "self")
-    dims = _argument(op, 2, "dims", "dims_self")
+def _tensordot(call: Call) -> int:
+    a = call.shape(0, "a", "self")
+    dims = call.argument(2, "dims", "dims_self")
     if isinstance(dims, int):
         dims = range(len(a) - dims, len(a))
     elif dims and isinstance(dims[0], (list, tuple)):
         dims = dims[0]
     inner: int = prod(a[dim] for dim in dims)
-    return 2 * prod(_result(op)) * inner
+    return 2 * prod(call.result) * inner
 
 
-def _matrix_power(op: Op) -> int:
+def _matrix_power(call: Call) -> int:
     """By squaring: one product for each bit, and one more for each bit that is set; the first of both is free."""
-    exponent = abs(int(_argument(op, 1, "n")))
-    shape = _result(op)
+    exponent = abs(int(call.argument(1, "n")))
+    shape = call.result
     return 2 * prod(shape) * shape[-1] * max(exponent.bit_length() + exponent.bit_count() - 2, 0)
 
 
-def _covariance(op: Op) -> int:
-    shape = _shape(op, 0, "input", "self")
+def _covariance(call: Call) -> int:
+    shape = call.shape(0, "input", "self")
     rows = shape[0] if len(shape) == 2 else 1
     return 2 * rows * prod(shape)
 
 
-def _chain(op: Op) -> int:
+def _chain(call: Call) -> int:
     """The cheapest order, as `multi_dot` takes it; vectors at the ends are a row and a column."""
-    shapes = _listed_shapes(op.kwargs.get("tensors") or op.args)
+    shapes = _listed_shapes(call.kwargs.get("tensors") or call.args)
     first = shapes[0] if len(shapes[0]) == 2 else (1, *shapes[0])
     sizes = [*first, *(shape[1] if len(shape) == 2 else 1 for shape in shapes[1:])]
     n = len(shapes)
@@ -123,23 +131,23 @@ def _chain(op: Op) -> int:
     return cost[0][n - 1]
 
 
-def _bilinear(op: Op) -> int:
+def _bilinear(call: Call) -> int:
     """The first input with the weight, then the second input with the result."""
-    rows = prod(_shape(op, 0, "input1")[:-1])
-    outs, left, right = _shape(op, 2, "weight")
+    rows = prod(call.shape(0, "input1")[:-1])
+    outs, left, right = call.shape(2, "weight")
     return 2 * rows * outs * right * (left + 1)
 
 
 # einsum
 
 
-def _einsum(op: Op) -> int:
+def _einsum(call: Call) -> int:
     """Follows torch: pair by pair along its path, a product of matrices only where something is summed."""
-    equation = str(_argument(op, 0, "equation")).replace(" ", "")
-    shapes = _listed_shapes(op.kwargs.get("operands") or op.args[1:])
+    equation = str(call.argument(0, "equation")).replace(" ", "")
+    shapes = _listed_shapes(call.kwargs.get("operands") or call.args[1:])
     operands = [_sizes(term, shape) for term, shape in zip(equation.split("->")[0].split(","), shapes, strict=True)]
     kept = _output_labels(equation, operands)
-    path = list(op.kwargs.get("path") or ())
+    path = list(call.kwargs.get("path") or ())
     total = 0
     while len(operands) > 1:
         i, j = sorted(path[:2]) if path else (0, 1)
@@ -179,29 +187,29 @@ def _output_labels(equation: str, operands: list[dict[str, int]]) -> set[str]:
 # convolutions
 
 
-def _conv(op: Op) -> int:
-    return 2 * prod(_result(op)) * prod(_shape(op, 1, "weight")[1:])
+def _conv(call: Call) -> int:
+    return 2 * prod(call.result) * prod(call.shape(1, "weight")[1:])
 
 
-def _conv_transpose(op: Op) -> int:
-    return 2 * prod(_shape(op, 0, "input", "self")) * prod(_shape(op, 1, "weight")[1:])
+def _conv_transpose(call: Call) -> int:
+    return 2 * prod(call.shape(0, "input", "self")) * prod(call.shape(1, "weight")[1:])
 
 
-def _convolution(op: Op) -> int:
-    return _conv_transpose(op) if _argument(op, 6, "transposed") else _conv(op)
+def _convolution(call: Call) -> int:
+    return _conv_transpose(call) if call.argument(6, "transposed") else _conv(call)
 
 
-def _conv_tbc(op: Op) -> int:
-    return 2 * prod(_result(op)) * prod(_shape(op, 1, "weight")[:2])
+def _conv_tbc(call: Call) -> int:
+    return 2 * prod(call.result) * prod(call.shape(1, "weight")[:2])
 
 
 # attention
 
 
-def _attention(op: Op) -> int:
+def _attention(call: Call) -> int:
     """Scores and weighted sum; a causal mask saves nothing by this convention."""
-    query, key, value = _shape(op, 0, "query"), _shape(op, 1, "key"), _shape(op, 2, "value")
-    rows = prod(_result(op)[:-1])  # batch and heads as they were broadcast, times queries
+    query, key, value = call.shape(0, "query"), call.shape(1, "key"), call.shape(2, "value")
+    rows = prod(call.result[:-1])  # batch and heads as they were broadcast, times queries
     return 2 * rows * key[-2] * (query[-1] + value[-1])
 
 
@@ -213,38 +221,38 @@ def _lengths(sequences: Any) -> list[int]:
     return [int(length) for length, _ in sequences.value._nested_tensor_size().tolist()]
 
 
-def _native_attention(op: Op) -> int:
+def _native_attention(call: Call) -> int:
     """The fast path of `nn.MultiheadAttention`: projections in, attention, projection out."""
-    queries, keys = _lengths(_argument(op, 0, "query")), _lengths(_argument(op, 1, "key"))
-    width = int(_argument(op, 3, "embed_dim"))
+    queries, keys = _lengths(call.argument(0, "query")), _lengths(call.argument(1, "key"))
+    width = int(call.argument(3, "embed_dim"))
     return sum(4 * width * (width * (n + m) + n * m) for n, m in zip(queries, keys, strict=True))
 
 
-def _encoder_layer(op: Op) -> int:
+def _encoder_layer(call: Call) -> int:
     """The fast path of `nn.TransformerEncoderLayer`."""
-    lengths = _lengths(_argument(op, 0, "src"))
-    width = int(_argument(op, 1, "embed_dim"))
+    lengths = _lengths(call.argument(0, "src"))
+    width = int(call.argument(1, "embed_dim"))
     names = {3: "qkv_weight", 5: "proj_weight", 14: "ffn_weight_1", 16: "ffn_weight_2"}
-    weights = sum(prod(_shape(op, place, name)) for place, name in names.items())
+    weights = sum(prod(call.shape(place, name)) for place, name in names.items())
     return sum(2 * n * weights + 4 * n * n * width for n in lengths)
 
 
 # recurrence
 
 
-def _recurrent_cell(op: Op) -> int:
-    x = _shape(op, 0, "input")
-    return 2 * prod(x[:-1]) * (prod(_shape(op, 2, "w_ih")) + prod(_shape(op, 3, "w_hh")))
+def _recurrent_cell(call: Call) -> int:
+    x = call.shape(0, "input")
+    return 2 * prod(x[:-1]) * (prod(call.shape(2, "w_ih")) + prod(call.shape(3, "w_hh")))
 
 
-def _recurrent(op: Op) -> int:
+def _recurrent(call: Call) -> int:
     """Every weight once for each token; of the arguments, weights alone have two dimensions."""
-    shapes = [edge.parent.shape or () for edge in op.edges]
+    shapes = [edge.parent.shape or () for edge in call.op.edges]
     tokens = prod(shapes[0][:-1])
     return 2 * tokens * sum(prod(shape) for shape in shapes[1:] if len(shape) == 2)
 
 
-_BY_FORMULA: dict[Callable[[Any], int], str] = {
+_BY_FORMULA: dict[Callable[[Call], int], str] = {
     _linear: "linear",
     _matmul: "matmul linalg_matmul rmatmul mm bmm mv dot vdot scaled_mm int_mm",
     _inner: "inner",

@@ -12,6 +12,7 @@ from bisect import bisect_right, insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from itertools import pairwise
 
 Point = tuple[float, float]
 Key = tuple[str, int]
@@ -27,6 +28,8 @@ _LONGEST = 16
 """Layers a line may pass between boxes; a longer one takes a lane at the side."""
 _CROWD = 12
 """Where more lines than this end at one box, all but those from next door share one lane."""
+_DRIFT = 1.3
+"""Straight lines between ports can make a stack of groups lean; wider than this, it is set upright."""
 _SWEEPS = 13
 """Passes over the layers, for the order and again for the coordinates. Odd: the last goes down."""
 
@@ -231,27 +234,36 @@ class _Sheet:
     def run(self) -> list[tuple[list[Point], int, int | None]]:
         self._assign_layers()
         self._cut_wires()
-        self._find_neighbours()
+        self._find_neighbours(by_center=False)
         self._order()
         self._set_x()
+        widest = max((sum(self.width[i] + _BETWEEN for i in layer) for layer in self.layers), default=0.0)
+        if self.right > _DRIFT * widest:
+            self._find_neighbours(by_center=True)
+            self._set_x()
         return self._route()
 
     def _assign_layers(self) -> None:
-        """Longest path from the top; what has no more lines in than out then sinks towards its users."""
+        """Longest path from the top; then what has more lines out than in sinks towards its users.
+
+        Sources sink, and with them what is made from sources alone for a single user.
+        """
         n = len(self.keys)
         start, end = self.n_in, n - self.n_out
         self.layer = [0] * start + [1 if start else 0] * (n - start)
         downs: list[list[int]] = [[] for _ in range(n)]
-        n_ups = [0] * n
+        n_held = [0] * n
         for wire in self.wires:
             downs[wire.upper].append(wire.lower)
-            n_ups[wire.lower] += 1
+            n_held[wire.lower] += 1
         for i in range(end):
             for lower in downs[i]:
                 self.layer[lower] = max(self.layer[lower], self.layer[i] + 1)
+            if i >= start and not n_held[i] and len(downs[i]) == 1:
+                n_held[downs[i][0]] -= 1
         self.layer[end:] = [max(self.layer[:end], default=0) + 1] * self.n_out
         for i in range(end - 1, start - 1, -1):
-            if downs[i] and n_ups[i] <= len(downs[i]) and all(lower < end for lower in downs[i]):
+            if n_held[i] < len(downs[i]) and all(lower < end for lower in downs[i]):
                 self.layer[i] = min(self.layer[lower] for lower in downs[i]) - 1
 
     def _cut_wires(self) -> None:
@@ -279,8 +291,8 @@ class _Sheet:
         for i, layer in enumerate(self.layer):
             self.layers[layer].append(i)
 
-    def _find_neighbours(self) -> None:
-        """Lines between the same two members pull as one; what comes from a source hardly pulls at all."""
+    def _find_neighbours(self, *, by_center: bool) -> None:
+        """Lines between the same two members pull as one; weakest pulls what comes from a source."""
         n = len(self.keys)
         self.above, self.below = [[] for _ in self.layer], [[] for _ in self.layer]
         is_source = [i >= self.n_in for i in range(len(self.layer))]
@@ -289,8 +301,10 @@ class _Sheet:
             is_source[wire.lower] = False
             between.setdefault((wire.upper, wire.lower), []).append(wire)
         for (upper, lower), wires in between.items():
-            out = sum(self._out(wire) for wire in wires) / len(wires)
-            into = sum(self._into(wire) for wire in wires) / len(wires)
+            out, into = self.width[upper] / 2, self.width[lower] / 2
+            if not by_center:
+                out = sum(self._out(wire) for wire in wires) / len(wires)
+                into = sum(self._into(wire) for wire in wires) / len(wires)
             is_main = upper < n and lower < n and not is_source[upper]
             weight = 4 * len(wires) if is_main else 8 if upper >= n and lower >= n else 1
             self.above[lower].append((upper, out, into, weight))
@@ -340,7 +354,7 @@ class _Sheet:
         return total
 
     def _set_x(self) -> None:
-        """Pull each member to the weighted median of its neighbours, as far as order and widths allow."""
+        """Pull each member to the median of those it has the strongest ties to, as far as order and widths allow."""
         self.x = [0.0] * len(self.layer)
         for layer in self.layers:
             places = _settle([0.0] * len(layer), [1.0] * len(layer), [self.width[i] for i in layer])
@@ -352,15 +366,37 @@ class _Sheet:
             for layer in self.layers if down else reversed(self.layers):
                 wanted, weights = [], []
                 for i in layer:
-                    near = first[i] or second[i]
-                    wanted.append(_median([(self.x[j] + there - here, w) for j, there, here, w in near], self.x[i]))
+                    # Seen from below, too, where that is the stronger tie: a line that passes, a thing with one user.
+                    near = first[i] if _strongest(first[i]) >= _strongest(second[i]) else second[i]
+                    top = _strongest(near)
+                    wanted.append(_median([self.x[j] + there - here for j, there, here, w in near if w == top], self.x[i]))
                     # A big box moved aside bends more lines than a small one.
                     weights.append((sum(w for _, _, _, w in near) or 0.1) * (1.0 + self.width[i]) ** 2)
                 for i, x in zip(layer, _settle(wanted, weights, [self.width[i] for i in layer]), strict=True):
                     self.x[i] = x
+        self._close_up()
         left = min(self.x, default=0.0)
         self.x = [x - left for x in self.x]
         self.right = max((x + w for x, w in zip(self.x, self.width, strict=True)), default=0.0)
+
+    def _close_up(self) -> None:
+        """Move parts that no line connects next to each other; nothing has pulled them together so far."""
+        part = _parts(len(self.layer), self.short)
+        neighbours: dict[int, list[tuple[int, int]]] = {}
+        for layer in self.layers:
+            for i, j in pairwise(layer):
+                if part[i] != part[j]:
+                    neighbours.setdefault(part[j], []).append((i, j))
+        leftmost: dict[int, float] = {}
+        for i, x in enumerate(self.x):
+            leftmost[part[i]] = min(leftmost.get(part[i], x), x)
+        members: dict[int, list[int]] = {}
+        for i in range(len(self.layer)):
+            members.setdefault(part[i], []).append(i)
+        for number in sorted(neighbours, key=lambda number: (leftmost[number], number)):
+            slack = min(self.x[j] - self.x[i] - self.width[i] - _BETWEEN for i, j in neighbours[number])
+            for i in members[number] if slack > 0 else ():
+                self.x[i] -= slack
 
     def _arrivals(self, lanes: list[_Lane]) -> dict[int, float]:
         """The x at which each line ends, by its id; on a node side by side, in the order in which they come."""
@@ -396,7 +432,8 @@ class _Sheet:
             leave = floor[layer - 1] + (_TITLE if layer == 1 and self.n_in else 0.0)
             land = top[layer] - (_STUB if wire.room else 0.0)
             start, stop = self.x[wire.upper] + self._out(wire), end[id(wire)]
-            points = [(start, begin), (start, leave), (stop, land), (stop, floor[layer] if passes else self.y[wire.lower])]
+            foot = floor[layer] if passes else self.y[wire.lower]
+            points = [(start, begin), (start, leave), (stop, land), (stop, foot)]
             routes.append((points, wire.value, None if passes else wire.lower))
         left = self.right + _BETWEEN / 2
         used = [0] * len(self.layers)
@@ -477,19 +514,32 @@ def _lanes(long: list[_Wire], layer: list[int]) -> list[_Lane]:
     return lanes
 
 
-def _median(places: list[tuple[float, int]], default: float) -> float:
-    """The weighted median: it makes a main line straight, where a mean would bend it towards every branch."""
+def _parts(n: int, wires: list[_Wire]) -> list[int]:
+    """For each of n members, the first member of the connected part it belongs to."""
+    part = list(range(n))
+    for wire in wires:
+        ends = []
+        for i in (wire.upper, wire.lower):
+            while part[i] != i:
+                part[i] = part[part[i]]
+                i = part[i]
+            ends.append(i)
+        part[max(ends)] = min(ends)
+    for i in range(n):
+        part[i] = part[part[i]]
+    return part
+
+
+def _strongest(near: list[Pull]) -> int:
+    return max((weight for _, _, _, weight in near), default=0)
+
+
+def _median(places: list[float], default: float) -> float:
+    """The median makes a main line straight, where a mean would bend it towards every branch."""
     if not places:
         return default
     places.sort()
-    half, passed = sum(weight for _, weight in places) / 2, 0.0
-    for number, (place, weight) in enumerate(places):
-        passed += weight
-        if passed > half:
-            return place
-        if passed == half:
-            return (place + places[number + 1][0]) / 2
-    return places[-1][0]
+    return (places[(len(places) - 1) // 2] + places[len(places) // 2]) / 2
 
 
 def _settle(wanted: list[float], weights: list[float], widths: list[float]) -> list[float]:

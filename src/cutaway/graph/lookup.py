@@ -81,34 +81,41 @@ class Index:
         return {address: row.node for row in self._trace.tables.parameters for address in row.addresses}
 
     @cached_property
-    def ops(self) -> dict[str, dict[str, list[int]]]:
-        """First address of a module → kind of op → nodes, in order."""
+    def call_addresses(self) -> list[str]:
+        """First address of the module of each call; "" outside all modules."""
         tables = self._trace.tables
-        of_call = [tables.modules[row.module].addresses[0] if row.module >= 0 else "" for row in tables.calls]
-        calls, found = tables.nodes.call, dict[str, dict[str, list[int]]]()
-        for kind, nodes in self.kinds.items():
-            for node in nodes:
-                kinds = found.setdefault(of_call[calls[node]], {})
-                if kind in kinds:
-                    kinds[kind].append(node)
+        return [tables.modules[row.module].addresses[0] if row.module >= 0 else "" for row in tables.calls]
+
+    @cached_property
+    def ops(self) -> dict[str, dict[str, list[int]]]:
+        """First address of a module → kind of op → nodes in order, also those that lead nowhere: they count."""
+        nodes, addresses = self._trace.tables.nodes, self.call_addresses
+        found: dict[str, dict[str, list[int]]] = {}
+        for node, name in enumerate(nodes.name):
+            if nodes.kind[node] == OP:
+                here = found.setdefault(addresses[nodes.call[node]], {})
+                if name in here:
+                    here[name].append(node)
                 else:
-                    kinds[kind] = [node]
-        return found
+                    here[name] = [node]
+        return {address: _by_kind(by_name) for address, by_name in found.items()}
+
+    @cached_property
+    def listed(self) -> set[int]:
+        """The ops that do not lead nowhere."""
+        return set(self._trace.op_nodes)
 
     @cached_property
     def kinds(self) -> dict[str, list[int]]:
         """Kind of op → nodes, in order."""
-        names, by_name = self._trace.tables.nodes.name, dict[str, list[int]]()
+        names, found = self._trace.tables.nodes.name, dict[str, list[int]]()
         for node in self._trace.op_nodes:
             name = names[node]
-            if name in by_name:
-                by_name[name].append(node)
+            if name in found:
+                found[name].append(node)
             else:
-                by_name[name] = [node]
-        found: dict[str, list[int]] = {}
-        for name, nodes in by_name.items():
-            found.setdefault(kind_of(name), []).extend(nodes)
-        return {kind: sorted(nodes) for kind, nodes in found.items()}
+                found[name] = [node]
+        return _by_kind(found)
 
     @cached_property
     def squashed_kinds(self) -> dict[str, list[str]]:
@@ -141,16 +148,19 @@ class Index:
             return nodes or [node for node in (self.source_labels.get(label),) if node is not None]
         if not pass_.isdecimal() or len(nodes) != 1:
             return []
-        site = self._trace.names.full_site(nodes[0])
-        there = self._places_of(site.address, site.op or "").get((site.ordinal or 1, int(pass_)), ())
-        return [node for node in there if self._trace.tables.nodes.path[node] == site.path]
+        columns = self._trace.tables.nodes
+        places = self._places_of(self.call_addresses[columns.call[nodes[0]]], kind_of(columns.name[nodes[0]]))
+        ordinal = next(ordinal for (ordinal, _), there in places.items() if nodes[0] in there)
+        there = places.get((ordinal, int(pass_)), ())
+        return [node for node in there if node in self.listed and columns.path[node] == columns.path[nodes[0]]]
 
     def _numbered(self, label: str) -> list[int]:
         """The ops of a label with position (`relu_3_6`) or without (`relu_3`)."""
         head, _, last = label.rpartition("_")
         kind, _, n = head.rpartition("_")
-        position = self._trace.names.position
-        found = [node for node in self._of_kind(kind, n) if str((position(node) or 0) + 1) == last]
+        nodes = self._trace.op_nodes
+        there = nodes[int(last) - 1 : int(last)] if last.isdecimal() and int(last) else []
+        found = [node for node in self._of_kind(kind, n) if node in there]
         return found or self._of_kind(head, last)
 
     def _of_kind(self, kind: str, n: str) -> list[int]:
@@ -209,7 +219,7 @@ class Index:
             for kind in self.ops[address]
             if site.op is None or site.covers_op(kind)
             for node in self._chosen(site, address, kind)
-            if site.covers_path(paths[node])
+            if node in self.listed and site.covers_path(paths[node])
         ]
         return [(node, None) for node in sorted(found)]
 
@@ -242,13 +252,23 @@ class Index:
         if found is None:
             found = self._places[address, kind] = {}
             nodes, namer = self._trace.tables.nodes, Namer()
-            for node in self._with_orphans(address, kind):
+            for node in self.ops.get(address, {}).get(kind, ()):
                 place = namer.count(nodes.event[node], nodes.call[node], address, kind)
-                found.setdefault(place, []).append(node)
+                if place in found:
+                    found[place].append(node)
+                else:
+                    found[place] = [node]
         return found
 
-    def _with_orphans(self, address: str, kind: str) -> list[int]:
-        """All ops of one kind in one module: those that lead nowhere are not listed, but they are counted."""
+
+def _by_kind(by_name: dict[str, list[int]]) -> dict[str, list[int]]:
+    """`relu` and `relu_` are one kind."""
+    found: dict[str, list[int]] = {}
+    for name, nodes in by_name.items():
+        found.setdefault(kind_of(name), []).extend(nodes)
+    return {kind: sorted(nodes) for kind, nodes in found.items()}
+
+
 def _with_unit(op: Op, key: str) -> Op:
     """The op itself, if it has the unit that was asked for."""
     shape = op.trace.tables.nodes.meta_of(op.node)

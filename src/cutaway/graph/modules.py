@@ -156,7 +156,9 @@ class ModuleCall:
     @property
     def ops(self) -> tuple[Op, ...]:
         """The operations executed directly in it."""
-        return tuple(Op(self.trace, node) for node in self.trace.op_nodes if self.trace.tables.nodes.call[node] == self.number)
+        return tuple(
+            Op(self.trace, node) for node in self.trace.op_nodes if self.trace.tables.nodes.call[node] == self.number
+        )
 
     @property
     def seconds(self) -> float:

@@ -55,9 +55,7 @@ def kind_of(name: str) -> str:
 
 def op_site(address: str, kind: str, ordinal: int, pass_: int, path: str) -> Site:
     """The fully written site of an op."""
-    return Site(
-        address=address, op=kind, ordinal=ordinal, side="out" if path else None, path=path, pass_=pass_
-    )
+    return Site(address=address, op=kind, ordinal=ordinal, side="out" if path else None, path=path, pass_=pass_)
 
 
 class Names:
@@ -94,7 +92,7 @@ class Names:
     def site(self, node: int) -> Site:
         """The site without what is not needed to tell it from others."""
         full = self.full_site(node)
-        if self._tables.nodes.kind[node] != OP:
+        if self._tables.nodes.kind[node] != OP or full.op is None:
             return full
         ordinal = full.ordinal or 1
         only = self._most[(full.address, full.op)] == 1

@@ -133,7 +133,8 @@ class ModuleRow:
     """Rows in the table of parameters that belong to it directly."""
     children: tuple[int, ...] = ()
     calls: list[int] = field(default_factory=list)
-    extra: str = ""
+    has_forward: bool = True
+    """False for mere containers, such as a `ModuleList`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from cutaway.graph.nodes import (
     PARAMETER,
     UNSAVED,
 )
-from cutaway.graph.source import Source, is_users, source_of
+from cutaway.graph.source import Source, is_users
 from cutaway.graph.units import unit_dimension
 
 if TYPE_CHECKING:
@@ -51,7 +51,9 @@ class Op:
     unit: int | None = None
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Op) and (self.trace is other.trace) and (self.node, self.unit) == (other.node, other.unit)
+        return (
+            isinstance(other, Op) and (self.trace is other.trace) and (self.node, self.unit) == (other.node, other.unit)
+        )
 
     def __hash__(self) -> int:
         return hash((id(self.trace), self.node, self.unit))
@@ -76,7 +78,7 @@ class Op:
 
     @property
     def kind(self) -> str:
-        """"op", "input", "parameter", "buffer" or "constant"."""
+        """ "op", "input", "parameter", "buffer" or "constant"."""
         return self.trace.tables.nodes.kind[self.node]
 
     @property

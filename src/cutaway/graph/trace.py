@@ -81,9 +81,7 @@ class Trace:
     def modules(self) -> Mapping[str, Module]:
         """Every module by its address, called or not; a shared one under each of its addresses."""
         return {
-            address: Module(self, row)
-            for row, module in enumerate(self.tables.modules)
-            for address in module.addresses
+            address: Module(self, row) for row, module in enumerate(self.tables.modules) for address in module.addresses
         }
 
     @property
@@ -191,8 +189,8 @@ class Trace:
 
     @property
     def uncalled_modules(self) -> tuple[str, ...]:
-        """Modules whose forward never ran."""
-        return tuple(row.addresses[0] for row in self.tables.modules if not row.calls)
+        """Modules whose forward never ran; containers without one do not count."""
+        return tuple(row.addresses[0] for row in self.tables.modules if not row.calls and row.has_forward)
 
     def by_function(self) -> dict[str, dict[str, float]]:
         """Count, seconds, FLOPs and bytes for each function, the slowest first."""

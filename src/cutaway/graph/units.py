@@ -13,18 +13,17 @@ if TYPE_CHECKING:
 _SPATIAL = re.compile(r"(?:conv|max_pool|avg_pool|lp_pool|adaptive_|upsample|instance_norm).*?([123])d")
 """Functions that name their number of spatial dimensions: the channels stand before them, batch or no batch."""
 _CHANNELS_SECOND = ("batch_norm", "instance_norm", "group_norm", "native_batch_norm", "native_group_norm")
-_KEEP_LAYOUT = frozenset(
-    (
-        "relu gelu silu mish elu celu selu leaky_relu prelu rrelu sigmoid logsigmoid log_sigmoid tanh softplus softsign "  # noqa: SIM905
-        "hardswish hardsigmoid hardtanh relu6 threshold clamp abs exp sqrt square pow neg "
-        "dropout alpha_dropout feature_dropout feature_alpha_dropout "
-        "add mul sub div cat pad constant_pad_nd clone contiguous detach to type_as float half bfloat16 interpolate"
-    ).split()
-)
+_KEEP_LAYOUT = frozenset({
+    "relu", "gelu", "silu", "mish", "elu", "celu", "selu", "leaky_relu", "prelu", "rrelu", "sigmoid", "logsigmoid",
+    "log_sigmoid", "tanh", "softplus", "softsign", "hardswish", "hardsigmoid", "hardtanh", "relu6", "threshold",
+    "clamp", "abs", "exp", "sqrt", "square", "pow", "neg", "dropout", "alpha_dropout", "feature_dropout",
+    "feature_alpha_dropout", "add", "mul", "sub", "div", "cat", "pad", "constant_pad_nd", "clone", "contiguous",
+    "detach", "to", "type_as", "float", "half", "bfloat16", "interpolate",
+})  # fmt: skip
 
 
 def unit_dimension(op: Op) -> int:
-    """That of the channels for what convolutions return, and what is computed from it element by element; else the last.
+    """The channels for results of convolutions and what is computed from them element by element; else the last.
 
     The walk up follows the first parent with as many dimensions.
     """

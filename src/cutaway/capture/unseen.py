@@ -1,0 +1,37 @@
+"""Finding out what a tensor was computed from when the computation was not seen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+_FARTHEST = 10_000
+
+
+def nearest_in_autograd(tensor: Tensor, known: dict[Any, int]) -> tuple[list[int], list[Tensor]]:
+    """Walk up the autograd graph to the nearest known tensors.
+
+    Args:
+        known: autograd node → the node of the trace it made.
+
+    Returns:
+        The nodes of the trace that were reached, and the leaf tensors.
+    """
+    found: dict[int, None] = {}
+    leaves: list[Tensor] = []
+    stack: list[Any] = [tensor.grad_fn]
+    seen: set[Any] = set()
+    while stack and len(seen) < _FARTHEST:
+        step = stack.pop()
+        if step is None or step in seen:
+            continue
+        seen.add(step)
+        leaf = getattr(step, "variable", None)
+        if step in known:
+            found[known[step]] = None
+        elif leaf is not None:
+            leaves.append(leaf)
+        else:
+            stack.extend(below for below, _ in step.next_functions)
+    return list(found), leaves
