@@ -70,6 +70,14 @@ def test_integers_count_the_saved_ops_when_only_some_were_saved(model: nn.Module
     assert trace[-1].label == "relu_2_4"
 
 
+def test_a_name_that_is_both_a_module_and_a_label_saves_both() -> None:
+    model = nn.Sequential()
+    model.add_module("relu_2", nn.ReLU())
+    model.add_module("a", nn.Tanh())
+    model.add_module("b", nn.ReLU())
+    assert saved(model, "relu_2") == ["relu_1_1", "relu_2_3"]
+
+
 def test_one_pass_of_a_module_can_be_chosen() -> None:
     model, args, _ = ZOO["lstm_cell_loop"]()
     with cutaway.watch(model, save="cell@out.0:3") as trace:
@@ -180,6 +188,7 @@ def test_saved_references_survive_later_overwriting() -> None:
 
 
 def test_running_out_of_memory_is_an_error_before_it_happens(model: nn.Module, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_EVERY_NS", 0)
     monkeypatch.setattr(memory, "available_memory", lambda: (100 * 2**20, 16 * 2**30))
     with pytest.raises(MemoryLimitError, match=r"100.0 MB on this machine.*1 of 7 modules|save=None") as caught:
         cutaway.trace(model, X)

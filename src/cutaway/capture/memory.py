@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from time import perf_counter_ns
 from typing import Any
 
 import torch
@@ -30,7 +31,9 @@ class MemoryWatch:
         self._armed = saver.everything and saver.sink is None
 
     def check(self, now: int) -> int:
-        """Raise if saving has to stop; else the time of the next look."""
+        """Raise if saving has to stop; else the time of the next look. At time 0 nothing is saved yet."""
+        if not now:
+            return perf_counter_ns() + _EVERY_NS
         if not self._armed:
             return now + 1_000 * _EVERY_NS
         free, total = available_memory()

@@ -76,7 +76,7 @@ class Watcher(TorchFunctionMode):
         self.paused = 0
         self.closure: Closure | None = None
         self.check = check
-        self.deadline = 0
+        self.deadline = check(0)
         self.failed: tuple[BaseException, tuple[Any, ...]] | None = None
 
     def __torch_function__(

@@ -141,7 +141,7 @@ class Resolver:
             if len(event) != 11:
                 self._module_event(event)
                 continue
-            func, args, kwargs, result, call, *_ = event
+            func, args, kwargs, result, call, _, _, _, _, _, version = event
             function = known(func) or function_of(func)
             parents: list[int] = []
             slow = self._weak or self._tracking
@@ -164,7 +164,7 @@ class Resolver:
                     self._written(event, function.name, tuple(parents), result, targets)
                     continue
             if type(result) is Tensor:
-                self._made(event, function.name, tuple(parents), result, "", event[10])
+                self._made(event, function.name, tuple(parents), result, "", version)
             else:
                 self._made_several(event, function.name, tuple(parents), result)
 
@@ -422,6 +422,8 @@ class Resolver:
 
     def _tensors_into(self, tree: Any, row: CallRow, number: int) -> None:
         """Note the nodes of the tensors handed to a module."""
+        if not tree:
+            return
         nodes = self.nodes
         for path, tensor in leaves(tree, is_tensor, objects=row.is_root):
             node = self.node_of(tensor, number)
@@ -434,6 +436,7 @@ class Resolver:
                     nodes.kind[node] = nodes.name[node] = INPUT
                     nodes.path[node] = path
             if self._saver.wants_module(number, "in", path):
+                self._saver.firm.add(node)
                 self.save(node, tensor)
 
     def _tensors_out_of(self, result: Any, row: CallRow, number: int) -> None:
@@ -446,6 +449,7 @@ class Resolver:
             if row.is_root:
                 self.outputs.append((path, node))
             if self._saver.wants_module(number, "out", path):
+                self._saver.firm.add(node)
                 self.save(node, tensor)
 
 

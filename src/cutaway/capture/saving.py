@@ -43,6 +43,8 @@ class Saver:
         self.keeps_all = self.everything and self.where == "reference" and self.sink is None and transform is None
         self.asked: list[str] = [str(pattern) for pattern in self.patterns] + list(self.labels)
         self.matched: set[str] = set()
+        self.firm: set[int] = set()
+        """Nodes that are kept for another reason than that their label may match."""
         self.op_at: Callable[[int], Op] = lambda node: None  # type: ignore[assignment,return-value]
         self._nodes: Nodes
         self._addresses: Addresses = {}
@@ -74,10 +76,12 @@ class Saver:
             wanted = self._op_matches(node)
         elif self.patterns:
             wanted = sum(self._any_match(Site(address=address)) for address in self._tensors.get(id(tensor), ())) > 0
-        if self.labels and nodes.kind[node] == "op":
-            wanted |= self._label_may_match(node)
         if self.predicate is not None and nodes.kind[node] == "op":
             wanted |= bool(self.predicate(self.op_at(node)))
+        if wanted:
+            self.firm.add(node)
+        if self.labels and nodes.kind[node] == "op":
+            wanted |= self._label_may_match(node)
         return wanted
 
     def wants_module(self, number: int, side: str, path: str) -> bool:
@@ -116,9 +120,10 @@ class Saver:
             for node in nodes:
                 if _is_label(label, label_of(node)):
                     self.matched.add(label)
+                    self.firm.add(node)
                 else:
                     dropped.append(node)
-        return dropped
+        return [node for node in dropped if node not in self.firm]
 
     def _op_matches(self, node: int) -> bool:
         nodes = self._nodes

@@ -6,7 +6,6 @@ costs more than the whole rest of the bookkeeping; readers wrap them again with 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from types import CodeType
 from typing import Any, NamedTuple, Protocol
 
@@ -76,8 +75,7 @@ class ValueSink(Protocol):
     def close(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class TensorMeta:
+class TensorMeta(NamedTuple):
     """What is known of a tensor without its values."""
 
     shape: tuple[int, ...] | None

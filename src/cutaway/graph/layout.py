@@ -8,6 +8,7 @@ a lane at the right.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right, insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -32,6 +33,9 @@ _DRIFT = 1.3
 """Straight lines between ports can make a stack of groups lean; wider than this, it is set upright."""
 _SWEEPS = 13
 """Passes over the layers, for the order and again for the coordinates. Odd: the last goes down."""
+
+_TURNS = 6
+"""Rounds of drawing loose parts together after the sweeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +217,10 @@ class _Sheet:
     x: list[float] = field(default_factory=list)
     y: list[float] = field(default_factory=list)
     layers: list[list[int]] = field(default_factory=list)
+    tail: list[int] = field(default_factory=list)
+    """How many layers depend on each member."""
+    is_loose: list[bool] = field(default_factory=list)
+    """Whether it is a source, or made from sources alone for a single user."""
     wires: list[_Wire] = field(default_factory=list)
     short: list[_Wire] = field(default_factory=list)
     """Lines, or pieces of them, between neighbouring layers."""
@@ -262,6 +270,10 @@ class _Sheet:
             if i >= start and not n_held[i] and len(downs[i]) == 1:
                 n_held[downs[i][0]] -= 1
         self.layer[end:] = [max(self.layer[:end], default=0) + 1] * self.n_out
+        self.is_loose = [i >= start and not n_held[i] for i in range(n)]
+        self.tail = [0] * n
+        for i in range(end - 1, -1, -1):
+            self.tail[i] = max((self.tail[lower] + 1 for lower in downs[i]), default=0)
         for i in range(end - 1, start - 1, -1):
             if n_held[i] < len(downs[i]) and all(lower < end for lower in downs[i]):
                 self.layer[i] = min(self.layer[lower] for lower in downs[i]) - 1
@@ -283,6 +295,7 @@ class _Sheet:
                 if point is None:
                     point = waypoints[(wire.upper, wire.value, layer)] = len(self.layer)
                     self.layer.append(layer)
+                    self.tail.append(0)
                     self.add(0.0, 0.0)
                     self.short.append(_Wire(at, point, wire.value, out, None, 0.0))
                 at, out = point, None
@@ -292,20 +305,18 @@ class _Sheet:
             self.layers[layer].append(i)
 
     def _find_neighbours(self, *, by_center: bool) -> None:
-        """Lines between the same two members pull as one; weakest pulls what comes from a source."""
+        """Lines between the same two members pull as one; what is loose pulls the least."""
         n = len(self.keys)
         self.above, self.below = [[] for _ in self.layer], [[] for _ in self.layer]
-        is_source = [i >= self.n_in for i in range(len(self.layer))]
         between: dict[tuple[int, int], list[_Wire]] = {}
         for wire in self.short:
-            is_source[wire.lower] = False
             between.setdefault((wire.upper, wire.lower), []).append(wire)
         for (upper, lower), wires in between.items():
             out, into = self.width[upper] / 2, self.width[lower] / 2
             if not by_center:
                 out = sum(self._out(wire) for wire in wires) / len(wires)
                 into = sum(self._into(wire) for wire in wires) / len(wires)
-            is_main = upper < n and lower < n and not is_source[upper]
+            is_main = upper < n and lower < n and not self.is_loose[upper]
             weight = 4 * len(wires) if is_main else 8 if upper >= n and lower >= n else 1
             self.above[lower].append((upper, out, into, weight))
             self.below[upper].append((lower, into, out, weight))
@@ -368,35 +379,62 @@ class _Sheet:
                 for i in layer:
                     # Seen from below, too, where that is the stronger tie: a line that passes, a thing with one user.
                     near = first[i] if _strongest(first[i]) >= _strongest(second[i]) else second[i]
-                    top = _strongest(near)
-                    wanted.append(_median([self.x[j] + there - here for j, there, here, w in near if w == top], self.x[i]))
-                    # A big box moved aside bends more lines than a small one.
-                    weights.append((sum(w for _, _, _, w in near) or 0.1) * (1.0 + self.width[i]) ** 2)
+                    most = _strongest(near)
+                    places = [self.x[j] + there - here for j, there, here, weight in near if weight == most]
+                    wanted.append(_median(places, self.x[i]))
+                    # What is big, and what much depends on, bends more lines when it is moved aside.
+                    weights.append((1.0 + len(near)) * ((1.0 + self.width[i]) * (1.0 + self.tail[i])) ** 2)
                 for i, x in zip(layer, _settle(wanted, weights, [self.width[i] for i in layer]), strict=True):
                     self.x[i] = x
-        self._close_up()
+        self._tighten()
         left = min(self.x, default=0.0)
         self.x = [x - left for x in self.x]
         self.right = max((x + w for x, w in zip(self.x, self.width, strict=True)), default=0.0)
 
-    def _close_up(self) -> None:
-        """Move parts that no line connects next to each other; nothing has pulled them together so far."""
-        part = _parts(len(self.layer), self.short)
-        neighbours: dict[int, list[tuple[int, int]]] = {}
+    def _tighten(self) -> None:
+        """Draw together the parts that only weak ties connect: the sweeps may have pushed them far apart."""
+        part = self._parts()
+        ties: list[list[tuple[int, float, int]]] = [[] for _ in self.layer]
+        for i, near in enumerate(self.above):
+            for j, there, here, _ in near:
+                if part[i] != part[j]:
+                    ties[part[i]].append((j, there - here, i))
+                    ties[part[j]].append((i, here - there, j))
+        beside: list[list[tuple[int, int]]] = [[] for _ in self.layer]
         for layer in self.layers:
             for i, j in pairwise(layer):
                 if part[i] != part[j]:
-                    neighbours.setdefault(part[j], []).append((i, j))
-        leftmost: dict[int, float] = {}
-        for i, x in enumerate(self.x):
-            leftmost[part[i]] = min(leftmost.get(part[i], x), x)
+                    beside[part[i]].append((i, j))
+                    beside[part[j]].append((i, j))
         members: dict[int, list[int]] = {}
-        for i in range(len(self.layer)):
-            members.setdefault(part[i], []).append(i)
-        for number in sorted(neighbours, key=lambda number: (leftmost[number], number)):
-            slack = min(self.x[j] - self.x[i] - self.width[i] - _BETWEEN for i, j in neighbours[number])
-            for i in members[number] if slack > 0 else ():
-                self.x[i] -= slack
+        for i, number in enumerate(part):
+            members.setdefault(number, []).append(i)
+        for turn in range(_TURNS):
+            for number in sorted(members, reverse=turn % 2 == 1):
+                gaps = [(j, self.x[j] - self.x[i] - self.width[i] - _gap(self.width[i])) for i, j in beside[number]]
+                left = max((-slack for j, slack in gaps if part[j] == number), default=-math.inf)
+                right = min((slack for j, slack in gaps if part[j] != number), default=math.inf)
+                shifts = [self.x[j] + offset - self.x[i] for j, offset, i in ties[number]]
+                shift = max(left, min(right, _median(shifts, left if left > -math.inf else 0.0)))
+                for i in members[number] if shift else ():
+                    self.x[i] += shift
+
+    def _parts(self) -> list[int]:
+        """For each member the first one of the part that strong ties hold together."""
+        part = list(range(len(self.layer)))
+        for lower, near in enumerate(self.above):
+            for upper, _, _, weight in near:
+                ends = []
+                for i in (upper, lower) if weight > 1 else ():
+                    while part[i] != i:
+                        part[i] = part[part[i]]
+                        i = part[i]
+                    ends.append(i)
+                if ends:
+                    part[max(ends)] = min(ends)
+        for i in range(len(part)):
+            part[i] = part[part[i]]
+        return part
 
     def _arrivals(self, lanes: list[_Lane]) -> dict[int, float]:
         """The x at which each line ends, by its id; on a node side by side, in the order in which they come."""
@@ -514,22 +552,6 @@ def _lanes(long: list[_Wire], layer: list[int]) -> list[_Lane]:
     return lanes
 
 
-def _parts(n: int, wires: list[_Wire]) -> list[int]:
-    """For each of n members, the first member of the connected part it belongs to."""
-    part = list(range(n))
-    for wire in wires:
-        ends = []
-        for i in (wire.upper, wire.lower):
-            while part[i] != i:
-                part[i] = part[part[i]]
-                i = part[i]
-            ends.append(i)
-        part[max(ends)] = min(ends)
-    for i in range(n):
-        part[i] = part[part[i]]
-    return part
-
-
 def _strongest(near: list[Pull]) -> int:
     return max((weight for _, _, _, weight in near), default=0)
 
@@ -542,11 +564,16 @@ def _median(places: list[float], default: float) -> float:
     return (places[(len(places) - 1) // 2] + places[len(places) // 2]) / 2
 
 
+def _gap(width: float) -> float:
+    """What is kept free to the right of a member: less where it is but a passing line."""
+    return _BETWEEN if width else _BETWEEN / 2
+
+
 def _settle(wanted: list[float], weights: list[float], widths: list[float]) -> list[float]:
     """The places nearest to those wanted that keep order and distance (isotonic regression)."""
     shift = [0.0]
     for width in widths[:-1]:
-        shift.append(shift[-1] + width + (_BETWEEN if width else _BETWEEN / 2))
+        shift.append(shift[-1] + width + _gap(width))
     blocks: list[tuple[float, float, int]] = []
     for want, weight, offset in zip(wanted, weights, shift, strict=True):
         mean, total, count = want - offset, weight, 1

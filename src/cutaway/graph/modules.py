@@ -156,9 +156,7 @@ class ModuleCall:
     @property
     def ops(self) -> tuple[Op, ...]:
         """The operations executed directly in it."""
-        return tuple(
-            Op(self.trace, node) for node in self.trace.op_nodes if self.trace.tables.nodes.call[node] == self.number
-        )
+        return tuple(Op(self.trace, node) for node in self.trace.ops_by_call.get(self.number, ()))
 
     @property
     def seconds(self) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import CodeType
 from typing import Any, Final
 
@@ -97,10 +98,26 @@ class Nodes:
 def describe(tensor: Any) -> TensorMeta:
     """The metadata of anything that has a shape, a dtype and a device."""
     try:
-        shape: tuple[int, ...] | None = tuple(int(size) for size in tensor.shape)
+        shape: tuple[int, ...] | None = tuple(tensor.shape)
+        if not _INTEGERS.issuperset(map(type, shape)):
+            shape = tuple(int(size) for size in shape)
     except (RuntimeError, TypeError, ValueError, AttributeError):  # nested tensors have no dense shape
         shape = None
-    return TensorMeta(shape, str(tensor.dtype).removeprefix("torch."), str(getattr(tensor, "device", "cpu")))
+    dtype, device = tensor.dtype, getattr(tensor, "device", "cpu")
+    return TensorMeta(shape, _dtype_name(dtype), _device_name(device))
+
+
+_INTEGERS = frozenset({int})
+
+
+@lru_cache(maxsize=256)
+def _dtype_name(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+@lru_cache(maxsize=256)
+def _device_name(device: Any) -> str:
+    return str(device)
 
 
 @dataclass(slots=True)

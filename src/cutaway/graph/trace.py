@@ -290,6 +290,15 @@ class Trace:
                     mine.append(node)
         return children
 
+    @cached_property
+    def ops_by_call(self) -> dict[int, list[int]]:
+        """Module call → the nodes of the operations executed directly in it."""
+        found: dict[int, list[int]] = {}
+        calls = self.tables.nodes.call
+        for node in self.op_nodes:
+            found.setdefault(calls[node], []).append(node)
+        return found
+
     def children_of(self, node: int) -> list[int]:
         return self._children[node]
 
