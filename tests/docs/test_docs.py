@@ -1,0 +1,174 @@
+"""The documentation runs, and leaves nothing out."""
+
+from __future__ import annotations
+
+import doctest
+import io
+import pkgutil
+import re
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from importlib import import_module
+from inspect import isclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import cutaway
+from cutaway.core import errors
+from cutaway.graph.modules import Module, ModuleCall, ParameterCount
+from cutaway.graph.op import Edge, Op
+from cutaway.graph.source import Source
+from cutaway.graph.trace import Trace
+
+ROOT = Path(__file__).parent.parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+TIME = re.compile(r"\d[\d.]* ?(?:µs|ms|s|%)(?!\w)")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One fenced block of a page."""
+
+    language: str
+    text: str
+    line: int
+    """The line of the page on which its text begins, from 0."""
+
+
+def blocks(page: Path) -> list[Block]:
+    text = page.read_text(encoding="utf-8")
+    return [Block(m[1], m[2], text.count("\n", 0, m.start(2))) for m in FENCE.finditer(text)]
+
+
+def run(page: Path, block: Block, names: dict[str, Any]) -> str:
+    """Run one block of Python and return what it printed; prompts are checked as doctests."""
+    if ">>> " not in block.text:
+        # Padded to its line and named after its page, so that an error and `op.source` point into the page.
+        code = compile("\n" * block.line + block.text, str(page), "exec")
+        with redirect_stdout(io.StringIO()) as printed:
+            exec(code, names)
+        return printed.getvalue()
+    example = doctest.DocTestParser().get_doctest(block.text, names, page.name, str(page), block.line)
+    report = io.StringIO()
+    runner = doctest.DocTestRunner(optionflags=OPTIONS)
+    runner.run(example, out=report.write, clear_globs=False)
+    names.update(example.globs)
+    assert not runner.failures, report.getvalue()
+    return ""
+
+
+def comparable(output: str) -> list[str]:
+    """Lines without their times, and without the order that times decide."""
+    return sorted(" ".join(TIME.sub("T", line).split()) for line in output.splitlines() if line.strip())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_example_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"__name__": "page"}
+    printed = ""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        for block in blocks(page):
+            if block.language == "python":
+                printed = run(page, block, names)
+            elif block.language == "text" and printed:
+                assert comparable(printed) == comparable(block.text), f"{page.name}, line {block.line}"
+                printed = ""
+
+
+MODULES = sorted(m.name for m in pkgutil.walk_packages(cutaway.__path__, "cutaway.") if not m.ispkg)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings_hold(name: str) -> None:
+    failed, _ = doctest.testmod(import_module(name), optionflags=doctest.ELLIPSIS)
+    assert not failed
+
+
+# completeness
+
+TRACE_PAGE = ROOT / "docs" / "trace.md"
+# What only the other files of its layer use.
+INSIDE = {
+    "tables", "names", "fill", "op_nodes", "ops_by_call", "children_of", "call_of", "group_names", "stack_of",
+    "count_parameters", "distances",
+}  # fmt: skip
+SECTIONS = {
+    Trace: "What a trace holds",
+    Op: "What an op holds",
+    ModuleCall: "What a module call holds",
+    Module: "What a module holds",
+    Edge: "Edges, sources, counts",
+    Source: "Edges, sources, counts",
+    ParameterCount: "Edges, sources, counts",
+}
+
+
+def attributes(kind: type) -> set[str]:
+    """The public attributes of a class, those that its instances get on being made included."""
+    names = {*vars(kind), *getattr(kind, "__dataclass_fields__", ())}
+    if kind is Trace:
+        names |= set(vars(Trace()))
+    return {name for name in names if not name.startswith("_")} - INSIDE
+
+
+def section(title: str) -> str:
+    found = re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", TRACE_PAGE.read_text(encoding="utf-8"), re.M | re.S)
+    assert found, f"docs/trace.md has no section {title!r}"
+    return found[1]
+
+
+@pytest.mark.parametrize("kind", SECTIONS, ids=lambda kind: kind.__name__)
+def test_every_attribute_is_documented(kind: type) -> None:
+    text = section(SECTIONS[kind])
+    missing = [name for name in sorted(attributes(kind)) if not re.search(rf"`{name}(?:\([^`]*\))?`", text)]
+    assert not missing, f"docs/trace.md, {SECTIONS[kind]!r}, does not say what these are: {missing}"
+
+
+@pytest.mark.parametrize("kind", [Trace, Op, ModuleCall, Module], ids=lambda kind: kind.__name__)
+def test_every_documented_attribute_exists(kind: type) -> None:
+    rows = re.findall(r"^\| (`[^|]*) \|", section(SECTIONS[kind]), re.MULTILINE)
+    named = [name for row in rows for name in re.findall(r"`(\w+)(?:\([^`]*\))?`", row)]
+    assert named
+    assert set(named) <= attributes(kind)
+
+
+def test_every_error_is_documented() -> None:
+    text = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+    kinds = [kind for kind in vars(errors).values() if isclass(kind) and issubclass(kind, errors.CutawayError)]
+    assert len(kinds) > 5
+    for kind in kinds:
+        assert f"## {kind.__name__}\n" in text, kind.__name__
+
+
+@pytest.mark.parametrize("name", cutaway.__all__)
+def test_every_public_name_is_documented(name: str) -> None:
+    text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+    assert re.search(rf"`(?:cutaway\.)?{name}[(`]", text), name
+
+
+def test_every_case_of_the_zoo_is_documented() -> None:
+    from tests.zoo import ZOO
+
+    text = (ROOT / "docs" / "tricky-models.md").read_text(encoding="utf-8")
+    missing = [name for name in ZOO if f"`{name}`" not in text]
+    assert not missing
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_index_links_every_page() -> None:
+    text = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    for page in PAGES[1:]:
+        assert page.name == "index.md" or f"({page.name})" in text, page.name

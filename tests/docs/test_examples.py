@@ -1,0 +1,18 @@
+"""The example scripts run from start to end and say what the documentation says they say."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+EXAMPLES = Path(__file__).parent.parent.parent / "examples"
+
+
+def test_the_workflow_saves_exactly_what_was_chosen(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, str(EXAMPLES / "workflow.py")], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert "0 of 12 values saved" in ran.stdout
+    assert "5 of 12 values saved" in ran.stdout
+    assert list(tmp_path.iterdir()) == []
