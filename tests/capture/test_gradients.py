@@ -108,6 +108,22 @@ def test_recomputation_in_backward_is_not_counted() -> None:
     assert len(trace.modules["a.0"].calls) == 1
 
 
+@pytest.mark.parametrize(
+    "options", [{"keep": "copy"}, {"keep": "cpu"}, {"transform": lambda t: t.mean()}, {"save": "**/add"}]
+)
+def test_gradients_reach_values_that_are_kept_in_another_form(options: dict[str, object]) -> None:
+    def forward(self: Fn, x: Tensor) -> Tensor:
+        h = self.a(x) + 1
+        h = h + 2
+        return (h * 3).sum()
+
+    model = Fn(forward, a=nn.Linear(4, 2))
+    with cutaway.watch(model, **options) as trace:
+        model(X).backward()
+    for label in ("add_1", "add_2"):
+        assert torch.equal(trace[label].grad, torch.full((3, 2), 3.0))
+
+
 def test_gradients_of_a_part_only() -> None:
     model = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 2))
     with cutaway.watch(model, save="1") as trace:

@@ -162,7 +162,7 @@ def test_an_exception_passes_through_and_the_trace_so_far_is_kept() -> None:
     assert trace.failed is not None
     assert trace.failed.startswith("linear(float32 [1, 8], float32 [2, 9], float32 [2])")
     assert "STOPPED" in repr(trace)
-    assert not trace.modules["2"].calls[0].finished
+    assert not trace.modules["2"].calls[0].is_finished
     assert trace["1"].value.shape == (1, 8)
 
 
@@ -263,7 +263,7 @@ def test_compiled_models_are_traced_through_their_eager_source() -> None:
     compiled = torch.compile(model, backend="eager", fullgraph=True)
     x = torch.ones(2, 4)
     trace = cutaway.trace(compiled, x)
-    assert trace.compiled
+    assert trace.is_compiled
     assert "eager source" in repr(trace)
     assert [op.site for op in trace] == ["0/linear", "1/relu", "2/linear"]
     assert same(trace.returned, model(x))
@@ -278,7 +278,7 @@ def test_compiled_parts_inside_a_model_are_traced_too() -> None:
     trace = cutaway.trace(nn.Sequential(inner, nn.ReLU()), torch.ones(2, 4))
     assert [op.function for op in trace] == ["linear", "relu"]
     assert trace["0"].module.address == "0"
-    assert trace.compiled
+    assert trace.is_compiled
 
 
 def test_higher_order_operators_are_one_opaque_node() -> None:

@@ -184,6 +184,18 @@ def test_opaque_regions_keep_their_inputs_and_outputs() -> None:
     assert trace.unused_parameters == ()
 
 
+def test_what_a_module_received_is_what_its_pre_hooks_made_of_it() -> None:
+    model, args, _ = ZOO["hooks_that_replace"]()
+    trace = cutaway.trace(model, *args)
+    assert trace["2@in.0"] == trace["2"].parents[0] == trace["add_1"]
+
+
+def test_code_that_cannot_be_opened_says_so() -> None:
+    for name in ("cond", "quantised", "gradient_inside_forward", "function_transforms"):
+        model, args, _ = ZOO[name]()
+        assert [op for op in cutaway.trace(model, *args) if op.is_opaque], name
+
+
 def test_transforms_are_opaque_and_know_the_parameters_they_read() -> None:
     model, args, _ = ZOO["function_transforms"]()
     trace = cutaway.trace(model, *args)

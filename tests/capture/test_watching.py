@@ -36,6 +36,21 @@ def test_arguments_that_do_not_fit_are_named(model: nn.Module) -> None:
         cutaway.trace(model[0], X, mask=X)
 
 
+def test_other_wrong_input_is_named(model: nn.Module) -> None:
+    trace = cutaway.trace(model, X)
+    with pytest.raises(InputError, match="save=5: give sites"), cutaway.watch(model, save=5):
+        pass
+    with pytest.raises(InputError, match="give sites"), cutaway.watch(model, save=trace):
+        pass
+    with pytest.raises(InputError, match="seed='a': give an integer"), cutaway.watch(model, seed="a"):
+        pass
+    with pytest.raises(InputError, match=r"not by 1\.5"):
+        trace[1.5]
+    with pytest.raises(IndexError, match="position 99 is out of range: this trace numbers 3 ops"):
+        trace[99]
+    assert "a..b" not in trace
+
+
 def test_a_trace_cannot_be_read_inside_its_own_block(model: nn.Module) -> None:
     with cutaway.watch(model) as trace:
         model(X)

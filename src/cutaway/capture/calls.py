@@ -6,6 +6,7 @@ stay open; they see every module of the process and are filtered by thread.
 
 from __future__ import annotations
 
+from pathlib import Path
 from sys import _getframe
 from threading import get_ident
 from time import perf_counter_ns
@@ -22,7 +23,8 @@ from cutaway.capture.mode import Ledger, Watcher, _versions
 ENTER = "enter"
 EXIT = "exit"
 
-_MODULE_FILE = _torch_module.__file__
+_BETWEEN = (_torch_module.__file__, str(Path(__file__).with_name("watching.py")))
+"""Files whose frames stand between a module's forward and the line of the user that called it."""
 
 
 class Call:
@@ -39,6 +41,8 @@ class Call:
         self.started = perf_counter_ns()
         self.ended = 0
         self.own_hook: Any = None
+        self.entered: Any = None
+        """The positional arguments as they came in, until it returns."""
 
 
 class ModuleHooks:
@@ -119,6 +123,6 @@ class ModuleHooks:
 def _outside_module_file() -> Any:
     """The frame that called the module, past torch's own `__call__` machinery."""
     frame = _getframe(2)
-    while frame.f_back is not None and frame.f_code.co_filename == _MODULE_FILE:
+    while frame.f_back is not None and frame.f_code.co_filename in _BETWEEN:
         frame = frame.f_back
     return frame

@@ -40,6 +40,8 @@ class Function:
     """Positions or names of the arguments it overwrites."""
     body: Any = None
     """For composites: the copy that calls its inner functions through torch again."""
+    is_opaque: bool = False
+    """Whether it runs code that cannot be opened."""
 
 
 class Opaque:
@@ -201,7 +203,7 @@ def function_of(func: Any) -> Function:
     found = _known.get(func)
     if found is None:
         if type(func) is Opaque:
-            return Function(func.__name__, LEAF)
+            return Function(func.__name__, LEAF, is_opaque=True)
         if len(_known) > _MOST_KNOWN:
             _known.clear()
         found = _known[func] = _look_at(func)
@@ -269,7 +271,9 @@ def _look_at(func: Any) -> Function:
     if raw == "__delete__" or raw in _SKIPPED:
         return Function(name, SKIP)
     if func in (Tensor.backward, torch.autograd.backward, torch.autograd.grad):
-        return Function(name, BACKWARD)
+        return Function(name, BACKWARD, is_opaque=True)
+    if isinstance(func, torch._ops.HigherOrderOperator):
+        return Function(name, LEAF, is_opaque=True)
     if raw in _ESCAPES:
         return Function(name, ESCAPE)
     if isinstance(func, torch._ops.OpOverload):
@@ -294,4 +298,5 @@ def _by_schema(name: str, schemas: list[Any]) -> Function:
                 if not argument.kwarg_only:
                     places[i] = None
                 places[argument.name] = None
-    return Function(name, WRITER if places else LEAF, tuple(places))
+    is_opaque = any(schema.name.startswith("quantized::") for schema in schemas)
+    return Function(name, WRITER if places else LEAF, tuple(places), is_opaque=is_opaque)

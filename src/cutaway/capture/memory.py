@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from cutaway.capture.resolve import Resolver
 from cutaway.capture.saving import Saver
 from cutaway.core.errors import MemoryLimitError
-from cutaway.graph.nodes import Nodes
 from cutaway.graph.summary import human_bytes
 
 _EVERY_NS = 20_000_000
@@ -23,9 +23,8 @@ _LEAST_RESERVE = 256 * 2**20
 class MemoryWatch:
     """Looks every 20 ms at how much memory is left, and raises while there still is some."""
 
-    def __init__(self, saver: Saver, nodes: Nodes, calls: dict[int, Any], root: nn.Module | None) -> None:
-        self._saver = saver
-        self._nodes = nodes
+    def __init__(self, saver: Saver, resolver: Resolver, calls: dict[int, Any], root: nn.Module | None) -> None:
+        self._resolver = resolver
         self._calls = calls
         self._root = root
         self._armed = saver.everything and saver.sink is None
@@ -47,7 +46,8 @@ class MemoryWatch:
         return now + _EVERY_NS
 
     def _message(self, free: int, where: str) -> str:
-        saved = sum(value.nbytes for value in self._nodes.value if isinstance(value, Tensor))
+        self._resolver.flush()
+        saved = sum(value.nbytes for value in self._resolver.nodes.value if isinstance(value, Tensor))
         estimate = ""
         if self._root is not None:
             n_modules = sum(1 for _ in self._root.modules())

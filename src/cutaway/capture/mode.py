@@ -100,13 +100,13 @@ class Watcher(TorchFunctionMode):
             return func(*args, **kwargs) if kwargs else func(*args)
         if role >= COMPOSITE or kwargs:
             if role == COMPOSITE and func is not self.composite and _PLAIN_TYPES.issuperset(types):
-                return self._open(func, function.body, args, kwargs)
+                return self._open(func, function.name, function.body, args, kwargs)
             if role == BACKWARD:
                 return self._backward(func, args, kwargs)
             if role == PYTHON and func is not self.composite:
                 body = really_called(func, _frame(1))
                 if body is not None and _PLAIN_TYPES.issuperset(types):
-                    return self._open(func, body, args, kwargs)
+                    return self._open(func, function.name, body, args, kwargs)
             if function.writes or (kwargs and "out" in kwargs):
                 targets = written(function, args, kwargs)
                 if targets:
@@ -145,11 +145,11 @@ class Watcher(TorchFunctionMode):
             self.deadline = self.check(ended)
         return result
 
-    def _open(self, func: Any, body: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
+    def _open(self, func: Any, name: str, body: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
         """Run a composite's copy with this mode on again, so that its inner calls arrive here."""
         frame = _caller(_getframe(2))
         outer = self.group, self.composite
-        event = GroupEvent(func, self.group, self.call, frame.f_code, frame.f_lasti)
+        event = GroupEvent(name, self.group, self.call, frame.f_code, frame.f_lasti)
         self.group, self.composite = self.groups.add(event), func
         _push(self)
         try:

@@ -144,20 +144,23 @@ class Resolver:
             func, args, kwargs, result, call, _, _, _, _, _, version = event
             function = known(func) or function_of(func)
             parents: list[int] = []
-            slow = self._weak or self._tracking
-            for value in args:
-                kind = type(value)
-                if kind is Tensor or kind is Parameter:
-                    node = self.node_of(value, call) if slow else ids.get(id(value))
-                    parents.append(self._source(value, call) if node is None else node)
-                elif kind not in _PLAIN:
-                    self._nested(value, call, parents)
-            if kwargs:
-                for value in kwargs.values():
+            if self._weak:
+                event = self._without_tensors(event, parents)
+                kwargs_left = None
+            else:
+                tracking = self._tracking
+                for value in args:
+                    kind = type(value)
+                    if kind is Tensor or kind is Parameter:
+                        node = self.node_of(value, call) if tracking else ids.get(id(value))
+                        parents.append(self._source(value, call) if node is None else node)
+                    elif kind not in _PLAIN:
+                        self._nested(value, call, parents)
+                kwargs_left = kwargs
+            if kwargs_left:
+                for value in kwargs_left.values():
                     if type(value) not in _PLAIN:
                         self._nested(value, call, parents)
-            if self._weak:
-                event = _without_tensors(event, parents)
             if function.writes or (kwargs and "out" in kwargs):
                 targets = written(function, args, kwargs)
                 if targets:
@@ -167,6 +170,30 @@ class Resolver:
                 self._made(event, function.name, tuple(parents), result, "", version)
             else:
                 self._made_several(event, function.name, tuple(parents), result)
+
+    def _without_tensors(self, event: tuple[Any, ...], parents: list[int]) -> tuple[Any, ...]:
+        """Find the parents and return the event with references in the place of its tensors."""
+        call = event[4]
+        args = tuple([self._stand_in(value, call, parents) for value in event[1]])
+        kwargs = event[2]
+        if kwargs:
+            kwargs = {key: self._stand_in(value, call, parents) for key, value in kwargs.items()}
+        return (event[0], args, kwargs, None, *event[4:])
+
+    def _stand_in(self, value: Any, call: int, parents: list[int]) -> Any:
+        kind = type(value)
+        if kind is Tensor or kind is Parameter:
+            node = self.node_of(value, call)
+            parents.append(node)
+            return Ref(node)
+        if kind in _PLAIN:
+            return value
+        first = len(parents)
+        self._nested(value, call, parents)
+        if len(parents) == first:
+            return value
+        order = iter(parents[first:])
+        return replace(value, lambda _: Ref(next(order)), is_tensor)
 
     def _nested(self, value: Any, call: int, parents: list[int]) -> None:
         """Add the tensors inside one argument; containers of torch arguments are shallow."""
@@ -193,7 +220,7 @@ class Resolver:
             known = None
         nodes = self.nodes
         node = nodes.add(OP, name, event, parents, event[4], path)
-        if type(event[0]) is Opaque:
+        if function_of(event[0]).is_opaque:
             nodes.flags[node] = OPAQUE
         if known is not None:
             # The function gave back what it was given: the producer keeps the value.
@@ -287,6 +314,8 @@ class Resolver:
         nodes = self.nodes
         if nodes.value[node] is not UNSAVED:
             return
+        if tensor.grad_fn is not None:
+            self.grad_edges[node] = (tensor.grad_fn, tensor.output_nr)
         value, is_reference = self._saver.keep(node, tensor)
         nodes.value[node] = value
         if is_reference:
@@ -403,14 +432,19 @@ class Resolver:
             row.is_root = call.module is self.root and not self._inside_root(call.parent)
             row.first_node = len(self.nodes)
             self.rows[number] = row
-            self._saver.enter(number, call.module, pass_)
+            row.module = self._saver.enter(number, call.module, pass_)
+            call.entered = event[2]
             self._tensors_into(event[2], row, number)
         else:
             row = self.rows[number]
             row.seconds = (call.ended - call.started) * 1e-9
+            if event[2] is not call.entered:  # a pre-hook of the module has replaced its arguments
+                row.inputs.clear()
+                self._tensors_into(event[2], row, number)
+            call.entered = None
             self._tensors_into(event[3], row, number)
             self._tensors_out_of(event[4], row, number)
-            row.finished = event[5]
+            row.is_finished = event[5]
 
     def _inside_root(self, number: int) -> bool:
         while number:
@@ -441,8 +475,6 @@ class Resolver:
 
     def _tensors_out_of(self, result: Any, row: CallRow, number: int) -> None:
         """Note the nodes of the tensors that a module returned."""
-        if row.is_root:
-            self.outputs = []
         for path, tensor in leaves(result, is_tensor, objects=row.is_root):
             node = self.node_of(tensor, number)
             row.outputs.append((path, node))
@@ -459,14 +491,6 @@ def alias_write(*_: Any) -> None:
 
 def made_unseen(*_: Any) -> None:
     """Stands for code that computed a tensor out of sight: a C++ extension, `as_subclass`…"""
-
-
-def _without_tensors(event: tuple[Any, ...], parents: list[int]) -> tuple[Any, ...]:
-    """The event with its arguments' tensors replaced by references to their nodes."""
-    order = iter(parents)
-    args = replace(event[1], lambda _: Ref(next(order)), is_tensor)
-    kwargs = replace(event[2], lambda _: Ref(next(order)), is_tensor) if event[2] else None
-    return (event[0], args, kwargs, None, *event[4:])
 
 
 def _version(tensor: Tensor) -> int | None:

@@ -14,9 +14,11 @@ from cutaway.core.errors import InputError, SiteSyntaxError
 from cutaway.core.events import ValueSink
 from cutaway.core.sites import Site
 from cutaway.graph.naming import Namer, kind_of, op_site
-from cutaway.graph.nodes import Nodes
+from cutaway.graph.nodes import UNSAVED, ModuleRow, Nodes
 from cutaway.graph.op import Op
+from cutaway.graph.trace import Trace
 
+_SAVE_HELP = "give sites, labels, ops of an earlier trace, a predicate, '**' for all, or None."
 Addresses = dict[int, tuple[str, ...]]
 """From the id of a module or tensor to all its addresses."""
 Where = Literal["reference", "cpu", "copy"]
@@ -45,7 +47,12 @@ class Saver:
         self.matched: set[str] = set()
         self.firm: set[int] = set()
         """Nodes that are kept for another reason than that their label may match."""
-        self.op_at: Callable[[int], Op] = lambda node: None  # type: ignore[assignment,return-value]
+        self.by_site = bool(self.patterns) or self.predicate is not None
+        self.op_at: Callable[[int], Op]
+        self.sites: dict[int, Site] = {}
+        """Sites of the ops so far, for predicates."""
+        self.module_rows: list[ModuleRow] = []
+        self._row_of: dict[int, int] = {}
         self._nodes: Nodes
         self._addresses: Addresses = {}
         self._tensors: Addresses = {}
@@ -55,32 +62,42 @@ class Saver:
         self._kinds: dict[str, int] = {}
         self._tentative: dict[str, list[int]] = {}
 
-    def begin(self, nodes: Nodes, modules: Addresses, tensors: Addresses, op_at: Callable[[int], Op]) -> None:
-        """Told before the first event: the columns, the addresses of modules and parameters, how to see a node."""
-        self._nodes, self._addresses, self._tensors, self.op_at = nodes, modules, tensors, op_at
+    def begin(self, nodes: Nodes, modules: Addresses, tensors: Addresses) -> None:
+        """Told before the first event: the columns, and the addresses of modules and parameters."""
+        self._nodes, self._addresses, self._tensors = nodes, modules, tensors
 
-    def enter(self, number: int, module: nn.Module | None, pass_: int) -> None:
-        if not self.patterns:
-            return
-        default = (f"<{type(module).__name__}>",)
-        self._call_address[number] = self._addresses.get(id(module), default)
+    def enter(self, number: int, module: nn.Module | None, pass_: int) -> int:
+        """A module call begins; returns the row of the module in `module_rows`."""
+        if not self.by_site:
+            return -1
+        addresses = self._addresses.get(id(module), (f"<{type(module).__name__}>",))
+        self._call_address[number] = addresses
         self._call_pass[number] = pass_
+        if self.predicate is None:
+            return -1
+        row = self._row_of.get(id(module))
+        if row is None:
+            row = self._row_of[id(module)] = len(self.module_rows)
+            self.module_rows.append(ModuleRow(addresses, type(module).__name__, ()))
+        return row
 
     def wants_node(self, node: int, tensor: Any = None) -> bool:
         """Whether the value of this new node is to be kept."""
         if self.everything:
             return True
-        nodes = self._nodes
+        if self._nodes.kind[node] != "op":
+            return self._source_matches(node, tensor)
         wanted = False
-        if self.patterns and nodes.kind[node] == "op":
-            wanted = self._op_matches(node)
-        elif self.patterns:
-            wanted = sum(self._any_match(Site(address=address)) for address in self._tensors.get(id(tensor), ())) > 0
-        if self.predicate is not None and nodes.kind[node] == "op":
-            wanted |= bool(self.predicate(self.op_at(node)))
+        if self.by_site:
+            sites = self._sites_of(node)
+            for site in sites:
+                wanted |= self._any_match(site)
+            if self.predicate is not None:
+                self.sites[node] = sites[0]
+                wanted |= self._predicate_holds(node, tensor)
         if wanted:
             self.firm.add(node)
-        if self.labels and nodes.kind[node] == "op":
+        if self.labels:
             wanted |= self._label_may_match(node)
         return wanted
 
@@ -125,16 +142,34 @@ class Saver:
                     dropped.append(node)
         return [node for node in dropped if node not in self.firm]
 
-    def _op_matches(self, node: int) -> bool:
+    def _sites_of(self, node: int) -> list[Site]:
+        """The fully written sites of a new op, one for each address of its module."""
         nodes = self._nodes
         call = nodes.call[node]
         kind = kind_of(nodes.name[node])
         addresses = self._call_address[call]
         ordinal, pass_ = self._namer.count(nodes.event[node], call, addresses[0], kind)
+        return [op_site(address, kind, ordinal, pass_, nodes.path[node]) for address in addresses]
+
+    def _source_matches(self, node: int, tensor: Any) -> bool:
+        """Parameters and buffers are chosen by their own address alone, not by a pattern around them."""
         found = False
-        for address in addresses:
-            found |= self._any_match(op_site(address, kind, ordinal, pass_, nodes.path[node]))
+        for address in self._tensors.get(id(tensor), ()):
+            for pattern in self.patterns:
+                if not pattern.is_pattern and pattern.matches(Site(address=address)):
+                    self.matched.add(str(pattern))
+                    found = True
         return found
+
+    def _predicate_holds(self, node: int, tensor: Any) -> bool:
+        """Ask the user's predicate, who may look at the value, too."""
+        nodes = self._nodes
+        kept = nodes.value[node]
+        nodes.value[node] = tensor if kept is UNSAVED else kept
+        try:
+            return bool(self.predicate(self.op_at(node))) if self.predicate is not None else False
+        finally:
+            nodes.value[node] = kept
 
     def _any_match(self, site: Site) -> bool:
         found = False
@@ -157,22 +192,24 @@ class Saver:
     def _read(self, save: Save) -> None:
         if save is None:
             return
-        if callable(save) and not isinstance(save, Op):
+        if callable(save) and not isinstance(save, (Op, Trace)):
             self.predicate = save
             return
-        items = [save] if isinstance(save, (str, Op)) else list(save)
+        if isinstance(save, Op):
+            save = [save]
+        if not isinstance(save, Iterable) or isinstance(save, Trace):
+            raise InputError(f"save={save!r}: {_SAVE_HELP}")
+        items = [save] if isinstance(save, str) else list(save)
         for item in items:
             if isinstance(item, Op):
                 self.patterns.append(item.full_site)
             elif not isinstance(item, str):
-                raise InputError(
-                    f"save={save!r} holds {item!r}: give sites, labels, ops of an earlier trace, a predicate, or None."
-                )
+                raise InputError(f"save={save!r} holds {item!r}: {_SAVE_HELP}")
             elif item == "**":
                 self.everything = True
             elif _looks_like_label(item):
-                self.labels[item] = int(_split_label(item)[1])
-                self.patterns.append(Site.parse(item))
+                self.patterns.append(Site.parse(item).without_unit())
+                self.labels[str(self.patterns[-1])] = _split_label(item)[1]
             else:
                 self.patterns.append(Site.parse(item).without_unit())
 
@@ -188,7 +225,7 @@ def _looks_like_label(text: str) -> bool:
 
 def _split_label(text: str) -> tuple[str, int]:
     """`relu_3_6` and `relu_3` → ("relu", 3); a text that is no label → ("", 0)."""
-    parts = text.partition(":")[0].split("_")
+    parts = text.partition("#")[0].partition(":")[0].split("_")
     numbers: list[int] = []
     while len(parts) > 1 and parts[-1].isdigit() and len(numbers) < 2:
         numbers.append(int(parts.pop()))

@@ -20,9 +20,10 @@ from cutaway.capture.memory import MemoryWatch
 from cutaway.capture.mode import Inert, Ledger, Watcher
 from cutaway.capture.replacements import switch_on
 from cutaway.capture.resolve import Resolver, is_tensor
+from cutaway.capture.running import RunningTrace
 from cutaway.capture.saving import Saver
 from cutaway.core.events import GroupEvent, Ref
-from cutaway.core.trees import leaves
+from cutaway.core.trees import escape, leaves
 from cutaway.graph.nodes import UNSAVED, Tables, describe
 from cutaway.graph.op import Op
 from cutaway.graph.source import source_of
@@ -65,11 +66,11 @@ class Session:
         self.orphans = orphans
         self.root = getattr(model, "_orig_mod", model)
         self.calls: Ledger[Call] = Ledger(Call(None, 0, None, 0))
-        self.groups: Ledger[GroupEvent] = Ledger(GroupEvent(None, 0, 0, None, 0))  # type: ignore[arg-type]
+        self.groups: Ledger[GroupEvent] = Ledger(GroupEvent("", 0, 0, None, 0))  # type: ignore[arg-type]
         self.watchers: dict[int, Watcher] = {}
         self.resolver = Resolver(self.calls.rows, saver)
         self.resolver.root = self.root
-        self.memory = MemoryWatch(saver, self.resolver.nodes, self.calls.rows, self.root)
+        self.memory = MemoryWatch(saver, self.resolver, self.calls.rows, self.root)
         self.hooks = ModuleHooks(self.watchers, self.calls)
         self.gradients = Gradients(self.resolver) if gradients else None
         self.named: list[tuple[str, int]] = []
@@ -81,12 +82,7 @@ class Session:
     def start(self) -> None:
         """Switch everything on; if that fails half way, off again."""
         if not self.saver.keeps_all:
-            nodes = self.resolver.nodes
-            modules = module_addresses(self.root) if self.saver.patterns else {}
-            tensors = tensor_addresses(self.root, modules)
-            provisional = Trace()
-            provisional.fill(Tables(nodes, [], [], [], {}), orphans=True)
-            self.saver.begin(nodes, modules, tensors, lambda node: Op(provisional, node))
+            self._prepare_saver()
         composites.refresh()
         self.trace._name_tensor = self._name_tensor  # type: ignore[method-assign]
         patches.apply(switch_on)
@@ -94,6 +90,17 @@ class Session:
         self.hooks.install()
         self.started = perf_counter_ns()
         self.join(0)
+
+    def _prepare_saver(self) -> None:
+        """What the saver has to know to choose values while the model runs."""
+        saver, nodes = self.saver, self.resolver.nodes
+        modules = module_addresses(self.root) if saver.by_site else {}
+        saver.begin(nodes, modules, tensor_addresses(self.root, modules))
+        if saver.predicate is not None:
+            rows: Any = self.resolver.rows
+            tables = Tables(nodes, rows, saver.module_rows, [], self.groups.rows, is_tensor=_stands_for_tensor)
+            running = RunningTrace(tables, saver.sites)
+            saver.op_at = lambda node: Op(running, node)
 
     def join(self, call: int) -> Watcher:
         """Start watching the calling thread."""
@@ -146,9 +153,9 @@ class Session:
         self.resolver.flush()
         with torch._C.DisableTorchFunction():
             self.named.append((name, self.resolver.node_of(value)))
-            if self.saver.patterns and any(pattern.name == name for pattern in self.saver.patterns):
+            if any(pattern.name == escape(name) for pattern in self.saver.patterns):
                 self.resolver.save(self.named[-1][1], value)
-                self.saver.matched.add(f"${name}")
+                self.saver.matched.add(f"${escape(name)}")
 
     def _fill(self, watcher: Watcher, error: BaseException | None, seconds: float) -> None:
         resolver = self.resolver
@@ -159,10 +166,7 @@ class Session:
             calls=inventory.call_rows(),
             modules=inventory.modules,
             parameters=inventory.parameters,
-            groups={
-                number: event._replace(function=name_of(event.function) if number else "")
-                for number, event in self.groups.rows.items()
-            },
+            groups=self.groups.rows,
             inputs=resolver.inputs,
             outputs=resolver.outputs,
             named=dict(self.named),

@@ -89,7 +89,7 @@ def sites(model: nn.Module, /, *args: Any, **kwargs: Any) -> tuple[str, ...]:
 
     >>> import torch, cutaway
     >>> cutaway.sites(torch.nn.Sequential(torch.nn.Linear(4, 3)), torch.ones(2, 4))
-    ('.', '0', '0/linear', '0.weight', '0.bias')
+    ('.', '0', '.@in.0', '0/linear', '0.weight', '0.bias')
     """
     with watch(model, save=None) as found:
         model(*args, **kwargs)

@@ -3,7 +3,8 @@
 CutawayError
 ├── InputError (TypeError)        what was handed in cannot be worked with
 ├── SiteError (KeyError)          no tensor answers to that name
-│   └── AmbiguousSiteError        several do
+│   ├── AmbiguousSiteError        several do
+│   └── PositionError (IndexError) a position beyond the last op
 ├── SiteSyntaxError (ValueError)  the name is not written as sites are
 ├── NotSavedError (LookupError)   the tensor was seen, but its value was not kept
 ├── StaleValueError (RuntimeError) the value was kept by reference and overwritten since
@@ -34,6 +35,10 @@ class SiteError(CutawayError, KeyError):
 
 class AmbiguousSiteError(SiteError):
     """Several tensors answer to the name that was asked for."""
+
+
+class PositionError(SiteError, IndexError):
+    """A position beyond the last op was asked for."""
 
 
 class SiteSyntaxError(CutawayError, ValueError):

@@ -36,7 +36,7 @@ class OpEvent(NamedTuple):
 class GroupEvent(NamedTuple):
     """One Python composite (`F.softmax`, `multi_head_attention_forward`) that was opened."""
 
-    function: Any
+    function: str
     parent: int
     call: int
     code: CodeType

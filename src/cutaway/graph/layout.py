@@ -1,9 +1,7 @@
-"""Where to put boxes, frames and lines: a layered layout, top to bottom, one group at a time.
+"""Where to put boxes and lines: a layered layout from top to bottom, in time linear in their number.
 
-Every group is laid out by itself, the innermost first, and is a single box to the group around it. So a
-frame can never cover what does not belong to it, and the work grows with the number of lines, not with
-their length: a line that leaves a group ends at a port on its border, a long one inside a group runs down
-a lane at the right.
+It lays out one level. A group of boxes is laid out first and is then a single box to the level around it; a
+line that enters or leaves it does so at ports, boxes without size at its upper and lower border.
 """
 
 from __future__ import annotations
@@ -12,17 +10,15 @@ import math
 from bisect import bisect_right, insort
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
 from itertools import pairwise
 
 Point = tuple[float, float]
-Key = tuple[str, int]
-"""A member of a level: ("node", n), ("group", g), ("in", n) and ("out", n) for the port of node n's value."""
 Pull = tuple[int, float, float, int]
 """A neighbour in the next layer: which, where the line meets it, where it meets us, how much it counts."""
 
-_SIDE, _BELOW, _TITLE = 14.0, 14.0, 24.0
 _BETWEEN, _GAP, _LANE, _TRACK = 22.0, 30.0, 8.0, 5.0
+BELOW_PORTS = 24.0
+"""Lines from ports at the top run straight for so long: the title of the group stands there."""
 _STUB = 14.0
 """The upright end of a line with a label, so that no line runs through a label."""
 _LONGEST = 16
@@ -33,35 +29,32 @@ _DRIFT = 1.3
 """Straight lines between ports can make a stack of groups lean; wider than this, it is set upright."""
 _SWEEPS = 13
 """Passes over the layers, for the order and again for the coordinates. Odd: the last goes down."""
-
 _TURNS = 6
 """Rounds of drawing loose parts together after the sweeps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A box to be placed. Nodes are given parents first, those of one group next to each other."""
+    """A box to be placed."""
 
     width: float
     height: float
-    group: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """A frame around nodes and other groups; group 0 is the whole picture and has no parent."""
+class Wire:
+    """A line from a node to a later one."""
 
-    parent: int
-    title_width: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Link:
-    """A line from a node to a later one; `room` is the width to keep free for its label at the lower end."""
-
-    parent: int
-    child: int
+    upper: int
+    lower: int
+    value: int
+    """What it carries: wires of one node that carry the same share their way as long as they can."""
+    out: float | None = None
+    """Where it leaves its upper node, from the left; None for the middle."""
+    into: float | None = None
+    """Where it meets its lower node; None for wherever there is room."""
     room: float = 0.0
+    """Width to keep free at its lower end, for a label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +67,12 @@ class Rect:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A piece of a line; a line that splits on its way has the common piece once."""
+    """A piece of a wire; where wires share their way, the common piece is there once."""
 
     points: tuple[Point, ...]
-    parent: int
-    child: int | None
-    """The node it arrives at; None where it ends at a border or goes on."""
+    value: int
+    lower: int | None
+    """The node at which it arrives; None where it goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,116 +82,22 @@ class Layout:
     width: float
     height: float
     nodes: tuple[Rect, ...]
-    groups: tuple[Rect, ...]
     routes: tuple[Route, ...]
 
 
-def layout(nodes: Sequence[Node], groups: Sequence[Group], links: Sequence[Link]) -> Layout:
-    """Place everything; the same input gives the same picture.
+def layout(nodes: Sequence[Node], wires: Sequence[Wire], *, n_in: int = 0, n_out: int = 0) -> Layout:
+    """Place nodes, given parents first, of which the first `n_in` and the last `n_out` are ports.
 
-    >>> layout([Node(10, 5), Node(10, 5)], [Group(-1)], [Link(0, 1)]).nodes[1]
-    Rect(x=14.0, y=49.0, width=10, height=5)
+    >>> layout([Node(10, 5), Node(10, 5)], [Wire(0, 1, 0)]).nodes[1]
+    Rect(x=0.0, y=35.0, width=10, height=5)
     """
-    depth = [0] * len(groups)
-    for number, group in enumerate(groups):
-        depth[number] = depth[group.parent] + 1 if number else 0
-    levels = [_Level(number, group.title_width) for number, group in enumerate(groups)]
-    first = _first_nodes(nodes, groups, depth)
-    for number in sorted(range(1, len(groups)), key=lambda g: first[g]):
-        if first[number] < len(nodes):
-            levels[groups[number].parent].members[("group", number)] = first[number]
-    for number, node in enumerate(nodes):
-        levels[node.group].members[("node", number)] = number
-    for link in links:
-        _spread(link, nodes, groups, depth, levels)
-    done: dict[int, _Level] = {}
-    for number in sorted(range(len(groups)), key=lambda g: -depth[g]):
-        levels[number].place(nodes, done)
-        done[number] = levels[number]
-    return _compose(nodes, levels, sorted(range(len(groups)), key=lambda g: depth[g]))
-
-
-def _first_nodes(nodes: Sequence[Node], groups: Sequence[Group], depth: list[int]) -> list[int]:
-    first = [len(nodes)] * len(groups)
-    for number, node in enumerate(nodes):
-        first[node.group] = min(first[node.group], number)
-    for group in sorted(range(1, len(groups)), key=lambda g: -depth[g]):
-        parent = groups[group].parent
-        first[parent] = min(first[parent], first[group])
-    return first
-
-
-def _spread(
-    link: Link, nodes: Sequence[Node], groups: Sequence[Group], depth: list[int], levels: list[_Level]
-) -> None:
-    """Cut a link at the borders it crosses: a piece for each group it leaves, one outside, one for each it enters."""
-    upper: Key = ("node", link.parent)
-    lower: Key = ("node", link.child)
-    a, b = nodes[link.parent].group, nodes[link.child].group
-    while a != b:
-        if depth[a] >= depth[b]:
-            levels[a].wires.setdefault((upper, ("out", link.parent), link.parent), 0.0)
-            upper, a = ("group", a), groups[a].parent
-        else:
-            levels[b].wires.setdefault((("in", link.parent), lower, link.parent), link.room)
-            lower, b = ("group", b), groups[b].parent
-    levels[a].wires.setdefault((upper, lower, link.parent), link.room)
-
-
-@dataclass(slots=True)
-class _Level:
-    """One group: its members in layers, each with its place relative to the group's corner."""
-
-    number: int
-    title_width: float
-    members: dict[Key, int] = field(default_factory=dict)
-    """Member → its place in the order of execution."""
-    wires: dict[tuple[Key, Key, int], float] = field(default_factory=dict)
-    """(upper, lower, node whose value it carries) → room for a label."""
-    width: float = 0.0
-    height: float = 0.0
-    places: dict[Key, Point] = field(default_factory=dict)
-    ports: dict[Key, float] = field(default_factory=dict)
-    routes: list[Route] = field(default_factory=list)
-
-    def place(self, nodes: Sequence[Node], done: dict[int, _Level]) -> None:
-        ins = sorted({upper for upper, _, _ in self.wires if upper[0] == "in"})
-        outs = sorted({lower for _, lower, _ in self.wires if lower[0] == "out"})
-        keys = [*ins, *sorted(self.members, key=lambda key: (self.members[key], key[0])), *outs]
-        sheet = _Sheet(keys, len(ins), len(outs))
-        for key in keys:
-            size = nodes[key[1]] if key[0] == "node" else done[key[1]] if key[0] == "group" else None
-            sheet.add(size.width if size else 0.0, size.height if size else 0.0)
-        index = {key: i for i, key in enumerate(keys)}
-        for (upper, lower, value), room in self.wires.items():
-            out = done[upper[1]].ports[("out", value)] if upper[0] == "group" else None
-            into = done[lower[1]].ports[("in", value)] if lower[0] == "group" else None
-            sheet.connect(_Wire(index[upper], index[lower], value, out, into, room))
-        routes = sheet.run()
-        framed = self.number > 0
-        inner = sheet.right
-        self.width = max(inner, self.title_width) + 2 * _SIDE
-        dx = (self.width - inner) / 2
-        dy = 0.0 if ins else _TITLE if framed else _BELOW
-        self.height = sheet.bottom + dy + (0.0 if outs else _BELOW)
-        self.places = {key: (sheet.x[i] + dx, sheet.y[i] + dy) for i, key in enumerate(keys)}
-        self.ports = {key: self.places[key][0] for key in [*ins, *outs]}
-        for points, value, lower_end in routes:
-            child = keys[lower_end] if lower_end is not None else ("", -1)
-            moved = tuple((x + dx, y + dy) for x, y in points)
-            self.routes.append(Route(moved, value, child[1] if child[0] == "node" else None))
-
-
-@dataclass(slots=True)
-class _Wire:
-    """A line within a level; offsets are from the left of its ends, None for the middle."""
-
-    upper: int
-    lower: int
-    value: int
-    out: float | None
-    into: float | None
-    room: float
+    for wire in wires:
+        if wire.upper >= wire.lower:
+            raise ValueError("a layout takes nodes parents first, and the nodes of a group next to each other")
+    sheet = _Sheet(len(nodes), n_in, n_out, wires, [n.width for n in nodes], [n.height for n in nodes])
+    routes = sheet.run()
+    rects = tuple(Rect(sheet.x[i], sheet.y[i], node.width, node.height) for i, node in enumerate(nodes))
+    return Layout(sheet.right, sheet.bottom, rects, tuple(routes))
 
 
 @dataclass(slots=True)
@@ -208,11 +107,12 @@ class _Sheet:
     After the members come waypoints, without width or height, where longer lines pass a layer.
     """
 
-    keys: list[Key]
+    n: int
     n_in: int
     n_out: int
-    width: list[float] = field(default_factory=list)
-    height: list[float] = field(default_factory=list)
+    wires: Sequence[Wire]
+    width: list[float]
+    height: list[float]
     layer: list[int] = field(default_factory=list)
     x: list[float] = field(default_factory=list)
     y: list[float] = field(default_factory=list)
@@ -220,26 +120,16 @@ class _Sheet:
     tail: list[int] = field(default_factory=list)
     """How many layers depend on each member."""
     is_loose: list[bool] = field(default_factory=list)
-    """Whether it is a source, or made from sources alone for a single user."""
-    wires: list[_Wire] = field(default_factory=list)
-    short: list[_Wire] = field(default_factory=list)
+    """Whether it comes from sources alone, for one user that gets more from elsewhere."""
+    short: list[Wire] = field(default_factory=list)
     """Lines, or pieces of them, between neighbouring layers."""
-    long: list[_Wire] = field(default_factory=list)
+    long: list[Wire] = field(default_factory=list)
     above: list[list[Pull]] = field(default_factory=list)
     below: list[list[Pull]] = field(default_factory=list)
     right: float = 0.0
     bottom: float = 0.0
 
-    def add(self, width: float, height: float) -> None:
-        self.width.append(width)
-        self.height.append(height)
-
-    def connect(self, wire: _Wire) -> None:
-        if wire.upper >= wire.lower:
-            raise ValueError("a layout takes nodes parents first, and the nodes of a group next to each other")
-        self.wires.append(wire)
-
-    def run(self) -> list[tuple[list[Point], int, int | None]]:
+    def run(self) -> list[Route]:
         self._assign_layers()
         self._cut_wires()
         self._find_neighbours(by_center=False)
@@ -256,13 +146,14 @@ class _Sheet:
 
         Sources sink, and with them what is made from sources alone for a single user.
         """
-        n = len(self.keys)
+        n = self.n
         start, end = self.n_in, n - self.n_out
         self.layer = [0] * start + [1 if start else 0] * (n - start)
         downs: list[list[int]] = [[] for _ in range(n)]
-        n_held = [0] * n
+        n_ups, n_held = [0] * n, [0] * n
         for wire in self.wires:
             downs[wire.upper].append(wire.lower)
+            n_ups[wire.lower] += 1
             n_held[wire.lower] += 1
         for i in range(end):
             for lower in downs[i]:
@@ -270,7 +161,8 @@ class _Sheet:
             if i >= start and not n_held[i] and len(downs[i]) == 1:
                 n_held[downs[i][0]] -= 1
         self.layer[end:] = [max(self.layer[:end], default=0) + 1] * self.n_out
-        self.is_loose = [i >= start and not n_held[i] for i in range(n)]
+        for i in range(n):
+            self.is_loose.append(i >= start and not n_held[i] and len(downs[i]) == 1 and n_ups[downs[i][0]] > 1)
         self.tail = [0] * n
         for i in range(end - 1, -1, -1):
             self.tail[i] = max((self.tail[lower] + 1 for lower in downs[i]), default=0)
@@ -296,19 +188,20 @@ class _Sheet:
                     point = waypoints[(wire.upper, wire.value, layer)] = len(self.layer)
                     self.layer.append(layer)
                     self.tail.append(0)
-                    self.add(0.0, 0.0)
-                    self.short.append(_Wire(at, point, wire.value, out, None, 0.0))
+                    self.width.append(0.0)
+                    self.height.append(0.0)
+                    self.short.append(Wire(at, point, wire.value, out, None, 0.0))
                 at, out = point, None
-            self.short.append(_Wire(at, wire.lower, wire.value, out, wire.into, wire.room))
+            self.short.append(Wire(at, wire.lower, wire.value, out, wire.into, wire.room))
         self.layers = [[] for _ in range(max(self.layer, default=-1) + 1)]
         for i, layer in enumerate(self.layer):
             self.layers[layer].append(i)
 
     def _find_neighbours(self, *, by_center: bool) -> None:
         """Lines between the same two members pull as one; what is loose pulls the least."""
-        n = len(self.keys)
+        n = self.n
         self.above, self.below = [[] for _ in self.layer], [[] for _ in self.layer]
-        between: dict[tuple[int, int], list[_Wire]] = {}
+        between: dict[tuple[int, int], list[Wire]] = {}
         for wire in self.short:
             between.setdefault((wire.upper, wire.lower), []).append(wire)
         for (upper, lower), wires in between.items():
@@ -321,10 +214,10 @@ class _Sheet:
             self.above[lower].append((upper, out, into, weight))
             self.below[upper].append((lower, into, out, weight))
 
-    def _out(self, wire: _Wire) -> float:
+    def _out(self, wire: Wire) -> float:
         return self.width[wire.upper] / 2 if wire.out is None else wire.out
 
-    def _into(self, wire: _Wire) -> float:
+    def _into(self, wire: Wire) -> float:
         return self.width[wire.lower] / 2 if wire.into is None else wire.into
 
     def _order(self) -> None:
@@ -339,19 +232,19 @@ class _Sheet:
                 break
             down = sweep % 2 == 0
             near = self.above if down else self.below
+
+            def mean(i: int, near: list[list[Pull]] = near) -> float:
+                ranks = [rank[j] + there / (self.width[j] + 1) - 0.5 for j, there, _, _ in near[i]]
+                return sum(ranks) / len(ranks) if ranks else rank[i]
+
             for layer in self.layers if down else reversed(self.layers):
-                layer.sort(key=lambda i: self._mean_rank(near[i], rank, rank[i]))
+                layer.sort(key=mean)
                 for place, i in enumerate(layer):
                     rank[i] = place
             crossings = self._crossings(rank)
             if crossings < fewest:
                 best, fewest = [list(layer) for layer in self.layers], crossings
         self.layers = best
-
-    def _mean_rank(self, near: list[Pull], rank: list[float], default: float) -> float:
-        if not near:
-            return default
-        return sum(rank[i] + there / (self.width[i] + 1) - 0.5 for i, there, _, _ in near) / len(near)
 
     def _crossings(self, rank: list[float]) -> int:
         total = 0
@@ -386,14 +279,15 @@ class _Sheet:
                     weights.append((1.0 + len(near)) * ((1.0 + self.width[i]) * (1.0 + self.tail[i])) ** 2)
                 for i, x in zip(layer, _settle(wanted, weights, [self.width[i] for i in layer]), strict=True):
                     self.x[i] = x
-        self._tighten()
+        self._tighten(weak=1)
+        self._tighten(weak=0)
         left = min(self.x, default=0.0)
         self.x = [x - left for x in self.x]
         self.right = max((x + w for x, w in zip(self.x, self.width, strict=True)), default=0.0)
 
-    def _tighten(self) -> None:
-        """Draw together the parts that only weak ties connect: the sweeps may have pushed them far apart."""
-        part = self._parts()
+    def _tighten(self, *, weak: int) -> None:
+        """Draw together the parts that only weak ties connect, or none: the sweeps may have pushed them far apart."""
+        part = self._parts(weak)
         ties: list[list[tuple[int, float, int]]] = [[] for _ in self.layer]
         for i, near in enumerate(self.above):
             for j, there, here, _ in near:
@@ -409,23 +303,27 @@ class _Sheet:
         members: dict[int, list[int]] = {}
         for i, number in enumerate(part):
             members.setdefault(number, []).append(i)
+        edge = min(self.x, default=0.0)
         for turn in range(_TURNS):
             for number in sorted(members, reverse=turn % 2 == 1):
                 gaps = [(j, self.x[j] - self.x[i] - self.width[i] - _gap(self.width[i])) for i, j in beside[number]]
                 left = max((-slack for j, slack in gaps if part[j] == number), default=-math.inf)
                 right = min((slack for j, slack in gaps if part[j] != number), default=math.inf)
                 shifts = [self.x[j] + offset - self.x[i] for j, offset, i in ties[number]]
-                shift = max(left, min(right, _median(shifts, left if left > -math.inf else 0.0)))
+                if not shifts:  # nothing to go to: out of the way first, then close to what is beside it
+                    away = edge - min(self.x[i] for i in members[number])
+                    shifts = [left if left > -math.inf else away if turn < _TURNS - 1 or right == math.inf else right]
+                shift = max(left, min(right, _median(shifts, 0.0)))
                 for i in members[number] if shift else ():
                     self.x[i] += shift
 
-    def _parts(self) -> list[int]:
-        """For each member the first one of the part that strong ties hold together."""
+    def _parts(self, weak: int) -> list[int]:
+        """For each member the first one of the part that ties stronger than weak hold together."""
         part = list(range(len(self.layer)))
         for lower, near in enumerate(self.above):
             for upper, _, _, weight in near:
                 ends = []
-                for i in (upper, lower) if weight > 1 else ():
+                for i in (upper, lower) if weight > weak else ():
                     while part[i] != i:
                         part[i] = part[part[i]]
                         i = part[i]
@@ -436,61 +334,67 @@ class _Sheet:
             part[i] = part[part[i]]
         return part
 
-    def _arrivals(self, lanes: list[_Lane]) -> dict[int, float]:
+    def _arrivals(self, lanes: list[list[Wire]]) -> dict[int, float]:
         """The x at which each line ends, by its id; on a node side by side, in the order in which they come."""
         at = {id(wire): self.x[wire.lower] + self._into(wire) for wire in [*self.short, *self.long]}
-        slots: dict[int, list[tuple[float, list[_Wire]]]] = {}
+        slots: dict[int, list[tuple[float, list[Wire]]]] = {}
         for wire in self.short:
             slots.setdefault(wire.lower, []).append((self.x[wire.upper] + self._out(wire), [wire]))
         for number, lane in enumerate(lanes):
-            ends: dict[int, list[_Wire]] = {}
-            for wire in lane.wires:
+            ends: dict[int, list[Wire]] = {}
+            for wire in lane:
                 ends.setdefault(wire.lower, []).append(wire)
             for lower, wires in ends.items():
                 slots.setdefault(lower, []).append((self.right + number, wires))
         for lower, lines in slots.items():
-            if lower < len(self.keys) and self.keys[lower][0] == "node":
-                room = max(wire.room for _, wires in lines for wire in wires) + 10
-                step = min(room, self.width[lower] / len(lines))
-                for place, (_, wires) in enumerate(sorted(lines, key=lambda line: line[0])):
-                    for wire in wires:
+            room = max(wire.room for _, wires in lines for wire in wires) + 10
+            step = min(room, self.width[lower] / len(lines))
+            for place, (_, wires) in enumerate(sorted(lines, key=lambda line: line[0])):
+                for wire in wires:
+                    if wire.into is None:
                         at[id(wire)] += (place - (len(lines) - 1) / 2) * step
         return at
 
-    def _route(self) -> list[tuple[list[Point], int, int | None]]:
+    def _route(self) -> list[Route]:
         """Set the heights, then draw the lines: none ever crosses a box, for they turn only between layers."""
-        lanes = _lanes(self.long, self.layer)
+        lanes = _lanes(self.long)
         end = self._arrivals(lanes)
         top, floor = self._set_y(lanes, end)
-        n = len(self.keys)
-        routes: list[tuple[list[Point], int, int | None]] = []
+        n = self.n
+        routes: list[Route] = []
         for wire in self.short:
             layer, passes = self.layer[wire.lower], wire.lower >= n
             begin = floor[layer - 1] if wire.upper >= n else self.y[wire.upper] + self.height[wire.upper]
-            leave = floor[layer - 1] + (_TITLE if layer == 1 and self.n_in else 0.0)
+            leave = floor[layer - 1] + (BELOW_PORTS if layer == 1 and self.n_in else 0.0)
             land = top[layer] - (_STUB if wire.room else 0.0)
             start, stop = self.x[wire.upper] + self._out(wire), end[id(wire)]
             foot = floor[layer] if passes else self.y[wire.lower]
-            points = [(start, begin), (start, leave), (stop, land), (stop, foot)]
-            routes.append((points, wire.value, None if passes else wire.lower))
+            points = ((start, begin), (start, leave), (stop, land), (stop, foot))
+            routes.append(Route(points, wire.value, None if passes else wire.lower))
         left = self.right + _BETWEEN / 2
         used = [0] * len(self.layers)
-        for lane in lanes:
-            x = left + lane.column * _LANE
+        for number, lane in enumerate(lanes):
+            x = left + number * _LANE
             self.right = max(self.right, x)
             turn: dict[int, float] = {}
-            for layer in sorted(lane.turns(self.layer)):
+            for layer in sorted(self._turns(lane)):
                 used[layer] += 1
-                turn[layer] = floor[layer - 1] + _TRACK * used[layer] + (_TITLE if layer == 1 and self.n_in else 0.0)
-            for wire in lane.wires:
+                below_ports = BELOW_PORTS if layer == 1 and self.n_in else 0.0
+                turn[layer] = floor[layer - 1] + below_ports + _TRACK * used[layer]
+            for wire in lane:
                 start, stop = self.x[wire.upper] + self._out(wire), end[id(wire)]
                 leave, enter = turn[self.layer[wire.upper] + 1], turn[self.layer[wire.lower]]
                 begin = self.y[wire.upper] + self.height[wire.upper]
-                points = [(start, begin), (start, leave), (x, leave), (x, enter), (stop, enter)]
-                routes.append(([*points, (stop, self.y[wire.lower])], wire.value, wire.lower))
+                down = ((start, begin), (start, leave), (x, leave))
+                back = ((x, enter), (stop, enter), (stop, self.y[wire.lower]))
+                routes.append(Route(down + back, wire.value, wire.lower))
         return routes
 
-    def _set_y(self, lanes: list[_Lane], end: dict[int, float]) -> tuple[list[float], list[float]]:
+    def _turns(self, lane: list[Wire]) -> set[int]:
+        """The gaps, by the layer below, in which a line enters or leaves the lane."""
+        return {self.layer[wire.upper] + 1 for wire in lane} | {self.layer[wire.lower] for wire in lane}
+
+    def _set_y(self, lanes: list[list[Wire]], end: dict[int, float]) -> tuple[list[float], list[float]]:
         """Tops and floors of the layers; a gap is higher where lines go far sideways, have labels or turn."""
         reach, extra = [0.0] * len(self.layers), [0.0] * len(self.layers)
         for wire in self.short:
@@ -498,9 +402,9 @@ class _Sheet:
             reach[layer] = max(reach[layer], abs(self.x[wire.upper] + self._out(wire) - end[id(wire)]))
             extra[layer] = max(extra[layer], _STUB if wire.room else 0.0)
         if self.n_in:
-            extra[1] += _TITLE - _GAP / 2
+            extra[1] += BELOW_PORTS - _GAP / 2
         for lane in lanes:
-            for layer in lane.turns(self.layer):
+            for layer in self._turns(lane):
                 extra[layer] += _TRACK
         self.y = [0.0] * len(self.layer)
         top, floor, at = [], [], 0.0
@@ -518,38 +422,16 @@ class _Sheet:
         return top, floor
 
 
-@dataclass(slots=True)
-class _Lane:
-    wires: list[_Wire]
-    column: int = 0
-
-    def turns(self, layer: list[int]) -> set[int]:
-        """The gaps, by the layer below, in which a line enters or leaves the lane."""
-        return {layer[wire.upper] + 1 for wire in self.wires} | {layer[wire.lower] for wire in self.wires}
-
-
-def _lanes(long: list[_Wire], layer: list[int]) -> list[_Lane]:
-    """Bundle the long lines by the value they carry, or by where many of them end, and give each bundle a column."""
+def _lanes(long: list[Wire]) -> list[list[Wire]]:
+    """Bundle the long lines by what they carry, or by where they end if very many end there."""
     arriving: dict[int, int] = {}
     for wire in long:
         arriving[wire.lower] = arriving.get(wire.lower, 0) + 1
-    bundles: dict[tuple[int, int], _Lane] = {}
+    lanes: dict[tuple[int, int], list[Wire]] = {}
     for wire in long:
         key = (-1, wire.lower) if arriving[wire.lower] > _CROWD else (wire.upper, wire.value)
-        bundles.setdefault(key, _Lane([])).wires.append(wire)
-    lanes = sorted(bundles.values(), key=lambda lane: min(layer[wire.upper] for wire in lane.wires))
-    free: list[int] = []
-    busy: list[tuple[int, int]] = []
-    n_columns = 0
-    for lane in lanes:
-        while busy and busy[0][0] <= min(layer[wire.upper] for wire in lane.wires):
-            heappush(free, heappop(busy)[1])
-        if free:
-            lane.column = heappop(free)
-        else:
-            lane.column, n_columns = n_columns, n_columns + 1
-        heappush(busy, (max(layer[wire.lower] for wire in lane.wires), lane.column))
-    return lanes
+        lanes.setdefault(key, []).append(wire)
+    return list(lanes.values())
 
 
 def _strongest(near: list[Pull]) -> int:
@@ -583,24 +465,3 @@ def _settle(wanted: list[float], weights: list[float], widths: list[float]) -> l
         blocks.append((mean, total, count))
     flat = [mean for mean, _, count in blocks for _ in range(count)]
     return [place + offset for place, offset in zip(flat, shift, strict=True)]
-
-
-def _compose(nodes: Sequence[Node], levels: list[_Level], order: list[int]) -> Layout:
-    """Turn places within groups into places in the picture, from the outermost group inwards."""
-    corner: dict[int, Point] = {0: (0.0, 0.0)}
-    rects: dict[int, Rect] = {}
-    frames = [Rect(0.0, 0.0, 0.0, 0.0) for _ in levels]
-    routes: list[Route] = []
-    for number in order:
-        level = levels[number]
-        x, y = corner.get(number, (0.0, 0.0))
-        frames[number] = Rect(x, y, level.width, level.height)
-        for (kind, member), (dx, dy) in level.places.items():
-            if kind == "node":
-                rects[member] = Rect(x + dx, y + dy, nodes[member].width, nodes[member].height)
-            elif kind == "group":
-                corner[member] = (x + dx, y + dy)
-        for route in level.routes:
-            routes.append(Route(tuple((x + dx, y + dy) for dx, dy in route.points), route.parent, route.child))
-    places = tuple(rects[number] for number in range(len(nodes)))
-    return Layout(levels[0].width, levels[0].height, places, tuple(frames), tuple(routes))

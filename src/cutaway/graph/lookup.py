@@ -319,8 +319,8 @@ def _nothing_found(trace: Trace, key: str) -> str:
         if index.sources[site.address] < 0:
             return f"{site.address!r} was never read {where}; trace.unused_parameters lists all such parameters."
         return f"{key!r} names nothing {where}: {site.address!r} is a parameter or buffer, without passes or sides."
-    known = [*trace.sites, *trace.modules, *index.sources, *trace.names.labels.values()]
-    near = nearest(key, known)
+    read = (address for address, node in index.sources.items() if node >= 0)
+    near = nearest(key, [*trace.sites, *trace.modules, *read, *trace.names.labels.values()])
     hint = f" Nearest: {', '.join(map(repr, near))}." if near else ""
     return f"no site matches {key!r} {where}.{hint} trace.sites lists all {len(trace.sites)}."
 

@@ -164,9 +164,9 @@ class ModuleCall:
         return self._row.seconds
 
     @property
-    def finished(self) -> bool:
+    def is_finished(self) -> bool:
         """Whether it returned; False if it raised."""
-        return self._row.finished
+        return self._row.is_finished
 
     @property
     def source(self) -> Source | None:

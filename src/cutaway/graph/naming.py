@@ -74,6 +74,10 @@ class Names:
     def label(self, node: int) -> str:
         return self.labels.get(node) or f"orphan_{node}"
 
+    def describe(self, node: int) -> str:
+        """The name for messages."""
+        return self.label(node)
+
     def position(self, node: int) -> int | None:
         return self._positions.get(node)
 
@@ -118,8 +122,14 @@ class Names:
         if kind in (PARAMETER, BUFFER):
             return Site(address=path)
         if kind == INPUT:
-            return Site(address=ROOT, side="in", path=path)
+            return Site(address=ROOT, side="in", path=path, pass_=self._root_pass(node))
         return Site(address=self._addresses[nodes.call[node]], op=self.label(node))
+
+    def _root_pass(self, node: int) -> int | None:
+        """Which run of the model an input belongs to; None if it ran once."""
+        runs = [row.pass_ for row in self._tables.calls if row.is_root and any(n == node for _, n in row.inputs)]
+        n_runs = sum(row.is_root for row in self._tables.calls)
+        return runs[0] if runs and n_runs > 1 else None
 
     def _count_labels(self, op_nodes: list[int]) -> None:
         nodes, labels = self._tables.nodes, self.labels

@@ -98,9 +98,8 @@ class Nodes:
 def describe(tensor: Any) -> TensorMeta:
     """The metadata of anything that has a shape, a dtype and a device."""
     try:
-        shape: tuple[int, ...] | None = tuple(tensor.shape)
-        if not _INTEGERS.issuperset(map(type, shape)):
-            shape = tuple(int(size) for size in shape)
+        sizes = tuple(tensor.shape)
+        shape: tuple[int, ...] | None = sizes if _INTEGERS.issuperset(map(type, sizes)) else tuple(map(int, sizes))
     except (RuntimeError, TypeError, ValueError, AttributeError):  # nested tensors have no dense shape
         shape = None
     dtype, device = tensor.dtype, getattr(tensor, "device", "cpu")
@@ -135,7 +134,7 @@ class CallRow:
     inputs: list[tuple[str, int]] = field(default_factory=list)
     """(path, node) of every tensor handed in."""
     outputs: list[tuple[str, int]] = field(default_factory=list)
-    finished: bool = False
+    is_finished: bool = False
     is_root: bool = False
     first_node: int = 0
 

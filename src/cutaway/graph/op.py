@@ -343,7 +343,7 @@ class Op:
         unit = "" if self.unit is None else f"#{self.unit}"
         what = f"{self.dtype} {list(self.shape)}" if self.shape is not None else f"{self.dtype}"
         saved = "" if self.is_saved else ", not saved"
-        return f"<Op {self.label}{unit} at {self.site}: {what}{saved}>"
+        return f"<Op {self.trace.names.describe(self.node)}{unit} at {self.site}: {what}{saved}>"
 
 
 def _slices_as_tuples(tree: Any) -> Any:

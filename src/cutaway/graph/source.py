@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import linecache
 from dataclasses import dataclass
+from pathlib import Path
 from types import CodeType
+
+_OWN = str(Path(__file__).parent.parent).replace("\\", "/") + "/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,4 +42,4 @@ def source_of(code: CodeType | None, instruction: int) -> Source | None:
 def is_users(source: Source) -> bool:
     """Whether a place lies in the user's own code rather than inside torch."""
     file = source.file.replace("\\", "/")
-    return "/torch/" not in file and not file.startswith("<frozen")
+    return "/torch/" not in file and not file.startswith(("<frozen", _OWN))

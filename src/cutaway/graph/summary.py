@@ -42,7 +42,7 @@ def _oddities(trace: Trace) -> list[str]:
     lines = []
     if trace.n_backwards:
         lines.append(f"  gradients   {trace.n_backwards} backward pass{'es' if trace.n_backwards > 1 else ''}")
-    if trace.compiled:
+    if trace.is_compiled:
         lines.append("  compiled    traced through its eager source")
     if trace.tied_parameters:
         lines.append(f"  tied        {_listed(' = '.join(names) for names in trace.tied_parameters)}")

@@ -18,7 +18,11 @@ def table(trace: Trace) -> Any:
         import pandas
     except ImportError:
         return records
-    return pandas.DataFrame.from_records(records, index="label") if records else pandas.DataFrame()
+    if not records:
+        return pandas.DataFrame()
+    # Where there is no path, pandas would turn the distances of all others into floats.
+    whole = {"distance_from_input": "Int64", "distance_to_output": "Int64"}
+    return pandas.DataFrame.from_records(records, index="label").astype(whole)
 
 
 def record(op: Op) -> dict[str, Any]:

@@ -7,12 +7,12 @@ from functools import cached_property
 from typing import Any, overload
 
 from cutaway.core import late
-from cutaway.core.errors import OpenTraceError
+from cutaway.core.errors import InputError, OpenTraceError, PositionError, SiteSyntaxError
 from cutaway.graph.distances import Distances, connected_ops, distances
 from cutaway.graph.lookup import find, match
 from cutaway.graph.modules import Module, ModuleCall, ParameterCount
 from cutaway.graph.naming import Names
-from cutaway.graph.nodes import BUFFER, CONSTANT, OP, PARAMETER, ParameterRow, Tables
+from cutaway.graph.nodes import BUFFER, CONSTANT, OP, PARAMETER, UNSAVED, ModuleRow, ParameterRow, Tables
 from cutaway.graph.op import Op
 from cutaway.graph.source import Source, source_of
 from cutaway.graph.summary import summary
@@ -148,7 +148,7 @@ class Trace:
         return self.tables.failed
 
     @property
-    def compiled(self) -> bool:
+    def is_compiled(self) -> bool:
         """Whether the model was compiled: then this is the trace of its eager source."""
         return self.tables.compiled
 
@@ -211,8 +211,16 @@ class Trace:
         if isinstance(key, slice):
             return self._numbered[key]
         if isinstance(key, int):
-            return self._numbered[key]
+            return self._at(key)
+        if not isinstance(key, str):
+            raise InputError(f"a trace is asked by site, label or position, not by {key!r}.")
         return find(self, key)
+
+    def _at(self, position: int) -> Op:
+        numbered = self._numbered
+        if not -len(numbered) <= position < len(numbered):
+            raise PositionError(f"position {position} is out of range: this trace numbers {len(numbered)} ops, from 0.")
+        return numbered[position]
 
     def match(self, pattern: str) -> list[Op]:
         """Every op that a site, a pattern or a label covers, in order.
@@ -222,7 +230,10 @@ class Trace:
         return match(self, pattern)
 
     def __contains__(self, key: object) -> bool:
-        return isinstance(key, str) and bool(match(self, key))
+        try:
+            return isinstance(key, str) and bool(match(self, key))
+        except SiteSyntaxError:
+            return False
 
     def __len__(self) -> int:
         return len(self.op_nodes)
@@ -232,9 +243,18 @@ class Trace:
 
     @cached_property
     def sites(self) -> tuple[str, ...]:
-        """Every site that can be asked for: modules first, then ops, parameters and buffers."""
-        called = [row.addresses[0] for row in self.tables.modules if row.calls]
-        return tuple(dict.fromkeys([*called, *(op.site for op in self.ops), *self.parameters, *self.buffers]))
+        """Every site that can be asked for: modules first, then inputs, ops, parameters and buffers.
+
+        Where a module ran more than once, `:pass` is to be added to its sites.
+        """
+        found = [site for row in self.tables.modules for site in self._sites_of(row)]
+        found += [f".@in.{path}" for path in self.input_paths]
+        return tuple(dict.fromkeys([*found, *(op.site for op in self.ops), *self.parameters, *self.buffers]))
+
+    def _sites_of(self, module: ModuleRow) -> list[str]:
+        paths = {path: None for call in module.calls for path, _ in self.tables.calls[call].outputs}
+        address = module.addresses[0]
+        return [address] if list(paths) == [""] else [f"{address}@out.{path}" for path in paths]
 
     # showing
 
@@ -304,7 +324,10 @@ class Trace:
 
     @cached_property
     def _saved_nodes(self) -> list[int]:
-        return [node for node in self.op_nodes if Op(self, node).is_saved]
+        nodes = self.tables.nodes
+        saved = [node for node in self.op_nodes if nodes.value[node] is not UNSAVED]
+        # Numbers that left torch are kept in any case; they count only where everything does.
+        return saved if self.tables.saved_all else [node for node in saved if nodes.meta[node] is not None]
 
     @property
     def _numbered(self) -> Ops:

@@ -1,0 +1,89 @@
+"""On a GPU: the same promises, and no synchronisation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from tests.oracles import check_replay, same, tensors
+from tests.zoo import ZOO
+from torch import nn
+
+import cutaway
+
+pytestmark = [pytest.mark.cuda, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")]
+
+_ELSEWHERE = {"meta", "quantised", "numpy_round_trip", "scripted_parts"}
+"""Bound to another device, or makes tensors on the CPU by itself."""
+
+
+def on_gpu(name: str) -> Any:
+    model, args, kwargs = ZOO[name]()
+    move = lambda tree: torch.utils._pytree.tree_map(lambda t: t.cuda() if isinstance(t, torch.Tensor) else t, tree)  # noqa: E731
+    return model.cuda(), move(args), move(kwargs)
+
+
+@pytest.mark.parametrize(
+    "name", ["mlp", "cnn_training", "lstm", "attention", "chained_in_place", "in_place_through_views", "gpt2"]
+)
+def test_outputs_and_gradients_are_bit_equal(name: str) -> None:
+    def run(traced: bool) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+        model, args, kwargs = on_gpu(name)
+        result = cutaway.trace(model, *args, **kwargs).returned if traced else model(*args, **kwargs)
+        found = tensors(result)
+        ways = [t.sum() for t in found.values() if t.requires_grad]
+        if ways:
+            torch.autograd.backward(ways)
+        return found, {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
+
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        for plain, ours in zip(run(False), run(True), strict=True):
+            assert plain.keys() == ours.keys()
+            assert all(same(plain[key], ours[key]) for key in plain)
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.parametrize("name", ["mlp", "cnn", "chained_in_place", "setitem", "multiple_outputs"])
+def test_every_op_gives_its_value_again(name: str) -> None:
+    if name == "setitem":
+        pytest.skip("makes its target on the CPU")
+    model, args, kwargs = on_gpu(name)
+    assert check_replay(cutaway.trace(model, *args, **kwargs))
+
+
+def test_no_operation_synchronises() -> None:
+    model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(inplace=True), nn.Linear(64, 64), nn.LayerNorm(64)).cuda()
+    x = torch.randn(8, 64, device="cuda")
+    cutaway.trace(model, x)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        trace = cutaway.trace(model, x)
+        with cutaway.watch(model, save=None):
+            model(x)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert {op.device for op in trace} == {"cuda:0"}
+
+
+def test_values_can_go_to_the_cpu_or_to_disk(tmp_path: Any) -> None:
+    model, x = nn.Linear(4, 4).cuda(), torch.ones(2, 4, device="cuda")
+    for keep in ("cpu", tmp_path):
+        with cutaway.watch(model, keep=keep) as trace:
+            expected = model(x)
+        assert same(trace["."].value, expected.cpu())
+        assert trace["."].device == "cuda:0"
+
+
+def test_a_seed_restores_the_generator_of_the_gpu() -> None:
+    model, x = nn.Dropout(0.5).cuda(), torch.ones(1000, device="cuda")
+    before = torch.cuda.get_rng_state()
+    found = []
+    for _ in range(2):
+        with cutaway.watch(model, seed=3) as trace:
+            model(x)
+        found.append(trace["."].value)
+    assert same(*found)
+    assert torch.equal(before, torch.cuda.get_rng_state())
