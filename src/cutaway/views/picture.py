@@ -24,8 +24,11 @@ _MANY = 8
 _LABELLED = 12
 """Where more tensors than this arrive, as in a stack over time, labels would only hide each other."""
 _COMMUTATIVE = frozenset(
-    ("add", "iadd", "radd", "mul", "imul", "rmul", "multiply", "eq", "ne", "maximum", "minimum", "and", "or", "xor")
-    + ("logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor", "hypot", "logaddexp")
+    [
+        *("add", "iadd", "radd", "mul", "imul", "rmul", "multiply", "eq", "ne", "and", "or", "xor"),
+        *("logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor"),
+        *("maximum", "minimum", "hypot", "logaddexp"),
+    ]
 )
 
 
@@ -142,7 +145,7 @@ class _Draft:
         self.drawn = set(trace.op_nodes)
         self.wires: dict[tuple[Key, Key], list[int]] = {}
         """(from, to) → the tensors that go that way, once for each argument."""
-        self.standins: dict[Key, tuple[Key, Key]] = {}
+        self.standins: dict[Key, tuple[list[Key], Key]] = {}
         """Stand-in → what it stands for, and who uses it."""
         self.users: dict[Key, int] = {}
         self.outputs: dict[Key, list[str]] = {}
@@ -184,14 +187,15 @@ class _Draft:
             event = self.nodes.event[child[1]] if child[0] == "op" else None
             crowds.setdefault(upper, set()).add(id(event) if event is not None else -child[1])
         self.users = {upper: len(crowd) for upper, crowd in crowds.items() if len(crowd) > _MANY}
-        wires, self.wires = self.wires, {}
-        for (upper, child), tensors in wires.items():
+        parted: dict[Key, list[Key]] = {}
+        for upper, child in self.wires:
             if upper in self.users:
+                parted.setdefault(child, []).append(upper)
+        for child, uppers in parted.items():
+            for group in [uppers] if len(uppers) > _MANY else [[upper] for upper in uppers]:
                 standin = ("standin", len(self.standins))
-                self.standins[standin] = (upper, child)
-                self.wires[(standin, child)] = tensors
-            else:
-                self.wires[(upper, child)] = tensors
+                self.standins[standin] = (group, child)
+                self.wires[(standin, child)] = [node for upper in group for node in self.wires.pop((upper, child))]
 
     def home(self, key: Key) -> int:
         """The frame in which an op or a folded call is drawn."""
@@ -204,9 +208,10 @@ class _Draft:
         for (upper, child), _ in self.wires.items():
             if upper[0] == "op" and nodes.kind[upper[1]] != OP:
                 users.setdefault(upper[1], []).append(self.home(child))
-        for upper, child in self.standins.values():
-            if nodes.kind[upper[1]] != OP and upper[0] == "op":
-                users.setdefault(upper[1], []).append(self.home(child))
+        for uppers, child in self.standins.values():
+            for upper in uppers:
+                if upper[0] == "op" and nodes.kind[upper[1]] != OP:
+                    users.setdefault(upper[1], []).append(self.home(child))
         heads: dict[int, list[int]] = {}
         for node, frames in sorted(users.items()):
             heads.setdefault(0 if nodes.kind[node] == INPUT else folding.common(frames), []).append(node)
@@ -260,7 +265,9 @@ class _Draft:
 
     def box(self, key: Key, frame: int) -> Box:
         if key[0] == "standin":
-            return Box((_short(self.name(self.standins[key][0])),), "standin", "small", frame)
+            uppers = self.standins[key][0]
+            many = f"{len(uppers)} tensors, {self.name(uppers[0])} to {self.name(uppers[-1])}"
+            return Box((_short(many if len(uppers) > 1 else self.name(uppers[0])),), "standin", "small", frame)
         notes = [f"feeds {self.users[key]} ops"] if key in self.users else []
         if (paths := self.outputs.get(key)) is not None:
             rest = f" and {len(paths) - 1} more" if len(paths) > 1 else ""

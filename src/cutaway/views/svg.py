@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
 
-from cutaway.graph.layout import Layout, Point, Rect
+from cutaway.graph.layout import Point, Rect
 from cutaway.views.picture import Box, View
 
 EM = 0.62
@@ -45,12 +46,33 @@ text { font-family: monospace; font-size: 11px; fill: var(--ink) }
 """
 
 
-def svg(view: View, layout: Layout) -> str:
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A piece of an edge; edges from one box share their way as long as they can."""
+
+    points: tuple[Point, ...]
+    parent: int
+    child: int | None
+    """The box at which it arrives; None where it ends at a border or goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A place for each box and frame of a view, and the lines between them."""
+
+    width: float
+    height: float
+    boxes: tuple[Rect, ...]
+    frames: tuple[Rect, ...]
+    lines: tuple[Line, ...]
+
+
+def svg(view: View, placed: Placement) -> str:
     """The picture as one SVG document that needs nothing from outside."""
     head_width = max(_TITLE * EM * len(view.title), 12 * EM * len(view.subtitle), _legend_width(view))
-    width = max(layout.width, head_width) + 2 * _MARGIN
-    height = layout.height + _HEADER + _MARGIN
-    dx = (width - layout.width) / 2
+    width = max(placed.width, head_width) + 2 * _MARGIN
+    height = placed.height + _HEADER + _MARGIN
+    dx = (width - placed.width) / 2
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{_n(width)}" height="{_n(height)}"'
         f' viewBox="0 0 {_n(width)} {_n(height)}">',
@@ -63,20 +85,20 @@ def svg(view: View, layout: Layout) -> str:
         *_legend(view),
         f'<g transform="translate({_n(dx)},{_n(_HEADER)})">',
     ]
-    for rect in layout.groups[1:]:
+    for rect in placed.frames[1:]:
         out.append(_rect(rect, 6, ' class="frame"'))
     labels = {(edge.parent, edge.child): edge.label for edge in view.edges if edge.label}
     tags = []
-    for route in layout.routes:
-        tip = ' marker-end="url(#tip)"' if route.child is not None else ""
-        out.append(f'<path class="edge" d="{_curve(route.points)}"{tip}/>')
-        label = labels.get((route.parent, route.child)) if route.child is not None else None
+    for line in placed.lines:
+        tip = ' marker-end="url(#tip)"' if line.child is not None else ""
+        out.append(f'<path class="edge" d="{_curve(line.points)}"{tip}/>')
+        label = labels.get((line.parent, line.child)) if line.child is not None else None
         if label:
-            x, y = route.points[-1]
+            x, y = line.points[-1]
             tags.append(f'<text class="tag" x="{_n(x + 4)}" y="{_n(y - 5)}">{_text(label)}</text>')
-    for frame, rect in zip(view.frames[1:], layout.groups[1:], strict=True):
+    for frame, rect in zip(view.frames[1:], placed.frames[1:], strict=True):
         out.append(f'<text class="title" x="{_n(rect.x + 8)}" y="{_n(rect.y + 15)}">{_text(frame.title)}</text>')
-    for box, rect in zip(view.boxes, layout.nodes, strict=True):
+    for box, rect in zip(view.boxes, placed.boxes, strict=True):
         out.append(_box(box, rect))
     out += [*tags, "</g>", "</svg>"]
     return "\n".join(out) + "\n"
