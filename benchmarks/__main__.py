@@ -17,7 +17,8 @@ def trace(options: argparse.Namespace) -> tuple[list[Figure], dict[str, str], tu
     if options.no_peers:
         peer = torchlens.from_notes("peers were not asked (--no-peers)")
     else:
-        peer = torchlens.measured(cases, repeats=1 if options.quick else 3)
+        full = not options.quick
+        peer = torchlens.measured(cases, repeats=3 if full else 1, memory=full and not options.only)
     found = tracing.figures(cases, peer, quick=options.quick, extras=not options.only)
     return found, {TORCHLENS.name: TORCHLENS.version}, peer.problems
 

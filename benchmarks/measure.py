@@ -58,17 +58,25 @@ def timed(work: Callable[[], object]) -> Run:
     return run
 
 
-def paired(plain: Run, variants: Mapping[str, Run], *, n_pairs: int, n_warm: int = 2) -> dict[str, Paired]:
-    """Each variant beside plain, and plain beside itself as "control", all interleaved."""
+def paired(
+    plain: Run, variants: Mapping[str, Run], *, n_pairs: int, n_warm: int = 2, settle: bool = True
+) -> dict[str, Paired]:
+    """Each variant beside plain, and plain beside itself as "control", all interleaved.
+
+    Args:
+        settle: before each measured run, run plain once unmeasured. What ran before leaves the caches warm or
+            cold, which a small model feels more than the difference that is looked for.
+    """
     everything = {CONTROL: plain, **variants}
     for _ in range(n_warm):
         for run in everything.values():
             run()
     gc.collect()
+    before: Run = plain if settle else (lambda: 0.0)
     pairs: dict[str, list[tuple[float, float]]] = {name: [] for name in everything}
     for i in range(n_pairs):
         for name, run in everything.items():
-            pairs[name].append(_pair(plain, run, plain_first=i % 2 == 0))
+            pairs[name].append(_pair(plain, run, before, plain_first=i % 2 == 0))
     return {name: summarised(found) for name, found in pairs.items()}
 
 
@@ -80,17 +88,19 @@ def summarised(pairs: list[tuple[float, float]]) -> Paired:
     return Paired(plain, value, median(ratios), low, high, len(pairs))
 
 
-def _pair(plain: Run, run: Run, *, plain_first: bool) -> tuple[float, float]:
-    if plain_first:
-        before = plain()
-        return before, run()
-    value = run()
-    return plain(), value
+def _pair(plain: Run, run: Run, before: Run, *, plain_first: bool) -> tuple[float, float]:
+    spent: dict[bool, float] = {}
+    for is_plain in (plain_first, not plain_first):
+        before()
+        spent[is_plain] = plain() if is_plain else run()
+    return spent[True], spent[False]
 
 
 def python_bytes(make: Callable[[], object]) -> int:
-    """Memory of the Python objects that a result holds; what tensors hold in C++ is not counted."""
-    make()  # fills the caches that outlive it
+    """Memory of the Python objects that a result holds; what tensors hold in C++ is not counted.
+
+    Make one before: what the first fills are caches that outlive it.
+    """
     gc.collect()
     tracemalloc.start()
     try:

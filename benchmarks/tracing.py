@@ -67,7 +67,7 @@ def of_case(case: Case, peer: TorchLens, *, n_pairs: int) -> Iterator[Figure]:
         LABELS: timed(lambda: traced(example)),
         METADATA: timed(lambda: metadata(example)),
     }
-    found = paired(timed(example.run), variants, n_pairs=n_pairs)
+    found = paired(timed(example.run), variants, n_pairs=n_pairs, settle=case.size != "large")
     peers = {LABELS: peer.ratio(case.name, "all"), METADATA: peer.ratio(case.name, "none")}
     for work in (FORWARD, LABELS, METADATA):
         value = found[work]
@@ -136,12 +136,12 @@ def distances() -> Figure:
 def memory(peer: TorchLens) -> Iterator[Figure]:
     """What a trace holds beside the tensors' own memory."""
     example = models.chosen(["lstm"])[0].build()
-    n_ops = count_ops(traced(example))
     for save, make, aim in (("none", metadata, 3.0), ("all", traced, None)):
+        n_ops = len(make(example))  # values, as torchlens counts them
         value, note = peer.bytes_an_op(save)
         kilobytes = value / 1000 if value is not None else None
         ours = python_bytes(lambda: make(example)) / n_ops / 1000
-        yield Figure(MEMORY, f"LSTM ×100, save {save}", ours, "KB", aim, kilobytes, note, f"{n_ops} ops")
+        yield Figure(MEMORY, f"LSTM ×100, save {save}", ours, "KB", aim, kilobytes, note, f"{n_ops} values")
 
 
 def linearity(n_pairs: int) -> Iterator[Figure]:
