@@ -241,12 +241,14 @@ def test_twenty_thousand_ops_with_a_buffer_written_at_each_step() -> None:
     assert trace["setitem_5000"].parents[0] == trace["setitem_4999"]
 
 
-def test_a_trace_is_freed_without_the_garbage_collector() -> None:
+@pytest.mark.parametrize("keep", ["reference", "copy"])
+def test_a_trace_is_freed_without_the_garbage_collector(keep: str) -> None:
     model = small()
     gc.collect()
     gc.disable()
     try:
-        trace = cutaway.trace(model, torch.ones(1, 4))
+        with cutaway.watch(model, keep=keep) as trace:
+            model(torch.ones(1, 4))
         repr(trace)
         gone = weakref.ref(trace)
         value = weakref.ref(trace.tables.nodes.value[0])

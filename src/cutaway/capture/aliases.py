@@ -6,11 +6,12 @@ who wrote. Whether two views of one storage overlap is decided exactly, by NumPy
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from torch import Tensor
+from torch.nn import Parameter
 
 
 def storage_of(tensor: Tensor) -> int | None:
@@ -21,9 +22,8 @@ def storage_of(tensor: Tensor) -> int | None:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """The elements of a storage that a tensor covers."""
+class Span(NamedTuple):
+    """The bytes of a storage that a tensor covers."""
 
     offset: int
     shape: tuple[int, ...]
@@ -33,49 +33,85 @@ class Span:
     @staticmethod
     def of(tensor: Tensor) -> Span:
         size = tensor.element_size()
-        return Span(
-            int(tensor.storage_offset()) * size, tuple(tensor.shape), tuple(s * size for s in tensor.stride()), size
-        )
+        strides = tuple([stride * size for stride in tensor.stride()])
+        return Span(int(tensor.storage_offset()) * size, tuple(tensor.shape), strides, size)
 
     def overlaps(self, other: Span) -> bool:
         """Whether the two have a byte in common; yes where finding out would take too long."""
-        if self == other:
-            return True
         if 0 in self.shape or 0 in other.shape:
             return False
+        if self == other:
+            return True
+        end, other_end = self.end(), other.end()
+        if end <= other.offset or other_end <= self.offset:
+            return False
+        if self.is_dense() and (self.offset <= other.offset < end or self.offset < other_end <= end):
+            return True
+        if other.is_dense() and (other.offset <= self.offset < other_end or other.offset < end <= other_end):
+            return True
         try:
             return bool(np.shares_memory(_Phantom(self).array(), _Phantom(other).array(), max_work=_MAX_WORK))  # type: ignore[arg-type]
         except (np.exceptions.TooHardError, ValueError, TypeError):
             return True
 
+    def end(self) -> int:
+        """The first byte behind the last element."""
+        return self.offset + self.itemsize + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
+
+    def is_dense(self) -> bool:
+        """Whether it covers every byte from its first to its last, each once."""
+        expected = self.itemsize
+        for stride, n in sorted(zip(self.strides, self.shape, strict=True)):
+            if n != 1:
+                if stride != expected:
+                    return False
+                expected *= n
+        return True
+
 
 class Storages:
-    """Who holds a value by reference to which storage, and who has written there."""
+    """Who holds a value by reference to which storage, and who has written there.
 
-    def __init__(self) -> None:
+    Args:
+        all_alive: every tensor that is asked about stays alive, so that what is known of it can be kept by its id.
+    """
+
+    def __init__(self, *, all_alive: bool) -> None:
+        self._all_alive = all_alive
+        self._keys: dict[int, int | None] = {}
         self._held: dict[int, list[int]] = {}
-        self._writes: dict[int, list[tuple[int, int, Span]]] = {}
-        """Storage → (node that wrote, id of the tensor it wrote through, where), in order."""
+        self._writes: dict[int, list[tuple[int, int, Any]]] = {}
+        """Storage → (node that wrote, id of the tensor it wrote through, that tensor or its span), in order."""
+
+    def key(self, tensor: Tensor) -> int | None:
+        """The storage of a tensor."""
+        if not self._all_alive:
+            return storage_of(tensor)
+        known = self._keys.get(id(tensor), -1)
+        if known == -1:
+            known = self._keys[id(tensor)] = storage_of(tensor)
+        return known
 
     def hold(self, node: int, tensor: Tensor) -> None:
         """The value of a node is this tensor itself, no copy."""
-        storage = storage_of(tensor)
+        storage = self.key(tensor)
         if storage is not None:
             self._held.setdefault(storage, []).append(node)
 
     def release(self, tensor: Tensor) -> list[int]:
         """The nodes whose values a write to this tensor would change; they are to be copied now."""
-        storage = storage_of(tensor)
+        storage = self.key(tensor)
         return self._held.pop(storage, []) if storage is not None else []
 
     def wrote(self, node: int, tensor: Tensor) -> None:
-        storage = storage_of(tensor)
+        storage = self.key(tensor)
         if storage is not None:
-            self._writes.setdefault(storage, []).append((node, id(tensor), Span.of(tensor)))
+            where = tensor if self._all_alive else Span.of(tensor)
+            self._writes.setdefault(storage, []).append((node, id(tensor), where))
 
     def writers_since(self, node: int, tensor: Tensor) -> list[int]:
         """The last write through each other tensor that changed this one after `node` stood for it."""
-        storage = storage_of(tensor)
+        storage = self.key(tensor)
         writes = self._writes.get(storage) if storage is not None else None
         if not writes or writes[-1][0] <= node:
             return []
@@ -84,7 +120,7 @@ class Storages:
         for writer, target, where in reversed(writes):
             if writer <= node:
                 break
-            if target not in writers and where.overlaps(span):
+            if target not in writers and (Span.of(where) if self._all_alive else where).overlaps(span):
                 writers[target] = writer
         return sorted(set(writers.values()))
 
@@ -92,6 +128,56 @@ class Storages:
         """The memory was freed and given out anew."""
         self._writes.pop(storage, None)
         self._held.pop(storage, None)
+
+
+class Snapshot:
+    """A value as it was before its memory was overwritten, seen in a copy of that memory.
+
+    The tensor that held the value is kept for its geometry alone.
+    """
+
+    __slots__ = ("_copy", "_view")
+
+    def __init__(self, copy: Tensor, view: Tensor) -> None:
+        self._copy = copy
+        self._view = view
+
+    @property
+    def shape(self) -> torch.Size:
+        return self._view.shape
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self._view.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self._view.device
+
+    def load(self) -> Tensor:
+        memory, view = self._copy, self._view
+        if memory.dtype != view.dtype:
+            memory = memory.reshape(-1).view(view.dtype)
+        value = memory.as_strided(view.shape, view.stride(), view.storage_offset())
+        return value.conj() if view.is_conj() else value
+
+
+def copy_of_memory(tensor: Tensor) -> Tensor | None:
+    """A copy of all the memory that a tensor is a part of; None where that would be wasteful or not exact.
+
+    One copy serves all tensors that share the memory, whatever views of it they are.
+    """
+    base = tensor._base
+    if base is None:
+        base = tensor
+    if type(base) not in (Tensor, Parameter) or base.layout is not torch.strided or base.is_conj() or base.is_neg():
+        return None
+    size = base.nbytes
+    if size > 4 * tensor.nbytes + 4096 or base.storage_offset() or base.untyped_storage().nbytes() != size:
+        return None
+    if not (base.is_contiguous() or (base.dim() == 4 and base.is_contiguous(memory_format=torch.channels_last))):
+        return None
+    return base.detach().clone()
 
 
 _MAX_WORK = 10_000

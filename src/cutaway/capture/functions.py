@@ -6,7 +6,7 @@ Every function is looked at once, on its first call, and remembered.
 from __future__ import annotations
 
 import types
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import torch
@@ -42,6 +42,11 @@ class Function:
     """For composites: the copy that calls its inner functions through torch again."""
     is_opaque: bool = False
     """Whether it runs code that cannot be opened."""
+    is_simple: bool = field(init=False, default=False)
+    """Whether all there is to know of a call is its arguments and its result."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_simple", self.role == LEAF and not self.is_opaque)
 
 
 class Opaque:
@@ -163,8 +168,10 @@ _SKIPPED = frozenset(
     ]
 )
 
-_WRITERS = {
-    "__setitem__": (0,),
+_FIRST: tuple[int | str, ...] = (0, "input", "self", "tensor")
+"""What a function overwrites whose name ends in an underscore."""
+_WRITERS: dict[str, tuple[int | str, ...]] = {
+    "__setitem__": _FIRST,
     "batch_norm": (3, 4, "running_mean", "running_var"),
     "instance_norm": (3, 4, "running_mean", "running_var"),
     "_batch_norm_impl_index": (3, 4),
@@ -234,6 +241,8 @@ def name_of(func: Any) -> str:
 
 def written(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> list[Tensor]:
     """The tensors that this call overwrites."""
+    if function.writes is _FIRST and args and type(args[0]) is Tensor and not (kwargs and "out" in kwargs):
+        return [args[0]]
     targets: list[Tensor] = []
     for place in function.writes:
         if isinstance(place, int):
@@ -282,7 +291,7 @@ def _look_at(func: Any) -> Function:
         return _by_schema(name, [getattr(func, overload)._schema for overload in func.overloads()])
     writes: tuple[int | str, ...] = ()
     if name.endswith("_") and not name.endswith("__") and raw not in _NOT_WRITERS:
-        writes = (0, "input", "self", "tensor")
+        writes = _FIRST
     if isinstance(func, types.FunctionType):
         return Function(name, COMPOSITE, writes, opened(func)) if is_composite(func) else Function(name, PYTHON, writes)
     writes = _WRITERS.get(raw, writes)

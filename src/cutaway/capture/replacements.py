@@ -17,10 +17,10 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from cutaway.capture import session as sessions
+from cutaway.capture.borders import is_tensor
 from cutaway.capture.functions import Opaque
 from cutaway.capture.mode import Closure, Watcher, _caller, _versions
 from cutaway.capture.patches import also, replace
-from cutaway.capture.resolve import is_tensor
 from cutaway.core.trees import leaves
 
 _push = torch._C._push_on_torch_function_stack

@@ -19,8 +19,9 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from cutaway.capture.aliases import Storages, storage_of
-from cutaway.capture.calls import ENTER, Call
+from cutaway.capture.aliases import Snapshot, Storages, copy_of_memory, storage_of
+from cutaway.capture.borders import Borders, is_tensor
+from cutaway.capture.calls import Call
 from cutaway.capture.functions import Opaque, function_of, known_functions, written
 from cutaway.capture.saving import Saver
 from cutaway.capture.unseen import nearest_in_autograd
@@ -31,11 +32,9 @@ from cutaway.graph.nodes import (
     CONSTANT,
     IDENTITY,
     INPLACE,
-    INPUT,
     OP,
     OPAQUE,
     UNSAVED,
-    CallRow,
     Nodes,
     describe,
 )
@@ -57,11 +56,8 @@ _PLAIN = frozenset(
         type(Ellipsis),
     }
 )
+WRITE = "write"
 _NUMBERS = (bool, int, float, complex, np.ndarray, np.generic)
-
-
-def is_tensor(value: Any) -> bool:
-    return isinstance(value, Tensor)
 
 
 class Resolver:
@@ -70,28 +66,25 @@ class Resolver:
     Args:
         calls: the module calls, as capture numbers them.
         saver: decides which values are kept, and how.
+        gradients: whether backward passes will be captured.
     """
 
-    def __init__(self, calls: dict[int, Call], saver: Saver) -> None:
+    def __init__(self, calls: dict[int, Call], saver: Saver, *, gradients: bool) -> None:
         self.nodes = Nodes()
-        self.rows: dict[int, CallRow] = {0: CallRow(-1, 0, 1, False, 0.0, None, 0)}
-        self.inputs: list[tuple[str, int]] = []
-        self.outputs: list[tuple[str, int]] = []
-        self.root: torch.nn.Module | None = None
+        self.borders = Borders(self, calls, saver)
         self.sources: dict[int, Any] = {}
         """Source nodes → weak references to their tensors, for naming them afterwards."""
         self.overwritten: list[tuple[int, int]] = []
         """(node that wrote, id of the tensor it wrote to)."""
         self.grad_edges: dict[int, tuple[Any, int]] = {}
         """Nodes whose tensor was overwritten since → the autograd node and output that stand for them."""
-        self._calls = calls
         self._saver = saver
         self._ids: dict[int, int] = {}
         self._refs: dict[int, Any] = {}
         self._weak = not saver.keeps_all
         self._tracking = False
-        self._storages = Storages()
-        self._passes: dict[int, int] = {}
+        self._gradients = gradients
+        self._storages = Storages(all_alive=not self._weak)
         self._pending: list[tuple[Any, ...]] = []
         self._lock = RLock()
         self.append: Callable[[tuple[Any, ...]], None] = self._append_now if self._weak else self._pending.append
@@ -108,8 +101,39 @@ class Resolver:
             del self._pending[:n]
             self._resolve(batch)
 
+    def close(self) -> None:
+        """Let go of everything: what was found is in the tables now, and no cycle should keep it alive."""
+        self.__dict__.clear()
+
     def before_write(self, tensors: list[Tensor]) -> None:
-        """Copy the values that the coming operation would overwrite."""
+        """See to it that the values which the coming operation overwrites are not lost."""
+        copies = self._copies_of_memory(tensors)
+        if copies:
+            self._pending.append((WRITE, tensors, copies))
+        else:
+            self._copy_at_once(tensors)
+
+    def _copies_of_memory(self, tensors: list[Tensor]) -> list[Tensor]:
+        """Copies from which the values can be had later; none where it has to be done at once.
+
+        Overwriting changes which autograd node stands for a tensor, so gradients cannot wait.
+        """
+        if self._weak or not tensors or torch._C._len_torch_function_stack():
+            return []
+        copies = []
+        for tensor in tensors:
+            if self._gradients and tensor.requires_grad:
+                return []
+            try:
+                copy = copy_of_memory(tensor)
+            except RuntimeError:  # a kind of tensor that cannot say where it lies
+                return []
+            if copy is None:
+                return []
+            copies.append(copy)
+        return copies
+
+    def _copy_at_once(self, tensors: list[Tensor]) -> None:
         with self._lock, torch._C.DisableTorchFunction():
             n = len(self._pending)
             if n:
@@ -131,22 +155,23 @@ class Resolver:
         if node is None:
             return self._source(tensor, call)
         if self._tracking:
-            return self._after_writes(tensor, node, call)
+            writers = self._storages.writers_since(node, tensor)
+            if writers:
+                return self._after_writes(tensor, node, writers, call)
         return node
 
     def _resolve(self, events: list[tuple[Any, ...]]) -> None:
         known = known_functions().get
-        ids = self._ids
+        ids, add_op = self._ids, self.nodes.add_op
         for event in events:
             if len(event) != 11:
-                self._module_event(event)
+                self._write_event(event) if event[0] is WRITE else self.borders.take(event)
                 continue
             func, args, kwargs, result, call, _, _, _, _, _, version = event
             function = known(func) or function_of(func)
             parents: list[int] = []
             if self._weak:
                 event = self._without_tensors(event, parents)
-                kwargs_left = None
             else:
                 tracking = self._tracking
                 for value in args:
@@ -156,11 +181,15 @@ class Resolver:
                         parents.append(self._source(value, call) if node is None else node)
                     elif kind not in _PLAIN:
                         self._nested(value, call, parents)
-                kwargs_left = kwargs
-            if kwargs_left:
-                for value in kwargs_left.values():
-                    if type(value) not in _PLAIN:
-                        self._nested(value, call, parents)
+                if kwargs:
+                    for value in kwargs.values():
+                        if type(value) not in _PLAIN:
+                            self._nested(value, call, parents)
+                if type(result) is Tensor and function.is_simple and id(result) not in ids and not kwargs:
+                    node = ids[id(result)] = add_op(function.name, event, tuple(parents), result, version)
+                    if tracking:
+                        self._storages.hold(node, result)
+                    continue
             if function.writes or (kwargs and "out" in kwargs):
                 targets = written(function, args, kwargs)
                 if targets:
@@ -286,7 +315,8 @@ class Resolver:
                 node = self.nodes.add(OP, name, event, parents, event[4], path)
                 self.nodes.flags[node] = INPLACE
                 self._ids[id(target)] = node
-                self._keep(node, target, _version(target), is_new=True)
+                version = event[10] if isinstance(event[10], int) else _version(target)
+                self._keep(node, target, version, is_new=True)
             self._storages.wrote(node, target)
             self.overwritten.append((node, id(target)))
 
@@ -350,11 +380,8 @@ class Resolver:
         self.sources[node] = weakref.ref(tensor)
         return node
 
-    def _after_writes(self, tensor: Tensor, node: int, call: int) -> int:
-        """If the tensor's memory was overwritten through another one since, a node that says so."""
-        writers = self._storages.writers_since(node, tensor)
-        if not writers:
-            return node
+    def _after_writes(self, tensor: Tensor, node: int, writers: list[int], call: int) -> int:
+        """The tensor's memory was overwritten through others since: a node that says so."""
         parents = (node, *writers)
         alias = self.nodes.add(
             OP, alias_write.__name__, self._synthetic_event(alias_write, parents, call), parents, call, ""
@@ -422,67 +449,18 @@ class Resolver:
             except RuntimeError:  # no kernel to copy it: the version stamp will tell
                 continue
 
-    def _module_event(self, event: tuple[Any, ...]) -> None:
-        number = event[1]
-        call = self._calls[number]
-        if event[0] == ENTER:
-            key = id(call.module)
-            pass_ = self._passes[key] = self._passes.get(key, 0) + 1
-            row = CallRow(-1, call.parent, pass_, call.training, 0.0, call.code, call.instruction)
-            row.is_root = call.module is self.root and not self._inside_root(call.parent)
-            row.first_node = len(self.nodes)
-            self.rows[number] = row
-            row.module = self._saver.enter(number, call.module, pass_)
-            call.entered = event[2]
-            self._tensors_into(event[2], row, number)
-        else:
-            row = self.rows[number]
-            row.seconds = (call.ended - call.started) * 1e-9
-            if event[2] is not call.entered:  # a pre-hook of the module has replaced its arguments
-                row.inputs.clear()
-                self._tensors_into(event[2], row, number)
-            call.entered = None
-            self._tensors_into(event[3], row, number)
-            self._tensors_out_of(event[4], row, number)
-            row.is_finished = event[5]
-
-    def _inside_root(self, number: int) -> bool:
-        while number:
-            row = self.rows[number]
-            if row.is_root:
-                return True
-            number = row.parent
-        return False
-
-    def _tensors_into(self, tree: Any, row: CallRow, number: int) -> None:
-        """Note the nodes of the tensors handed to a module."""
-        if not tree:
-            return
+    def _write_event(self, event: tuple[Any, ...]) -> None:
+        """What was kept by reference to this memory is from now on found in the copy made before the write."""
+        if not self._tracking:
+            self._start_tracking()
         nodes = self.nodes
-        for path, tensor in leaves(tree, is_tensor, objects=row.is_root):
-            node = self.node_of(tensor, number)
-            while node >= row.first_node and nodes.flags[node] & (INPLACE | ALIAS):
-                node = nodes.parents[node][0]  # overwritten since it was handed in
-            row.inputs.append((path, node))
-            if row.is_root:
-                self.inputs.append((path, node))
-                if nodes.kind[node] == CONSTANT:
-                    nodes.kind[node] = nodes.name[node] = INPUT
-                    nodes.path[node] = path
-            if self._saver.wants_module(number, "in", path):
-                self._saver.firm.add(node)
-                self.save(node, tensor)
-
-    def _tensors_out_of(self, result: Any, row: CallRow, number: int) -> None:
-        """Note the nodes of the tensors that a module returned."""
-        for path, tensor in leaves(result, is_tensor, objects=row.is_root):
-            node = self.node_of(tensor, number)
-            row.outputs.append((path, node))
-            if row.is_root:
-                self.outputs.append((path, node))
-            if self._saver.wants_module(number, "out", path):
-                self._saver.firm.add(node)
-                self.save(node, tensor)
+        for tensor, copy in zip(event[1], event[2], strict=True):
+            self.node_of(tensor)
+            for node in self._storages.release(tensor):
+                value = nodes.value[node]
+                if isinstance(value, Tensor):
+                    nodes.value[node] = Snapshot(copy, value)
+                    nodes.version[node] = None
 
 
 def alias_write(*_: Any) -> None:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from cutaway.capture import composites, patches
+from cutaway.capture.borders import is_tensor
 from cutaway.capture.calls import Call, ModuleHooks
 from cutaway.capture.functions import name_of
 from cutaway.capture.gradients import Gradients
@@ -19,7 +20,7 @@ from cutaway.capture.inventory import Inventory, buffers_of, module_addresses, t
 from cutaway.capture.memory import MemoryWatch
 from cutaway.capture.mode import Inert, Ledger, Watcher
 from cutaway.capture.replacements import switch_on
-from cutaway.capture.resolve import Resolver, is_tensor
+from cutaway.capture.resolve import Resolver
 from cutaway.capture.running import RunningTrace
 from cutaway.capture.saving import Saver
 from cutaway.core.events import GroupEvent, Ref
@@ -68,8 +69,8 @@ class Session:
         self.calls: Ledger[Call] = Ledger(Call(None, 0, None, 0))
         self.groups: Ledger[GroupEvent] = Ledger(GroupEvent("", 0, 0, None, 0))  # type: ignore[arg-type]
         self.watchers: dict[int, Watcher] = {}
-        self.resolver = Resolver(self.calls.rows, saver)
-        self.resolver.root = self.root
+        self.resolver = Resolver(self.calls.rows, saver, gradients=gradients)
+        self.resolver.borders.root = self.root
         self.memory = MemoryWatch(saver, self.resolver, self.calls.rows, self.root)
         self.hooks = ModuleHooks(self.watchers, self.calls)
         self.gradients = Gradients(self.resolver) if gradients else None
@@ -97,7 +98,7 @@ class Session:
         modules = module_addresses(self.root) if saver.by_site else {}
         saver.begin(nodes, modules, tensor_addresses(self.root, modules))
         if saver.predicate is not None:
-            rows: Any = self.resolver.rows
+            rows: Any = self.resolver.borders.rows
             tables = Tables(nodes, rows, saver.module_rows, [], self.groups.rows, is_tensor=_stands_for_tensor)
             running = RunningTrace(tables, saver.sites)
             saver.op_at = lambda node: Op(running, node)
@@ -167,8 +168,8 @@ class Session:
             modules=inventory.modules,
             parameters=inventory.parameters,
             groups=self.groups.rows,
-            inputs=resolver.inputs,
-            outputs=resolver.outputs,
+            inputs=resolver.borders.inputs,
+            outputs=resolver.borders.outputs,
             named=dict(self.named),
             is_tensor=_stands_for_tensor,
             n_backwards=self.gradients.n_passes if self.gradients else 0,
@@ -185,6 +186,7 @@ class Session:
                 tables.nodes.value[node] = UNSAVED
         if self.saver.sink is not None:
             self.saver.sink.close()
+        resolver.close()
 
 
 def _stands_for_tensor(value: Any) -> bool:

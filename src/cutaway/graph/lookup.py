@@ -296,9 +296,7 @@ def _written_out(trace: Trace, key: str, op: Op) -> str:
         return op.site
     several = len(index.calls.get(here.address, ())) > 1
     plain = not here.path and here.side != "in"
-    return str(
-        replace(here, side=None if plain else here.side, pass_=here.pass_ if several else None, unit=op.unit)
-    )
+    return str(replace(here, side=None if plain else here.side, pass_=here.pass_ if several else None, unit=op.unit))
 
 
 def _nothing_found(trace: Trace, key: str) -> str:

@@ -81,6 +81,20 @@ class Nodes:
         self.flags.append(0)
         return len(self.kind) - 1
 
+    def add_op(self, name: str, event: tuple[Any, ...], parents: tuple[int, ...], value: Any, version: Any) -> int:
+        """Append the single result of an operation, with its value. Most rows are made here, so it is written flat."""
+        self.kind.append(OP)
+        self.name.append(name)
+        self.event.append(event)
+        self.parents.append(parents)
+        self.call.append(event[4])
+        self.path.append("")
+        self.value.append(value)
+        self.version.append(version)
+        self.meta.append(None)
+        self.flags.append(0)
+        return len(self.kind) - 1
+
     def op_event(self, node: int) -> OpEvent | None:
         raw = self.event[node]
         return None if raw is None else OpEvent._make(raw)

@@ -1,0 +1,48 @@
+"""`python -m benchmarks.sweep --only '^bert' --limit 3`: trace, check, print, and write `.build/sweep.{json,md}`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from pathlib import Path
+
+from benchmarks.peers import ROOT
+from benchmarks.sweep import table
+from benchmarks.sweep.checks import Verdict
+from benchmarks.sweep.families import FAMILIES
+from benchmarks.sweep.pool import SECONDS, verdicts
+
+
+def main(arguments: list[str] | None = None) -> list[Verdict]:
+    options = _options(arguments)
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    found: list[Verdict] = []
+    for family in options.family:
+        names = [name for name in FAMILIES[family]().names() if re.search(options.only, name)][: options.limit]
+        for i, verdict in enumerate(verdicts(family, names, workers=options.workers, seconds=options.seconds), 1):
+            found.append(verdict)
+            print(
+                f"[{i}/{len(names)}] {verdict.name}: {verdict.outcome} {verdict.reason[:150]}",
+                file=sys.stderr,
+                flush=True,
+            )
+    print(table.text(found))
+    table.write(found, options.to)
+    return found
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.sweep", description="Trace every architecture at hand.")
+    parser.add_argument("--only", default="", metavar="REGEX", help="architectures whose name matches")
+    parser.add_argument("--limit", type=int, metavar="N", help="the first N of each family")
+    parser.add_argument("--family", nargs="+", choices=FAMILIES, default=["transformers"])
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="time limit for each architecture")
+    parser.add_argument("--to", type=Path, default=ROOT / ".build", metavar="FOLDER", help="where to write the results")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    main()

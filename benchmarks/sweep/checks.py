@@ -1,0 +1,250 @@
+"""What is asked of the trace of one case, and the verdict."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+import cutaway
+from benchmarks.sweep.families import CannotRun, CannotShrink, Case, Family
+from cutaway import Op, Trace
+from tests.oracles import close, random_states, replayed, same, tensors
+
+Outcome = Literal[
+    "traced",
+    "cannot be made small",
+    "plain forward fails",
+    "trace failed",
+    "outputs differ",
+    "random state differs",
+    "graph disconnected",
+    "replay differs",
+    "questions fail",
+    "metadata trace differs",
+    "something left behind",
+    "crashed",
+    "too slow",
+]
+SAMPLE = 20
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What came of one architecture."""
+
+    name: str
+    outcome: Outcome
+    reason: str = ""
+    how: str = ""
+    n_ops: int = 0
+    n_proven: int = 0
+    n_unproven: int = 0
+    """Ops that cannot be replayed: random, opaque, without saved inputs."""
+    plain_seconds: float = 0.0
+    traced_seconds: float = 0.0
+    constants: list[str] = field(default_factory=list)
+    """Sources that are no input, parameter or buffer, and what explains them."""
+    notes: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    """Every failed check, `outcome: reason`; the first decides."""
+
+    @property
+    def is_runnable(self) -> bool:
+        return self.outcome not in ("cannot be made small", "plain forward fails")
+
+
+def judge(family: Family, name: str) -> Verdict:
+    """Make one case and run all checks on it."""
+    try:
+        case = family.make(name)
+    except CannotShrink as error:
+        return Verdict(name, "cannot be made small", str(error))
+    except CannotRun as error:
+        return Verdict(name, "plain forward fails", str(error))
+    return examine(name, case)
+
+
+def examine(name: str, case: Case) -> Verdict:
+    """All checks on a case whose plain forward runs."""
+    verdict = Verdict(name, "traced", how=case.how)
+    with torch.no_grad():
+        _Examination(case, verdict).run()
+    if verdict.failures:
+        outcome, _, verdict.reason = verdict.failures[0].partition(": ")
+        verdict.outcome = outcome  # type: ignore[assignment]
+    return verdict
+
+
+class _Examination:
+    def __init__(self, case: Case, verdict: Verdict) -> None:
+        self.case, self.verdict = case, verdict
+
+    def run(self) -> None:
+        verdict = self.verdict
+        plain, states, verdict.plain_seconds = self._timed(lambda model, a, k: model(*a, **k))
+        again, _, seconds = self._timed(lambda model, a, k: model(*a, **k))
+        verdict.plain_seconds = min(verdict.plain_seconds, seconds)
+        differing = _differing(plain, again)
+        if differing:
+            verdict.notes.append(f"two plain runs differ in {differing}")
+        try:
+            trace, traced_states, verdict.traced_seconds = self._timed(
+                lambda model, a, k: cutaway.trace(model, *a, **k)
+            )
+        except Exception as error:
+            self._fail("trace failed", _where(error))
+            self._left_behind()
+            return
+        verdict.n_ops = len(trace)
+        self._outputs(plain, trace, known=differing)
+        if states != traced_states:
+            self._fail("random state differs", "after the traced run")
+        self._left_behind()
+        for check in (self._connected, self._replay, self._questions, self._metadata):
+            try:
+                check(trace)
+            except Exception as error:
+                self._fail("questions fail", _where(error))
+        del trace
+        _, _, seconds = self._timed(lambda model, a, k: cutaway.trace(model, *a, **k))
+        verdict.traced_seconds = min(verdict.traced_seconds, seconds)
+
+    def _timed(self, work: Callable[..., Any]) -> tuple[Any, Any, float]:
+        args, kwargs = deepcopy((self.case.args, self.case.kwargs))
+        torch.manual_seed(2)
+        started = perf_counter()
+        found = work(self.case.model, args, kwargs)
+        seconds = perf_counter() - started
+        return found, random_states(), seconds
+
+    def _fail(self, outcome: Outcome, reason: str) -> None:
+        self.verdict.failures.append(f"{outcome}: {reason}")
+
+    def _outputs(self, plain: Any, trace: Trace, *, known: list[str]) -> None:
+        differing = [path for path in _differing(plain, trace.returned) if path not in known]
+        if differing:
+            self._fail("outputs differ", f"{', '.join(differing[:4])} of {len(tensors(plain))}")
+
+    def _left_behind(self) -> None:
+        n_modes = torch._C._len_torch_function_stack()
+        if n_modes:
+            self._fail("something left behind", f"{n_modes} modes")
+        for module in self.case.model.modules():
+            if type(module) is nn.Linear and module._forward_hooks:
+                self._fail("something left behind", "a forward hook")
+                return
+
+    def _connected(self, trace: Trace) -> None:
+        returned = tensors(trace.returned)
+        if len(trace.outputs) != len(returned):
+            missing = sorted(set(returned) - set(trace.output_paths))[:5]
+            self.verdict.notes.append(f"{len(trace.outputs)} outputs of {len(returned)} tensors; without {missing}")
+        for path, op in zip(trace.output_paths, trace.outputs, strict=True):
+            if op.kind == "constant" and "float" in (op.dtype or ""):
+                self._fail("graph disconnected", f"output {path} is a bare constant {list(op.shape or ())}")
+            elif "float" in (op.dtype or "") and op.distance_from_input is None and trace.inputs:
+                self.verdict.notes.append(f"output {path} descends from no input")
+            elif op.is_saved and path in returned and not same(op.value, returned[path]):
+                self._fail("graph disconnected", f"output {path} is not the value of {op!r}")
+        self.verdict.constants = _explained(trace, self.case.model)
+
+    def _replay(self, trace: Trace) -> None:
+        wrong: list[str] = []
+        for op in trace.ops:
+            try:
+                again = replayed(op)
+                if again is None:
+                    self.verdict.n_unproven += 1
+                elif close(again, op.value):
+                    self.verdict.n_proven += 1
+                else:
+                    wrong.append(f"{op.function} differs: {op!r} from {[p.label for p in op.parents]} at {op.source}")
+            except Exception as error:
+                wrong.append(f"{op.function} raised: {op!r} at {op.source}: {_said(error)}")
+        if wrong:
+            self._fail("replay differs", f"{len(wrong)} of {len(trace)} ops: " + " | ".join(wrong[:3]))
+
+    def _questions(self, trace: Trace) -> None:
+        for op in trace.ops:
+            _ = (op.label, op.site, op.full_site, op.flops, op.source, op.stack, op.shape, op.dtype, op.bytes, repr(op))
+            _ = (op.module, op.groups, op.edges, op.args, op.kwargs, op.siblings, op.distance_to_output, op.pass_)
+        _ = (repr(trace), trace.sites, trace.by_module(), trace.by_function(), trace.n_parameters, trace.bytes)
+        step = max(1, len(trace) // SAMPLE)
+        for op in trace.ops[::step]:
+            for key in (op.site, op.label, str(op.full_site)):
+                if trace[key] != op:
+                    self._fail("questions fail", f"{key!r} of {op!r} leads to {trace[key]!r}")
+                    return
+
+    def _metadata(self, trace: Trace) -> None:
+        args, kwargs = deepcopy((self.case.args, self.case.kwargs))
+        torch.manual_seed(2)
+        with cutaway.watch(self.case.model, save=None) as bare:
+            self.case.model(*args, **kwargs)
+        if _structure(bare) != _structure(trace):
+            pairs = zip(_structure(trace), _structure(bare), strict=False)
+            first = next(((a, b) for a, b in pairs if a != b), (len(trace), len(bare)))
+            self._fail("metadata trace differs", f"{first[0]} became {first[1]}")
+
+
+def _structure(trace: Trace) -> list[tuple[str, tuple[str, ...]]]:
+    return [(op.label, tuple(parent.label for parent in op.parents)) for op in trace.ops]
+
+
+def _differing(a: Any, b: Any) -> list[str]:
+    mine, others = tensors(a), tensors(b)
+    if mine.keys() != others.keys():
+        return sorted(mine.keys() ^ others.keys())
+    return [path for path, tensor in mine.items() if not same(tensor, others[path])]
+
+
+def _explained(trace: Trace, model: nn.Module) -> list[str]:
+    """One line for each constant: a tensor that a module keeps, memory of something known, or unexplained."""
+    kept = _memory_of(model, own=False)
+    known = _memory_of(model, own=True)
+    found = []
+    for op in trace.constants:
+        if not op.children:
+            continue
+        users = ", ".join(sorted({child.function for child in op.children}))
+        where = op.children[0].module
+        memory = op.value.untyped_storage().data_ptr() if isinstance(op.value, Tensor) and not op.value.is_sparse else 0
+        why = kept.get(memory) or (f"memory of {known[memory]}" if memory in known else "UNEXPLAINED")
+        found.append(f"{why}: {op.dtype} {list(op.shape or ())} used by {users} in {where and where.address}")
+    return found
+
+
+def _memory_of(model: nn.Module, *, own: bool) -> dict[int, str]:
+    """Address in memory → name, of parameters and buffers, or of the other tensors that modules keep."""
+    if own:
+        named = [*model.named_parameters(), *model.named_buffers()]
+    else:
+        named = [
+            (f"attribute {address}.{name}{path}", tensor)
+            for address, module in model.named_modules()
+            for name, value in vars(module).items()
+            if name not in ("_parameters", "_buffers", "_modules")
+            for path, tensor in tensors(value).items()
+        ]
+    return {tensor.untyped_storage().data_ptr(): name for name, tensor in named if tensor.layout is torch.strided}
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:240]}"
+
+
+def _where(error: BaseException) -> str:
+    """The error and the last lines of ours that it passed."""
+    ours = [frame for frame in traceback.extract_tb(error.__traceback__) if "/cutaway/" in frame.filename]
+    places = " < ".join(f"{f.filename.rsplit('/cutaway/', 1)[1]}:{f.lineno}" for f in reversed(ours[-3:]))
+    return f"{_said(error)} at {places or 'no line of Cutaway'}"
+
+
+__all__ = ["Op", "Outcome", "Verdict", "examine", "judge"]

@@ -1,0 +1,64 @@
+"""Where the models of a sweep come from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from torch import nn
+
+
+class CannotShrink(Exception):
+    """No small configuration of this architecture can be built."""
+
+
+class CannotRun(Exception):
+    """The model was built, and its plain forward fails on every input that was tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A model and what to call it with."""
+
+    model: nn.Module
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    how: str = ""
+    """How it was made small and what it is given, in words."""
+
+
+class Family(Protocol):
+    """A set of architectures.
+
+    `names` is cheap and lists all of them, also those that cannot run. `make` builds one with seeded weights, or
+    raises `CannotShrink` or `CannotRun` with the reason.
+    """
+
+    def names(self) -> Sequence[str]: ...
+
+    def make(self, name: str) -> Case: ...
+
+
+class Zoo:
+    """The tiny models of the tests: cases that are hard to trace."""
+
+    def names(self) -> Sequence[str]:
+        from tests.zoo import ZOO
+
+        return list(ZOO)
+
+    def make(self, name: str) -> Case:
+        from tests.zoo import ZOO
+
+        model, args, kwargs = ZOO[name]()
+        return Case(model, args, kwargs)
+
+
+def _transformers() -> Family:
+    from benchmarks.sweep.architectures import Transformers
+
+    return Transformers()
+
+
+FAMILIES: dict[str, Callable[[], Family]] = {"transformers": _transformers, "zoo": Zoo}
