@@ -1,1 +1,1 @@
-"""Trace every architecture at hand and hold the trace against a plain run: `make sweep`, `python -m benchmarks.sweep -h`."""
+"""Trace every architecture at hand and hold each trace against a plain run: `make sweep`."""

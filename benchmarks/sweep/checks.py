@@ -10,12 +10,12 @@ from time import perf_counter
 from typing import Any, Literal
 
 import torch
+from tests.oracles import close, random_states, replayed, same, tensors
 from torch import Tensor, nn
 
 import cutaway
 from benchmarks.sweep.families import CannotRun, CannotShrink, Case, Family
 from cutaway import Op, Trace
-from tests.oracles import close, random_states, replayed, same, tensors
 
 Outcome = Literal[
     "traced",
@@ -154,6 +154,20 @@ class _Examination:
             elif op.is_saved and path in returned and not same(op.value, returned[path]):
                 self._fail("graph disconnected", f"output {path} is not the value of {op!r}")
         self.verdict.constants = _explained(trace, self.case.model)
+        self._linked(trace)
+
+    def _linked(self, trace: Trace) -> None:
+        """No link was lost: a constant is nothing that an op made, and an identity gives back what it was given."""
+        made = {_memory(op.value): op for op in trace.ops if op.is_saved and not op.is_inplace}
+        for op in trace.constants:
+            maker = made.get(_memory(op.value)) if op.children else None
+            if maker is not None and not _descends(maker, op) and same(maker.value, op.value):
+                self._fail("graph disconnected", f"{op!r}, used by {op.children[0].label}, is what {maker!r} made")
+                return
+        for op in trace.ops:
+            if op.is_identity and op.is_saved and not any(_memory(op.value) == _memory(p.value) for p in op.parents):
+                self._fail("graph disconnected", f"{op!r} counts as an identity, and is none of its parents")
+                return
 
     def _replay(self, trace: Trace) -> None:
         wrong: list[str] = []
@@ -203,6 +217,23 @@ def _differing(a: Any, b: Any) -> list[str]:
     if mine.keys() != others.keys():
         return sorted(mine.keys() ^ others.keys())
     return [path for path, tensor in mine.items() if not same(tensor, others[path])]
+
+
+def _descends(op: Op, ancestor: Op) -> bool:
+    waiting, seen = [op], {op.node}
+    while waiting:
+        for parent in waiting.pop().parents:
+            if parent.node == ancestor.node:
+                return True
+            if parent.node not in seen:
+                seen.add(parent.node)
+                waiting.append(parent)
+    return False
+
+
+def _memory(value: Any) -> int:
+    """Where a tensor begins; for what has no such place, something of its own."""
+    return value.data_ptr() or id(value) if isinstance(value, Tensor) and value.layout is torch.strided else id(value)
 
 
 def _explained(trace: Trace, model: nn.Module) -> list[str]:

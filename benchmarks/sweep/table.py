@@ -32,7 +32,8 @@ def timed(verdicts: Sequence[Verdict]) -> str:
         return "Nothing was timed."
     plain, traced = sum(v.plain_seconds for v in timed), sum(v.traced_seconds for v in timed)
     ratio = median(v.traced_seconds / v.plain_seconds for v in timed)
-    return f"Plain {plain:.2f} s, traced {traced:.2f} s in all: {traced / plain:.2f} ×; median of the ratios {ratio:.2f} ×."
+    times = f"Plain {plain:.2f} s, traced {traced:.2f} s in all: {traced / plain:.2f} ×"
+    return f"{times}; median of the ratios {ratio:.2f} ×."
 
 
 def grouped(verdicts: Sequence[Verdict]) -> list[tuple[str, list[Verdict]]]:
@@ -68,9 +69,8 @@ def markdown(verdicts: Sequence[Verdict]) -> str:
     for v in sorted(verdicts, key=lambda v: v.name):
         if v.outcome == "traced":
             seconds = f"{v.plain_seconds * 1e3:.1f} | {v.traced_seconds * 1e3:.1f}"
-            lines.append(
-                f"| {v.name} | {v.n_ops} | {v.n_proven} | {seconds} | {len(v.constants)} | {_cell('; '.join(v.notes))} |"
-            )
+            counts = f"{v.n_ops} | {v.n_proven} | {seconds} | {len(v.constants)}"
+            lines.append(f"| {v.name} | {counts} | {_cell('; '.join(v.notes))} |")
     return "\n".join([*lines, ""])
 
 

@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
-
 from benchmarks.sweep import pool, table
 from benchmarks.sweep.__main__ import main
 from benchmarks.sweep.checks import Verdict, examine
 from benchmarks.sweep.families import Case
 from benchmarks.sweep.shrinking import VOCABULARY, shrunk
+from torch import nn
 
 
 def test_three_architectures_are_traced_and_written_down(tmp_path: Path) -> None:

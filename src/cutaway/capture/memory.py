@@ -8,8 +8,9 @@ from time import perf_counter_ns
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
+from cutaway.capture.borders import is_tensor
 from cutaway.capture.resolve import Resolver
 from cutaway.capture.saving import Saver
 from cutaway.core.errors import MemoryLimitError
@@ -47,7 +48,7 @@ class MemoryWatch:
 
     def _message(self, free: int, where: str) -> str:
         self._resolver.flush()
-        saved = sum(value.nbytes for value in self._resolver.nodes.value if isinstance(value, Tensor))
+        saved = sum(value.numel() * value.element_size() for value in self._resolver.nodes.value if is_tensor(value))
         estimate = ""
         if self._root is not None:
             n_modules = sum(1 for _ in self._root.modules())

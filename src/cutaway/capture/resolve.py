@@ -3,8 +3,8 @@
 There is one resolver and three moments at which it works. With everything saved by reference, events
 only pile up during the forward pass and are resolved afterwards, because all tensors are still alive.
 Before an operation that overwrites memory, the pile so far is resolved, so that values kept by
-reference can be copied in time. And when only some values are saved, each event is resolved at once and
-its tensors are let go.
+reference can be copied in time. And when only some values are saved, every few events are resolved and
+their tensors let go.
 """
 
 from __future__ import annotations
@@ -57,6 +57,9 @@ _PLAIN = frozenset(
     }
 )
 WRITE = "write"
+_MOST_PENDING = 64
+_MOST_WAITING = 16 * 2**20
+"""Bytes of values that are not saved and yet stay alive until their events are worked through."""
 _NUMBERS = (bool, int, float, complex, np.ndarray, np.generic)
 
 
@@ -86,12 +89,18 @@ class Resolver:
         self._gradients = gradients
         self._storages = Storages(all_alive=not self._weak)
         self._pending: list[tuple[Any, ...]] = []
+        self._waiting = 0
         self._lock = RLock()
-        self.append: Callable[[tuple[Any, ...]], None] = self._append_now if self._weak else self._pending.append
+        self.append: Callable[[tuple[Any, ...]], None] = self._append_briefly if self._weak else self._pending.append
 
-    def _append_now(self, event: tuple[Any, ...]) -> None:
-        with self._lock, torch._C.DisableTorchFunction():
-            self._resolve([event])
+    def _append_briefly(self, event: tuple[Any, ...]) -> None:
+        """Let a few events pile up: working through them in one go is twice as fast as one by one."""
+        pending = self._pending
+        pending.append(event)
+        if len(event) == 11 and type(event[3]) is Tensor:
+            self._waiting += event[3].numel() * 4  # roughly: nbytes is not defined for every tensor
+        if len(pending) >= _MOST_PENDING or self._waiting > _MOST_WAITING:
+            self.flush()
 
     def flush(self) -> None:
         """Resolve what has piled up."""
@@ -99,6 +108,7 @@ class Resolver:
             n = len(self._pending)
             batch = self._pending[:n]
             del self._pending[:n]
+            self._waiting = 0
             self._resolve(batch)
 
     def close(self) -> None:
@@ -135,11 +145,8 @@ class Resolver:
 
     def _copy_at_once(self, tensors: list[Tensor]) -> None:
         with self._lock, torch._C.DisableTorchFunction():
-            n = len(self._pending)
-            if n:
-                batch = self._pending[:n]
-                del self._pending[:n]
-                self._resolve(batch)
+            if self._pending:
+                self.flush()
             if not self._tracking:
                 self._start_tracking()
             for tensor in tensors:

@@ -110,27 +110,22 @@ class Nodes:
 
 
 def describe(tensor: Any) -> TensorMeta:
-    """The metadata of anything that has a shape, a dtype and a device."""
+    """The metadata of anything that has a shape, a dtype and a device; equal ones are one object."""
     try:
-        sizes = tuple(tensor.shape)
-        shape: tuple[int, ...] | None = sizes if _INTEGERS.issuperset(map(type, sizes)) else tuple(map(int, sizes))
+        shape = tensor.shape
+        if not _INTEGERS.issuperset(map(type, shape)):
+            shape = tuple(map(int, shape))
     except (RuntimeError, TypeError, ValueError, AttributeError):  # nested tensors have no dense shape
         shape = None
-    dtype, device = tensor.dtype, getattr(tensor, "device", "cpu")
-    return TensorMeta(shape, _dtype_name(dtype), _device_name(device))
+    return _meta(shape, tensor.dtype, getattr(tensor, "device", "cpu"))
 
 
 _INTEGERS = frozenset({int})
 
 
-@lru_cache(maxsize=256)
-def _dtype_name(dtype: Any) -> str:
-    return str(dtype).removeprefix("torch.")
-
-
-@lru_cache(maxsize=256)
-def _device_name(device: Any) -> str:
-    return str(device)
+@lru_cache(maxsize=4096)
+def _meta(shape: tuple[int, ...] | None, dtype: Any, device: Any) -> TensorMeta:
+    return TensorMeta(None if shape is None else tuple(shape), str(dtype).removeprefix("torch."), str(device))
 
 
 @dataclass(slots=True)
