@@ -27,7 +27,7 @@ class Transformers:
         return sorted(_classes())
 
     def make(self, name: str) -> Case:
-        transformers.logging.set_verbosity_error()
+        transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
         reasons: list[str] = []
         built = False
         for strength in STRENGTHS:

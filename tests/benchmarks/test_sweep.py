@@ -18,7 +18,7 @@ from torch import nn
 
 
 def test_three_architectures_are_traced_and_written_down(tmp_path: Path) -> None:
-    found = main(["--only", "^(gpt2|convnext|t5)$", "--to", str(tmp_path)])
+    found = main(["--only", "^(gpt2|convnext|t5)$", "--workers", "1", "--to", str(tmp_path)])
     assert {v.name: v.outcome for v in found} == {"gpt2": "traced", "convnext": "traced", "t5": "traced"}
     assert all(v.n_proven > 20 and v.plain_seconds > 0 and not v.constants for v in found)
     assert len(json.loads((tmp_path / "sweep.json").read_text())["verdicts"]) == 3
