@@ -724,6 +724,24 @@ def kept_between_calls() -> Any:  # 57
     return Fn(forward, cache=[torch.ones(3, 4)]), x()
 
 
+class ReturnsDict(nn.Module):
+    def forward(self, xs: list[Tensor]) -> dict[str, Tensor]:
+        return {"a": xs[0] * 2}
+
+
+@case
+def containers_changed_later() -> Any:  # 57
+    def forward(self: Any, x: Tensor, cache: list[Tensor]) -> Any:
+        xs = [x]
+        out = self.inner(xs)
+        out["b"] = self.linear(out["a"])
+        xs.append(out["b"] + 1)
+        cache.append(x)
+        return out["b"].relu() + xs[1] + cache[0]
+
+    return Fn(forward, inner=ReturnsDict(), linear=nn.Linear(4, 4)), (x(),), {"cache": [x()]}
+
+
 @case
 def early_references() -> Any:  # 58
     from functools import partial

@@ -196,6 +196,27 @@ def test_code_that_cannot_be_opened_says_so() -> None:
         assert [op for op in cutaway.trace(model, *args) if op.is_opaque], name
 
 
+def test_containers_that_change_after_a_call_do_not_cut_the_graph() -> None:
+    model, args, kwargs = ZOO["containers_changed_later"]()
+    trace = cutaway.trace(model, *args, **kwargs)
+    assert trace.constants == ()
+    assert not [op for op in trace if op.is_identity or op.is_opaque]
+    assert trace["relu_1"].parents == (trace["linear"],)
+    assert trace.input_paths == ("0", "cache.0")
+    assert list(trace.modules["inner"].calls[0].inputs) == ["0.0"]
+    assert list(trace.modules["inner"].calls[0].outputs) == ["a"]
+
+
+def test_what_is_kept_keeps_its_parents() -> None:
+    def forward(self: Fn, x: Tensor) -> Tensor:
+        if (x + torch.zeros(2).exp()).sum() > 1e9:
+            x = x * 2
+        return x.relu()
+
+    trace = cutaway.trace(Fn(forward), torch.ones(3, 2))
+    assert [op.function for op in trace] == ["zeros", "exp", "add", "sum", "gt", "bool", "relu"]
+
+
 def test_transforms_are_opaque_and_know_the_parameters_they_read() -> None:
     model, args, _ = ZOO["function_transforms"]()
     trace = cutaway.trace(model, *args)

@@ -8,12 +8,7 @@ from torch import Tensor, nn
 
 from cutaway.capture.calls import ENTER, Call
 from cutaway.capture.saving import Saver
-from cutaway.core.trees import leaves
 from cutaway.graph.nodes import ALIAS, CONSTANT, INPLACE, INPUT, CallRow, Nodes
-
-
-def is_tensor(value: Any) -> bool:
-    return isinstance(value, Tensor)
 
 
 class Graph(Protocol):
@@ -51,15 +46,16 @@ class Borders:
             row.first_node = len(self._resolver.nodes)
             self.rows[number] = row
             row.module = self._saver.enter(number, call.module, pass_)
-            call.entered = event[2]
             self._tensors_into(event[2], row, number)
+            self._tensors_into(event[3], row, number)
         else:
             row = self.rows[number]
             row.seconds = (call.ended - call.started) * 1e-9
-            if event[2] is not call.entered:  # a pre-hook of the module has replaced its arguments
+            if event[2] is not None:
+                by_name = [(path, node) for path, node in row.inputs if not path.partition(".")[0].isdigit()]
                 row.inputs.clear()
                 self._tensors_into(event[2], row, number)
-            call.entered = None
+                row.inputs.extend(by_name)
             self._tensors_into(event[3], row, number)
             self._tensors_out_of(event[4], row, number)
             row.is_finished = event[5]
@@ -72,12 +68,10 @@ class Borders:
             number = row.parent
         return False
 
-    def _tensors_into(self, tree: Any, row: CallRow, number: int) -> None:
+    def _tensors_into(self, tensors: list[tuple[str, Tensor]], row: CallRow, number: int) -> None:
         """Note the nodes of the tensors handed to a module."""
-        if not tree:
-            return
         nodes = self._resolver.nodes
-        for path, tensor in leaves(tree, is_tensor, objects=row.is_root):
+        for path, tensor in tensors:
             node = self._resolver.node_of(tensor, number)
             while node >= row.first_node and nodes.flags[node] & (INPLACE | ALIAS):
                 node = nodes.parents[node][0]  # overwritten since it was handed in
@@ -91,9 +85,9 @@ class Borders:
                 self._saver.firm.add(node)
                 self._resolver.save(node, tensor)
 
-    def _tensors_out_of(self, result: Any, row: CallRow, number: int) -> None:
+    def _tensors_out_of(self, tensors: list[tuple[str, Tensor]], row: CallRow, number: int) -> None:
         """Note the nodes of the tensors that a module returned."""
-        for path, tensor in leaves(result, is_tensor, objects=row.is_root):
+        for path, tensor in tensors:
             node = self._resolver.node_of(tensor, number)
             row.outputs.append((path, node))
             if row.is_root:

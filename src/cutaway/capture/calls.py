@@ -14,11 +14,12 @@ from types import CodeType
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.modules import module as _torch_module
 
 from cutaway.capture.functions import Opaque
-from cutaway.capture.mode import Ledger, Watcher, _versions
+from cutaway.capture.mode import Ledger, Watcher, _versions, frozen
+from cutaway.core.trees import leaves
 
 ENTER = "enter"
 EXIT = "exit"
@@ -30,7 +31,18 @@ _BETWEEN = (_torch_module.__file__, str(Path(__file__).with_name("watching.py"))
 class Call:
     """One run of a module's forward, as it happens."""
 
-    __slots__ = ("code", "ended", "entered", "instruction", "module", "own_hook", "parent", "started", "training")
+    __slots__ = (
+        "code",
+        "ended",
+        "entered",
+        "instruction",
+        "kwargs_known",
+        "module",
+        "own_hook",
+        "parent",
+        "started",
+        "training",
+    )
 
     def __init__(self, module: nn.Module | None, parent: int, code: CodeType | None, instruction: int) -> None:
         self.module = module
@@ -43,14 +55,16 @@ class Call:
         self.own_hook: Any = None
         self.entered: Any = None
         """The positional arguments as they came in, until it returns."""
+        self.kwargs_known = False
 
 
 class ModuleHooks:
     """Keeps each watcher's current module call and hands on enter and exit events."""
 
-    def __init__(self, watchers: dict[int, Watcher], calls: Ledger[Call]) -> None:
+    def __init__(self, watchers: dict[int, Watcher], calls: Ledger[Call], root: nn.Module | None) -> None:
         self.watchers = watchers
         self.calls = calls
+        self.root = root
         self._handles: list[Any] = []
 
     def install(self) -> None:
@@ -78,7 +92,11 @@ class ModuleHooks:
         number = self.calls.add(call)
         watcher.calls.append(watcher.call)
         watcher.call = number
-        watcher.append((ENTER, number, args))
+        call.entered = args
+        kwargs = _keyword_arguments()
+        is_root = module is self.root
+        call.kwargs_known = kwargs is not None
+        watcher.append((ENTER, number, tensors_in(args, is_root), tensors_in(kwargs, is_root)))
 
     def _exit(self, module: nn.Module, args: Any, *rest: Any) -> None:
         """`rest` is (kwargs, result), or (result,) when torch calls this after an exception."""
@@ -111,13 +129,50 @@ class ModuleHooks:
                 version = versions if isinstance(result, (tuple, list)) else versions[0]
                 code, instruction = call.code, call.instruction
                 closure = {**dict(module.named_parameters()), **dict(module.named_buffers())}
-                kept = {**kwargs, "closure": closure} if closure else kwargs
+                kept = frozen({**kwargs, "closure": closure} if closure else kwargs)
+                given, made = tuple(map(frozen, args)), frozen(result)
                 watcher.append(
-                    (Opaque(module), args, kept, result, number, 0, code, instruction, call.started, ended, version)
+                    (Opaque(module), given, kept, made, number, 0, code, instruction, call.started, ended, version)
                 )
-            watcher.append((EXIT, number, args, kwargs, result, len(rest) == 2))
+            is_root = module is self.root
+            # A pre-hook of the module may have replaced its arguments.
+            replaced = tensors_in(args, is_root) if args is not call.entered else None
+            late = [] if call.kwargs_known else tensors_in(kwargs, is_root)
+            call.entered = None
+            watcher.append((EXIT, number, replaced, late, tensors_in(result, is_root), len(rest) == 2))
             watcher.call = watcher.calls.pop()
             return
+
+
+def is_tensor(value: Any) -> bool:
+    return isinstance(value, Tensor)
+
+
+def tensors_in(tree: Any, is_root: bool) -> list[tuple[str, Tensor]]:
+    """The tensors of arguments or results with their paths, found at once: the program may change a dict or list later.
+
+    Plain objects are looked into for the root alone; further down they are handed from module to module.
+    """
+    kind = type(tree)
+    if kind is Tensor:
+        return [("", tree)]
+    if tree is None or (kind in (tuple, dict) and not tree):
+        return []
+    if kind is tuple and len(tree) == 1 and type(tree[0]) is Tensor:
+        return [("0", tree[0])]
+    return list(leaves(tree, is_tensor, objects=is_root))
+
+
+def _keyword_arguments() -> dict[str, Any] | None:
+    """The keyword arguments of the module that is being called; global pre-hooks are not given them.
+
+    None where torch's own frames look other than expected: then they are taken when the module returns.
+    """
+    frame = _getframe(2)
+    if frame.f_code.co_filename == _BETWEEN[0] and frame.f_code.co_name in ("inner", "_call_impl"):
+        found = frame.f_locals.get("kwargs")
+        return found if isinstance(found, dict) else None
+    return None
 
 
 def _outside_module_file() -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from cutaway.capture.borders import is_tensor
+from cutaway.capture.calls import is_tensor
 from cutaway.capture.resolve import Resolver
 from cutaway.capture.saving import Saver
 from cutaway.core.errors import MemoryLimitError

@@ -121,7 +121,7 @@ class Watcher(TorchFunctionMode):
         kept = args
         for value in args:
             if type(value) in _MUTABLE:
-                kept = tuple([_frozen(value) for value in args])
+                kept = tuple([frozen(value) for value in args])
                 break
         started = _clock()
         try:
@@ -138,7 +138,8 @@ class Watcher(TorchFunctionMode):
                 pass
         elif type(result) in (tuple, list):
             version = _versions(result)
-        self.append((func, kept, kwargs, result, self.call, self.group, code, frame.f_lasti, started, ended, version))
+        made = result if type(result) is not list else list(result)
+        self.append((func, kept, kwargs, made, self.call, self.group, code, frame.f_lasti, started, ended, version))
         if role == ESCAPE:
             self.before_write([])  # resolve now: the program may change what it was given
         if ended > self.deadline:
@@ -250,13 +251,13 @@ def _caller(frame: Any) -> Any:
     return frame
 
 
-def _frozen(value: Any) -> Any:
+def frozen(value: Any) -> Any:
     """A copy of what the program may change after the call: the graph is worked out later."""
     kind = type(value)
     if kind is list:
-        return [_frozen(item) for item in value]
+        return [frozen(item) for item in value]
     if kind is dict:
-        return {key: _frozen(item) for key, item in value.items()}
+        return {key: frozen(item) for key, item in value.items()}
     if kind is set:
         return set(value)
     return value

@@ -17,9 +17,9 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from cutaway.capture import session as sessions
-from cutaway.capture.borders import is_tensor
+from cutaway.capture.calls import is_tensor
 from cutaway.capture.functions import Opaque
-from cutaway.capture.mode import Closure, Watcher, _caller, _versions
+from cutaway.capture.mode import Closure, Watcher, _caller, _versions, frozen
 from cutaway.capture.patches import also, replace
 from cutaway.core.trees import leaves
 
@@ -207,9 +207,9 @@ def run_opaque(watcher: Watcher, call: Opaque, args: tuple[Any, ...], kwargs: di
     watcher.append(
         (
             call,
-            args,
-            kwargs or None,
-            result,
+            tuple(map(frozen, args)),
+            frozen(kwargs) or None,
+            frozen(result),
             watcher.call,
             watcher.group,
             frame.f_code,

@@ -20,8 +20,8 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from cutaway.capture.aliases import Snapshot, Storages, copy_of_memory, storage_of
-from cutaway.capture.borders import Borders, is_tensor
-from cutaway.capture.calls import Call
+from cutaway.capture.borders import Borders
+from cutaway.capture.calls import Call, is_tensor
 from cutaway.capture.functions import Opaque, function_of, known_functions, written
 from cutaway.capture.saving import Saver
 from cutaway.capture.unseen import nearest_in_autograd

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from cutaway.capture import composites, patches
-from cutaway.capture.borders import is_tensor
-from cutaway.capture.calls import Call, ModuleHooks
+from cutaway.capture.calls import Call, ModuleHooks, is_tensor
 from cutaway.capture.functions import name_of
 from cutaway.capture.gradients import Gradients
 from cutaway.capture.inventory import Inventory, buffers_of, module_addresses, tensor_addresses
@@ -72,7 +71,7 @@ class Session:
         self.resolver = Resolver(self.calls.rows, saver, gradients=gradients)
         self.resolver.borders.root = self.root
         self.memory = MemoryWatch(saver, self.resolver, self.calls.rows, self.root)
-        self.hooks = ModuleHooks(self.watchers, self.calls)
+        self.hooks = ModuleHooks(self.watchers, self.calls, self.root)
         self.gradients = Gradients(self.resolver) if gradients else None
         self.named: list[tuple[str, int]] = []
         self.started = 0

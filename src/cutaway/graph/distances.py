@@ -62,8 +62,9 @@ def connected_ops(tables: Tables, *, orphans: bool) -> list[int]:
     if not suspects:
         return ops
     above_output = bytearray(len(kinds))
-    # What is written into a buffer is read by the next run, so it leads somewhere, too.
-    _mark_ancestors([*(node for _, node in tables.outputs), *nodes.writes], parents, above_output)
+    # What is written into a buffer is read by the next run, so it leads somewhere; and what is kept keeps its parents.
+    kept = [node for node in ops if below[node]]
+    _mark_ancestors([*(node for _, node in tables.outputs), *nodes.writes, *kept], parents, above_output)
     return [node for node in ops if below[node] or above_output[node]]
 
 
