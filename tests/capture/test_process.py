@@ -125,6 +125,20 @@ def test_a_trace_inside_a_trace_sees_its_part() -> None:
     assert_nothing_left()
 
 
+def test_an_opaque_region_is_opaque_for_every_trace_around_it() -> None:
+    model, args, _ = ZOO["function_transforms"]()
+    inner: list[cutaway.Trace] = []
+
+    def forward(self: Fn, x: Tensor) -> Tensor:
+        inner.append(cutaway.trace(model, x))
+        return inner[0].returned[0] * 2
+
+    outer = cutaway.trace(Fn(forward), *args)
+    assert [op.function for op in inner[0] if op.is_opaque] == ["vmap", "grad"]
+    assert [op.function for op in outer if op.is_opaque] == ["vmap", "grad"]
+    assert outer["mul_1"].parents == (outer["vmap_1"],)
+
+
 def test_a_forked_child_does_not_inherit_the_capture() -> None:
     def forward(self: Fn, x: Tensor) -> Tensor:
         child = os.fork()

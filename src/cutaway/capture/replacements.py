@@ -64,7 +64,7 @@ def _quiet_call(original: Callable[..., Any]) -> Callable[..., Any]:
     """A compiled module warns of global hooks; ours are meant to fire."""
 
     def __call__(module: Any, *args: Any, **kwargs: Any) -> Any:
-        if sessions.watcher_here() is None:
+        if not sessions.watchers_here():
             return original(module, *args, **kwargs)
         return torch.nn.Module.__call__(module, *args, **kwargs)
 
@@ -75,7 +75,7 @@ def _subclasses_only(original: Callable[[Any], bool]) -> Callable[[Any], bool]:
     """`nn.MultiheadAttention` leaves its fast path when a mode is active; it should not notice ours."""
 
     def has_torch_function(relevant_args: Any) -> bool:
-        if sessions.watcher_here() is None or _getframe(1).f_globals.get("__name__") == "torch._ops":
+        if not sessions.watchers_here() or _getframe(1).f_globals.get("__name__") == "torch._ops":
             return original(relevant_args)
         with _without_watchers():
             return original(relevant_args)
@@ -156,11 +156,9 @@ def _opaque_script(original: Callable[..., Any]) -> Callable[..., Any]:
     """A scripted function runs outside Python: one opaque op."""
 
     def __call__(script: Any, *args: Any, **kwargs: Any) -> Any:
-        watcher = sessions.watcher_here()
-        if watcher is None or watcher.paused:
+        if not sessions.watchers_here():
             return original(script, *args, **kwargs)
-        call = Opaque(_bound_script(original, script), getattr(script, "name", "script"))
-        return run_opaque(watcher, call, args, kwargs)
+        return run_opaque(Opaque(_bound_script(original, script), getattr(script, "name", "script")), args, kwargs)
 
     return __call__
 
@@ -174,51 +172,41 @@ def _opaque(name: str) -> Callable[[Any], Any]:
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def transform(*args: Any, **kwargs: Any) -> Any:
-            watcher = sessions.watcher_here()
-            if watcher is None or watcher.paused:
+            if not sessions.watchers_here():
                 return original(*args, **kwargs)
-            return run_opaque(watcher, Opaque(original, name), args, kwargs)
+            return run_opaque(Opaque(original, name), args, kwargs)
 
         return transform
 
     return make
 
 
-def run_opaque(watcher: Watcher, call: Opaque, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def run_opaque(call: Opaque, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run code that cannot be opened, and hand it on as one op with its inputs and outputs."""
     frame = _caller(_getframe(2))
+    watchers = sessions.watchers_here()
     closure = Closure()
+    watchers[0].closure = closure  # the innermost sees every call first
+    for watcher in watchers:
+        watcher.paused += 1
     started = perf_counter_ns()
-    watcher.paused += 1
-    watcher.closure = closure
     try:
         result = call(*args, **kwargs)
     finally:
-        watcher.paused -= 1
-        watcher.closure = None
+        ended = perf_counter_ns()
+        watchers[0].closure = None
+        for watcher in watchers:
+            watcher.paused -= 1
     result = _linked(result, args, closure)
     handed_in = {id(tensor) for _, tensor in leaves((args, kwargs), is_tensor)}
     captured = [tensor for key, tensor in closure.tensors.items() if key not in handed_in]
     if captured:
         kwargs = {**kwargs, "closure": captured}
-    version = None
-    if isinstance(result, Tensor):
-        version = _versions([result])[0]
-    watcher.append(
-        (
-            call,
-            tuple(map(frozen, args)),
-            frozen(kwargs) or None,
-            frozen(result),
-            watcher.call,
-            watcher.group,
-            frame.f_code,
-            frame.f_lasti,
-            started,
-            perf_counter_ns(),
-            version,
-        )
-    )
+    given, named, made = tuple(map(frozen, args)), frozen(kwargs) or None, frozen(result)
+    version = _versions([result])[0] if isinstance(result, Tensor) else None
+    for watcher in watchers:
+        place = (watcher.call, watcher.group, frame.f_code, frame.f_lasti)
+        watcher.append((call, given, named, made, *place, started, ended, version))
     return result
 
 
@@ -233,13 +221,12 @@ def _linked(result: Any, args: tuple[Any, ...], closure: Closure) -> Any:
 def _remembering(function: FunctionType, remembered: list[Tensor]) -> Callable[..., Any]:
     @wraps(function)
     def linked(*args: Any, **kwargs: Any) -> Any:
-        watcher = sessions.watcher_here()
-        if watcher is None:
+        running = [watcher.closure for watcher in sessions.all_watchers_here() if watcher.closure is not None]
+        for closure in running:
+            closure.tensors.update((id(tensor), tensor) for tensor in remembered)
+        if running or not sessions.watchers_here():
             return function(*args, **kwargs)
-        if watcher.closure is not None:
-            watcher.closure.tensors.update((id(tensor), tensor) for tensor in remembered)
-            return function(*args, **kwargs)
-        return run_opaque(watcher, Opaque(function), args, {**kwargs, "closure": remembered})
+        return run_opaque(Opaque(function), args, {**kwargs, "closure": remembered})
 
     return linked
 

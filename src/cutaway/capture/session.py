@@ -36,14 +36,16 @@ active: dict[int, Session] = {}
 """Running sessions by their id; the replacements in torch ask it whether a thread is watched."""
 
 
-def watcher_here() -> Watcher | None:
-    """The innermost watcher of the calling thread."""
+def all_watchers_here() -> list[Watcher]:
+    """The watchers of the calling thread, the innermost first."""
     here = get_ident()
-    for session in reversed(list(active.values())):
-        watcher = session.watchers.get(here)
-        if watcher is not None:
-            return watcher
-    return None
+    found = [session.watchers.get(here) for session in reversed(list(active.values()))]
+    return [watcher for watcher in found if watcher is not None]
+
+
+def watchers_here() -> list[Watcher]:
+    """The same without those that are looking away (an opaque region, the autograd engine)."""
+    return [watcher for watcher in all_watchers_here() if not watcher.paused]
 
 
 class Session:
@@ -86,10 +88,14 @@ class Session:
         composites.refresh()
         self.trace._name_tensor = self._name_tensor  # type: ignore[method-assign]
         patches.apply(switch_on)
-        active[id(self)] = self
-        self.hooks.install()
-        self.started = perf_counter_ns()
-        self.join(0)
+        try:
+            active[id(self)] = self
+            self.hooks.install()
+            self.started = perf_counter_ns()
+            self.join(0)
+        except BaseException:
+            self._switch_off()
+            raise
 
     def _prepare_saver(self) -> None:
         """What the saver has to know to choose values while the model runs."""
