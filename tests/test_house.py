@@ -35,9 +35,10 @@ MAY_USE_TORCH = {"capture", "recording", "collecting", "neurons", "language", "i
 PUBLIC = ["CutawayError", "Op", "Trace", "sites", "trace", "watch"]
 
 
-def imports(path: Path) -> set[str]:
+def imports(path: Path, *, top_level: bool = False) -> set[str]:
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    tree = ast.parse(path.read_text())
+    for node in tree.body if top_level else ast.walk(tree):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -94,6 +95,27 @@ def test_tracing_does_not_load_what_the_model_does_not_need() -> None:
         "assert 'torch._dynamo' not in sys.modules and 'pandas' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SRC)))
+def test_every_module_can_be_imported_first(path: Path) -> None:
+    """No circle of imports, whichever file is asked for first."""
+    names = {p: ".".join(p.relative_to(SRC.parent).with_suffix("").parts) for p in FILES}
+    seen: dict[str, set[str]] = {
+        names[p]: {n for n in imports(p, top_level=True) if n in names.values()} for p in FILES
+    }
+    above: list[str] = []
+    stack = [(names[path], iter(seen[names[path]]))]
+    above.append(names[path])
+    while stack:
+        for below in stack[-1][1]:
+            assert below != names[path], f"{' → '.join(above)} → {below}"
+            if below not in above:
+                above.append(below)
+                stack.append((below, iter(seen[below])))
+                break
+        else:
+            stack.pop()
 
 
 def test_late_bound_methods_exist() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from typing import Any
 
@@ -23,6 +24,7 @@ _FIXED_POINTS = [
     (torch.Tensor, "__add__"),
     (nn.Module, "__call__"),
 ]
+_GARBAGE_THRESHOLD = gc.get_threshold()
 _BEFORE = [getattr(owner, name) for owner, name in _FIXED_POINTS]
 
 
@@ -31,6 +33,7 @@ def assert_nothing_left() -> None:
     from torch.nn.modules import module
 
     assert torch._C._len_torch_function_stack() == 0
+    assert gc.get_threshold() == _GARBAGE_THRESHOLD
     for name in vars(module):
         if name.startswith("_global_") and "hooks" in name and isinstance(getattr(module, name), dict):
             assert not getattr(module, name), name

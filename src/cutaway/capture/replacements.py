@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from cutaway.capture import session as sessions
+from cutaway.capture import active
 from cutaway.capture.calls import is_tensor
 from cutaway.capture.functions import Opaque
 from cutaway.capture.mode import Closure, Watcher, _caller, _versions, frozen
@@ -64,7 +64,7 @@ def _quiet_call(original: Callable[..., Any]) -> Callable[..., Any]:
     """A compiled module warns of global hooks; ours are meant to fire."""
 
     def __call__(module: Any, *args: Any, **kwargs: Any) -> Any:
-        if not sessions.watchers_here():
+        if not active.watchers_here():
             return original(module, *args, **kwargs)
         return torch.nn.Module.__call__(module, *args, **kwargs)
 
@@ -75,7 +75,7 @@ def _subclasses_only(original: Callable[[Any], bool]) -> Callable[[Any], bool]:
     """`nn.MultiheadAttention` leaves its fast path when a mode is active; it should not notice ours."""
 
     def has_torch_function(relevant_args: Any) -> bool:
-        if not sessions.watchers_here() or _getframe(1).f_globals.get("__name__") == "torch._ops":
+        if not active.watchers_here() or _getframe(1).f_globals.get("__name__") == "torch._ops":
             return original(relevant_args)
         with _without_watchers():
             return original(relevant_args)
@@ -106,13 +106,13 @@ def _watched_start(original: Callable[[Any], None]) -> Callable[[Any], None]:
 
     def start(thread: threading.Thread) -> None:
         here = threading.get_ident()
-        parents = [(s, s.watchers[here]) for s in list(sessions.active.values()) if here in s.watchers]
+        parents = [(session, session.watchers[here]) for session in active.sessions_here()]
         if parents:
             run = thread.run
             starts = [(session, watcher.call) for session, watcher in parents if not watcher.paused]
 
             def watched_run() -> None:
-                watchers = [(session, session.join(call)) for session, call in starts if id(session) in sessions.active]
+                watchers = [(session, session.join(call)) for session, call in starts if id(session) in active.sessions]
                 try:
                     run()
                 finally:
@@ -131,7 +131,7 @@ def _watched_engine(original: Callable[..., Any]) -> Callable[..., Any]:
 
     def _engine_run_backward(*args: Any, **kwargs: Any) -> Any:
         here = threading.get_ident()
-        watching = [s for s in list(sessions.active.values()) if here in s.watchers]
+        watching = active.sessions_here()
         run: Callable[[], Any] = lambda: original(*args, **kwargs)  # noqa: E731
         for session in watching:
             if session.gradients is not None:
@@ -156,7 +156,7 @@ def _opaque_script(original: Callable[..., Any]) -> Callable[..., Any]:
     """A scripted function runs outside Python: one opaque op."""
 
     def __call__(script: Any, *args: Any, **kwargs: Any) -> Any:
-        if not sessions.watchers_here():
+        if not active.watchers_here():
             return original(script, *args, **kwargs)
         return run_opaque(Opaque(_bound_script(original, script), getattr(script, "name", "script")), args, kwargs)
 
@@ -172,7 +172,7 @@ def _opaque(name: str) -> Callable[[Any], Any]:
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def transform(*args: Any, **kwargs: Any) -> Any:
-            if not sessions.watchers_here():
+            if not active.watchers_here():
                 return original(*args, **kwargs)
             return run_opaque(Opaque(original, name), args, kwargs)
 
@@ -184,7 +184,7 @@ def _opaque(name: str) -> Callable[[Any], Any]:
 def run_opaque(call: Opaque, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run code that cannot be opened, and hand it on as one op with its inputs and outputs."""
     frame = _caller(_getframe(2))
-    watchers = sessions.watchers_here()
+    watchers = active.watchers_here()
     closure = Closure()
     watchers[0].closure = closure  # the innermost sees every call first
     for watcher in watchers:
@@ -221,10 +221,10 @@ def _linked(result: Any, args: tuple[Any, ...], closure: Closure) -> Any:
 def _remembering(function: FunctionType, remembered: list[Tensor]) -> Callable[..., Any]:
     @wraps(function)
     def linked(*args: Any, **kwargs: Any) -> Any:
-        running = [watcher.closure for watcher in sessions.all_watchers_here() if watcher.closure is not None]
+        running = [watcher.closure for watcher in active.all_watchers_here() if watcher.closure is not None]
         for closure in running:
             closure.tensors.update((id(tensor), tensor) for tensor in remembered)
-        if running or not sessions.watchers_here():
+        if running or not active.watchers_here():
             return function(*args, **kwargs)
         return run_opaque(Opaque(function), args, {**kwargs, "closure": remembered})
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from cutaway.capture import composites, patches
+from cutaway.capture import active, composites, patches
 from cutaway.capture.calls import Call, ModuleHooks, is_tensor
 from cutaway.capture.functions import name_of
 from cutaway.capture.gradients import Gradients
@@ -31,21 +31,6 @@ from cutaway.graph.trace import Trace
 
 _push = torch._C._push_on_torch_function_stack
 _pop = torch._C._pop_torch_function_stack
-
-active: dict[int, Session] = {}
-"""Running sessions by their id; the replacements in torch ask it whether a thread is watched."""
-
-
-def all_watchers_here() -> list[Watcher]:
-    """The watchers of the calling thread, the innermost first."""
-    here = get_ident()
-    found = [session.watchers.get(here) for session in reversed(list(active.values()))]
-    return [watcher for watcher in found if watcher is not None]
-
-
-def watchers_here() -> list[Watcher]:
-    """The same without those that are looking away (an opaque region, the autograd engine)."""
-    return [watcher for watcher in all_watchers_here() if not watcher.paused]
 
 
 class Session:
@@ -89,7 +74,7 @@ class Session:
         self.trace._name_tensor = self._name_tensor  # type: ignore[method-assign]
         patches.apply(switch_on)
         try:
-            active[id(self)] = self
+            active.sessions[id(self)] = self
             self.hooks.install()
             self.started = perf_counter_ns()
             self.join(0)
@@ -138,7 +123,7 @@ class Session:
         self._fill(watcher, error, (ended - self.started) * 1e-9)
 
     def _switch_off(self) -> None:
-        active.pop(id(self), None)
+        active.sessions.pop(id(self), None)
         self.hooks.remove()
         for call in self.calls.rows.values():
             if call.own_hook is not None:
@@ -213,10 +198,10 @@ def _in_words(failed: tuple[BaseException, tuple[Any, ...]] | None, error: BaseE
 
 def _after_fork() -> None:
     """A forked child does not go on watching: it is another program."""
-    for session in list(active.values()):
+    for session in list(active.sessions.values()):
         session.abandon()
         session.hooks.remove()
-    active.clear()
+    active.sessions.clear()
 
 
 def watch_forks() -> None:

@@ -77,11 +77,19 @@ def branches(value: Any, *, objects: bool = True) -> list[tuple[str, Any]]:
     if isinstance(value, (Set, range)):
         return []
     if is_dataclass(value) and not isinstance(value, type):
-        return [(f.name, getattr(value, f.name, None)) for f in fields(value)]
+        return [(f.name, _field(value, f.name)) for f in fields(value)]
     attributes = getattr(value, "__dict__", None) if objects else None
     if attributes and not callable(value):
         return [(name, child) for name, child in attributes.items() if not name.startswith("__")]
     return []
+
+
+def _field(value: Any, name: str) -> Any:
+    """A field of a dataclass; None for one that refuses to be read (configurations guard some of theirs)."""
+    try:
+        return getattr(value, name, None)
+    except Exception:
+        return None
 
 
 def replace(tree: Any, change: Callable[[Any], Any], is_leaf: Callable[[Any], bool]) -> Any:

@@ -1,0 +1,28 @@
+"""Which captures are running, and who watches the calling thread."""
+
+from __future__ import annotations
+
+from threading import get_ident
+from typing import Any
+
+from cutaway.capture.mode import Watcher
+
+sessions: dict[int, Any] = {}
+"""Running sessions by their id, the innermost last; what is replaced in torch asks it whether a thread is watched."""
+
+
+def sessions_here() -> list[Any]:
+    """The sessions that watch the calling thread."""
+    here = get_ident()
+    return [session for session in list(sessions.values()) if here in session.watchers]
+
+
+def all_watchers_here() -> list[Watcher]:
+    """The watchers of the calling thread, the innermost first."""
+    here = get_ident()
+    return [session.watchers[here] for session in reversed(sessions_here())]
+
+
+def watchers_here() -> list[Watcher]:
+    """The same without those that are looking away (an opaque region, the autograd engine)."""
+    return [watcher for watcher in all_watchers_here() if not watcher.paused]
