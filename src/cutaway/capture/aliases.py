@@ -77,6 +77,8 @@ class Storages:
     """
 
     def __init__(self, *, all_alive: bool) -> None:
+        self.last_write = -1
+        """The last node that wrote anywhere: what was made after it cannot have been overwritten."""
         self._all_alive = all_alive
         self._keys: dict[int, int | None] = {}
         self._held: dict[int, list[int]] = {}
@@ -108,6 +110,7 @@ class Storages:
         if storage is not None:
             where = tensor if self._all_alive else Span.of(tensor)
             self._writes.setdefault(storage, []).append((node, id(tensor), where))
+            self.last_write = node
 
     def writers_since(self, node: int, tensor: Tensor) -> list[int]:
         """The last write through each other tensor that changed this one after `node` stood for it."""
@@ -170,12 +173,14 @@ def copy_of_memory(tensor: Tensor) -> Tensor | None:
     base = tensor._base
     if base is None:
         base = tensor
-    if type(base) not in (Tensor, Parameter) or base.layout is not torch.strided or base.is_conj() or base.is_neg():
+    if (type(base) is not Tensor and type(base) is not Parameter) or base.layout is not torch.strided:
         return None
     size = base.nbytes
-    if size > 4 * tensor.nbytes + 4096 or base.storage_offset() or base.untyped_storage().nbytes() != size:
+    if base.untyped_storage().nbytes() != size or (base is not tensor and size > 4 * tensor.nbytes + 4096):
+        return None  # then it starts at 0, too
+    if not base.is_contiguous() and not (base.dim() == 4 and base.is_contiguous(memory_format=torch.channels_last)):
         return None
-    if not (base.is_contiguous() or (base.dim() == 4 and base.is_contiguous(memory_format=torch.channels_last))):
+    if base.is_conj() or base.is_neg():
         return None
     return base.detach().clone()
 

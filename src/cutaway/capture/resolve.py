@@ -161,7 +161,7 @@ class Resolver:
             node = None
         if node is None:
             return self._source(tensor, call)
-        if self._tracking:
+        if node < self._storages.last_write:
             writers = self._storages.writers_since(node, tensor)
             if writers:
                 return self._after_writes(tensor, node, writers, call)
@@ -180,12 +180,14 @@ class Resolver:
             if self._weak:
                 event = self._without_tensors(event, parents)
             else:
-                tracking = self._tracking
+                tracking, last_write = self._tracking, self._storages.last_write
                 for value in args:
                     kind = type(value)
                     if kind is Tensor or kind is Parameter:
-                        node = self.node_of(value, call) if tracking else ids.get(id(value))
-                        parents.append(self._source(value, call) if node is None else node)
+                        node = ids.get(id(value))
+                        if node is None or node < last_write:
+                            node = self.node_of(value, call)
+                        parents.append(node)
                     elif kind not in _PLAIN:
                         self._nested(value, call, parents)
                 if kwargs:
