@@ -13,6 +13,21 @@ from cutaway.core.trees import escape
 from cutaway.graph.nodes import BUFFER, CONSTANT, PARAMETER, CallRow, ModuleRow, ParameterRow
 
 
+def modules_of(root: nn.Module | None) -> list[nn.Module]:
+    """Every module of a model once, in order; several times faster than `root.modules()` on deep models."""
+    if root is None:
+        return []
+    found: dict[int, nn.Module] = {}
+    stack = [root]
+    while stack:
+        module = stack.pop()
+        if id(module) not in found:
+            found[id(module)] = module
+            if module._modules:
+                stack.extend([child for child in reversed(module._modules.values()) if child is not None])
+    return list(found.values())
+
+
 def module_addresses(root: nn.Module | None) -> dict[int, tuple[str, ...]]:
     """Every address of every module of a model, by the module's id; the first is its name.
 
@@ -40,8 +55,8 @@ def module_addresses(root: nn.Module | None) -> dict[int, tuple[str, ...]]:
 def tensor_addresses(root: nn.Module | None, modules: dict[int, tuple[str, ...]]) -> dict[int, tuple[str, ...]]:
     """Every address of every parameter and buffer, by the tensor's id; empty where `modules` is."""
     found: dict[int, tuple[str, ...]] = {}
-    if root is not None and modules:
-        for module in root.modules():
+    if modules:
+        for module in modules_of(root):
             for name, tensor in (*module._parameters.items(), *module._buffers.items()):
                 if tensor is not None:
                     here = tuple(join(address, name) for address in modules.get(id(module), ()))
@@ -51,11 +66,9 @@ def tensor_addresses(root: nn.Module | None, modules: dict[int, tuple[str, ...]]
 
 def buffers_of(root: nn.Module | None) -> list[tuple[nn.Module, str, Tensor]]:
     """The buffers before the run: a forward may put others in their place."""
-    if root is None:
-        return []
     return [
         (module, name, tensor)
-        for module in root.modules()
+        for module in modules_of(root)
         if module._buffers
         for name, tensor in module._buffers.items()
         if tensor is not None
@@ -110,12 +123,11 @@ class Inventory:
     def _all_modules(self, root: nn.Module | None) -> list[tuple[nn.Module, tuple[str, ...]]]:
         addresses = module_addresses(root)
         found: dict[int, tuple[nn.Module, tuple[str, ...]]] = {}
-        if root is not None:
-            for module in root.modules():
-                if type(module).__name__ == "OptimizedModule":
-                    self.has_compiled_parts = True
-                    continue
-                found[id(module)] = (module, addresses.get(id(module), (f"<{type(module).__name__}>",)))
+        for module in modules_of(root):
+            if type(module).__name__ == "OptimizedModule":
+                self.has_compiled_parts = True
+                continue
+            found[id(module)] = (module, addresses.get(id(module), (f"<{type(module).__name__}>",)))
         strangers: dict[str, int] = {}
         for call in self._calls.values():
             called = call.module
@@ -141,7 +153,10 @@ class Inventory:
                     if tensor is None:
                         continue
                     _, _, known = self._tensors.setdefault(id(tensor), (tensor, is_buffer, []))
-                    known.extend(join(address, name) for address in addresses if join(address, name) not in known)
+                    for address in addresses:
+                        here = join(address, name)
+                        if here not in known:
+                            known.append(here)
                     owned.append(id(tensor))
             row = ModuleRow(addresses, type(module).__name__, ())
             row.has_forward = getattr(type(module), "forward", None) is not nn.Module.forward
