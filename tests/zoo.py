@@ -347,6 +347,21 @@ def data_attribute() -> Any:  # 14
 
 
 @case
+def memory_swapped() -> Any:  # 14
+    def forward(self: Any, x: Tensor) -> Any:
+        y = x * 2
+        y.data = torch.ones(2, 6)
+        z = x.clone()
+        z.t_()
+        z.add_(1)
+        w = torch.empty(0)
+        torch.mul(x, 3, out=w)
+        return y * 3, z.sum(0), w + 1
+
+    return Fn(forward), x()
+
+
+@case
 def numpy_round_trip() -> Any:  # 15
     def forward(self: Any, x: Tensor) -> Any:
         y = x * 2

@@ -106,6 +106,7 @@ class Storages:
         return self._held.pop(storage, []) if storage is not None else []
 
     def wrote(self, node: int, tensor: Tensor) -> None:
+        self._keys.pop(id(tensor), None)  # `x.data = y` gives a tensor other memory
         storage = self.key(tensor)
         if storage is not None:
             where = tensor if self._all_alive else Span.of(tensor)

@@ -42,6 +42,8 @@ class Function:
     """For composites: the copy that calls its inner functions through torch again."""
     is_opaque: bool = False
     """Whether it runs code that cannot be opened."""
+    moves: bool = False
+    """Whether it may give the tensors it overwrites other memory or another shape."""
     is_simple: bool = field(init=False, default=False)
     """Whether all there is to know of a call is its arguments and its result."""
 
@@ -179,6 +181,9 @@ _WRITERS: dict[str, tuple[int | str, ...]] = {
     "set_": (0,),
     "swap_tensors": (0, 1),
 }
+_MOVERS = frozenset({"set_", "resize_", "resize_as_", "swap_tensors", "t_", "transpose_", "squeeze_", "unsqueeze_",
+                     "swapaxes_", "swapdims_", "as_strided_", "resize_as_sparse_", "sparse_resize_"})  # fmt: skip
+"""Functions that change where a tensor lies, or its shape, rather than (only) its elements."""
 _ESCAPES = frozenset({"numpy", "__array__", "__dlpack__", "to_dlpack", "tolist"})
 _NOT_WRITERS = frozenset({"requires_grad_", "retain_grad_", "detach_", "names_", "share_memory_"})
 _DUNDERS = {
@@ -276,7 +281,7 @@ def _look_at(func: Any) -> Function:
     if raw == "__get__":
         return Function(name, LEAF if name in _GETTERS_OF_TENSORS else SKIP)
     if raw == "__set__":
-        return Function("set_data", WRITER, (0,)) if name == "data" else Function(name, SKIP)
+        return Function("set_data", WRITER, (0,), moves=True) if name == "data" else Function(name, SKIP)
     if raw == "__delete__" or raw in _SKIPPED:
         return Function(name, SKIP)
     if func in (Tensor.backward, torch.autograd.backward, torch.autograd.grad):
@@ -295,7 +300,7 @@ def _look_at(func: Any) -> Function:
     if isinstance(func, types.FunctionType):
         return Function(name, COMPOSITE, writes, opened(func)) if is_composite(func) else Function(name, PYTHON, writes)
     writes = _WRITERS.get(raw, writes)
-    return Function(name, WRITER if writes else LEAF, writes)
+    return Function(name, WRITER if writes else LEAF, writes, moves=raw in _MOVERS)
 
 
 def _by_schema(name: str, schemas: list[Any]) -> Function:

@@ -110,7 +110,7 @@ class Watcher(TorchFunctionMode):
             if function.writes or (kwargs and "out" in kwargs):
                 targets = written(function, args, kwargs)
                 if targets:
-                    self.before_write(targets)
+                    self.before_write(targets, function.moves or "out" in (kwargs or ()))
             elif role == ESCAPE and func is not _TOLIST:
                 self.before_write(list(args[:1]))
         frame = _frame(1)

@@ -115,9 +115,9 @@ class Resolver:
         """Let go of everything: what was found is in the tables now, and no cycle should keep it alive."""
         self.__dict__.clear()
 
-    def before_write(self, tensors: list[Tensor]) -> None:
+    def before_write(self, tensors: list[Tensor], at_once: bool = False) -> None:
         """See to it that the values which the coming operation overwrites are not lost."""
-        copies = self._copies_of_memory(tensors)
+        copies = [] if at_once else self._copies_of_memory(tensors)
         if copies:
             self._pending.append((WRITE, tensors, copies))
         else:

@@ -53,12 +53,13 @@ class Sink(Protocol):
     """Takes what capture sees, in order of execution.
 
     `append` gets op events, and the enter and exit events of module calls. `before_write` is called
-    before an operation overwrites the given tensors, so that values kept by reference can be copied.
+    before an operation overwrites the given tensors, so that values kept by reference can be copied;
+    `at_once` says that the operation may give the tensors other memory or another shape.
     """
 
     def append(self, event: tuple[Any, ...], /) -> None: ...
 
-    def before_write(self, tensors: list[Any], /) -> None: ...
+    def before_write(self, tensors: list[Any], /, at_once: bool = False) -> None: ...
 
 
 class Handle(Protocol):
