@@ -382,7 +382,6 @@ class Resolver:
             return node
         node = self.nodes.add(CONSTANT, CONSTANT, None, (), call, "")
         self._ids[id(tensor)] = node
-        self.nodes.requires_grad[node] = tensor.requires_grad
         if isinstance(tensor, Parameter):
             self.nodes.kind[node] = "parameter"
         self._keep(node, tensor, _version(tensor), is_new=True)

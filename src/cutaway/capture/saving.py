@@ -9,6 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from cutaway.capture.aliases import storage_of
 from cutaway.capture.folder import FolderSink
 from cutaway.core.errors import InputError, SiteSyntaxError
 from cutaway.core.events import ValueSink
@@ -124,7 +125,7 @@ class Saver:
                     value = value.detach().to("cpu")
                 elif self.where == "copy":
                     return value.detach().clone(), False
-        return value, isinstance(value, Tensor) and _same_memory(value, tensor)
+        return value, isinstance(value, Tensor) and (value is tensor or _shares_memory(value, tensor))
 
     def unmatched(self) -> list[str]:
         """What was asked for and never came."""
@@ -246,8 +247,6 @@ def _place(keep: Any) -> tuple[str, ValueSink | None]:
     raise InputError(f"keep={keep!r}: give 'reference', 'copy', 'cpu', a folder, or a ValueSink.")
 
 
-def _same_memory(a: Tensor, b: Tensor) -> bool:
-    try:
-        return bool(a.untyped_storage()._cdata == b.untyped_storage()._cdata)
-    except (RuntimeError, NotImplementedError):
-        return a is b
+def _shares_memory(a: Tensor, b: Tensor) -> bool:
+    storage = storage_of(a)
+    return storage is not None and storage == storage_of(b)

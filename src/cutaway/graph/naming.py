@@ -37,9 +37,6 @@ class Namer:
         self._last = (event, ordinal, pass_)
         return ordinal, pass_
 
-    def n_ordinals(self) -> dict[tuple[int, str], int]:
-        return self._ordinals
-
     def n_passes(self) -> dict[tuple[str, str, int], int]:
         return self._passes
 

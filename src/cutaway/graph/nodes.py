@@ -12,7 +12,7 @@ from functools import lru_cache
 from types import CodeType
 from typing import Any, Final
 
-from cutaway.core.events import GroupEvent, OpEvent, Ref, TensorMeta
+from cutaway.core.events import GroupEvent, Ref, TensorMeta
 
 OP: Final = "op"
 INPUT: Final = "input"
@@ -58,9 +58,6 @@ class Nodes:
     """Node → addresses of the buffers or parameters it overwrote."""
     grads: dict[int, dict[int, Any]] = field(default_factory=dict)
     """Node → backward pass → gradient."""
-    aliases: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    """Source → its further addresses (tied parameters)."""
-    requires_grad: dict[int, bool] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -94,10 +91,6 @@ class Nodes:
         self.meta.append(None)
         self.flags.append(0)
         return len(self.kind) - 1
-
-    def op_event(self, node: int) -> OpEvent | None:
-        raw = self.event[node]
-        return None if raw is None else OpEvent._make(raw)
 
     def meta_of(self, node: int) -> TensorMeta | None:
         """Shape, dtype and device; read off the value the first time."""

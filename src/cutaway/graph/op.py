@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cutaway.core.errors import NotSavedError, StaleValueError
-from cutaway.core.events import Ref
 from cutaway.core.sites import Site
 from cutaway.core.trees import leaves, replace
 from cutaway.graph.costs import flops_of
@@ -353,6 +352,3 @@ def _slices_as_tuples(tree: Any) -> Any:
     if type(tree) in (tuple, list):
         return type(tree)(_slices_as_tuples(item) for item in tree)
     return tree
-
-
-__all__ = ["Edge", "Op", "Ref"]
