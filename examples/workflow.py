@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 import cutaway
-from cutaway import Op, Trace
+from cutaway import Trace
 
 
 class SmallCNN(nn.Module):
@@ -32,17 +32,6 @@ class SmallCNN(nn.Module):
         return self.classifier(x.flatten(1)).log_softmax(-1)
 
 
-def pooling_after_relu(trace: Trace) -> list[Op]:
-    """Every pooling whose argument a ReLU has made."""
-    return [op for op in trace.ops if "pool" in op.function and any(p.function == "relu" for p in op.parents)]
-
-
-def top_level_outputs(trace: Trace) -> list[Op]:
-    """What each child of the root returned."""
-    root = trace.modules["."].calls[0]
-    return [op for call in root.children for op in call.outputs.values()]
-
-
 def main() -> None:
     torch.manual_seed(0)
     model = SmallCNN().eval()
@@ -54,17 +43,18 @@ def main() -> None:
     for op in structure:
         print(f"     {op.label:<18} {op.site:<22} from {', '.join(parent.label for parent in op.parents)}")
 
-    pools, tops = pooling_after_relu(structure), top_level_outputs(structure)
-    print(f"2. Chose by structure, without a name: {', '.join(op.label for op in pools)} (poolings after a ReLU)")
-    print(f"     and {', '.join(op.label for op in tops)} (outputs of top-level modules)")
+    pools = structure.select(function="*pool*") & structure.select(function="relu").children()
+    tops = structure.select("*")
+    print(f"2. Chose by structure: {', '.join(pools.labels)} (poolings after a ReLU)")
+    print(f"     and {', '.join(tops.labels)} (outputs of top-level modules)")
 
-    with torch.no_grad(), cutaway.watch(model, save=[*pools, *tops]) as trace:
+    with torch.no_grad(), cutaway.watch(model, save=pools | tops) as trace:
         model(images)
     print(f"3. Watched again: {n_saved(trace)}")
     for op in trace.saved:
         print(f"     {op.label:<18} {op.value.shape!s:<26} mean {op.value.mean():+.4f}")
 
-    everything, kept = structure.bytes, sum(op.bytes for op in trace.saved)
+    everything, kept = structure.bytes, trace.saved.total.bytes
     print(f"   {kept:,} of {everything:,} bytes: {kept / everything:.0%} of what saving all would take.")
 
 

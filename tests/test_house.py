@@ -19,10 +19,10 @@ SRC = ROOT / "src" / "cutaway"
 # What each layer may import of the package; imports point down.
 ALLOWED = {
     "core": set(),
-    "graph": {"core"},
+    "graph": {"results", "core"},
     "results": {"core"},
     "store": {"graph", "core"},
-    "capture": {"graph", "core"},
+    "capture": {"graph", "results", "core"},
     "diagnosis": {"store", "graph", "results", "core"},
     "recording": {"capture", "store", "graph", "results", "core"},
     "collecting": {"capture", "store", "graph", "results", "core"},

@@ -41,6 +41,8 @@ _PLACES = {
 __all__ = sorted(_PLACES)
 
 late.bind("Trace.draw", "cutaway.views.drawing:draw")
+late.bind("Trace.validate", "cutaway.capture.validating:validate")
+late.bind("Trace.retained", "cutaway.capture.retained:retained")
 
 
 def __getattr__(name: str) -> Any:

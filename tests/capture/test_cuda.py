@@ -87,3 +87,48 @@ def test_a_seed_restores_the_generator_of_the_gpu() -> None:
         found.append(trace["."].value)
     assert same(*found)
     assert torch.equal(before, torch.cuda.get_rng_state())
+
+
+def test_a_trace_proves_itself_with_dropout_and_autocast() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(64, 64), nn.Dropout(0.5), nn.GELU(), nn.LayerNorm(64), nn.Linear(64, 8)).cuda()
+    x = torch.randn(16, 64, device="cuda")
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        trace = cutaway.trace(model.train(), x)
+    state = torch.cuda.get_rng_state()
+    report = trace.validate()
+    assert report, repr(report)
+    assert report.coverage.proven == len(trace)
+    assert report.outputs_compared == 1
+    assert torch.equal(torch.cuda.get_rng_state(), state)
+
+
+@pytest.mark.parametrize("name", ["mlp", "cnn_training", "lstm", "attention", "chained_in_place", "gpt2"])
+def test_models_of_the_zoo_prove_themselves(name: str) -> None:
+    model, args, kwargs = on_gpu(name)
+    report = cutaway.trace(model, *args, **kwargs).validate()
+    assert report, repr(report)
+
+
+def test_sums_in_any_order_are_close_not_wrong() -> None:
+    """`index_add` on a GPU adds in another order each time."""
+
+    class Scatter(nn.Module):
+        def forward(self, x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+            return torch.zeros(4, 64, device="cuda").index_add(0, index, x) * 2
+
+    x, index = torch.randn(20_000, 64, device="cuda"), torch.randint(4, (20_000,), device="cuda")
+    report = cutaway.trace(Scatter(), x, index).validate()
+    assert report, repr(report)
+    assert report.coverage.proven == report.coverage.total
+
+
+def test_values_kept_on_the_cpu_prove_on_the_gpu() -> None:
+    model = nn.Sequential(nn.Linear(8, 8), nn.ReLU()).cuda()
+    x = torch.randn(2, 8, device="cuda")
+    with cutaway.watch(model, keep="cpu") as trace:
+        model(x)
+    assert not trace["relu_1"].value.is_cuda
+    report = trace.validate()
+    assert report, repr(report)
+    assert report.coverage.proven == 2

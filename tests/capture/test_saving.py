@@ -223,3 +223,54 @@ def test_large_values_that_are_not_saved_are_let_go_at_once() -> None:
             alive.append(weakref.ref(value))
             del value
         assert [ref() for ref in alive] == [None, None, None]
+
+
+# selections
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_a_selection_saves_its_own_ops_in_the_next_run(name: str) -> None:
+    model, args, kwargs = ZOO[name]()
+    with cutaway.watch(model, save=None) as structure:
+        model(*args, **kwargs)
+    chosen = structure.ops[::3]
+    model, args, kwargs = ZOO[name]()
+    with cutaway.watch(model, save=chosen) as trace:
+        model(*args, **kwargs)
+    numbers = [op.full_site for op in chosen if op.device is None]  # they are kept in any case
+    assert [op.full_site for op in trace.saved] == [op.full_site for op in chosen if op.full_site not in numbers]
+    assert all(trace[str(site)].is_saved for site in numbers)
+
+
+def test_a_selection_with_sources_saves_them_too(model: nn.Module) -> None:
+    constant = torch.ones(8)
+
+    def forward(self: Fn, x: Tensor) -> Tensor:
+        return self.net[2](self.net[1](self.net[0](x) + constant)) * torch.tensor(2.0) * constant[:2]
+
+    outer = Fn(forward, net=model)
+    with cutaway.watch(outer, save=None) as structure:
+        outer(X)
+    above = structure.select("mul_2").ancestors() - structure.select(["net.1.0.bias", "mul_1"])
+    assert {op.kind for op in above} == {"op", "input", "parameter", "constant"}
+    with cutaway.watch(outer, save=above) as trace:
+        outer(X)
+    for op in structure.select("mul_2").ancestors():
+        assert trace[op.label].is_saved == (op in above), op
+    assert same(trace["constant_1"].value, constant)
+
+
+def test_many_ops_are_looked_up_by_their_place_and_never_matched_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, args, _ = ZOO["lstm_cell_loop"]()
+    chosen = cutaway.trace(model, *args).ops[::2]
+    monkeypatch.setattr("cutaway.core.sites.Site.matches", lambda *_: pytest.fail("a pattern was tried"))
+    with cutaway.watch(model, save=chosen) as trace:
+        model(*args)
+    assert trace.saved.labels == chosen.labels
+
+
+def test_an_op_that_never_comes_again_is_an_error_that_names_it(model: nn.Module) -> None:
+    other = nn.Sequential(nn.Sequential(nn.Linear(4, 8), nn.Tanh()), nn.Sequential(nn.Linear(8, 8)), nn.Linear(8, 2))
+    chosen = cutaway.trace(model, X).ops
+    with pytest.raises(SiteError, match=r"save='0.1/relu.1:1' matched nothing in this trace of Sequential"):
+        saved(other, chosen)

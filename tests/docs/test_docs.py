@@ -20,7 +20,11 @@ import cutaway
 from cutaway.core import errors
 from cutaway.graph.modules import Module, ModuleCall, ParameterCount
 from cutaway.graph.op import Edge, Op
+from cutaway.graph.paths import Paths
+from cutaway.graph.retention import Held, Retained
+from cutaway.graph.selection import Selection
 from cutaway.graph.source import Source
+from cutaway.graph.spending import Total, Totals
 from cutaway.graph.trace import Trace
 
 ROOT = Path(__file__).parent.parent.parent
@@ -93,7 +97,6 @@ def test_examples_in_docstrings_hold(name: str) -> None:
 
 # completeness
 
-TRACE_PAGE = ROOT / "docs" / "trace.md"
 # What only the other files of its layer use.
 INSIDE = {
     "tables", "names", "fill", "op_nodes", "ops_by_call", "children_of", "call_of", "group_names", "stack_of",
@@ -104,6 +107,12 @@ SECTIONS = {
     Op: "What an op holds",
     ModuleCall: "What a module call holds",
     Module: "What a module holds",
+    Selection: "What a selection holds",
+    Paths: "What paths hold",
+    Total: "Totals and retained tensors",
+    Totals: "Totals and retained tensors",
+    Retained: "Totals and retained tensors",
+    Held: "Totals and retained tensors",
     Edge: "Edges, sources, counts",
     Source: "Edges, sources, counts",
     ParameterCount: "Edges, sources, counts",
@@ -119,19 +128,20 @@ def attributes(kind: type) -> set[str]:
 
 
 def section(title: str) -> str:
-    found = re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", TRACE_PAGE.read_text(encoding="utf-8"), re.M | re.S)
-    assert found, f"docs/trace.md has no section {title!r}"
-    return found[1]
+    pattern = re.compile(rf"^## {title}\n(.*?)(?=^## |\Z)", re.M | re.S)
+    found = [match[1] for page in PAGES if (match := pattern.search(page.read_text(encoding="utf-8")))]
+    assert len(found) == 1, f"{len(found)} pages have a section {title!r}"
+    return found[0]
 
 
 @pytest.mark.parametrize("kind", SECTIONS, ids=lambda kind: kind.__name__)
 def test_every_attribute_is_documented(kind: type) -> None:
     text = section(SECTIONS[kind])
     missing = [name for name in sorted(attributes(kind)) if not re.search(rf"`{name}(?:\([^`]*\))?`", text)]
-    assert not missing, f"docs/trace.md, {SECTIONS[kind]!r}, does not say what these are: {missing}"
+    assert not missing, f"{SECTIONS[kind]!r} does not say what these are: {missing}"
 
 
-@pytest.mark.parametrize("kind", [Trace, Op, ModuleCall, Module], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", [Trace, Op, ModuleCall, Module, Selection, Paths], ids=lambda kind: kind.__name__)
 def test_every_documented_attribute_exists(kind: type) -> None:
     rows = re.findall(r"^\| (`[^|]*) \|", section(SECTIONS[kind]), re.MULTILINE)
     named = [name for row in rows for name in re.findall(r"`(\w+)(?:\([^`]*\))?`", row)]

@@ -316,7 +316,7 @@ def test_the_fast_path_of_attention_costs_what_the_slow_one_does() -> None:
     attention, x = nn.MultiheadAttention(8, 2, batch_first=True), r(5, 3, 8)
     with torch.no_grad():
         trace = cutaway.trace(attention.eval(), x, x, x)
-    assert "_native_multi_head_attention" in trace.by_function()
+    assert "_native_multi_head_attention" in trace.ops.totals("function")
     assert trace.flops == slow(attention, x, x, x)
 
 
@@ -325,7 +325,7 @@ def test_the_fast_path_of_an_encoder_costs_what_the_slow_one_does() -> None:
     encoder, x = nn.TransformerEncoder(layer, 2), r(5, 3, 8)
     with torch.no_grad():
         trace = cutaway.trace(encoder.eval(), x)
-    assert "_transformer_encoder_layer_fwd" in trace.by_function()
+    assert "_transformer_encoder_layer_fwd" in trace.ops.totals("function")
     assert trace.flops == slow(encoder, x)
 
 
@@ -335,7 +335,7 @@ def test_the_fast_path_on_nested_tensors_costs_its_sequences_one_by_one() -> Non
     mask = torch.arange(4)[None] >= torch.tensor(lengths)[:, None]
     with torch.no_grad():
         trace = cutaway.trace(encoder.eval(), r(3, 4, 8), src_key_padding_mask=mask)
-    assert "to_padded_tensor" in trace.by_function()
+    assert "to_padded_tensor" in trace.ops.totals("function")
     assert trace.flops == sum(slow(encoder, r(1, length, 8)) for length in lengths)
 
 
@@ -369,11 +369,11 @@ _UNSEEN = {"lstm", "bilinear", "mv", "vdot", "_native_multi_head_attention", "_t
 @pytest.mark.parametrize("name", [name for name in ZOO if name not in _OPAQUE | _COUNTER_FAILS])
 def test_flops_of_every_model_are_those_of_torch_plus_what_torch_does_not_see(name: str) -> None:
     model, args, kwargs = ZOO[name]()
-    totals = cutaway.trace(model, *args, **kwargs).by_function()
+    totals = cutaway.trace(model, *args, **kwargs).ops.totals("function")
     model, args, kwargs = ZOO[name]()
     with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
         expected = by_torch(model, *args, **kwargs)
-    assert sum(row["flops"] for function, row in totals.items() if function not in _UNSEEN) == expected
+    assert sum(row.flops for function, row in totals.items() if function not in _UNSEEN) == expected
 
 
 # manners

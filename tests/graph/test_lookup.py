@@ -215,6 +215,55 @@ def test_a_pass_behind_a_label_means_the_same_place_in_that_pass(loop: Trace) ->
         assert [loop[f"{label}:{i}"] for i in (1, 2, 3, 4)] == named(loop, "linear")
 
 
+def test_a_module_that_ran_several_times_is_its_passes(loop: Trace) -> None:
+    for key in ("cell", "cell.0", "cell.1"):
+        assert [loop[f"{key}:{i}"] for i in (1, 2, 3, 4)] == list(loop[key].passes)
+    assert torch.equal(loop["cell"].values(), torch.stack([op.value for op in named(loop, "tanh")]))
+    assert loop["cell@in.0"].passes == tuple(loop[f"cell@in.0:{i}"] for i in (1, 2, 3, 4))
+
+
+def test_a_site_that_fits_the_passes_of_one_op_means_that_op(loop: Trace) -> None:
+    assert loop["./sin"].passes == tuple(named(loop, "sin"))
+    assert loop["cell.1/tanh"] == loop["cell.1/tanh.1"] == loop["cell.1"] == loop["**/tanh"]
+
+
+def test_a_pass_of_a_loop_within_one_module_call_answers_to_its_number(loop: Trace) -> None:
+    for i, op in enumerate(named(loop, "sin"), 1):
+        assert loop[f"./sin:{i}"] == loop[f"./sin.1:{i}"] == loop[f"sin_1:{i}"] == loop[f"sin_3:{i}"] == op
+        assert loop[f"./sin:{i}#2"].value == op.value[0, 2]
+    for key in ("./sin:5", "sin_1:5", "./sin.1:5"):
+        with pytest.raises(SiteError):
+            loop[key]
+
+
+def test_ops_of_one_kind_that_are_no_passes_of_one_stay_apart(trace: Trace) -> None:
+    with pytest.raises(AmbiguousSiteError):
+        trace["blocks.0/relu"]
+    with pytest.raises(SiteError):
+        trace["blocks.0/relu:2"]
+    assert trace["shared"].passes == (trace["shared:1"], trace["shared:2"])
+
+
+def test_a_pass_behind_a_label_counts_all_runs_of_the_op_where_a_module_holds_a_loop() -> None:
+    class Inner(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            for _ in range(3):
+                x = torch.cos(x) + 1
+            return x
+
+    class Outer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = Inner()
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.inner(self.inner(x))
+
+    trace = cutaway.trace(Outer(), torch.ones(2))
+    assert [trace[f"cos_1:{i}"] for i in range(1, 7)] == named(trace, "cos")
+    assert trace["inner/cos.2:2"] == named(trace, "cos")[4]  # a site of its own comes before
+
+
 def test_ops_of_one_module_call_differ_by_ordinal_and_not_by_pass(loop: Trace) -> None:
     assert [loop[f"./sin.{i}"] for i in (1, 2, 3, 4)] == named(loop, "sin")
     assert [op.pass_ for op in named(loop, "sin")] == [1, 1, 1, 1]
@@ -361,8 +410,8 @@ def candidates(message: str) -> list[str]:
 
 @pytest.mark.parametrize(
     "key",
-    ["lstm", "lstm:1", ".", "blocks.0", "blocks.0/relu", "./max", "**/relu", "shared", "blocks.*", "**", "blocks.0@in",
-     "lstm@out.1.*", "blocks.1.fc/linear", "**.fc#1", "shared.**", "*.weight"],
+    ["lstm", "lstm:1", ".", "blocks.0", "blocks.0/relu", "./max", "**/relu", "blocks.*", "**", "blocks.0@in",
+     "lstm@out.1.*", "**/linear", "**.fc#1", "*.weight"],
 )  # fmt: skip
 def test_the_candidates_of_an_ambiguous_name_each_mean_one_of_its_tensors(trace: Trace, key: str) -> None:
     with pytest.raises(AmbiguousSiteError) as caught:
@@ -374,9 +423,18 @@ def test_the_candidates_of_an_ambiguous_name_each_mean_one_of_its_tensors(trace:
     assert f"trace.match({key!r})" in message
 
 
-def test_the_candidates_for_passes_name_the_passes(loop: Trace) -> None:
-    with pytest.raises(AmbiguousSiteError, match=r"'cell' fits 4 tensors.*: 'cell:1', 'cell:2', 'cell:3', 'cell:4'\."):
-        loop["cell"]
+def test_the_candidates_for_passes_name_the_passes() -> None:
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lstm = nn.LSTM(3, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.lstm(self.lstm(x)[0])[0]
+
+    trace = cutaway.trace(Twice(), torch.ones(1, 3))
+    with pytest.raises(AmbiguousSiteError, match=r"fits 6 tensors.*: 'lstm@out.0:1', 'lstm@out.1.0:1', .*1.1:2'\."):
+        trace["lstm"]
 
 
 @pytest.mark.parametrize(
@@ -555,5 +613,6 @@ def seconds(ask: Callable[[], Any]) -> float:
 )  # fmt: skip
 def test_a_lookup_in_a_long_trace_takes_milliseconds(fresh_many: Callable[[], Trace], key: str) -> None:
     traces = [fresh_many() for _ in range(3)]
-    assert min(seconds(lambda: trace[key]) for trace in traces) < 0.3  # 50 ms on a quiet machine
+    most = 1.0 if ":30" in key else 0.3  # what is asked by pass needs the loops; else 50 ms on a quiet machine
+    assert min(seconds(lambda: trace[key]) for trace in traces) < most
     assert min(seconds(lambda: traces[0][key]) for _ in range(3)) < 0.05

@@ -83,21 +83,21 @@ def test_bytes_and_shapes_are_the_same_when_nothing_was_saved(net: Net, trace: T
 def test_totals_by_function_and_by_module_agree_with_the_whole(trace: Trace) -> None:
     n_calls = len({op.siblings[0] for op in trace.ops})
     seconds = sum(op.seconds for op in {op.siblings[0] for op in trace.ops})
-    for totals in (trace.by_function(), trace.by_module()):
-        assert sum(row["bytes"] for row in totals.values()) == trace.bytes
-        assert sum(row["flops"] for row in totals.values()) == trace.flops
-        assert sum(row["count"] for row in totals.values()) == n_calls
-        assert sum(row["seconds"] for row in totals.values()) == pytest.approx(seconds)
-        times = [row["seconds"] for row in totals.values()]
+    for totals in (trace.ops.totals("function"), trace.ops.totals("module")):
+        assert sum(row.bytes for row in totals.values()) == trace.bytes
+        assert sum(row.flops for row in totals.values()) == trace.flops
+        assert sum(row.count for row in totals.values()) == n_calls
+        assert sum(row.seconds for row in totals.values()) == pytest.approx(seconds)
+        times = [row.seconds for row in totals.values()]
         assert times == sorted(times, reverse=True)
 
 
 def test_totals_by_function_and_by_module_have_their_keys(trace: Trace) -> None:
-    assert set(trace.by_function()) == {op.function for op in trace.ops}
-    assert set(trace.by_module()) == {call.address for call in trace.calls}
-    assert trace.by_function()["linear"]["count"] == 2
-    assert trace.by_function()["max"]["count"] == 1
-    assert trace.by_module()["head"]["count"] == 2
+    assert set(trace.ops.totals("function")) == {op.function for op in trace.ops}
+    assert set(trace.ops.totals("module")) == {call.address for call in trace.calls}
+    assert trace.ops.totals("function")["linear"].count == 2
+    assert trace.ops.totals("function")["max"].count == 1
+    assert trace.ops.totals("module")["head"].count == 2
 
 
 def test_parameters_are_counted_once_and_by_whether_they_train(net: Net, trace: Trace) -> None:

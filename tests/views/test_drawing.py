@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
+from tests.zoo import ZOO
 from torch import nn
 
 import cutaway
@@ -323,3 +324,153 @@ def test_a_trace_of_2000_ops_is_drawn_in_seconds() -> None:
     start = time.perf_counter()
     trace.draw()
     assert time.perf_counter() - start < 10  # 1.5 s on a quiet machine
+
+
+# selections
+
+
+def bright_and_faint(text: str) -> tuple[set[str], set[str]]:
+    """The names of the boxes that are drawn as usual, and of those that are faint."""
+    found: tuple[set[str], set[str]] = (set(), set())
+    for group in ET.fromstring(text).iter(f"{SVG}g"):
+        classes = group.get("class", "").split()
+        name = group.find(f"{SVG}text")
+        if "box" in classes and name is not None:
+            found["faint" in classes].add(name.text or "")
+    return found
+
+
+def test_everything_but_the_selection_is_faint() -> None:
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    trace = cutaway.trace(model, torch.ones(1, 4))
+    text = trace.select(["0", "1"]).draw()
+    assert bright_and_faint(text) == ({"linear_1_1", "relu_1_2"}, {"input_1", "linear_2_3"})
+    edges = [path.get("class") for path in ET.fromstring(text).iter(f"{SVG}path") if path.get("class")]
+    assert sorted(edges) == ["edge", "edge faint", "edge faint"]  # only the one between the two
+    assert "2 selected of 3 ops" in text
+    assert 'class="edge faint' not in trace.draw()
+    assert bright_and_faint(trace.ops.draw())[1] == {"input_1"}
+    assert bright_and_faint(trace.select(function="none").draw())[0] == set()
+
+
+def test_a_folded_module_is_bright_if_anything_in_it_is_selected() -> None:
+    model = nn.Sequential(nn.Sequential(nn.Linear(4, 8), nn.ReLU()), nn.Sequential(nn.Linear(8, 2), nn.Tanh()))
+    trace = cutaway.trace(model, torch.ones(1, 4))
+    text = trace.select(function="relu").draw(depth=1)
+    assert bright_and_faint(text) == ({"0"}, {"input_1", "1"})
+    assert "2 ops, 1 selected" in text
+
+
+# rolled up
+
+
+class While(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell = nn.Sequential(nn.Linear(4, 4, bias=False), nn.Tanh())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        total = x
+        while x.norm() > 0.1:
+            x = self.cell(x) * 0.5
+            total = total + x
+        return total
+
+
+def rolled_traces() -> dict[str, cutaway.Trace]:
+    torch.manual_seed(0)
+    return {
+        "loop": cutaway.trace(Loop(), torch.randn(5, 2, 3)),
+        "while": cutaway.trace(While(), torch.ones(2, 4)),
+        "branches": cutaway.trace(Branches(), torch.ones(1, 3, 8, 8)),
+    }
+
+
+@pytest.mark.parametrize("depth", [None, 1, 0])
+@pytest.mark.parametrize("name", ["loop", "while", "branches"])
+def test_rolled_up_every_op_is_in_one_box_and_every_edge_is_there(name: str, depth: int | None) -> None:
+    trace = rolled_traces()[name]
+    view = picture(trace, depth=depth, rolled=True)
+    named = [box.lines[0] for box in view.boxes]
+    assert len(named) == len(set(named))
+    if depth is None:
+        ops = {f"{op.label} (×{op.n_passes})" if op.n_passes > 1 else op.label for op in trace.rolled}
+        assert ops <= set(named)
+        drawn = {(named[edge.parent].split()[0], named[edge.child].split()[0]) for edge in view.edges}
+        standins = {box.lines[0] for box in view.boxes if box.kind == "standin"}
+        for op in trace.rolled:
+            for parent in op.parents:
+                if parent.kind in ("op", "input") and parent.rolled.label not in standins:
+                    assert (parent.rolled.label, op.label) in drawn
+    placed = place(view)
+    for (a, one), (b, other) in combinations(zip(view.boxes, placed.boxes, strict=True), 2):
+        assert not overlap(one, other), (a.lines, b.lines)
+    for edge in view.edges:
+        if not edge.is_feedback:
+            assert placed.boxes[edge.parent].y + placed.boxes[edge.parent].height <= placed.boxes[edge.child].y
+    ET.fromstring(trace.draw(depth=depth, rolled=True))
+
+
+def test_edges_of_a_rolled_up_picture_tell_the_passes_in_which_they_are_there() -> None:
+    view = picture(rolled_traces()["while"], rolled=True)
+    named = [box.lines[0].split("_")[0] for box in view.boxes]
+    labels = {(named[edge.parent], named[edge.child]): edge.label for edge in view.edges}
+    n = len(rolled_traces()["while"]["cell"].passes)
+    assert n > 2
+    assert labels["input", "linear"] == "In 1"
+    assert labels["mul", "linear"] == f"Out 1–{n - 1} In 2–{n}"
+    assert labels["linear", "tanh"] == ""
+    assert labels["add", "add"] == f"Out 1–{n - 1} In 2–{n}"
+    output = next(box for box in view.boxes if box.is_output)
+    assert f"output of pass {n}" in output.lines
+
+
+def test_a_module_in_a_loop_is_one_frame_and_folded_one_box() -> None:
+    trace = rolled_traces()["while"]
+    n = len(trace["cell"].passes)
+    assert [frame.title for frame in picture(trace, rolled=True).frames[1:]] == [f"cell (×{n}) (Sequential)"]
+    folded = picture(trace, depth=1, rolled=True)
+    (cell,) = [box for box in folded.boxes if box.form == "folded"]
+    assert cell.lines[:2] == (f"cell (×{n})", "Sequential")
+    number = folded.boxes.index(cell)
+    assert [edge.label for edge in folded.edges if edge.child == number and edge.is_feedback] == [
+        f"Out 1–{n - 1} In 2–{n}"
+    ]
+
+
+def test_edges_that_go_back_are_dashed_and_lie_within_the_picture() -> None:
+    trace = rolled_traces()["while"]
+    view = picture(trace, rolled=True)
+    placed = place(view)
+    back = [line for line in placed.lines if line.is_feedback]
+    assert len(back) == sum(edge.is_feedback for edge in view.edges) > 2
+    for line in back:
+        assert all(0 <= x <= placed.width and 0 <= y <= placed.height for x, y in line.points)
+    lanes = [(line.points[1][0], *sorted((line.points[1][1], line.points[2][1]))) for line in back]
+    for (x, top, bottom), (other, above, below) in combinations(lanes, 2):
+        assert x != other or bottom < above or below < top
+    drawn = ET.fromstring(trace.draw(rolled=True))
+    dashed = [path for path in drawn.iter(f"{SVG}path") if "feedback" in path.get("class", "").split()]
+    assert len(dashed) == len(back)
+
+
+def test_a_picture_that_is_not_rolled_up_has_no_edges_that_go_back() -> None:
+    for trace in rolled_traces().values():
+        assert not any(edge.is_feedback for edge in picture(trace).edges)
+
+
+def test_a_hundred_steps_rolled_up_fit_on_a_page() -> None:
+    trace = cutaway.trace(Loop(), torch.randn(100, 2, 3))
+    placed = place(picture(trace, rolled=True))
+    assert len(placed.boxes) < 10
+    assert placed.height < 900
+
+
+@pytest.mark.parametrize("name", ["cnn", "residual_stack", "multiple_outputs", "same_tensor_twice", "identities"])
+def test_where_nothing_repeats_the_rolled_up_picture_is_the_picture(name: str) -> None:
+    model, args, kwargs = ZOO[name]()
+    trace = cutaway.trace(model, *args, **kwargs)
+    assert len(trace.rolled) == len(trace)
+    for depth in (None, 1, 0):
+        plain, rolled = picture(trace, depth=depth), picture(trace, depth=depth, rolled=True)
+        assert (plain.boxes, plain.frames, plain.edges) == (rolled.boxes, rolled.frames, rolled.edges)

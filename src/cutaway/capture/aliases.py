@@ -22,6 +22,14 @@ def storage_of(tensor: Tensor) -> int | None:
         return None
 
 
+def version_of(tensor: Tensor) -> int | None:
+    """How often the tensor's memory was written to; None where torch does not count (inference mode)."""
+    try:
+        return int(tensor._version)
+    except RuntimeError:
+        return None
+
+
 class Span(NamedTuple):
     """The bytes of a storage that a tensor covers."""
 
@@ -128,6 +136,16 @@ class Storages:
                 writers[target] = writer
         return sorted(set(writers.values()))
 
+    def geometry(self, tensor: Tensor, writers: list[int]) -> tuple[Span, ...]:
+        """Which bytes the tensor covers, and which each of the writers wrote to."""
+        spans = [Span.of(tensor)]
+        for writer in writers:
+            for node, _, where in reversed(self._writes.get(self.key(tensor) or 0, ())):
+                if node == writer:
+                    spans.append(Span.of(where) if self._all_alive else where)
+                    break
+        return tuple(spans)
+
     def forget(self, storage: int) -> None:
         """The memory was freed and given out anew."""
         self._writes.pop(storage, None)
@@ -157,6 +175,10 @@ class Snapshot:
     @property
     def device(self) -> torch.device:
         return self._view.device
+
+    @property
+    def requires_grad(self) -> bool:
+        return self._view.requires_grad
 
     def load(self) -> Tensor:
         memory, view = self._copy, self._view

@@ -19,6 +19,7 @@ from torch.nn.modules import module as _torch_module
 
 from cutaway.capture.functions import Opaque
 from cutaway.capture.mode import Ledger, Watcher, _versions, frozen
+from cutaway.capture.recipes import Recipe
 from cutaway.core.trees import leaves
 
 ENTER = "enter"
@@ -65,6 +66,8 @@ class ModuleHooks:
         self.watchers = watchers
         self.calls = calls
         self.root = root
+        self.recipe: Recipe | None = None
+        """How to run the root again as it first ran."""
         self._handles: list[Any] = []
 
     def install(self) -> None:
@@ -96,6 +99,8 @@ class ModuleHooks:
         kwargs = _keyword_arguments()
         is_root = module is self.root
         call.kwargs_known = kwargs is not None
+        if is_root and self.recipe is None:
+            self.recipe = Recipe.of(module, args, kwargs)
         watcher.append((ENTER, number, tensors_in(args, is_root), tensors_in(kwargs, is_root)))
 
     def _exit(self, module: nn.Module, args: Any, *rest: Any) -> None:
@@ -131,9 +136,8 @@ class ModuleHooks:
                 closure = {**dict(module.named_parameters()), **dict(module.named_buffers())}
                 kept = frozen({**kwargs, "closure": closure} if closure else kwargs)
                 given, made = tuple(map(frozen, args)), frozen(result)
-                watcher.append(
-                    (Opaque(module), given, kept, made, number, 0, code, instruction, call.started, ended, version)
-                )
+                place = (number, 0, code, instruction, call.started, ended)
+                watcher.append((Opaque(module), given, kept, made, *place, version, torch.is_grad_enabled()))
             is_root = module is self.root
             # A pre-hook of the module may have replaced its arguments.
             replaced = tensors_in(args, is_root) if args is not call.entered else None

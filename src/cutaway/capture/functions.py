@@ -28,6 +28,8 @@ BACKWARD: Final = 5
 """Runs the autograd engine: nothing inside it is recorded."""
 PYTHON: Final = 6
 """Python code that does not ask for modes itself: what asked in its name is opened."""
+DRAW: Final = 7
+"""An operation that may draw random numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +46,13 @@ class Function:
     """Whether it runs code that cannot be opened."""
     moves: bool = False
     """Whether it may give the tensors it overwrites other memory or another shape."""
+    draws: bool = False
+    """Whether it may draw random numbers."""
     is_simple: bool = field(init=False, default=False)
     """Whether all there is to know of a call is its arguments and its result."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "is_simple", self.role == LEAF and not self.is_opaque)
+        object.__setattr__(self, "is_simple", self.role in (LEAF, DRAW) and not self.is_opaque)
 
 
 class Opaque:
@@ -201,6 +205,9 @@ _DUNDERS = {
     "__rshift__": "bitwise_right_shift",
 }
 
+_CLOSED = ("quantized::", "c10d::", "_c10d_functional::")
+"""Operators that work on packed weights, or together with other processes: not to be run on their own."""
+
 _known: dict[Any, Function] = {}
 _MOST_KNOWN = 20_000
 
@@ -298,9 +305,13 @@ def _look_at(func: Any) -> Function:
     if name.endswith("_") and not name.endswith("__") and raw not in _NOT_WRITERS:
         writes = _FIRST
     if isinstance(func, types.FunctionType):
-        return Function(name, COMPOSITE, writes, opened(func)) if is_composite(func) else Function(name, PYTHON, writes)
+        # Where Python code turns out not to open (the initialisers of `nn.init`), nobody says whether it draws.
+        if is_composite(func):
+            return Function(name, COMPOSITE, writes, opened(func), draws=bool(writes))
+        return Function(name, PYTHON, writes, draws=True)
     writes = _WRITERS.get(raw, writes)
-    return Function(name, WRITER if writes else LEAF, writes, moves=raw in _MOVERS)
+    draws = _may_draw(raw)
+    return Function(name, _role(writes, draws), writes, moves=raw in _MOVERS, draws=draws)
 
 
 def _by_schema(name: str, schemas: list[Any]) -> Function:
@@ -312,5 +323,18 @@ def _by_schema(name: str, schemas: list[Any]) -> Function:
                 if not argument.kwarg_only:
                     places[i] = None
                 places[argument.name] = None
-    is_opaque = any(schema.name.startswith("quantized::") for schema in schemas)
-    return Function(name, WRITER if places else LEAF, tuple(places), is_opaque=is_opaque)
+    is_opaque = any(schema.name.startswith(_CLOSED) for schema in schemas)
+    draws = _may_draw(name)
+    return Function(name, _role(tuple(places), draws), tuple(places), is_opaque=is_opaque, draws=draws)
+
+
+def _role(writes: tuple[int | str, ...], draws: bool) -> int:
+    return WRITER if writes else DRAW if draws else LEAF
+
+
+def _may_draw(name: str) -> bool:
+    """Whether torch's own operator of this name is marked as drawing from a seeded generator."""
+    packet = getattr(torch.ops.aten, name, None)
+    if not isinstance(packet, torch._ops.OpOverloadPacket):
+        return False
+    return any(torch.Tag.nondeterministic_seeded in getattr(packet, o).tags for o in packet.overloads())

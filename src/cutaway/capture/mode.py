@@ -30,7 +30,8 @@ from cutaway.capture.functions import (
     known_functions,
     written,
 )
-from cutaway.core.events import GroupEvent, Sink
+from cutaway.capture.states import autocast_now, drawn_from
+from cutaway.core.events import Context, GroupEvent, Sink
 
 T = TypeVar("T")
 
@@ -89,11 +90,14 @@ class Watcher(TorchFunctionMode):
         _clock: Callable[[], int] = perf_counter_ns,
         _frame: Callable[[int], Any] = _getframe,
         _Tensor: type[Tensor] = Tensor,
+        _grad: Callable[[], bool] = torch.is_grad_enabled,
+        _autocast: Callable[[], bool] = torch._C._is_any_autocast_enabled,
     ) -> Any:
         function = _known(func)
         if function is None:
             function = function_of(func)
         role = function.role
+        generators: Any = ()
         if role == SKIP or self.paused:
             if self.closure is not None:
                 return self.closure.observe(func, args, kwargs)
@@ -113,6 +117,8 @@ class Watcher(TorchFunctionMode):
                     self.before_write(targets, function.moves or "out" in (kwargs or ()))
             elif role == ESCAPE and func is not _TOLIST:
                 self.before_write(list(args[:1]))
+            if function.draws:
+                generators = drawn_from(function.name, args, kwargs)
         frame = _frame(1)
         code: CodeType = frame.f_code
         if code is _HANDOVER or code is _SELF:
@@ -123,6 +129,9 @@ class Watcher(TorchFunctionMode):
             if type(value) in _MUTABLE:
                 kept = tuple([frozen(value) for value in args])
                 break
+        context: Any = _grad()
+        if generators or _autocast():
+            context = Context(context, autocast_now(), generators)
         started = _clock()
         try:
             result = func(*args, **kwargs) if kwargs else func(*args)
@@ -139,7 +148,9 @@ class Watcher(TorchFunctionMode):
         elif type(result) in (tuple, list):
             version = _versions(result)
         made = result if type(result) is not list else list(result)
-        self.append((func, kept, kwargs, made, self.call, self.group, code, frame.f_lasti, started, ended, version))
+        self.append(
+            (func, kept, kwargs, made, self.call, self.group, code, frame.f_lasti, started, ended, version, context)
+        )
         if role == ESCAPE:
             self.before_write([])  # resolve now: the program may change what it was given
         if ended > self.deadline:
@@ -179,6 +190,7 @@ class Watcher(TorchFunctionMode):
                     started,
                     ended,
                     _versions(result),
+                    torch.is_grad_enabled(),
                 )
             )
         return result

@@ -206,7 +206,7 @@ def run_opaque(call: Opaque, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     version = _versions([result])[0] if isinstance(result, Tensor) else None
     for watcher in watchers:
         place = (watcher.call, watcher.group, frame.f_code, frame.f_lasti)
-        watcher.append((call, given, named, made, *place, started, ended, version))
+        watcher.append((call, given, named, made, *place, started, ended, version, torch.is_grad_enabled()))
     return result
 
 

@@ -19,10 +19,11 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from cutaway.capture.aliases import Snapshot, Storages, copy_of_memory, storage_of
+from cutaway.capture.aliases import Snapshot, Storages, copy_of_memory, storage_of, version_of
 from cutaway.capture.borders import Borders
 from cutaway.capture.calls import Call, is_tensor
 from cutaway.capture.functions import Opaque, function_of, known_functions, written
+from cutaway.capture.returned import tensors_returned
 from cutaway.capture.saving import Saver
 from cutaway.capture.unseen import nearest_in_autograd
 from cutaway.core.events import Ref
@@ -32,6 +33,8 @@ from cutaway.graph.nodes import (
     CONSTANT,
     IDENTITY,
     INPLACE,
+    LEFT_TORCH,
+    NEEDS_GRAD,
     OP,
     OPAQUE,
     UNSAVED,
@@ -97,7 +100,7 @@ class Resolver:
         """Let a few events pile up: working through them in one go is twice as fast as one by one."""
         pending = self._pending
         pending.append(event)
-        if len(event) == 11 and type(event[3]) is Tensor:
+        if len(event) == 12 and type(event[3]) is Tensor:
             self._waiting += event[3].numel() * 4  # roughly: nbytes is not defined for every tensor
         if len(pending) >= _MOST_PENDING or self._waiting > _MOST_WAITING:
             self.flush()
@@ -171,10 +174,10 @@ class Resolver:
         known = known_functions().get
         ids, add_op = self._ids, self.nodes.add_op
         for event in events:
-            if len(event) != 11:
+            if len(event) != 12:
                 self._write_event(event) if event[0] is WRITE else self.borders.take(event)
                 continue
-            func, args, kwargs, result, call, _, _, _, _, _, version = event
+            func, args, kwargs, result, call, _, _, _, _, _, version, _ = event
             function = known(func) or function_of(func)
             parents: list[int] = []
             if self._weak:
@@ -274,16 +277,9 @@ class Resolver:
             self._made(event, name, parents, result, "", None)
         elif isinstance(result, (tuple, list)):
             found = False
-            fields = getattr(type(result), "__match_args__", None) or ()
-            for i, item in enumerate(result):
-                if isinstance(item, Tensor):
-                    found = True
-                    path = fields[i] if i < len(fields) else str(i)
-                    self._made(event, name, parents, item, path, versions[i] if versions else None)
-                elif isinstance(item, (tuple, list, dict)):
-                    for below, tensor in leaves(item, is_tensor):
-                        found = True
-                        self._made(event, name, parents, tensor, f"{i}.{below}", None)
+            for path, tensor, i in tensors_returned(result):
+                found = True
+                self._made(event, name, parents, tensor, path, versions[i] if versions and i is not None else None)
             if not found and result and all(isinstance(item, (*_NUMBERS, list)) for item in result):
                 self._escaped(event, name, parents, result)
         elif isinstance(result, _NUMBERS):
@@ -296,6 +292,7 @@ class Resolver:
     def _escaped(self, event: tuple[Any, ...], name: str, parents: tuple[int, ...], result: Any) -> None:
         """A plain number left torch (`item`, `bool`, `tolist`)."""
         node = self.nodes.add(OP, name, event, parents, event[4], "")
+        self.nodes.flags[node] = LEFT_TORCH
         if not isinstance(result, np.ndarray):
             self.nodes.value[node] = list(result) if isinstance(result, list) else result
         else:
@@ -324,7 +321,7 @@ class Resolver:
                 node = self.nodes.add(OP, name, event, parents, event[4], path)
                 self.nodes.flags[node] = INPLACE
                 self._ids[id(target)] = node
-                version = event[10] if isinstance(event[10], int) else _version(target)
+                version = event[10] if isinstance(event[10], int) else version_of(target)
                 self._keep(node, target, version, is_new=True)
             self._storages.wrote(node, target)
             self.overwritten.append((node, id(target)))
@@ -355,10 +352,12 @@ class Resolver:
             return
         if tensor.grad_fn is not None:
             self.grad_edges[node] = (tensor.grad_fn, tensor.output_nr)
+        if tensor.requires_grad:
+            nodes.flags[node] |= NEEDS_GRAD
         value, is_reference = self._saver.keep(node, tensor)
         nodes.value[node] = value
         if is_reference:
-            nodes.version[node] = _version(tensor)
+            nodes.version[node] = version_of(tensor)
             if self._tracking:
                 self._storages.hold(node, tensor)
 
@@ -378,25 +377,25 @@ class Resolver:
             node = self.nodes.add(OP, made_unseen.__name__, event, unseen, call, "")
             self.nodes.flags[node] = OPAQUE
             self._ids[id(tensor)] = node
-            self._keep(node, tensor, _version(tensor), is_new=True)
+            self._keep(node, tensor, version_of(tensor), is_new=True)
             return node
         node = self.nodes.add(CONSTANT, CONSTANT, None, (), call, "")
         self._ids[id(tensor)] = node
         if isinstance(tensor, Parameter):
             self.nodes.kind[node] = "parameter"
-        self._keep(node, tensor, _version(tensor), is_new=True)
+        self._keep(node, tensor, version_of(tensor), is_new=True)
         self.sources[node] = weakref.ref(tensor)
         return node
 
     def _after_writes(self, tensor: Tensor, node: int, writers: list[int], call: int) -> int:
         """The tensor's memory was overwritten through others since: a node that says so."""
         parents = (node, *writers)
-        alias = self.nodes.add(
-            OP, alias_write.__name__, self._synthetic_event(alias_write, parents, call), parents, call, ""
-        )
+        event = self._synthetic_event(alias_write, parents, call)
+        event = (*event[:3], self._storages.geometry(tensor, writers), *event[4:])
+        alias = self.nodes.add(OP, alias_write.__name__, event, parents, call, "")
         self.nodes.flags[alias] = ALIAS
         self._ids[id(tensor)] = alias
-        self._keep(alias, tensor, _version(tensor), is_new=True)
+        self._keep(alias, tensor, version_of(tensor), is_new=True)
         return alias
 
     def _made_unseen(self, tensor: Tensor) -> tuple[int, ...]:
@@ -433,7 +432,7 @@ class Resolver:
         last = self.nodes.event[parents[-1]]
         code, instruction, ended = (last[6], last[7], last[9]) if last else (None, 0, 0)
         refs = tuple(Ref(parent) for parent in parents)
-        return (function, refs, None, None, call, 0, code, instruction, ended, ended, None)
+        return (function, refs, None, None, call, 0, code, instruction, ended, ended, None, False)
 
     def _start_tracking(self) -> None:
         """From the first write on, know which values are kept by reference to which storage."""
@@ -449,6 +448,8 @@ class Resolver:
             value = nodes.value[node]
             if not isinstance(value, Tensor):
                 continue
+            if value.requires_grad:
+                nodes.flags[node] |= NEEDS_GRAD
             if value.requires_grad and value.grad_fn is not None:
                 self.grad_edges[node] = (value.grad_fn, value.output_nr)
             try:
@@ -477,10 +478,3 @@ def alias_write(*_: Any) -> None:
 
 def made_unseen(*_: Any) -> None:
     """Stands for code that computed a tensor out of sight: a C++ extension, `as_subclass`…"""
-
-
-def _version(tensor: Tensor) -> int | None:
-    try:
-        return int(tensor._version)
-    except RuntimeError:  # made in inference mode
-        return None

@@ -49,6 +49,10 @@ class RunningTrace(Trace):
     def distances(self) -> Any:
         _not_yet("distances")
 
+    @property
+    def rolled(self) -> Any:
+        _not_yet("passes")
+
     def call_of(self, node: int) -> Any:
         number = self.tables.nodes.call[node]
         return ModuleCall(self, number) if number else None

@@ -15,13 +15,15 @@ from cutaway.core.errors import InputError, SiteSyntaxError
 from cutaway.core.events import ValueSink
 from cutaway.core.sites import Site
 from cutaway.graph.naming import Namer, kind_of, op_site
-from cutaway.graph.nodes import UNSAVED, ModuleRow, Nodes
+from cutaway.graph.nodes import BUFFER, INPUT, OP, PARAMETER, UNSAVED, ModuleRow, Nodes
 from cutaway.graph.op import Op
 from cutaway.graph.trace import Trace
 
 _SAVE_HELP = "give sites, labels, ops of an earlier trace, a predicate, '**' for all, or None."
 Addresses = dict[int, tuple[str, ...]]
 """From the id of a module or tensor to all its addresses."""
+Place = tuple[str, str, int, int, str]
+"""Address, kind, ordinal, pass and path of an op: the parts of its full site, as `op_site` takes them."""
 Where = Literal["reference", "cpu", "copy"]
 Save = str | Callable[[Op], bool] | Iterable[Any] | Op | None
 
@@ -37,6 +39,12 @@ class Saver:
 
     def __init__(self, save: Save, keep: Where | ValueSink | str | Path, transform: Callable[[Tensor], Any] | None):
         self.patterns: list[Site] = []
+        self.exact: set[Place] = set()
+        """Ops of an earlier trace, each by its one place."""
+        self.addresses: set[str] = set()
+        """Parameters and buffers of an earlier trace."""
+        self.constants: set[str] = set()
+        """Labels of the constants of an earlier trace."""
         self.labels: dict[str, int] = {}
         self.predicate: Callable[[Op], bool] | None = None
         self.transform = transform
@@ -44,11 +52,12 @@ class Saver:
         self._read(save)
         self.where, self.sink = _place(keep)
         self.keeps_all = self.everything and self.where == "reference" and self.sink is None and transform is None
-        self.asked: list[str] = [str(pattern) for pattern in self.patterns] + list(self.labels)
+        self.asked: list[str] = [*map(str, self.patterns), *self.labels, *sorted(self.addresses | self.constants)]
         self.matched: set[str] = set()
+        self._reached: set[Place] = set()
         self.firm: set[int] = set()
         """Nodes that are kept for another reason than that their label may match."""
-        self.by_site = bool(self.patterns) or self.predicate is not None
+        self.by_site = bool(self.patterns or self.exact) or self.predicate is not None
         self.op_at: Callable[[int], Op]
         self.sites: dict[int, Site] = {}
         """Sites of the ops so far, for predicates."""
@@ -62,6 +71,7 @@ class Saver:
         self._namer = Namer()
         self._kinds: dict[str, int] = {}
         self._tentative: dict[str, list[int]] = {}
+        self._unnamed: list[int] = []
 
     def begin(self, nodes: Nodes, modules: Addresses, tensors: Addresses) -> None:
         """Told before the first event: the columns, and the addresses of modules and parameters."""
@@ -90,11 +100,16 @@ class Saver:
             return self._source_matches(node, tensor)
         wanted = False
         if self.by_site:
-            sites = self._sites_of(node)
-            for site in sites:
-                wanted |= self._any_match(site)
+            places = self._places_of(node)
+            for place in places:
+                if place in self.exact:
+                    self._reached.add(place)
+                    wanted = True
+            if self.patterns:
+                for place in places:
+                    wanted |= self._any_match(op_site(*place))
             if self.predicate is not None:
-                self.sites[node] = sites[0]
+                self.sites[node] = op_site(*places[0])
                 wanted |= self._predicate_holds(node, tensor)
         if wanted:
             self.firm.add(node)
@@ -129,7 +144,8 @@ class Saver:
 
     def unmatched(self) -> list[str]:
         """What was asked for and never came."""
-        return [text for text in self.asked if text not in self.matched]
+        never = sorted(str(op_site(*place)) for place in self.exact - self._reached)
+        return [text for text in self.asked if text not in self.matched] + never
 
     def release(self, label_of: Callable[[int], str]) -> list[int]:
         """The nodes that were kept only because their label might have matched, and did not."""
@@ -141,21 +157,33 @@ class Saver:
                     self.firm.add(node)
                 else:
                     dropped.append(node)
+        for node in self._unnamed:
+            if (label := label_of(node)) in self.constants:
+                self.matched.add(label)
+            else:
+                dropped.append(node)
         return [node for node in dropped if node not in self.firm]
 
-    def _sites_of(self, node: int) -> list[Site]:
-        """The fully written sites of a new op, one for each address of its module."""
+    def _places_of(self, node: int) -> list[Place]:
+        """Where a new op stands, once for each address of its module."""
         nodes = self._nodes
         call = nodes.call[node]
         kind = kind_of(nodes.name[node])
         addresses = self._call_address[call]
         ordinal, pass_ = self._namer.count(nodes.event[node], call, addresses[0], kind)
-        return [op_site(address, kind, ordinal, pass_, nodes.path[node]) for address in addresses]
+        return [(address, kind, ordinal, pass_, nodes.path[node]) for address in addresses]
 
     def _source_matches(self, node: int, tensor: Any) -> bool:
         """Parameters and buffers are chosen by their own address alone, not by a pattern around them."""
+        addresses = self._tensors.get(id(tensor), ())
+        if self.constants and not addresses:
+            self._unnamed.append(node)  # constants are numbered when the block has ended: till then, it may be one
+            return True
         found = False
-        for address in self._tensors.get(id(tensor), ()):
+        for address in addresses:
+            if address in self.addresses:
+                self.matched.add(address)
+                found = True
             for pattern in self.patterns:
                 if not pattern.is_pattern and pattern.matches(Site(address=address)):
                     self.matched.add(str(pattern))
@@ -190,6 +218,20 @@ class Saver:
                 found = True
         return found
 
+    def _read_op(self, op: Op) -> None:
+        """An op of an earlier trace is looked up by its place alone, however many there are."""
+        site = op.full_site
+        if op.trace.tables.nodes.meta_of(op.node) is None:
+            return  # a number that left torch: those are kept in any case
+        if op.kind == OP:
+            self.exact.add((site.address, site.op or "", site.ordinal or 1, site.pass_ or 1, site.path))
+        elif op.kind == INPUT:
+            self.patterns.append(site)
+        elif op.kind in (PARAMETER, BUFFER) and site.address:
+            self.addresses.add(site.address)
+        else:
+            self.constants.add(op.label)
+
     def _read(self, save: Save) -> None:
         if save is None:
             return
@@ -203,7 +245,7 @@ class Saver:
         items = [save] if isinstance(save, str) else list(save)
         for item in items:
             if isinstance(item, Op):
-                self.patterns.append(item.full_site)
+                self._read_op(item)
             elif not isinstance(item, str):
                 raise InputError(f"save={save!r} holds {item!r}: {_SAVE_HELP}")
             elif item == "**":

@@ -18,6 +18,7 @@ from cutaway.capture.gradients import Gradients
 from cutaway.capture.inventory import Inventory, buffers_of, module_addresses, tensor_addresses
 from cutaway.capture.memory import MemoryWatch
 from cutaway.capture.mode import Inert, Ledger, Watcher
+from cutaway.capture.recipes import Recipe
 from cutaway.capture.replacements import switch_on
 from cutaway.capture.resolve import Resolver
 from cutaway.capture.running import RunningTrace
@@ -148,6 +149,10 @@ class Session:
                 self.resolver.save(self.named[-1][1], value)
                 self.saver.matched.add(f"${escape(name)}")
 
+    def _recipe(self) -> Recipe | None:
+        found = self.hooks.recipe
+        return found.completed(self._buffers, holding=self.saver.keeps_all) if found is not None else None
+
     def _fill(self, watcher: Watcher, error: BaseException | None, seconds: float) -> None:
         resolver = self.resolver
         resolver.flush()
@@ -169,9 +174,11 @@ class Session:
             saved_all=self.saver.everything,
             error=error,
             failed=_in_words(watcher.failed, error),
+            recipe=self._recipe(),
+            is_transformed=self.saver.transform is not None,
         )
         self.trace.fill(tables, orphans=self.orphans)
-        if self.saver.labels:
+        if self.saver.labels or self.saver.constants:
             for node in self.saver.release(self.trace.names.label):
                 tables.nodes.value[node] = UNSAVED
         if self.saver.sink is not None:

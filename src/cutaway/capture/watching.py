@@ -10,9 +10,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from cutaway.capture.randomness import seeded
 from cutaway.capture.saving import Save, Saver
 from cutaway.capture.session import Session, watch_forks
+from cutaway.capture.states import seeded
 from cutaway.core.errors import InputError, SiteError
 from cutaway.core.events import ValueSink
 from cutaway.core.sites import nearest

@@ -8,7 +8,10 @@ CutawayError
 ├── SiteSyntaxError (ValueError)  the name is not written as sites are
 ├── NotSavedError (LookupError)   the tensor was seen, but its value was not kept
 ├── StaleValueError (RuntimeError) the value was kept by reference and overwritten since
+├── ShapesDifferError (ValueError) the passes of an op cannot be stacked
 ├── OpenTraceError (RuntimeError) a trace was read inside its own `with`
+├── PathLimitError (RuntimeError) there are more paths than the limit allows
+├── CannotValidateError (RuntimeError) a trace cannot be validated, here or any more
 ├── MemoryLimitError (MemoryError) saving more would exhaust the memory
 └── MissingExtraError (ImportError) an optional package is not installed
 """
@@ -53,8 +56,20 @@ class StaleValueError(CutawayError, RuntimeError):
     """The value was kept by reference, and the program has overwritten it since."""
 
 
+class ShapesDifferError(CutawayError, ValueError):
+    """The passes of an op have values of several shapes, which no single tensor can hold."""
+
+
 class OpenTraceError(CutawayError, RuntimeError):
     """A trace was read before its `with` block had ended."""
+
+
+class PathLimitError(CutawayError, RuntimeError):
+    """There are more paths than the limit of the question allows."""
+
+
+class CannotValidateError(CutawayError, RuntimeError):
+    """The trace cannot be validated: it was read from disk, or its model cannot be run again."""
 
 
 class MemoryLimitError(CutawayError, MemoryError):

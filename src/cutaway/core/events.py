@@ -31,6 +31,18 @@ class OpEvent(NamedTuple):
     """Both in nanoseconds of `time.perf_counter_ns`."""
     version: Any
     """The version counter of each result tensor, where it has one."""
+    context: Any
+    """Whether gradients were on; a `Context` where autocast or a random generator also had a say."""
+
+
+class Context(NamedTuple):
+    """What besides its arguments a call depended on."""
+
+    grad: bool
+    autocast: tuple[tuple[str, Any], ...] = ()
+    """(kind of device, dtype) for each that was on."""
+    generators: tuple[tuple[Any, Any], ...] = ()
+    """(random generator, its state before the call) for each that it may have drawn from."""
 
 
 class GroupEvent(NamedTuple):

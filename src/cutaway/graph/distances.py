@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from cutaway.graph.nodes import OP, Tables
+from cutaway.graph.nodes import LEFT_TORCH, OP, Tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +39,10 @@ def distances(tables: Tables) -> Distances:
 
 
 def connected_ops(tables: Tables, *, orphans: bool) -> list[int]:
-    """The operations in order, without those that neither come from an input nor lead to an output or a buffer.
+    """The operations in order, without those that neither come from an input nor lead out of the graph.
 
-    Where nothing is known of inputs and outputs (code around no model), there are no orphans.
+    A way out is an output, a buffer that is written, or a number that left torch. Where nothing is known of
+    inputs and outputs (code around no model), there are no orphans.
     """
     nodes = tables.nodes
     kinds, parents = nodes.kind, nodes.parents
@@ -62,8 +63,9 @@ def connected_ops(tables: Tables, *, orphans: bool) -> list[int]:
     if not suspects:
         return ops
     above_output = bytearray(len(kinds))
-    # What is written into a buffer is read by the next run, so it leads somewhere; and what is kept keeps its parents.
-    kept = [node for node in ops if below[node]]
+    # What is written into a buffer is read by the next run, and a number that left torch may decide what is run:
+    # both lead somewhere. And what is kept keeps its parents.
+    kept = [node for node in ops if below[node] or nodes.flags[node] & LEFT_TORCH]
     _mark_ancestors([*(node for _, node in tables.outputs), *nodes.writes, *kept], parents, above_output)
     return [node for node in ops if below[node] or above_output[node]]
 

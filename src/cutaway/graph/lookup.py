@@ -13,6 +13,7 @@ from cutaway.core.trees import escape
 from cutaway.graph.naming import Namer, kind_of
 from cutaway.graph.nodes import CONSTANT, OP
 from cutaway.graph.op import Op
+from cutaway.graph.passes import Passes
 from cutaway.graph.units import unit_dimension
 
 if TYPE_CHECKING:
@@ -24,8 +25,9 @@ _MOST_LISTED = 8
 def find(trace: Trace, key: str) -> Op:
     """The one op that a name means; an error that helps where it means none or several."""
     found = match(trace, key)
-    if len(found) == 1:
-        return _with_unit(found[0], key)
+    one = found[0] if len(found) == 1 else _as_passes(trace, key, found)
+    if one is not None:
+        return _with_unit(one, key)
     if found:
         names = [_written_out(trace, key, op) for op in found[:_MOST_LISTED]]
         more = f" and {len(found) - len(names)} more" if len(found) > len(names) else ""
@@ -47,7 +49,26 @@ def match(trace: Trace, key: str) -> list[Op]:
         raise
     index = index_of(trace)
     nodes = dict.fromkeys(node for node, _ in index.at(site))
-    return [Op(trace, node, site.unit) for node in nodes or index.labelled(str(site.without_unit()))]
+    found = [*nodes] or index.labelled(str(site.without_unit())) or index.in_loop(site)
+    return [Op(trace, node, site.unit) for node in found]
+
+
+def _as_passes(trace: Trace, key: str, found: list[Op]) -> Op | None:
+    """What several tensors are together: the passes of one op, or of a module that returns one tensor."""
+    try:
+        site = Site.parse(key)
+    except SiteSyntaxError:
+        return None
+    nodes = tuple(op.node for op in found)
+    if nodes and site.pass_ is None and site.op is None and not site.is_pattern:
+        calls = [here.pass_ for _, here in index_of(trace).at(site) if here is not None]
+        if len(set(calls)) == len(calls):
+            return Passes(trace, nodes[0], site.unit, nodes)
+    if nodes and trace.rolled.nodes_of(nodes[0]) == nodes:
+        if site.pass_ is None:
+            return trace.rolled.of(nodes[0], site.unit)
+        return found[site.pass_ - 1] if site.pass_ <= len(found) else None
+    return None
 
 
 def index_of(trace: Trace) -> Index:
@@ -141,7 +162,7 @@ class Index:
         return {address: first for first, all_ in self.addresses.items() for address in all_}
 
     def labelled(self, text: str) -> list[int]:
-        """The nodes that a label means; with a pass, those at the same place in that pass."""
+        """The nodes that a label means; with a pass, that run of the same op, or the same place in that pass."""
         label, colon, pass_ = text.partition(":")
         nodes = self._numbered(label)
         if not colon:
@@ -149,10 +170,22 @@ class Index:
         if not pass_.isdecimal() or len(nodes) != 1:
             return []
         columns = self._trace.tables.nodes
+        passes = self._trace.rolled.nodes_of(nodes[0]) if nodes[0] in self.listed else nodes
+        if len(passes) > 1:
+            return [*passes[int(pass_) - 1 : int(pass_)]] if int(pass_) else []
         places = self._places_of(self.call_addresses[columns.call[nodes[0]]], kind_of(columns.name[nodes[0]]))
         ordinal = next(ordinal for (ordinal, _), there in places.items() if nodes[0] in there)
         there = places.get((ordinal, int(pass_)), ())
         return [node for node in there if node in self.listed and columns.path[node] == columns.path[nodes[0]]]
+
+    def in_loop(self, site: Site) -> list[int]:
+        """The pass of one recurrent op, where the passes are several ops of one module call: `./tanh:3`."""
+        if site.pass_ is None or site.op is None or site.is_pattern:
+            return []
+        nodes = [node for node, _ in self.at(replace(site, pass_=None))]
+        passes = self._trace.rolled.nodes_of(nodes[0]) if nodes else ()
+        is_one = set(nodes) == set(passes) or (site.ordinal is not None and set(nodes) <= set(passes))
+        return [*passes[site.pass_ - 1 : site.pass_]] if is_one and len(passes) > 1 else []
 
     def _numbered(self, label: str) -> list[int]:
         """The ops of a label with position (`relu_3_6`) or without (`relu_3`)."""

@@ -24,6 +24,10 @@ INPLACE: Final = 1
 IDENTITY: Final = 2
 OPAQUE: Final = 4
 ALIAS: Final = 8
+NEEDS_GRAD: Final = 16
+"""Set where the value is our own copy, which cannot tell."""
+LEFT_TORCH: Final = 32
+"""Its result is no tensor: a number or an array that the program went on with."""
 
 
 class Unsaved:
@@ -193,3 +197,9 @@ class Tables:
     error: BaseException | None = None
     failed: str | None = None
     """The operation that raised the error, in words."""
+    recipe: Any = None
+    """How to run the model again, as capture knows it; None where it does not."""
+    is_transformed: bool = False
+    """Whether something else than the values themselves was saved."""
+    read_from: str = ""
+    """Where the trace was read from; "" if it was made in this process."""

@@ -25,6 +25,7 @@ from cutaway.graph.source import Source, is_users
 from cutaway.graph.units import unit_dimension
 
 if TYPE_CHECKING:
+    from cutaway.graph.conditionals import Conditional
     from cutaway.graph.modules import ModuleCall
     from cutaway.graph.trace import Trace
 
@@ -117,6 +118,28 @@ class Op:
     def pass_(self) -> int:
         """How many times this place had been reached, this time included."""
         return self.full_site.pass_ or 1
+
+    # recurrence
+
+    @property
+    def passes(self) -> tuple[Op, ...]:
+        """All runs of the same op in order, this one included; see `docs/recurrence.md` for what counts as the same."""
+        return tuple(Op(self.trace, node, self.unit) for node in self.trace.rolled.nodes_of(self.node))
+
+    @property
+    def n_passes(self) -> int:
+        """How often it ran."""
+        return len(self.trace.rolled.nodes_of(self.node))
+
+    @property
+    def loop_pass(self) -> int:
+        """Its number among its passes, from 1."""
+        return self.trace.rolled.number_of(self.node)
+
+    @property
+    def rolled(self) -> Op:
+        """All its passes as one op, a `Passes`; the op itself if it ran once."""
+        return self.trace.rolled.of(self.node, self.unit)
 
     # the graph
 
@@ -213,6 +236,28 @@ class Op:
     def distance_to_output(self) -> int | None:
         """Length of the shortest path to an output; None if none is reached."""
         return self.trace.distances.to_output[self.node]
+
+    # conditionals
+
+    @property
+    def conditionals(self) -> tuple[Conditional, ...]:
+        """The tests that it decided."""
+        return self.trace.conditionals.of(self.node)
+
+    @property
+    def is_condition(self) -> bool:
+        """Whether it decided an `if`, a `while` or another test."""
+        return bool(self.conditionals)
+
+    @property
+    def is_branch(self) -> bool:
+        """Whether it served only to compute a decision: it lies on the branch of a conditional."""
+        return self.node in self.trace.conditionals.branch_nodes
+
+    @property
+    def arms(self) -> tuple[tuple[Conditional, str], ...]:
+        """The arms of tests in which it ran, the outermost first: `((conditional, "then"), …)`."""
+        return self.trace.conditionals.around(self.node)
 
     # what it is
 

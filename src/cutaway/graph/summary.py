@@ -18,7 +18,7 @@ def summary(trace: Trace) -> str:
     """What one looks for first: size, cost, what is odd, and where the time went."""
     lines = [*_size(trace), *_oddities(trace), "  time by function"]
     most = max(3, min(_MOST_FUNCTIONS, _MOST_LINES - len(lines)))
-    return "\n".join(_clipped(line) for line in [*lines, *_functions(trace, most)])
+    return "\n".join(clipped(line) for line in [*lines, *_functions(trace, most)])
 
 
 def _size(trace: Trace) -> list[str]:
@@ -59,11 +59,10 @@ def _oddities(trace: Trace) -> list[str]:
 
 
 def _functions(trace: Trace, most: int) -> list[str]:
-    rows = trace.by_function()
-    total = sum(row["seconds"] for row in rows.values()) or 1.0
+    rows = trace.ops.totals("function")
     return [
-        f"    {_clipped(name, 30):<30} {int(row['count']):>6}×  {human_seconds(row['seconds']):>9}"
-        f"  {row['seconds'] / total:>4.0%}  {human_number(row['flops']) if row['flops'] else '':>8}".rstrip()
+        f"    {clipped(name, 30):<30} {row.count:>6}×  {human_seconds(row.seconds):>9}"
+        f"  {row.share:>4.0%}  {human_number(row.flops) if row.flops else '':>8}".rstrip()
         for name, row in list(rows.items())[:most]
     ]
 
@@ -116,5 +115,6 @@ def _listed(items: Iterable[str], most: int = 4) -> str:
     return ", ".join(names[:most]) + rest
 
 
-def _clipped(line: str, width: int = _WIDTH) -> str:
+def clipped(line: str, width: int = _WIDTH) -> str:
+    """A line no longer than the screen is wide."""
     return line if len(line) <= width else f"{line[: width - 1]}…"

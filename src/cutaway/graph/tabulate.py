@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from cutaway.core.errors import MissingExtraError
@@ -11,18 +12,24 @@ if TYPE_CHECKING:
     from cutaway.graph.trace import Trace
 
 
-def table(trace: Trace) -> Any:
+def table(ops: Iterable[Op]) -> Any:
     """One row an op, as a DataFrame where pandas is installed."""
-    records = [record(op) for op in trace.ops]
+    found = framed(record(op) for op in ops)
+    if isinstance(found, list) or not len(found):
+        return found
+    # Where there is no path, pandas would turn the distances of all others into floats.
+    whole = {"distance_from_input": "Int64", "distance_to_output": "Int64"}
+    return found.set_index("label").astype(whole)
+
+
+def framed(records: Iterable[dict[str, Any]]) -> Any:
+    """Rows as a pandas DataFrame where pandas is installed, else as they are."""
+    rows = list(records)
     try:
         import pandas
     except ImportError:
-        return records
-    if not records:
-        return pandas.DataFrame()
-    # Where there is no path, pandas would turn the distances of all others into floats.
-    whole = {"distance_from_input": "Int64", "distance_to_output": "Int64"}
-    return pandas.DataFrame.from_records(records, index="label").astype(whole)
+        return rows
+    return pandas.DataFrame.from_records(rows)
 
 
 def record(op: Op) -> dict[str, Any]:

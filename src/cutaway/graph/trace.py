@@ -2,44 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, overload
 
 from cutaway.core import late
 from cutaway.core.errors import InputError, OpenTraceError, PositionError, SiteSyntaxError
+from cutaway.graph.conditionals import Conditionals
 from cutaway.graph.distances import Distances, connected_ops, distances
 from cutaway.graph.lookup import find, match
 from cutaway.graph.modules import Module, ModuleCall, ParameterCount
 from cutaway.graph.naming import Names
 from cutaway.graph.nodes import BUFFER, CONSTANT, OP, PARAMETER, UNSAVED, ModuleRow, ParameterRow, Tables
 from cutaway.graph.op import Op
+from cutaway.graph.passes import Rolled
+from cutaway.graph.paths import Paths, critical_path
+from cutaway.graph.retention import Retained
+from cutaway.graph.selection import Selection, What, maker_of, rows_of, select
 from cutaway.graph.source import Source, source_of
+from cutaway.graph.spending import Measure
 from cutaway.graph.summary import summary
 from cutaway.graph.tabulate import networkx_graph, table
-
-
-class Ops(Sequence[Op]):
-    """A sequence of ops that makes each `Op` when it is asked for."""
-
-    def __init__(self, trace: Trace, nodes: Sequence[int]) -> None:
-        self._trace = trace
-        self._nodes = nodes
-
-    def __len__(self) -> int:
-        return len(self._nodes)
-
-    @overload
-    def __getitem__(self, index: int) -> Op: ...
-    @overload
-    def __getitem__(self, index: slice) -> Ops: ...
-    def __getitem__(self, index: int | slice) -> Op | Ops:
-        if isinstance(index, slice):
-            return Ops(self._trace, self._nodes[index])
-        return Op(self._trace, self._nodes[index])
-
-    def __repr__(self) -> str:
-        return f"<{len(self)} ops>"
+from cutaway.results.validation import Validation
 
 
 class Trace:
@@ -68,14 +52,24 @@ class Trace:
     # what it holds
 
     @property
-    def ops(self) -> Ops:
+    def ops(self) -> Selection:
         """Every operation, in order of execution."""
-        return Ops(self, self.op_nodes)
+        return Selection(self, self.op_nodes)
 
     @property
-    def saved(self) -> Ops:
+    def saved(self) -> Selection:
         """The operations whose value was kept."""
-        return Ops(self, self._saved_nodes)
+        return Selection(self, self._saved_nodes)
+
+    @cached_property
+    def rolled(self) -> Rolled:
+        """The operations in order of first execution, those that ran several times as one `Passes` each."""
+        return Rolled(self)
+
+    @cached_property
+    def conditionals(self) -> Conditionals:
+        """Every test that a tensor decided (`if`, `while`, `assert`…), in order of execution."""
+        return Conditionals(self)
 
     @cached_property
     def modules(self) -> Mapping[str, Module]:
@@ -192,22 +186,13 @@ class Trace:
         """Modules whose forward never ran; containers without one do not count."""
         return tuple(row.addresses[0] for row in self.tables.modules if not row.calls and row.has_forward)
 
-    def by_function(self) -> dict[str, dict[str, float]]:
-        """Count, seconds, FLOPs and bytes for each function, the slowest first."""
-        return _totals((op.function, op) for op in self.ops)
-
-    def by_module(self) -> dict[str, dict[str, float]]:
-        """Count, seconds, FLOPs and bytes of the ops executed directly in each module, the slowest first."""
-        names = self.names
-        return _totals((names.address(self.tables.nodes.call[op.node]), op) for op in self.ops)
-
     # asking
 
     @overload
     def __getitem__(self, key: int | str) -> Op: ...
     @overload
-    def __getitem__(self, key: slice) -> Ops: ...
-    def __getitem__(self, key: int | str | slice) -> Op | Ops:
+    def __getitem__(self, key: slice) -> Selection: ...
+    def __getitem__(self, key: int | str | slice) -> Op | Selection:
         if isinstance(key, slice):
             return self._numbered[key]
         if isinstance(key, int):
@@ -228,6 +213,42 @@ class Trace:
         A module's address covers what it returned; `encoder.**` covers all inside as well.
         """
         return match(self, pattern)
+
+    def select(
+        self,
+        what: What | Callable[[Op], object] | None = None,
+        *,
+        function: str | None = None,
+        module_class: str | None = None,
+        kind: str | None = None,
+    ) -> Selection:
+        """The ops that fit everything that is given; see `Selection.where`.
+
+        Sources are among them only where they are named, or asked for by their kind.
+        """
+        return select(self, what, function=function, module_class=module_class, kind=kind)
+
+    def between(self, start: What, end: What) -> Selection:
+        """Every op on a path from one to the other, neither end included; empty if there is no path."""
+        return self.select(start).descendants() & self.select(end).ancestors()
+
+    def paths(self, start: What, end: What, *, most: int | None = 10_000) -> Paths:
+        """The paths from one to the other: iterate for each, ask for `count`, `ops`, `shortest` or `heaviest`.
+
+        Args:
+            most: how many are given before iterating raises `PathLimitError`; None for no limit.
+        """
+        starts = {maker_of(self, row) for row in rows_of(self, start)}
+        return Paths(self, tuple(sorted(starts)), tuple(sorted(rows_of(self, end))), most)
+
+    def critical_path(self, by: Measure = "seconds") -> Selection:
+        """The chain of ops, from the first to an output, on which most seconds, FLOPs or bytes were spent."""
+        return critical_path(self, by)
+
+    def retained(self) -> Retained:
+        """What autograd keeps alive for a backward pass."""
+        found: Retained = late.call("Trace.retained", self)
+        return found
 
     def __contains__(self, key: object) -> bool:
         try:
@@ -260,15 +281,32 @@ class Trace:
 
     def table(self) -> Any:
         """One row an op: a pandas DataFrame where pandas is installed, else a list of dicts."""
-        return table(self)
+        return table(self.ops)
 
     def to_networkx(self) -> Any:
         """The graph for networkx: nodes are labels, edges carry their argument."""
         return networkx_graph(self)
 
-    def draw(self, path: str | None = None, *, depth: int | None = None) -> Any:
-        """Draw the graph as SVG, modules below `depth` folded into one box each; write it to `path` if given."""
-        return late.call("Trace.draw", self, path, depth=depth)
+    def draw(self, path: str | None = None, *, depth: int | None = None, rolled: bool = False) -> Any:
+        """Draw the graph as SVG, modules below `depth` folded into one box each; write it to `path` if given.
+
+        Args:
+            rolled: whether the passes of an op are drawn as one box.
+        """
+        return late.call("Trace.draw", self, path, depth=depth, rolled=rolled)
+
+    # proving
+
+    def validate(self, *, forward: bool = True, perturb: bool = True, retrace: bool = False) -> Validation:
+        """Prove that the trace holds what happened, and report what could not be proven.
+
+        Args:
+            forward: also run the model once more, unwatched and with the same random numbers, and compare outputs.
+            perturb: also put other values in the place of each parent and see whether the result changes.
+            retrace: trace the model again with everything saved, prove that, and hold this trace against it.
+        """
+        found: Validation = late.call("Trace.validate", self, forward=forward, perturb=perturb, retrace=retrace)
+        return found
 
     def tensor(self, name: str, value: Any) -> None:
         """Inside the block: name a tensor, so that it answers to `$name`."""
@@ -330,7 +368,7 @@ class Trace:
         return saved if self.tables.saved_all else [node for node in saved if nodes.meta[node] is not None]
 
     @property
-    def _numbered(self) -> Ops:
+    def _numbered(self) -> Selection:
         return self.ops if self.tables.saved_all or not self._saved_nodes else self.saved
 
     def _sources(self, kind: str) -> dict[str, Op]:
@@ -385,18 +423,3 @@ class Trace:
             places.append(source_of(row.code, row.instruction))
             call = row.parent
         return tuple(place for place in places if place is not None)
-
-
-def _totals(pairs: Any) -> dict[str, dict[str, float]]:
-    found: dict[str, dict[str, float]] = {}
-    last_event: Any = None
-    for key, op in pairs:
-        row = found.setdefault(key, {"count": 0, "seconds": 0.0, "flops": 0, "bytes": 0})
-        event = op.trace.tables.nodes.event[op.node]
-        if event is not last_event or event is None:  # further results of one call add bytes alone
-            row["count"] += 1
-            row["seconds"] += op.seconds
-            row["flops"] += op.flops
-        row["bytes"] += 0 if op.is_identity else op.bytes
-        last_event = event
-    return dict(sorted(found.items(), key=lambda item: -item[1]["seconds"]))

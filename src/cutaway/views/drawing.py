@@ -6,12 +6,14 @@ frame can never cover what does not belong to it.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from cutaway.core.errors import InputError
 from cutaway.graph.layout import BELOW_PORTS, Node, Point, Rect, Wire, layout
 from cutaway.graph.trace import Trace
+from cutaway.views.feedback import forward, with_feedback
 from cutaway.views.picture import View, picture
 from cutaway.views.svg import Line, Placement, box_size, label_width, svg, title_width
 
@@ -21,7 +23,14 @@ Key = tuple[str, int]
 _SIDE, _END = 14.0, 14.0
 
 
-def draw(trace: Trace, path: str | Path | None = None, *, depth: int | None = None) -> str:
+def draw(
+    trace: Trace,
+    path: str | Path | None = None,
+    *,
+    depth: int | None = None,
+    rolled: bool = False,
+    bright: Collection[int] | None = None,
+) -> str:
     """Draw the graph of a trace as SVG, and write it to `path` if given.
 
     >>> draw(trace, "net.svg", depth=1)[:4]          # doctest: +SKIP
@@ -29,10 +38,12 @@ def draw(trace: Trace, path: str | Path | None = None, *, depth: int | None = No
 
     Args:
         depth: None draws every op, 1 the children of the root and its own ops, 0 the model as one box.
+        rolled: whether the passes of an op are drawn as one box.
+        bright: rows that are drawn as usual, all others faint; None for no difference.
     """
     if path is not None and Path(path).suffix.lower() != ".svg":
         raise InputError(f"draw writes SVG only, and {str(path)!r} does not end in .svg: give a path that does.")
-    view = picture(trace, depth=depth)
+    view = picture(trace, depth=depth, rolled=rolled, bright=bright)
     text = svg(view, place(view))
     if path is not None:
         Path(path).write_text(text, encoding="utf-8")
@@ -55,13 +66,13 @@ def place(view: View) -> Placement:
     outside_in = sorted(range(len(levels)), key=lambda frame: depth[frame])
     for number in reversed(outside_in):
         levels[number].place(sizes, levels, is_framed=number > 0)
-    return _compose(sizes, levels, outside_in)
+    return with_feedback(view, _compose(sizes, levels, outside_in))
 
 
 def _box_sizes(view: View) -> list[Node]:
     """Wide enough for the text of each box, and for the labels of the edges that arrive there."""
     rooms: dict[int, list[float]] = {}
-    for edge in view.edges:
+    for edge in forward(view):
         rooms.setdefault(edge.child, []).append(label_width(edge.label))
     sizes = []
     for number, box in enumerate(view.boxes):
@@ -75,7 +86,7 @@ def _box_sizes(view: View) -> list[Node]:
 
 def _cut_edges(view: View, depth: list[int], levels: list[_Level]) -> None:
     """Cut edges at the borders they cross: a piece for each frame they leave, one outside, one for each they enter."""
-    for edge in view.edges:
+    for edge in forward(view):
         upper, lower, room = ("box", edge.parent), ("box", edge.child), label_width(edge.label)
         a, b = view.boxes[edge.parent].frame, view.boxes[edge.child].frame
         while a != b:
@@ -128,7 +139,8 @@ class _Level:
         for route in placed.routes:
             points = tuple((x + dx, y + dy) for x, y in route.points)
             kind, number = keys[route.lower] if route.lower is not None else ("", -1)
-            self.lines.append(Line(points, route.value, number if kind == "box" else None))
+            ends = {"box": (number, None), "frame": (None, number)}
+            self.lines.append(Line(points, route.value, *ends.get(kind, (None, None))))
 
 
 def _compose(sizes: list[Node], levels: list[_Level], outside_in: list[int]) -> Placement:
@@ -148,5 +160,5 @@ def _compose(sizes: list[Node], levels: list[_Level], outside_in: list[int]) -> 
                 corner[member] = (x + dx, y + dy)
         for line in level.lines:
             points = tuple((x + dx, y + dy) for dx, dy in line.points)
-            lines.append(Line(points, line.parent, line.child))
+            lines.append(Line(points, line.parent, line.child, line.frame))
     return Placement(levels[0].width, levels[0].height, tuple(boxes), tuple(frames), tuple(lines))

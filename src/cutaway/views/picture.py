@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,6 +13,8 @@ from cutaway.graph.nodes import BUFFER, CONSTANT, IDENTITY, INPUT, OP, PARAMETER
 from cutaway.graph.op import Op
 from cutaway.graph.summary import human_bytes
 from cutaway.graph.trace import Trace
+from cutaway.views.deciding import IF, decides, leads_off
+from cutaway.views.rolling import Rolling, passes_label
 
 Kind = Literal["input", "buffer", "constant", "plain", "parametric", "made", "standin"]
 Form = Literal["function", "leaf", "folded", "small"]
@@ -43,6 +45,8 @@ class Box:
     is_output: bool = False
     is_light: bool = False
     """Whether nothing follows from it: it gave back the tensor it got, or took a number out of torch."""
+    is_condition: bool = False
+    """Whether it decided an `if`, a `while` or another test."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +59,16 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """From a box to a later one; the label tells the argument and, where it repeats, how often."""
+    """From a box to another one; the label tells the argument and, where it repeats, how often."""
 
     parent: int
     child: int
     label: str
+
+    @property
+    def is_feedback(self) -> bool:
+        """Whether it goes back to an earlier box, or from a box to itself; only in rolled-up pictures."""
+        return self.parent >= self.child
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,27 +80,37 @@ class View:
     boxes: tuple[Box, ...]
     frames: tuple[Frame, ...]
     edges: tuple[Edge, ...]
+    faint: frozenset[int] = frozenset()
+    """Boxes that are only there for orientation."""
 
 
-def picture(trace: Trace, *, depth: int | None = None) -> View:
+def picture(
+    trace: Trace, *, depth: int | None = None, rolled: bool = False, bright: Collection[int] | None = None
+) -> View:
     """What to draw of a trace, with the module calls `depth` steps below the root folded into one box each.
 
     Args:
         depth: None draws every op, 1 the children of the root and its own ops, 0 the model as one box.
+        rolled: whether the passes of an op are drawn as one box.
+        bright: rows that are drawn as usual, all others faint; None for no difference.
     """
     if depth is not None and (not isinstance(depth, int) or isinstance(depth, bool) or depth < 0):
         raise InputError(f"depth is a whole number from 0, or None for every op; it was {depth!r}.")
     folding = _Folding(trace, depth)
-    draft = _Draft(trace, folding)
+    draft = _Draft(trace, folding, Rolling(trace, rolled))
     draft.find_wires()
     draft.part_from_crowds()
     draft.put_in_order()
+    draft.count_bright(bright)
     count = trace.n_parameters
+    n_rolled = f" rolled up to {len(trace.rolled):,}" if rolled else ""
     subtitle = (
-        f"{len(trace):,} ops · {human_bytes(trace.bytes)} of values · "
+        f"{len(trace):,} ops{n_rolled} · {human_bytes(trace.bytes)} of values · "
         f"{count.trainable:,} trainable and {count.frozen:,} frozen parameters"
     )
-    return View(trace.model_name or "code around no model", subtitle, *draft.parts())
+    if bright is not None:
+        subtitle = f"{sum(node in bright for node in trace.op_nodes):,} selected of {subtitle}"
+    return View(trace.model_name or "code around no model", subtitle, *draft.parts(), draft.faint())
 
 
 class _Folding:
@@ -140,34 +159,67 @@ class _Folding:
 class _Draft:
     """What goes into the picture, by key, until the order of the boxes is known."""
 
-    def __init__(self, trace: Trace, folding: _Folding) -> None:
-        self.trace, self.folding, self.nodes = trace, folding, trace.tables.nodes
+    def __init__(self, trace: Trace, folding: _Folding, rolling: Rolling) -> None:
+        self.trace, self.folding, self.nodes, self.rolling = trace, folding, trace.tables.nodes, rolling
         self.drawn = set(trace.op_nodes)
         self.wires: dict[tuple[Key, Key], list[int]] = {}
-        """(from, to) → the tensors that go that way, once for each argument."""
+        """(from, to) → the tensors that go that way, once for each argument; rolled up, those of the first time."""
+        self.ways: dict[tuple[Key, Key], list[tuple[int, int]]] = {}
+        """(from, to) → each tensor that goes that way in any pass, and the op that takes it."""
         self.standins: dict[Key, tuple[list[Key], Key]] = {}
         """Stand-in → what it stands for, and who uses it."""
         self.users: dict[Key, int] = {}
         self.outputs: dict[Key, list[str]] = {}
+        self.begun: set[int] = set()
+        """The frames in which there is something."""
         self.order: list[tuple[Key, int]] = []
+        self.bright: dict[Key, int] | None = None
+        """Box → how many of its tensors are selected."""
 
     def key(self, node: int) -> Key:
-        call = self.folding.folded[self.nodes.call[node]] if self.nodes.kind[node] == OP else 0
+        node = self.rolling.first(node)
+        call = self.folded(node)
         return ("call", call) if call else ("op", node)
+
+    def folded(self, node: int) -> int:
+        """The folded call in which a node was made; 0 for none."""
+        return self.folding.folded[self.nodes.call[node]] if self.nodes.kind[node] == OP else 0
 
     def find_wires(self) -> None:
         for node in self.trace.op_nodes:
-            child = self.key(node)
+            child, call = self.key(node), self.folded(node)
+            if self.rolling.is_on:
+                self.note_calls(node, call)
             for parent in self.nodes.parents[node]:
                 kind = self.nodes.kind[parent]
                 if kind == PARAMETER or (kind == OP and parent not in self.drawn):
                     continue
                 upper = self.key(parent)
-                if upper != child:
-                    self.wires.setdefault((upper, child), []).append(parent)
+                if upper != child or (self.rolling.is_on and not (call and call == self.folded(parent))):
+                    ways = self.ways.setdefault((upper, child), [])
+                    ways.append((parent, node))
+                    if not self.rolling.is_on or ways[0][1] == node:
+                        self.wires.setdefault((upper, child), []).append(parent)
         self.hide_inner_sources()
         for path, node in self.trace.tables.outputs:
-            self.outputs.setdefault(self.key(node), []).append(path)
+            _, n_passes = turn = self.turn(node)
+            named = f"{path}, pass {turn[0]}" if path else f"of pass {turn[0]}"
+            self.outputs.setdefault(self.key(node), []).append(named if n_passes > 1 else path)
+
+    def note_calls(self, node: int, call: int) -> None:
+        """Note which calls the folded call or the frames of the first pass stand for."""
+        first = self.rolling.first(node)
+        here, there = (self.folding.frame[self.nodes.call[n]] for n in (first, node))
+        while here and there and self.folding.rows[here].module == self.folding.rows[there].module:
+            self.rolling.note_call(here, there)
+            here, there = self.folding.outside(here), self.folding.outside(there)
+        if self.folded(first):
+            self.rolling.note_call(self.folded(first), call)
+
+    def turn(self, node: int) -> tuple[int, int]:
+        """In which pass of its box a node was made, and of how many."""
+        key = self.key(node)
+        return self.rolling.turn(node, key[1] if key[0] == "call" else 0, self.folded(node))
 
     def hide_inner_sources(self) -> None:
         """A buffer or constant that only one folded module reads is its own affair."""
@@ -196,6 +248,7 @@ class _Draft:
                 standin = ("standin", len(self.standins))
                 self.standins[standin] = (group, child)
                 self.wires[(standin, child)] = [node for upper in group for node in self.wires.pop((upper, child))]
+                self.ways[(standin, child)] = [way for upper in group for way in self.ways.pop((upper, child))]
 
     def home(self, key: Key) -> int:
         """The frame in which an op or a folded call is drawn."""
@@ -218,7 +271,7 @@ class _Draft:
         before: dict[Key, list[Key]] = {}
         for standin, (_, child) in self.standins.items():
             before.setdefault(child, []).append(standin)
-        begun: set[int] = set()
+        begun = self.begun
         placed: set[Key] = set()
         for node in [-1, *self.trace.op_nodes]:  # the head of the whole picture also where nothing ran
             path = [self.home(self.key(node))] if node >= 0 else [0]
@@ -233,12 +286,29 @@ class _Draft:
                 self.order.extend((standin, path[0]) for standin in before.get(key, ()))
                 self.order.append((key, path[0]))
 
+    def count_bright(self, bright: Collection[int] | None) -> None:
+        """Note what is selected; a stand-in is if both its user and what it stands for are."""
+        if bright is None:
+            return
+        found = self.bright = dict[Key, int]()
+        for node in bright:
+            found[self.key(node)] = found.get(self.key(node), 0) + 1
+        for standin, (uppers, child) in self.standins.items():
+            if child in found and any(upper in found for upper in uppers):
+                found[standin] = 1
+
+    def faint(self) -> frozenset[int]:
+        """The numbers of the boxes in which nothing is selected."""
+        if self.bright is None:
+            return frozenset()
+        return frozenset(i for i, (key, _) in enumerate(self.order) if key not in self.bright)
+
     def parts(self) -> tuple[tuple[Box, ...], tuple[Frame, ...], tuple[Edge, ...]]:
-        calls = sorted({frame for frame in self.folding.frame if frame})
+        calls = sorted(self.begun - {0})
         number = {0: 0} | {call: i for i, call in enumerate(calls, 1)}
         frames = [Frame("", -1)]
         for call in calls:
-            name = _name(ModuleCall(self.trace, call))
+            name = self.call_name(ModuleCall(self.trace, call))
             title = f"{name} ({ModuleCall(self.trace, call).class_name})"
             frames.append(Frame(title, number[self.folding.outside(call)]))
         place = {key: i for i, (key, _) in enumerate(self.order)}
@@ -247,21 +317,35 @@ class _Draft:
         for (_, child), tensors in self.wires.items():
             n_arriving[child] = n_arriving.get(child, 0) + len(tensors)
         edges = tuple(
-            Edge(place[upper], place[child], self.edge_label(child, tensors, n_arriving[child]))
+            Edge(place[upper], place[child], self.edge_label(upper, child, n_arriving[child]))
             for (upper, child), tensors in self.wires.items()
         )
         return boxes, tuple(frames), edges
 
-    def edge_label(self, child: Key, tensors: list[int], n_arriving: int) -> str:
+    def edge_label(self, upper: Key, child: Key, n_arriving: int) -> str:
+        passes = self.passes_label(upper, child) if self.rolling.is_on else ""
+        begins = IF if child[0] == "op" and leads_off(self.trace, self.ways[upper, child]) else ""
+        return " ".join(filter(None, (begins, self.argument_label(upper, child, n_arriving), passes)))
+
+    def argument_label(self, upper: Key, child: Key, n_arriving: int) -> str:
         if child[0] == "call" or not 2 <= n_arriving <= _LABELLED:
             return ""
-        op = Op(self.trace, child[1])
+        tensors = self.wires[upper, child]
+        op = Op(self.trace, self.ways[upper, child][0][1])
+        if self.rolling.is_on and sum(edge.parent.kind != PARAMETER for edge in op.edges) < 2:
+            return ""  # one argument, given by several boxes in turn
         repeats = f"×{len(tensors)}" if len(tensors) > len(set(tensors)) else ""
         if kind_of(op.function) in _COMMUTATIVE:
             return repeats
         arguments = [edge.argument for edge in op.edges if edge.parent.node in tensors]
         shown = ",".join(arguments) if len(arguments) < 4 else f"{arguments[0]}…{arguments[-1]}"
         return f"{_short(shown, 14)} {repeats}".strip()
+
+    def passes_label(self, upper: Key, child: Key) -> str:
+        out = [self.turn(parent) for parent, _ in self.ways[upper, child]]
+        into = [self.turn(node) for _, node in self.ways[upper, child]]
+        n_out = out[0][1] if upper[0] != "standin" else 0
+        return passes_label({number for number, _ in out}, n_out, {number for number, _ in into}, into[0][1])
 
     def box(self, key: Key, frame: int) -> Box:
         if key[0] == "standin":
@@ -281,31 +365,51 @@ class _Draft:
         call = op.module
         is_leaf = call is not None and self.folding.n_ops[call.number] == 1
         parameters = [_parameter(parent, call) for parent in op.parents if parent.kind == PARAMETER]
-        lines = [op.label, _size([op]), *(" · ".join(parameters[i : i + 2]) for i in range(0, len(parameters), 2))]
+        n_passes = len(self.rolling.passes(op.node))
+        name = f"{op.label} (×{n_passes})" if n_passes > 1 else op.label
+        lines = [name, self.size(op), *(" · ".join(parameters[i : i + 2]) for i in range(0, len(parameters), 2))]
         if is_leaf and call is not None:
-            lines.append(_short(f"{_name(call)} ({call.class_name})"))
+            name = call.address if n_passes > 1 else _name(call)
+            lines.append(_short(f"{name} ({call.class_name})"))
         is_identity = bool(self.nodes.flags[op.node] & IDENTITY)
         if is_identity:
             notes.append("gives back its input")
-        is_light = is_identity or (op.shape is None and not self.trace.children_of(op.node))
+        decided = decides(self.trace, self.rolling.passes(op.node))
+        notes = [*map(_short, decided), *notes]
+        is_light = is_identity or (op.shape is None and not self.trace.children_of(op.node) and not decided)
         kind: Kind = "parametric" if parameters else "plain" if self.nodes.parents[op.node] else "made"
         form = "leaf" if is_leaf else "function"
         lines = [line for line in (*lines, *notes) if line]
-        return Box(tuple(lines), kind, form, frame, paths is not None, is_light and paths is None)
+        return Box(tuple(lines), kind, form, frame, paths is not None, is_light and paths is None, bool(decided))
 
     def folded_box(self, call: ModuleCall, frame: int, notes: list[str], is_output: bool) -> Box:
         count = call.total
         frozen = f", {count.frozen:,} frozen" if count.frozen else ""
         n_ops = f"{self.folding.n_ops[call.number]:,} ops"
-        lines = [_short(_name(call)), call.class_name, n_ops, _size(call.outputs.values())]
+        if self.bright is not None and ("call", call.number) in self.bright:
+            n_ops += f", {self.bright['call', call.number]:,} selected"
+        lines = [_short(self.call_name(call)), call.class_name, n_ops, _size(call.outputs.values())]
         if count.total:
             lines.append(f"{count.total:,} parameters{frozen}")
         lines = [line for line in (*lines, *notes) if line]
         return Box(tuple(lines), "parametric" if count.total else "plain", "folded", frame, is_output)
 
+    def size(self, op: Op) -> str:
+        """Shape and bytes of one pass."""
+        passes = self.rolling.passes(op.node)
+        shapes = {Op(self.trace, node).shape for node in passes}
+        return _size([op]) if len(shapes) == 1 else f"{_shape(op)} to {_shape(Op(self.trace, passes[-1]))}"
+
+    def call_name(self, call: ModuleCall) -> str:
+        """Address and pass of a module call; rolled up, how often it ran where it stands for several."""
+        if not self.rolling.is_on:
+            return _name(call)
+        n = self.rolling.n_calls(call.number)
+        return f"{call.address} (×{n})" if n > 1 else call.address if call.pass_ == 1 else _name(call)
+
     def name(self, key: Key) -> str:
         if key[0] == "call":
-            return _name(ModuleCall(self.trace, key[1]))
+            return self.call_name(ModuleCall(self.trace, key[1]))
         address = self.nodes.path[key[1]] if self.nodes.kind[key[1]] == BUFFER else ""
         return address or self.trace.names.label(key[1])
 

@@ -7,6 +7,7 @@ from html import escape
 from itertools import pairwise
 
 from cutaway.graph.layout import Point, Rect
+from cutaway.views.deciding import IF
 from cutaway.views.picture import Box, View
 
 EM = 0.62
@@ -17,10 +18,10 @@ _PAD, _LEAD, _MARGIN, _HEADER = 10.0, 15.0, 16.0, 84.0
 _STYLE = """
 svg { background: var(--paper); --paper: #fdfdfc; --ink: #22262b; --dim: #6b7178; --line: #7d848c; --frame: #c9ced4;
   --veil: rgba(90, 110, 140, .05); --plain: #ffffff; --grey: #e4e6e9; --green: #d5efd9; --leaf: #3f9a56; --red: #cf2f3a;
-  --buffer: #c4c8cd }
+  --buffer: #c4c8cd; --yellow: #ffe27a; --gold: #b08400 }
 @media (prefers-color-scheme: dark) { svg { --paper: #16181b; --ink: #e6e8ea; --dim: #9aa1a9; --line: #868e97;
   --frame: #454b53; --veil: rgba(150, 175, 215, .06); --plain: #1f2327; --grey: #373c43; --green: #1f4429;
-  --leaf: #56b870; --red: #ff6670; --buffer: #565c64 } }
+  --leaf: #56b870; --red: #ff6670; --buffer: #565c64; --yellow: #6b5600; --gold: #f2c83a } }
 text { font-family: monospace; font-size: 11px; fill: var(--ink) }
 .head { font-family: sans-serif; font-size: 20px; font-weight: 600 }
 .under { font-family: sans-serif; font-size: 12px; fill: var(--dim) }
@@ -39,9 +40,14 @@ text { font-family: monospace; font-size: 11px; fill: var(--ink) }
 .standin .name { font-weight: 400; font-style: italic; fill: var(--dim) }
 .folded rect { stroke-width: 2px }
 .output rect { stroke: var(--red); stroke-width: 2.5px }
+.condition rect { fill: var(--yellow); stroke: var(--gold) }
+.condition .more { fill: var(--ink) }
+.if { font-size: 12px; font-weight: 700; fill: var(--gold) }
 .light { opacity: .55 }
+.faint { opacity: .28 }
 .frame { fill: var(--veil); stroke: var(--frame) }
 .edge { fill: none; stroke: var(--line) }
+.feedback { stroke-dasharray: 5 3 }
 #tip path { fill: var(--line) }
 """
 
@@ -54,6 +60,10 @@ class Line:
     parent: int
     child: int | None
     """The box at which it arrives; None where it ends at a border or goes on."""
+    frame: int | None = None
+    """The frame at whose border it arrives."""
+    is_feedback: bool = False
+    """Whether it goes back up, with square turns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,20 +98,48 @@ def svg(view: View, placed: Placement) -> str:
     for rect in placed.frames[1:]:
         out.append(_rect(rect, 6, ' class="frame"'))
     labels = {(edge.parent, edge.child): edge.label for edge in view.edges if edge.label}
+    lit = _lit(view) if view.faint else set()
     tags = []
     for line in placed.lines:
+        is_faint = bool(view.faint) and not _is_lit(line, lit)
         tip = ' marker-end="url(#tip)"' if line.child is not None else ""
-        out.append(f'<path class="edge" d="{_curve(line.points)}"{tip}/>')
+        out.append(
+            f'<path class="edge{" feedback" * line.is_feedback}{" faint" * is_faint}" d="{_curve(line.points)}"{tip}/>'
+        )
         label = labels.get((line.parent, line.child)) if line.child is not None else None
         if label:
             x, y = line.points[-1]
-            tags.append(f'<text class="tag" x="{_n(x + 4)}" y="{_n(y - 5)}">{_text(label)}</text>')
+            x += 6 if line.is_feedback else 0  # beside the tip
+            tags.append(
+                f'<text class="tag{" faint" * is_faint}" x="{_n(x + 4)}" y="{_n(y - 5)}">{_label(label)}</text>'
+            )
     for frame, rect in zip(view.frames[1:], placed.frames[1:], strict=True):
         out.append(f'<text class="title" x="{_n(rect.x + 8)}" y="{_n(rect.y + 15)}">{_text(frame.title)}</text>')
-    for box, rect in zip(view.boxes, placed.boxes, strict=True):
-        out.append(_box(box, rect))
+    for number, (box, rect) in enumerate(zip(view.boxes, placed.boxes, strict=True)):
+        out.append(_box(box, rect, is_faint=number in view.faint))
     out += [*tags, "</g>", "</svg>"]
     return "\n".join(out) + "\n"
+
+
+def _lit(view: View) -> set[tuple[str, int, int]]:
+    """The pieces of edges between boxes that are not faint: where each begins, and at which box or frame it arrives."""
+    found: set[tuple[str, int, int]] = set()
+    for edge in view.edges:
+        if edge.parent not in view.faint and edge.child not in view.faint:
+            found |= {("from", edge.parent, -1), ("box", edge.parent, edge.child)}
+            frame = view.boxes[edge.child].frame
+            while frame > 0:
+                found.add(("frame", edge.parent, frame))
+                frame = view.frames[frame].parent
+    return found
+
+
+def _is_lit(line: Line, lit: set[tuple[str, int, int]]) -> bool:
+    if line.child is not None:
+        return ("box", line.parent, line.child) in lit
+    if line.frame is not None:
+        return ("frame", line.parent, line.frame) in lit
+    return ("from", line.parent, -1) in lit
 
 
 def box_size(box: Box) -> tuple[float, float]:
@@ -115,7 +153,7 @@ def box_size(box: Box) -> tuple[float, float]:
 
 def label_width(label: str) -> float:
     """Width of the label of an edge."""
-    return len(label) * _SMALL * EM
+    return len(label) * _SMALL * EM + (8 if label.startswith(IF) else 0)
 
 
 def title_width(title: str) -> float:
@@ -123,8 +161,14 @@ def title_width(title: str) -> float:
     return len(title) * _LINE * EM
 
 
-def _box(box: Box, rect: Rect) -> str:
-    classes = " ".join(["box", box.kind, box.form] + ["output"] * box.is_output + ["light"] * box.is_light)
+def _box(box: Box, rect: Rect, *, is_faint: bool) -> str:
+    classes = " ".join(
+        ["box", box.kind, box.form]
+        + ["output"] * box.is_output
+        + ["condition"] * box.is_condition
+        + ["light"] * box.is_light
+        + ["faint"] * is_faint
+    )
     radius = 3.0 if box.form in ("leaf", "folded") else min(rect.height / 2, 14.0)
     middle = rect.x + rect.width / 2
     first = rect.y + (rect.height - _LEAD * len(box.lines)) / 2 + 11
@@ -134,6 +178,13 @@ def _box(box: Box, rect: Rect) -> str:
         for i, line in enumerate(box.lines)
     ]
     return f'<g class="{classes}">{_rect(rect, radius)}{"".join(rows)}</g>'
+
+
+def _label(label: str) -> str:
+    """The label of an edge, the word that begins a branch in bold."""
+    if label.split(" ")[0] != IF:
+        return _text(label)
+    return f'<tspan class="if">{IF}</tspan>{_text(label.removeprefix(IF))}'
 
 
 def _small(box: Box, line: int) -> str:
@@ -147,6 +198,7 @@ _MEANINGS = (
     ("plain", "leaf", "module"),
     ("plain", "folded", "folded module"),
     ("plain", "function", "function"),
+    ("plain condition", "function", "decides"),
     ("made", "function", "made inside"),
     ("buffer", "small", "buffer"),
     ("constant", "small", "constant"),
@@ -159,10 +211,11 @@ def _legend_entries(view: View) -> list[tuple[str, str, str]]:
     present: set[str] = set()
     for box in view.boxes:
         present |= {box.kind, f"{box.kind} {box.form}"} | ({"output"} if box.is_output else set())
-        present.add(f"any {box.form}")
+        present |= {f"any {box.form}"} | ({"condition"} if box.is_condition else set())
     wanted = {
         "input": "input", "output": "output", "with parameters": "parametric", "module": "any leaf",
-        "folded module": "any folded", "function": "plain function", "made inside": "made", "buffer": "buffer",
+        "folded module": "any folded", "function": "plain function", "made inside": "made",
+        "decides": "condition", "buffer": "buffer",
         "constant": "constant", "drawn elsewhere": "standin",
     }  # fmt: skip
     return [entry for entry in _MEANINGS if wanted[entry[2]] in present]

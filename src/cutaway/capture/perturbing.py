@@ -1,0 +1,72 @@
+"""Other values for an argument, to see whether a function feels the difference.
+
+NaN spreads through nearly everything, a saturated softmax, a clamp, a rounding and a product with zero
+included. What does not pass on a NaN, nor any of the other values tried, has truly thrown its argument away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+MUST_FEEL = frozenset(
+    [
+        *("add", "sub", "rsub", "mul", "div", "neg", "add_", "sub_", "mul_", "div_", "square", "reciprocal"),
+        *("matmul", "mm", "bmm", "mv", "dot", "linear", "bilinear", "conv1d", "conv2d", "conv3d"),
+        *("tanh", "sigmoid", "exp", "log", "sqrt", "rsqrt", "sin", "cos", "gelu", "silu", "softplus", "elu", "relu"),
+        *(
+            "view",
+            "reshape",
+            "flatten",
+            "transpose",
+            "permute",
+            "unsqueeze",
+            "squeeze",
+            "contiguous",
+            "clone",
+            "detach",
+        ),
+        *("layer_norm", "rms_norm", "group_norm", "softmax", "log_softmax", "mean", "sum", "cat", "stack"),
+    ]
+)
+"""Functions in which every floating-point argument shows, whatever the others are: not to feel one is an error."""
+
+
+def perturbed(value: Tensor, *, gently: bool) -> Iterator[Tensor]:
+    """Other values of the same shape and dtype, the most telling first; none for what cannot be changed.
+
+    Integers may be indices, so they stay within the range they have; `gently` keeps to probabilities.
+    """
+    if value.numel() == 0 or value.is_meta or value.layout is not torch.strided or value.is_quantized:
+        return
+    value = value.detach()
+    if value.dtype is torch.bool:
+        yield value.logical_not()
+    elif value.is_floating_point() or value.is_complex():
+        yield from _numbers(value, gently=gently)
+    elif not value.is_floating_point():
+        yield from _indices(value)
+
+
+def _numbers(value: Tensor, *, gently: bool) -> Iterator[Tensor]:
+    if not gently:
+        yield torch.full_like(value, torch.nan)
+    plain = value if not value.is_complex() else value.real
+    noise = torch.rand(plain.shape, device="cpu", generator=torch.Generator().manual_seed(0)).to(plain)
+    yield noise.to(value.dtype)
+    if not gently:
+        yield (noise * 1e3 - 2e3).to(value.dtype)
+        yield torch.full_like(value, 1e3)
+        yield torch.zeros_like(value)
+
+
+def _indices(value: Tensor) -> Iterator[Tensor]:
+    try:
+        low, high = value.amin(), value.amax()
+    except (RuntimeError, NotImplementedError):  # no kernel for this kind of integer
+        return
+    yield (low + high) - value
+    yield torch.zeros_like(value)
+    yield value.flip(tuple(range(value.dim()))) if value.dim() else value

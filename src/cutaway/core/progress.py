@@ -1,0 +1,49 @@
+"""A line that tells how far long work has come: on a terminal only, and only when it takes longer than a moment."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from time import monotonic
+from typing import TypeVar
+
+T = TypeVar("T")
+
+_PATIENCE = 2.0
+_EVERY = 0.2
+_WIDTH = 24
+
+
+def progress(items: Iterable[T], n_items: int, what: str) -> Iterator[T]:
+    """Hand on the items, and say on a terminal how many of them are done.
+
+    >>> list(progress("abc", 3, "letters"))
+    ['a', 'b', 'c']
+    """
+    if not sys.stderr.isatty():
+        yield from items
+        return
+    shown = started = monotonic()
+    drawn = False
+    try:
+        for i, item in enumerate(items):
+            now = monotonic()
+            if now - started > _PATIENCE and now - shown > _EVERY:
+                shown, drawn = now, True
+                left = (now - started) / max(i, 1) * (n_items - i)
+                sys.stderr.write(f"\r{line(what, i, n_items, left)}")
+                sys.stderr.flush()
+            yield item
+    finally:
+        if drawn:
+            sys.stderr.write("\r\x1b[2K")
+            sys.stderr.flush()
+
+
+def line(what: str, n_done: int, n_items: int, seconds_left: float) -> str:
+    """
+    >>> line("ops replayed", 30, 40, 12)
+    'ops replayed ██████████████████░░░░░░ 30 of 40, 12 s left'
+    """
+    full = _WIDTH * n_done // max(n_items, 1)
+    return f"{what} {'█' * full}{'░' * (_WIDTH - full)} {n_done:,} of {n_items:,}, {seconds_left:.0f} s left"

@@ -1,0 +1,1 @@
+"""What analyses return: frozen, plain, independent of what they were made from."""
