@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from benchmarks import models, report, torchlens, tracing
+from benchmarks import models, report, torchlens, tracing, validating
 from benchmarks.measure import one_thread
 from benchmarks.peers import ROOT, TORCHLENS
 from benchmarks.report import Figure
@@ -23,8 +23,19 @@ def trace(options: argparse.Namespace) -> tuple[list[Figure], dict[str, str], tu
     return found, {TORCHLENS.name: TORCHLENS.version}, peer.problems
 
 
+def validate(options: argparse.Namespace) -> tuple[list[Figure], dict[str, str], tuple[str, ...]]:
+    """Figures of validating, on the large models and one loop."""
+    cases = [case for case in models.chosen(options.only) if case.size == "large" or case.name in ("lstmcell", "lstm")]
+    if options.no_peers:
+        peer = torchlens.from_notes("peers were not asked (--no-peers)")
+    else:
+        peer = torchlens.validating(cases)
+    return validating.figures(cases, peer, quick=options.quick), {TORCHLENS.name: TORCHLENS.version}, peer.problems
+
+
 SUITES: dict[str, Callable[[argparse.Namespace], tuple[list[Figure], dict[str, str], tuple[str, ...]]]] = {
-    "trace": trace
+    "trace": trace,
+    "validate": validate,
 }
 
 

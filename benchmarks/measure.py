@@ -10,6 +10,7 @@ import gc
 import tracemalloc
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median, quantiles
 from time import thread_time
 
@@ -112,3 +113,16 @@ def python_bytes(make: Callable[[], object]) -> int:
         return after - before
     finally:
         tracemalloc.stop()
+
+
+def added_peak(work: Callable[[], object]) -> int:
+    """Bytes by which the memory of this process grows at most while it works (Linux)."""
+    Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from here
+    before = _status("VmRSS")
+    work()
+    return max(_status("VmHWM") - before, 0)
+
+
+def _status(name: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:")) * 1024

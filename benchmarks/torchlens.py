@@ -17,6 +17,10 @@ _NOTES = {
     "gpt2": (8.6, 7.3), "bert": (8.8, 8.4), "resnet50": (11.4, 10.8), "t5": (30.4, 26.9),
 }  # fmt: skip
 
+_NOTES_VALIDATE = {"lstmcell": 740, "gpt2": 75, "bert": 75, "resnet50": 75, "t5": 75}
+"""The notes say 65 to 85 for the large ones."""
+_NOTES_VALIDATE_MB = {"gpt2": 3550, "bert": 2780, "resnet50": 1400}
+
 Cited = tuple[float | None, str]
 """A number of the peer and where it is from ("" for this run)."""
 
@@ -38,6 +42,20 @@ class TorchLens:
             return _NOTES[name][save == "none"], NOTES_MARK
         return None, ""
 
+    def validate_ratio(self, name: str) -> Cited:
+        """Times plain for a trace with validation; torchlens has no validation without a trace of its own."""
+        measured = self.cases.get(name, {})
+        if "validate_ms" in measured:
+            return measured["validate_ms"] / measured["plain_ms"], ""
+        return (_NOTES_VALIDATE[name], NOTES_MARK) if name in _NOTES_VALIDATE else (None, "")
+
+    def validate_bytes(self, name: str) -> Cited:
+        """Megabytes by which the peak grows while it traces and validates."""
+        measured = self.cases.get(name, {})
+        if "validate_bytes" in measured:
+            return measured["validate_bytes"] / 1e6, ""
+        return (_NOTES_VALIDATE_MB[name], NOTES_MARK) if name in _NOTES_VALIDATE_MB else (None, "")
+
     def fixed_ms(self) -> Cited:
         """Milliseconds for tracing a single op."""
         measured = self.cases.get("one-op", {})
@@ -50,6 +68,14 @@ class TorchLens:
 
 def from_notes(problem: str) -> TorchLens:
     return TorchLens(problems=(problem,))
+
+
+def validating(cases: Sequence[Case]) -> TorchLens:
+    """Ask torchlens to validate these models, each in a process of its own: they take long, and memory adds up."""
+    found = TorchLens()
+    for case in cases:
+        found = _joined(found, [case.name], ["--validate"])
+    return found
 
 
 def measured(cases: Sequence[Case], *, repeats: int, memory: bool) -> TorchLens:

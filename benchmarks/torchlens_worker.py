@@ -15,7 +15,7 @@ from typing import Any
 
 import torchlens
 from benchmarks import models
-from benchmarks.measure import one_thread, python_bytes, timed
+from benchmarks.measure import added_peak, one_thread, python_bytes, timed
 
 
 def main() -> None:
@@ -23,6 +23,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--validate", action="store_true", help="time its validation instead")
     chosen = parser.parse_args()
     one_thread()
     examples = {name: _example(name) for name in chosen.names}
@@ -30,7 +31,8 @@ def main() -> None:
     found: dict[str, Any] = {}
     for name, example in examples.items():
         try:
-            found[name] = {"plain_ms": plain[name], **_costs(example, chosen.repeats)}
+            costs = _validated(example) if chosen.validate else _costs(example, chosen.repeats)
+            found[name] = {"plain_ms": plain[name], **costs}
         except Exception as error:  # a model that the peer cannot trace is a result, too
             found[name] = {"plain_ms": plain[name], "error": f"{type(error).__name__}: {error}"[:200]}
     memory = _bytes_an_op(_example("lstm")) if chosen.memory else {}
@@ -52,6 +54,16 @@ def _costs(example: models.Example, repeats: int) -> dict[str, float]:
         "save_all_ms": _median_ms(lambda: _trace(example, "all"), repeats),
         "save_none_ms": _median_ms(lambda: _trace(example, "none"), repeats),
     }
+
+
+def _validated(example: models.Example) -> dict[str, float]:
+    spent: list[float] = []
+    added = added_peak(lambda: spent.append(timed(lambda: _validate(example))()))
+    return {"validate_ms": spent[0] * 1e3, "validate_bytes": added}
+
+
+def _validate(example: models.Example) -> Any:
+    return torchlens.validate(example.model, list(example.args), dict(example.kwargs), scope="forward")
 
 
 def _bytes_an_op(example: models.Example) -> dict[str, float]:
