@@ -3,10 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+SWEPT := $(VENV)/sweep/.ready
+ONLY_SWEPT := timm==1.0.30 torchvision==0.28.0 torchaudio==2.11.0 pillow scipy
 # One thread each, or the workers fight for the cores.
 export OMP_NUM_THREADS = 1
 
-.PHONY: venv demo test test-all bench sweep check clean
+.PHONY: venv demo test test-all bench sweep sweep-docs check clean
 
 venv: $(READY)
 
@@ -30,8 +32,19 @@ test-all: venv
 bench: venv
 	$(BIN)/python -m benchmarks
 
-sweep: venv
+# What only the sweep imports stands apart. Its compiled libraries want a CUDA build of torch: torchvision passes over
+# one that does not load, torchaudio over one that is not there.
+$(SWEPT): $(READY)
+	rm -rf $(VENV)/sweep
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --target $(VENV)/sweep $(ONLY_SWEPT)
+	rm -f $(VENV)/sweep/torchaudio/lib/*.so
+	touch $(SWEPT)
+
+sweep: $(SWEPT)
 	$(BIN)/python -m benchmarks.sweep
+
+sweep-docs: $(SWEPT)
+	$(BIN)/python -m benchmarks.sweep --docs
 
 check: venv
 	$(BIN)/ruff check .

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from copy import deepcopy
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import torch
@@ -14,7 +15,9 @@ from torch import nn
 from transformers.models.auto import configuration_auto, modeling_auto
 
 from benchmarks.sweep.families import CannotRun, CannotShrink, Case
+from benchmarks.sweep.given import given
 from benchmarks.sweep.inputs import Inputs, candidates
+from benchmarks.sweep.overrides import CLASSES
 from benchmarks.sweep.shrinking import STRENGTHS, Strength, shrunk
 
 MOST_PARAMETERS = 200_000_000
@@ -38,7 +41,7 @@ class Transformers:
                 continue
             built = True
             try:
-                inputs = _runnable(model)
+                inputs = _runnable(name, model)
             except CannotRun as error:
                 reasons.append(f"{strength}: {error}")
                 continue
@@ -55,7 +58,7 @@ def _classes() -> dict[str, str]:
     for mapping in sorted(names, key=lambda name: (name != "MODEL_MAPPING_NAMES", name)):
         for model_type, classes in getattr(modeling_auto, mapping).items():
             found.setdefault(model_type, classes if isinstance(classes, str) else classes[0])
-    return found
+    return found | CLASSES
 
 
 def _build(name: str, strength: Strength) -> nn.Module:
@@ -78,16 +81,16 @@ def _plain(tree: Any) -> Any:
     return [_plain(item) for item in tree] if isinstance(tree, (list, tuple)) else tree
 
 
-def _runnable(model: Any) -> Inputs:
+def _runnable(name: str, model: Any) -> Inputs:
     reason = ""
-    for made in candidates(model, model.config):
+    for made in chain(given(name, model.config), candidates(model, model.config)):
         for _ in range(3):
             try:
                 with torch.no_grad():
                     model(**deepcopy(made))
                 return made
             except Exception as error:
-                reason = _said(error)
+                reason = reason or _said(error)
                 if not _match_placeholders(str(error), made, model.config):
                     break
     raise CannotRun(reason or "no input could be made")

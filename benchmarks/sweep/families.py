@@ -61,4 +61,35 @@ def _transformers() -> Family:
     return Transformers()
 
 
-FAMILIES: dict[str, Callable[[], Family]] = {"transformers": _transformers, "zoo": Zoo}
+def _timm() -> Family:
+    from benchmarks.sweep.timm_models import Timm
+
+    return Timm()
+
+
+def _torchvision() -> Family:
+    from benchmarks.sweep.torchvision_models import Torchvision
+
+    return Torchvision()
+
+
+def _torchaudio() -> Family:
+    from benchmarks.sweep.torchaudio_models import Torchaudio
+
+    return Torchaudio()
+
+
+def _small() -> Family:
+    from benchmarks.sweep.small import Small
+
+    return Small()
+
+
+FAMILIES: dict[str, Callable[[], Family]] = {
+    "transformers": _transformers,
+    "timm": _timm,
+    "torchvision": _torchvision,
+    "torchaudio": _torchaudio,
+    "small": _small,
+    "zoo": Zoo,
+}

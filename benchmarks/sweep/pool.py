@@ -12,6 +12,7 @@ from queue import Empty, Queue
 from time import perf_counter
 from typing import Any
 
+from benchmarks.sweep import packages
 from benchmarks.sweep.checks import Verdict, judge
 from benchmarks.sweep.families import FAMILIES
 
@@ -95,6 +96,7 @@ def _work(family: str, pipe: Connection[Any, Any]) -> None:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
+    packages.made_importable()  # first: transformers looks around when it is imported
     cases = FAMILIES[family]()
     pipe.send("ready")
     while True:

@@ -11,7 +11,7 @@ import math
 import re
 from typing import Any, Literal
 
-from benchmarks.sweep.overrides import OVERRIDES
+from benchmarks.sweep.overrides import EXACT, OVERRIDES
 
 Strength = Literal["small", "narrow", "shallow"]
 STRENGTHS: tuple[Strength, ...] = ("small", "narrow", "shallow")
@@ -65,7 +65,9 @@ class _Shrinking:
         for name, value in settings.items():
             if name in ("out_features", "stage_names", "_out_features", "_out_indices"):
                 continue  # derived anew
-            if isinstance(value, dict):
+            if name == "per_layer_config" and isinstance(value, dict):
+                found[name] = self._by_layer(value, kinds or list(range(layers)))
+            elif isinstance(value, dict):
                 found[name] = self._part(name, value)
             elif not isinstance(name, str):
                 found[name] = value
@@ -75,7 +77,12 @@ class _Shrinking:
                 found[name] = self._number(name, value, settings, layers)
             else:
                 found[name] = value
-        return found
+        return found | EXACT.get(str(settings.get("model_type")), {})
+
+    def _by_layer(self, value: dict[str, Any], kept: list[int]) -> dict[str, Any]:
+        """What differs in single layers, for those that are left, under their new numbers."""
+        of = {int(number): self.of(settings) for number, settings in value.items()}
+        return {str(new): of[old] for new, old in enumerate(kept) if old in of}
 
     def _part(self, name: str, value: dict[str, Any]) -> dict[str, Any]:
         if name.startswith(("id2", "label2")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
@@ -29,13 +30,23 @@ def find(trace: Trace, key: str) -> Op:
     if one is not None:
         return _with_unit(one, key)
     if found:
-        names = [_written_out(trace, key, op) for op in found[:_MOST_LISTED]]
-        more = f" and {len(found) - len(names)} more" if len(found) > len(names) else ""
         raise AmbiguousSiteError(
-            f"{key!r} fits {len(found)} tensors of this trace of {trace.model_name}: "
-            f"{', '.join(map(repr, names))}{more}. Ask for one of them, or for all with trace.match({key!r})."
+            f"{key!r} fits {len(found)} tensors of this trace of {trace.model_name}: {_listed(trace, key, found)}. "
+            f"Ask for one of them, or for all with trace.match({key!r})."
         )
     raise SiteError(_nothing_found(trace, key))
+
+
+def _listed(trace: Trace, key: str, found: list[Op]) -> str:
+    """How to ask for each of several; the results of a module that ran often are listed once, for all its passes."""
+    if key in trace.modules:
+        places = [here for _, here in index_of(trace).at(Site.parse(key)) if here is not None]
+        parts = Counter(str(replace(here, pass_=None)) for here in places)
+        if 1 < len(parts) <= _MOST_LISTED and min(parts.values()) > 1:
+            return f"{', '.join(map(repr, parts))}, each in several passes"
+    names = [_written_out(trace, key, op) for op in found[:_MOST_LISTED]]
+    more = f" and {len(found) - _MOST_LISTED} more" if len(found) > _MOST_LISTED else ""
+    return f"{', '.join(map(repr, names))}{more}"
 
 
 def match(trace: Trace, key: str) -> list[Op]:
