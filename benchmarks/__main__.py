@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from benchmarks import models, report, torchlens, tracing, validating
+from benchmarks import editing, models, report, torchlens, tracing, validating
 from benchmarks.measure import one_thread
 from benchmarks.peers import ROOT, TORCHLENS
 from benchmarks.report import Figure
@@ -33,9 +33,15 @@ def validate(options: argparse.Namespace) -> tuple[list[Figure], dict[str, str],
     return validating.figures(cases, peer, quick=options.quick), {TORCHLENS.name: TORCHLENS.version}, peer.problems
 
 
+def edit(options: argparse.Namespace) -> tuple[list[Figure], dict[str, str], tuple[str, ...]]:
+    """Figures of edits and replays; no peer has either in a comparable form."""
+    return editing.figures(quick=options.quick), {}, ()
+
+
 SUITES: dict[str, Callable[[argparse.Namespace], tuple[list[Figure], dict[str, str], tuple[str, ...]]]] = {
     "trace": trace,
     "validate": validate,
+    "edit": edit,
 }
 
 

@@ -189,6 +189,29 @@ def test_arguments_without_influence_are_counted() -> None:
     assert report.edges_felt == 3
 
 
+def test_a_stack_of_very_many_takes_one_try_and_misses_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    n_calls = 0
+
+    def counted(*args: Any) -> dict[int, Any]:
+        nonlocal n_calls
+        n_calls += 1
+        return replayed(*args)
+
+    trace = traced(lambda x: torch.stack([x * i for i in range(200)]), torch.randn(3))
+    monkeypatch.setattr("cutaway.capture.validating.replayed", counted)
+    report = trace.validate()
+    assert report
+    assert report.edges_felt == 200 + 200
+    assert n_calls < 2 * 200 + 10
+    node = trace["stack_1"].node
+    event = list(trace.tables.nodes.event[node] or ())
+    first = trace["mul_1"].value.clone()
+    event[0] = lambda parts: torch.stack([first, *parts[1:]])
+    event[0].__name__ = "stack"
+    trace.tables.nodes.event[node] = tuple(event)
+    assert [failure.what for failure in trace.validate(forward=False).failures] == ["edge"]
+
+
 # the conditions of then
 
 

@@ -10,6 +10,9 @@ from cutaway.capture.mode import Watcher
 sessions: dict[int, Any] = {}
 """Running sessions by their id, the innermost last; what is replaced in torch asks it whether a thread is watched."""
 
+edits: dict[int, int] = {}
+"""Running edits by their id → the thread that entered them."""
+
 
 def sessions_here() -> list[Any]:
     """The sessions that watch the calling thread."""

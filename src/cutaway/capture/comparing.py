@@ -18,6 +18,8 @@ TOLERANCES = {
 }
 """How far two runs of one kernel may differ, relative to the largest element, where kernels are not deterministic."""
 
+_FIRST = 1024
+
 
 def same(a: Any, b: Any) -> bool:
     """Bit-equal: shape, dtype, layout and every element; one NaN is as good as another."""
@@ -46,6 +48,10 @@ def same(a: Any, b: Any) -> bool:
         return True
     if not (a.is_floating_point() or a.is_complex()):
         return False
+    if a.is_contiguous() and b.is_contiguous():  # mostly the first elements tell
+        first, other = a.view(-1)[:_FIRST], b.view(-1)[:_FIRST]
+        if bool(((first != other) & ~(first.isnan() & other.isnan())).any()):
+            return False
     no_number = a.isnan()
     return bool(
         torch.equal(no_number, b.isnan()) and torch.equal(a.masked_fill(no_number, 0), b.masked_fill(no_number, 0))

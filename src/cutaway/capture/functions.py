@@ -70,6 +70,19 @@ class Opaque:
         return self.target(*args, **kwargs)
 
 
+class Edited:
+    """Stands in a trace for what an edit did to a value: one operation, that can be called again."""
+
+    __slots__ = ("__name__", "target")
+
+    def __init__(self, target: Any) -> None:
+        self.target = target
+        self.__name__ = "edit"
+
+    def __call__(self, value: Any, *others: Any) -> Any:
+        return self.target(value, *others)
+
+
 _GETTERS_OF_TENSORS = frozenset({"T", "mT", "H", "mH", "real", "imag", "data", "grad", "_grad"})
 
 _SKIPPED = frozenset(
@@ -208,6 +221,7 @@ _DUNDERS = {
 _CLOSED = ("quantized::", "c10d::", "_c10d_functional::")
 """Operators that work on packed weights, or together with other processes: not to be run on their own."""
 
+_EDIT = Function("edit", LEAF)
 _known: dict[Any, Function] = {}
 _MOST_KNOWN = 20_000
 
@@ -223,6 +237,8 @@ def function_of(func: Any) -> Function:
     if found is None:
         if type(func) is Opaque:
             return Function(func.__name__, LEAF, is_opaque=True)
+        if type(func) is Edited:
+            return _EDIT
         if len(_known) > _MOST_KNOWN:
             _known.clear()
         found = _known[func] = _look_at(func)

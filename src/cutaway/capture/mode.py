@@ -108,7 +108,7 @@ class Watcher(TorchFunctionMode):
             if role == BACKWARD:
                 return self._backward(func, args, kwargs)
             if role == PYTHON and func is not self.composite:
-                body = really_called(func, _frame(1))
+                body = really_called(func, _past_own(_frame(1)))
                 if body is not None and _PLAIN_TYPES.issuperset(types):
                     return self._open(func, function.name, body, args, kwargs)
             if function.writes or (kwargs and "out" in kwargs):
@@ -235,6 +235,20 @@ class Closure:
 _is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
 _TOLIST = Tensor.tolist
 _SELF = Watcher.__torch_function__.__code__
+OWN_CODE = {_SELF}
+"""Code of ours that may stand between a torch function and the program that called it."""
+
+
+def take_off(mode: TorchFunctionMode) -> None:
+    """Take a mode off the calling thread's stack, wherever in it it stands."""
+    above: list[TorchFunctionMode] = []
+    while torch._C._len_torch_function_stack():
+        top = _pop()
+        if top is mode:
+            break
+        above.append(top)
+    for other in reversed(above):
+        _push(other)
 
 
 def really_called(func: Any, frame: Any) -> Any:
@@ -251,10 +265,16 @@ def really_called(func: Any, frame: Any) -> Any:
     return opened_code(running.f_code, running.f_globals)
 
 
+def _past_own(frame: Any) -> Any:
+    while frame.f_code in OWN_CODE and frame.f_back is not None:
+        frame = frame.f_back
+    return frame
+
+
 def _caller(frame: Any) -> Any:
     """The frame that called the torch function, past torch's own way of handing it over and past other watchers."""
     while frame.f_back is not None:
-        if frame.f_code is _SELF:
+        if frame.f_code in OWN_CODE:
             frame = frame.f_back
         elif frame.f_code is _HANDOVER:
             frame = frame.f_back.f_back or frame.f_back

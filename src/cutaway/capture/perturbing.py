@@ -6,7 +6,8 @@ included. What does not pass on a NaN, nor any of the other values tried, has tr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -32,6 +33,20 @@ MUST_FEEL = frozenset(
     ]
 )
 """Functions in which every floating-point argument shows, whatever the others are: not to feel one is an error."""
+
+_COUNTS = (torch.float32, torch.float64, torch.int32, torch.int64)
+JOINING = frozenset({"cat", "concat", "concatenate", "stack", "hstack", "vstack"})
+"""Functions that put their arguments beside each other, unchanged."""
+
+
+def numbered(values: Mapping[int, Any]) -> dict[int, Tensor] | None:
+    """The first value all ones, the second all twos, and so on; None where the dtype does not count that far."""
+    found = {}
+    for number, (key, value) in enumerate(values.items(), 1):
+        if not isinstance(value, Tensor) or value.numel() == 0 or value.dtype not in _COUNTS:
+            return None
+        found[key] = torch.full_like(value.detach(), number)
+    return found if len(values) < 1 << 24 else None
 
 
 def perturbed(value: Tensor, *, gently: bool) -> Iterator[Tensor]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from cutaway.capture import active
 from cutaway.capture.aliases import version_of
 from cutaway.capture.mode import frozen
 from cutaway.capture.states import Randomness, context_now
@@ -29,6 +30,8 @@ class Recipe:
     training: bool
     context: Context
     randomness: Randomness
+    is_edited: bool = False
+    """Whether the model was edited while it ran."""
     buffers: tuple[tuple[Callable[[], nn.Module | None], str, Callable[[], Tensor | None]], ...] = ()
     """Every buffer before the run: (module, name, tensor), kept alive by nobody here."""
 
@@ -46,6 +49,7 @@ class Recipe:
             model.training,
             context_now(),
             Randomness.quickly(),
+            is_edited=bool(active.edits),
         )
 
     def completed(self, buffers: list[tuple[nn.Module, str, Tensor]], *, holding: bool) -> Recipe:

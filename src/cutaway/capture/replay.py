@@ -78,12 +78,12 @@ def saved_value(trace: Trace, node: int) -> Any:
     return value
 
 
-def inputs_of(trace: Trace, call: Executed) -> dict[int, Any]:
-    """The saved values of all parents of a call, by node."""
+def inputs_of(trace: Trace, call: Executed, known: Mapping[int, Any] | None = None) -> dict[int, Any]:
+    """The saved values of all parents of a call, by node; or others, where they are known."""
     nodes = trace.tables.nodes
     found = {}
     for parent in dict.fromkeys(nodes.parents[call.nodes[0]]):
-        value = saved_value(trace, parent)
+        value = known[parent] if known is not None and parent in known else saved_value(trace, parent)
         if isinstance(value, Tensor) and _needs_grad(nodes, parent) and _is_differentiable(value):
             value = value.detach().requires_grad_()
         found[parent] = value

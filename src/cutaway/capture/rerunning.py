@@ -36,6 +36,8 @@ def as_it_was(trace: Trace) -> Iterator[tuple[nn.Module, Any, Any]]:
     model = recipe.model() if isinstance(recipe, Recipe) else None
     if model is None:
         raise CannotRun("the trace does not know how the model was called" if recipe is None else "the model is gone")
+    if recipe.is_edited:
+        raise CannotRun("the model was edited then")
     if sum(row.is_root for row in trace.tables.calls) != 1:
         raise CannotRun("the block ran the model more than once")
     if model.training != recipe.training:

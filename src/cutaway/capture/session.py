@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from cutaway.capture import active, composites, patches
 from cutaway.capture.calls import Call, ModuleHooks, is_tensor
@@ -17,7 +16,7 @@ from cutaway.capture.functions import name_of
 from cutaway.capture.gradients import Gradients
 from cutaway.capture.inventory import Inventory, buffers_of, module_addresses, tensor_addresses
 from cutaway.capture.memory import MemoryWatch
-from cutaway.capture.mode import Inert, Ledger, Watcher
+from cutaway.capture.mode import Inert, Ledger, Watcher, take_off
 from cutaway.capture.recipes import Recipe
 from cutaway.capture.replacements import switch_on
 from cutaway.capture.resolve import Resolver
@@ -31,7 +30,6 @@ from cutaway.graph.source import source_of
 from cutaway.graph.trace import Trace
 
 _push = torch._C._push_on_torch_function_stack
-_pop = torch._C._pop_torch_function_stack
 
 
 class Session:
@@ -103,14 +101,7 @@ class Session:
 
     def leave(self, watcher: Watcher) -> None:
         """Stop watching the calling thread, wherever in the stack of modes the watcher stands."""
-        above: list[TorchFunctionMode] = []
-        while torch._C._len_torch_function_stack():
-            mode = _pop()
-            if mode is watcher:
-                break
-            above.append(mode)
-        for mode in reversed(above):
-            _push(mode)
+        take_off(watcher)
         self.watchers.pop(get_ident(), None)
 
     def stop(self, error: BaseException | None) -> None:

@@ -11,6 +11,8 @@ CutawayError
 ├── ShapesDifferError (ValueError) the passes of an op cannot be stacked
 ├── OpenTraceError (RuntimeError) a trace was read inside its own `with`
 ├── PathLimitError (RuntimeError) there are more paths than the limit allows
+├── EditError (ValueError)        a change does not fit the value it is made to
+├── CannotReplayError (RuntimeError) a trace cannot be replayed with a change
 ├── CannotValidateError (RuntimeError) a trace cannot be validated, here or any more
 ├── MemoryLimitError (MemoryError) saving more would exhaust the memory
 └── MissingExtraError (ImportError) an optional package is not installed
@@ -66,6 +68,14 @@ class OpenTraceError(CutawayError, RuntimeError):
 
 class PathLimitError(CutawayError, RuntimeError):
     """There are more paths than the limit of the question allows."""
+
+
+class EditError(CutawayError, ValueError):
+    """A change does not fit the value it is to be made to, or what it takes its value from is not there."""
+
+
+class CannotReplayError(CutawayError, RuntimeError):
+    """The trace cannot be replayed with this change: what it reaches cannot be computed from saved values."""
 
 
 class CannotValidateError(CutawayError, RuntimeError):

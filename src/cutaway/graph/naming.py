@@ -37,6 +37,11 @@ class Namer:
         self._last = (event, ordinal, pass_)
         return ordinal, pass_
 
+    def peek(self, call: int, address: str, kind: str) -> tuple[int, int]:
+        """Ordinal and pass that the next op of this kind will have."""
+        ordinal = self._ordinals.get((call, kind), 0) + 1
+        return ordinal, self._passes.get((address, kind, ordinal), 0) + 1
+
     def n_passes(self) -> dict[tuple[str, str, int], int]:
         return self._passes
 

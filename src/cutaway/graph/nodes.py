@@ -201,5 +201,7 @@ class Tables:
     """How to run the model again, as capture knows it; None where it does not."""
     is_transformed: bool = False
     """Whether something else than the values themselves was saved."""
+    recomputed: tuple[int, ...] = ()
+    """In a replay: the nodes whose values are other than in the original."""
     read_from: str = ""
     """Where the trace was read from; "" if it was made in this process."""

@@ -295,6 +295,23 @@ class Trace:
         """
         return late.call("Trace.draw", self, path, depth=depth, rolled=rolled)
 
+    # changing
+
+    def replay(self, at: Any, *to: Any, **part: Any) -> Trace:
+        """What the trace would be with a change, computed from saved values and only where the change reaches.
+
+        Takes what `cutaway.edit` takes: a site and what it is changed to, or a mapping from sites to changes. Raises
+        where the change reaches what cannot be computed: an opaque region, or a number that would steer the program.
+        """
+        found: Trace = late.call("Trace.replay", self, at, *to, **part)
+        return found
+
+    @property
+    def recomputed(self) -> Selection:
+        """In a replay: the ops whose values are other than in the original."""
+        listed = set(self.op_nodes)
+        return Selection(self, [node for node in self.tables.recomputed if node in listed])
+
     # proving
 
     def validate(self, *, forward: bool = True, perturb: bool = True, retrace: bool = False) -> Validation:

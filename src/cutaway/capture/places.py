@@ -1,0 +1,124 @@
+"""Where in a live model an edit is made: which modules, inputs, outputs, ops and parameters a site names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+
+from cutaway.capture.changes import Change
+from cutaway.capture.inventory import module_addresses, tensor_addresses
+from cutaway.capture.parts import Part, Region
+from cutaway.core.errors import InputError, SiteError
+from cutaway.core.sites import Site, nearest
+from cutaway.graph.op import Op
+from cutaway.graph.selection import Selection
+from cutaway.graph.units import unit_dimension
+
+
+@dataclass(slots=True, eq=False)
+class Place:
+    """One site of a model, as it is met while the model runs."""
+
+    site: Site
+    """Without unit."""
+    change: Change | None
+    """None where the value is only looked at, for the sake of another place."""
+    region: Region
+    dimension: int | None = None
+    """The dimension of the units, where a trace knows it."""
+    n_met: int = 0
+    """How often a value was changed here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """The modules and tensors of a model by address."""
+
+    modules: dict[str, nn.Module]
+    tensors: dict[str, Tensor]
+
+    @staticmethod
+    def of(model: nn.Module) -> Named:
+        addresses = module_addresses(model)
+        modules = {name: module for module in model.modules() for name in addresses.get(id(module), ())}
+        of_tensor = tensor_addresses(model, addresses)
+        tensors = {
+            name: tensor for tensor in (*model.parameters(), *model.buffers()) for name in of_tensor.get(id(tensor), ())
+        }
+        return Named(modules, tensors)
+
+    def modules_at(self, site: Site) -> list[str]:
+        """Addresses that a site covers; a module with several answers once."""
+        found: dict[int, str] = {}
+        for address, module in self.modules.items():
+            if site.covers_address(address):
+                found.setdefault(id(module), address)
+        return list(found.values())
+
+    def tensors_at(self, site: Site) -> list[str]:
+        found: dict[int, str] = {}
+        for address, tensor in self.tensors.items():
+            if site.op is None and site.side is None and site.pass_ is None and site.covers_address(address):
+                found.setdefault(id(tensor), address)
+        return list(found.values())
+
+    def check(self, site: Site, given: str) -> None:
+        """Raise where a site names nothing in this model."""
+        if site.name is not None:
+            raise InputError(f"{given!r}: a tensor that a trace named cannot be edited; edit the op that makes it.")
+        if self.modules_at(site) or self.tensors_at(site):
+            return
+        near = nearest(str(site.address), [*self.modules, *self.tensors])
+        hint = f" Nearest: {', '.join(map(repr, near))}." if near else ""
+        raise SiteError(
+            f"at={given!r} names no module, parameter or buffer of this model.{hint} "
+            f"A label belongs to a trace: give the op itself, trace[{given!r}]."
+        )
+
+
+def places_of(at: object, change: Change, part: Part, named: Named) -> list[Place]:
+    """The places that were meant by one `at=`; units of one tensor are one place."""
+    units: dict[Site, list[int] | None] = {}
+    dimensions: dict[Site, int] = {}
+    for site, given in _sites(at):
+        named.check(site, given if isinstance(given, str) else given.label)
+        bare = site.without_unit()
+        if isinstance(given, Op):
+            dimensions[bare] = unit_dimension(given)
+        if site.unit is None or units.get(bare, ()) is None:
+            units[bare] = None
+        else:
+            known = units.setdefault(bare, [])
+            if known is not None and site.unit not in known:
+                known.append(site.unit)
+    if not units:
+        raise InputError(f"at={at!r} names nothing: give a site, an op, or several of them.")
+    return [Place(site, change, Region.of(part, chosen), dimensions.get(site)) for site, chosen in units.items()]
+
+
+def _sites(at: object) -> Iterable[tuple[Site, str | Op]]:
+    """Every site in what was given: a site, an op, something that has `sites`, or several of these."""
+    if isinstance(at, str):
+        yield Site.parse(at), at
+    elif isinstance(at, Site):
+        yield at, str(at)
+    elif isinstance(at, Op):
+        yield Site(**{**_fields(at.full_site), "unit": at.unit}), at
+    elif isinstance(at, Selection):
+        for op in at:
+            yield from _sites(op)
+    elif isinstance(getattr(at, "sites", None), Iterable):
+        for each in at.sites:  # type: ignore[attr-defined]
+            yield from _sites(each)
+    elif isinstance(at, Iterable):
+        for each in at:
+            yield from _sites(each)
+    else:
+        raise InputError(f"at={at!r}: give a site, an op, a selection, a ranking's top, or several of these.")
+
+
+def _fields(site: Site) -> dict[str, Any]:
+    return {name: getattr(site, name) for name in site.__dataclass_fields__}

@@ -1,0 +1,249 @@
+"""A replay is what a full edited run gives, computed from where the change matters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from tests.oracles import same, tensors
+from tests.zoo import ZOO
+from torch import Tensor, nn
+
+import cutaway
+from cutaway import Op, Trace
+from cutaway.core.errors import CannotReplayError, EditError, SiteError
+
+
+class Fn(nn.Module):
+    def __init__(self, body: Any) -> None:
+        super().__init__()
+        self.body = body
+
+    def forward(self, *args: Any) -> Any:
+        return self.body(*args)
+
+
+def net() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Dropout(0.5), nn.Linear(6, 3)).train()
+
+
+X = torch.randn(5, 4, generator=torch.Generator().manual_seed(1))
+
+
+def both(model: nn.Module, at: Any, to: Any, **part: Any) -> tuple[Trace, Trace, Trace]:
+    """A trace, its replay with a change, and a full run with the same change and the same random numbers."""
+    torch.manual_seed(7)
+    trace = cutaway.trace(model, X)
+    replayed = trace.replay(at, to, **part) if to is not None else trace.replay(at)
+    torch.manual_seed(7)
+    with cutaway.edit(model, at, to, **part) if to is not None else cutaway.edit(model, at):
+        full = cutaway.trace(model, X)
+    return trace, replayed, full
+
+
+@pytest.mark.parametrize(
+    ("at", "to", "part"),
+    [
+        ("1", 0, {}),
+        ("1/relu", cutaway.edit.scale(2.0), {}),
+        ("0#2", 7, {}),
+        ("0", lambda v: v + 1, {"samples": 2}),
+        ("3.weight", 0, {"index": 0}),
+        ("1/relu", cutaway.edit.swap(F.gelu), {}),
+        ({"0": 1, "2": cutaway.edit.clamp(0, 1)}, None, {}),
+        ("2", "1", {}),
+    ],
+)
+def test_a_replay_equals_a_full_edited_run(at: Any, to: Any, part: Any) -> None:
+    trace, replayed, full = both(net(), at, to, **part)
+    assert same(replayed.returned, full.returned)
+    assert not same(replayed.returned, trace.returned)
+    for op in replayed.ops:  # the full run has an op more for each edit, so positions differ
+        twin = full[op.label.rpartition("_")[0]] if op.function != "relu" else None
+        if twin is not None and op.label not in [o.label for o in replayed.match("0/linear")]:
+            assert same(op.value, twin.value) or op.node in [o.node for o in replayed.recomputed]
+    assert same(replayed["."].value, full["."].value)
+
+
+def test_only_what_the_change_reaches_is_computed_again() -> None:
+    calls: list[str] = []
+
+    class Counting(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b, self.c = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.c(self.a(x).relu() + self.b(x).tanh())
+
+    trace = cutaway.trace(Counting(), X)
+    replayed = trace.replay("b", 0)
+    assert replayed.recomputed.labels == ("linear_2_3", "tanh_1_4", "add_1_5", "linear_3_6")
+    for label in ("linear_1_1", "relu_1_2"):
+        assert replayed[label].value.data_ptr() == trace[label].value.data_ptr()
+    assert not calls
+
+
+def test_what_comes_out_the_same_reaches_nobody() -> None:
+    trace = cutaway.trace(Fn(lambda x: (x.relu() * 2).sum()), torch.tensor([-1.0, 2.0]))
+    replayed = trace.replay(".@in.0", lambda v: torch.tensor([-5.0, 2.0]))
+    assert replayed.recomputed.labels == ()
+    assert replayed.returned is trace.returned
+
+
+def test_the_original_stays_as_it_was() -> None:
+    model = net()
+    trace = cutaway.trace(model, X)
+    before = [op.value.clone() for op in trace.ops]
+    trace.replay("0", 3)
+    assert all(same(op.value, value) for op, value in zip(trace.ops, before, strict=True))
+    assert trace.validate()
+
+
+def test_a_replay_can_be_asked_and_replayed_again() -> None:
+    model = net().eval()
+    trace = cutaway.trace(model, X)
+    once = trace.replay("0", lambda v: v * 2)
+    twice = once.replay("1", lambda v: v + 1)
+    assert same(twice.returned, model[3](model[1](model[0](X) * 2) + 1))
+    assert once["relu_1"].children == (once["dropout_1"], once["linear_2"]) or once["relu_1"].children
+    assert len(once) == len(trace)
+
+
+def test_values_come_from_another_trace() -> None:
+    model = net().eval()
+    other = cutaway.trace(model, torch.randn(5, 4))
+    trace = cutaway.trace(model, X)
+    assert same(trace.replay("1", other).returned, other.returned)
+    assert same(trace.replay("1", other["1"]).returned, other.returned)
+
+
+def test_inputs_can_be_changed() -> None:
+    model = net().eval()
+    new = torch.randn(5, 4)
+    assert same(cutaway.trace(model, X).replay(".@in.0", new).returned, model(new).detach())
+
+
+def test_a_pass_of_a_loop_can_be_changed() -> None:
+    class Loop(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.cell = nn.Linear(4, 4)
+
+        def forward(self, x: Tensor) -> Tensor:
+            for _ in range(4):
+                x = torch.tanh(self.cell(x))
+            return x
+
+    model = Loop()
+    _, replayed, full = both(model, "cell:3", 0)
+    assert same(replayed.returned, full.returned)
+    _, replayed, full = both(model, "cell", cutaway.edit.scale(0.5))
+    assert same(replayed.returned, full.returned)
+
+
+# what cannot be replayed is reported
+
+
+def test_a_number_that_would_steer_the_program_is_reported() -> None:
+    def body(x: Tensor) -> Tensor:
+        y = x * 2
+        return y + 1 if y.sum() > 0 else y - 1
+
+    trace = cutaway.trace(Fn(body), torch.ones(3))
+    assert same(trace.replay("mul_1", 5).returned, torch.full((3,), 6.0))
+    with pytest.raises(CannotReplayError, match=r"reaches bool_1_4 at .*False instead of True"):
+        trace.replay("mul_1", -5)
+
+
+def test_an_opaque_region_is_reported() -> None:
+    model, args, kwargs = ZOO["scripted_parts"]()
+    trace = cutaway.trace(model, *args, **kwargs)
+    opaque = next(op for op in trace.ops if op.is_opaque)
+    with pytest.raises(CannotReplayError, match="cannot be called on its own"):
+        trace.replay(opaque.parents[0], 0)
+
+
+def test_missing_values_are_reported() -> None:
+    model = net().eval()
+    with cutaway.watch(model, save="1") as trace:
+        model(X)
+    with pytest.raises(CannotReplayError, match="was not saved"):
+        trace.replay("1", 0)
+
+
+def test_a_function_that_does_not_fit_is_reported() -> None:
+    trace = cutaway.trace(net().eval(), X)
+    with pytest.raises(EditError, match="cannot be called with the arguments of relu"):
+        trace.replay("1/relu", cutaway.edit.swap(lambda: 0))
+
+
+def test_mistakes_are_told() -> None:
+    trace = cutaway.trace(net().eval(), X)
+    with pytest.raises(SiteError):
+        trace.replay("nowhere", 0)
+    trace.tables.read_from = "runs/base"
+    with pytest.raises(CannotReplayError, match="runs/base"):
+        trace.replay("1", 0)
+
+
+def test_a_write_through_an_edited_view_is_reported() -> None:
+    def body(x: Tensor) -> Tensor:
+        y = x * 2
+        y.t()[0].add_(1)
+        return y
+
+    trace = cutaway.trace(Fn(body), X)
+    with pytest.raises(CannotReplayError, match="writes through a view that is edited"):
+        trace.replay("t_1", 0)
+    expected = X * 0 + 5
+    expected[:, 0] += 1
+    assert same(trace.replay("mul_1", 5).returned, expected)
+
+
+# the zoo
+
+REFUSED = ("gradient_inside_forward", "scalars_steer", "cond", "quantised")
+"""Whatever is changed there steers the program, or ends in an opaque region."""
+
+
+@pytest.mark.parametrize("name", [name for name in ZOO if name not in ("meta", "nested")])
+def test_in_every_model_a_replay_equals_a_run_with_the_edit(name: str) -> None:
+    """Every few ops are changed in turn; where the replay refuses, it says why."""
+    torch.manual_seed(0)
+    model, args, kwargs = ZOO[name]()
+    torch.manual_seed(1)
+    trace = cutaway.trace(model, *args, **kwargs)
+    state = {key: value.clone() for key, value in model.state_dict().items() if isinstance(value, Tensor)}
+    candidates = [op for op in trace.ops if op.dtype == "float32" and _can_be_edited(op)]
+    n_equal = 0
+    for op in candidates[:: max(len(candidates) // 4, 1)]:
+        try:
+            replayed = trace.replay(op, _change)
+        except CannotReplayError:
+            continue
+        torch.manual_seed(0)
+        fresh, fresh_args, fresh_kwargs = ZOO[name]()
+        torch.manual_seed(1)
+        with cutaway.edit(fresh, at=str(op.full_site), to=_change):
+            expected = tensors(fresh(*fresh_args, **fresh_kwargs))
+        found = tensors(replayed.returned)
+        assert found.keys() == expected.keys()
+        for path, value in found.items():
+            assert same(value, expected[path]) or torch.allclose(value, expected[path], equal_nan=True), (op, path)
+        n_equal += 1
+    assert n_equal or not candidates or name in REFUSED, name
+    assert all(same(model.state_dict()[key], value) for key, value in state.items())
+
+
+def _change(value: Tensor) -> Tensor:
+    return value * 0.5 + 0.25
+
+
+def _can_be_edited(op: Op) -> bool:
+    if not isinstance(op.value, Tensor):
+        return False
+    return not (op.is_opaque or op.is_identity or op.is_alias_write or op.module is None or "<" in str(op.full_site))
