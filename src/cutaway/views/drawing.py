@@ -41,13 +41,18 @@ def draw(
         rolled: whether the passes of an op are drawn as one box.
         bright: rows that are drawn as usual, all others faint; None for no difference.
     """
-    if path is not None and Path(path).suffix.lower() != ".svg":
-        raise InputError(f"draw writes SVG only, and {str(path)!r} does not end in .svg: give a path that does.")
+    check_path(path)
     view = picture(trace, depth=depth, rolled=rolled, bright=bright)
     text = svg(view, place(view))
     if path is not None:
         Path(path).write_text(text, encoding="utf-8")
     return text
+
+
+def check_path(path: str | Path | None) -> None:
+    """Refuse a path that promises another format, before anything is drawn."""
+    if path is not None and Path(path).suffix.lower() != ".svg":
+        raise InputError(f"draw writes SVG only, and {str(path)!r} does not end in .svg: give a path that does.")
 
 
 def place(view: View) -> Placement:

@@ -18,6 +18,7 @@ from cutaway.views.rolling import Rolling, passes_label
 
 Kind = Literal["input", "buffer", "constant", "plain", "parametric", "made", "standin"]
 Form = Literal["function", "leaf", "folded", "small"]
+Mark = Literal["new", "gone", "changed", "apart", "apart1", "apart2", "apart3", "apart4"]
 Key = tuple[str, int]
 """What a box stands for: ("op", node), ("call", number of a folded call), ("standin", serial number)."""
 
@@ -47,6 +48,8 @@ class Box:
     """Whether nothing follows from it: it gave back the tensor it got, or took a number out of torch."""
     is_condition: bool = False
     """Whether it decided an `if`, a `while` or another test."""
+    marks: tuple[Mark, ...] = ()
+    """What differs there, in a picture of two traces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,8 @@ class Frame:
 
     title: str
     parent: int
+    call: int = 0
+    """Number of the module call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +87,8 @@ class View:
     edges: tuple[Edge, ...]
     faint: frozenset[int] = frozenset()
     """Boxes that are only there for orientation."""
+    keys: tuple[Key, ...] = ()
+    """What each box stands for."""
 
 
 def picture(
@@ -110,7 +117,8 @@ def picture(
     )
     if bright is not None:
         subtitle = f"{sum(node in bright for node in trace.op_nodes):,} selected of {subtitle}"
-    return View(trace.model_name or "code around no model", subtitle, *draft.parts(), draft.faint())
+    keys = tuple(key for key, _ in draft.order)
+    return View(trace.model_name or "code around no model", subtitle, *draft.parts(), draft.faint(), keys)
 
 
 class _Folding:
@@ -310,7 +318,7 @@ class _Draft:
         for call in calls:
             name = self.call_name(ModuleCall(self.trace, call))
             title = f"{name} ({ModuleCall(self.trace, call).class_name})"
-            frames.append(Frame(title, number[self.folding.outside(call)]))
+            frames.append(Frame(title, number[self.folding.outside(call)], call))
         place = {key: i for i, (key, _) in enumerate(self.order)}
         boxes = tuple(self.box(key, number[frame]) for key, frame in self.order)
         n_arriving: dict[Key, int] = {}

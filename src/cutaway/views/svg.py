@@ -18,10 +18,12 @@ _PAD, _LEAD, _MARGIN, _HEADER = 10.0, 15.0, 16.0, 84.0
 _STYLE = """
 svg { background: var(--paper); --paper: #fdfdfc; --ink: #22262b; --dim: #6b7178; --line: #7d848c; --frame: #c9ced4;
   --veil: rgba(90, 110, 140, .05); --plain: #ffffff; --grey: #e4e6e9; --green: #d5efd9; --leaf: #3f9a56; --red: #cf2f3a;
-  --buffer: #c4c8cd; --yellow: #ffe27a; --gold: #b08400 }
+  --buffer: #c4c8cd; --yellow: #ffe27a; --gold: #b08400; --blue: #0b62c4; --sky: #d3e6ff; --rust: #b8480f;
+  --plum: #8a3b8f; --orange: 235, 130, 20 }
 @media (prefers-color-scheme: dark) { svg { --paper: #16181b; --ink: #e6e8ea; --dim: #9aa1a9; --line: #868e97;
   --frame: #454b53; --veil: rgba(150, 175, 215, .06); --plain: #1f2327; --grey: #373c43; --green: #1f4429;
-  --leaf: #56b870; --red: #ff6670; --buffer: #565c64; --yellow: #6b5600; --gold: #f2c83a } }
+  --leaf: #56b870; --red: #ff6670; --buffer: #565c64; --yellow: #6b5600; --gold: #f2c83a;
+  --blue: #74b3ff; --sky: #17365c; --rust: #ff9a5c; --plum: #dc96e0; --orange: 240, 140, 40 } }
 text { font-family: monospace; font-size: 11px; fill: var(--ink) }
 .head { font-family: sans-serif; font-size: 20px; font-weight: 600 }
 .under { font-family: sans-serif; font-size: 12px; fill: var(--dim) }
@@ -43,6 +45,17 @@ text { font-family: monospace; font-size: 11px; fill: var(--ink) }
 .condition rect { fill: var(--yellow); stroke: var(--gold) }
 .condition .more { fill: var(--ink) }
 .if { font-size: 12px; font-weight: 700; fill: var(--gold) }
+.apart1 rect { fill: rgba(var(--orange), .12) }
+.apart2 rect { fill: rgba(var(--orange), .26) }
+.apart3 rect { fill: rgba(var(--orange), .42) }
+.apart4 rect { fill: rgba(var(--orange), .6) }
+.new rect { fill: var(--sky); stroke: var(--blue); stroke-width: 2.5px; stroke-dasharray: none }
+.gone rect { fill: none; stroke: var(--rust); stroke-width: 2px; stroke-dasharray: 3 3 }
+.changed rect { stroke: var(--plum); stroke-width: 2.5px }
+.new .name { fill: var(--blue) }
+.gone .name { fill: var(--rust) }
+.apart .more { fill: var(--ink) }
+.edge.gone { stroke: var(--rust); stroke-dasharray: 3 3 }
 .light { opacity: .55 }
 .faint { opacity: .28 }
 .frame { fill: var(--veil); stroke: var(--frame) }
@@ -104,7 +117,8 @@ def svg(view: View, placed: Placement) -> str:
         is_faint = bool(view.faint) and not _is_lit(line, lit)
         tip = ' marker-end="url(#tip)"' if line.child is not None else ""
         out.append(
-            f'<path class="edge{" feedback" * line.is_feedback}{" faint" * is_faint}" d="{_curve(line.points)}"{tip}/>'
+            f'<path class="edge{" feedback" * line.is_feedback}{" gone" * _is_gone(view, line)}{" faint" * is_faint}"'
+            f' d="{_curve(line.points)}"{tip}/>'
         )
         label = labels.get((line.parent, line.child)) if line.child is not None else None
         if label:
@@ -132,6 +146,10 @@ def _lit(view: View) -> set[tuple[str, int, int]]:
                 found.add(("frame", edge.parent, frame))
                 frame = view.frames[frame].parent
     return found
+
+
+def _is_gone(view: View, line: Line) -> bool:
+    return any("gone" in view.boxes[end].marks for end in (line.parent, line.child) if end is not None)
 
 
 def _is_lit(line: Line, lit: set[tuple[str, int, int]]) -> bool:
@@ -167,6 +185,7 @@ def _box(box: Box, rect: Rect, *, is_faint: bool) -> str:
         + ["output"] * box.is_output
         + ["condition"] * box.is_condition
         + ["light"] * box.is_light
+        + list(box.marks)
         + ["faint"] * is_faint
     )
     radius = 3.0 if box.form in ("leaf", "folded") else min(rect.height / 2, 14.0)
@@ -203,6 +222,11 @@ _MEANINGS = (
     ("buffer", "small", "buffer"),
     ("constant", "small", "constant"),
     ("standin", "small", "drawn elsewhere"),
+    ("plain new", "function", "+ new"),
+    ("plain gone", "function", "− gone"),
+    ("plain changed", "function", "~ changed"),
+    ("plain apart1", "function", "Δ values differ, a little"),
+    ("plain apart4", "function", "much"),
 )
 
 
@@ -211,12 +235,13 @@ def _legend_entries(view: View) -> list[tuple[str, str, str]]:
     present: set[str] = set()
     for box in view.boxes:
         present |= {box.kind, f"{box.kind} {box.form}"} | ({"output"} if box.is_output else set())
-        present |= {f"any {box.form}"} | ({"condition"} if box.is_condition else set())
+        present |= {f"any {box.form}", *box.marks} | ({"condition"} if box.is_condition else set())
     wanted = {
         "input": "input", "output": "output", "with parameters": "parametric", "module": "any leaf",
         "folded module": "any folded", "function": "plain function", "made inside": "made",
         "decides": "condition", "buffer": "buffer",
-        "constant": "constant", "drawn elsewhere": "standin",
+        "constant": "constant", "drawn elsewhere": "standin", "+ new": "new", "− gone": "gone", "~ changed": "changed",
+        "Δ values differ, a little": "apart", "much": "apart",
     }  # fmt: skip
     return [entry for entry in _MEANINGS if wanted[entry[2]] in present]
 

@@ -1,0 +1,351 @@
+"""What differs between two traces: the answer of `cutaway.diff`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from cutaway.core import late
+from cutaway.core.sites import ROOT
+
+How = Literal["new", "gone", "changed", "moved"]
+Kind = Literal["op", "input", "output", "parameter", "buffer", "constant", "module"]
+Aspect = Literal["function", "class", "shape", "dtype", "arguments", "inputs"]
+"""In what something changed:
+
+function    another function was called in its place
+class       another class of module stands at its address
+shape       of the value
+dtype       of the value
+arguments   those that are no tensors, and how many tensors there are
+inputs      it was computed from other tensors
+"""
+_MOST_SHOWN = 5
+_SHADES = (1e-4, 1e-2, 0.2)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One difference in structure."""
+
+    how: How
+    kind: Kind
+    label: str
+    """Of the second trace; of the first, if it is gone. Modules and parameters go by their address."""
+    site: str
+    was: str
+    """Its site in the first trace; "" if it is new."""
+    aspects: tuple[Aspect, ...] = ()
+    """In what it changed."""
+    before: str = ""
+    """What it was, in words."""
+    after: str = ""
+    source: str = ""
+    """The line of the program that led to it."""
+
+    def __str__(self) -> str:
+        where = self.site if self.was in ("", self.site) else f"{self.was} → {self.site}"
+        what = " → ".join(filter(None, (self.before, self.after)))
+        name = where if self.label == self.site else f"{self.label} at {where}"
+        return f"{SIGNS[self.how]} {self.kind} {name}" + (f": {what}" if what else "")
+
+
+SIGNS: dict[How, str] = {"new": "+", "gone": "−", "changed": "~", "moved": "→"}
+"""How changes are marked in print and in pictures."""
+
+
+@dataclass(frozen=True, slots=True)
+class Distance:
+    """How far two values are apart, by the elements that are finite in both; the first value is the measure."""
+
+    is_equal: bool
+    """Whether every element is the same number; one NaN is as good as another."""
+    absolute: float = 0.0
+    """The largest difference of two elements."""
+    relative: float | None = 0.0
+    """The same, relative to the largest element of the first; None if that is 0."""
+    norm: float | None = 0.0
+    """L2 norm of the difference, relative to that of the first; None if that is 0."""
+    cosine: float | None = 1.0
+    """Of the angle between the two; None where one of them is 0."""
+    n_elements: int = 1
+    n_different: int = 0
+    n_nan: int = 0
+    """Elements that are NaN in one of the two only."""
+    n_inf: int = 0
+    """Elements that are infinite in one only, or of opposite sign; NaN apart."""
+
+    @property
+    def share(self) -> float:
+        """Share of the elements that differ."""
+        return self.n_different / self.n_elements if self.n_elements else 0.0
+
+    @property
+    def order(self) -> tuple[int, float, float]:
+        """Larger for values further apart: first what is not finite, then the norm."""
+        return self.n_nan + self.n_inf, float("inf") if self.norm is None else self.norm, self.absolute
+
+    def __str__(self) -> str:
+        if self.is_equal:
+            return "equal"
+        odd = [f"{n:,} {what}" for n, what in ((self.n_nan, "NaN"), (self.n_inf, "Inf")) if n]
+        far = "" if self.norm is None else f"{percent(self.norm)} of its norm, "
+        some = f"{self.n_different:,} of {self.n_elements:,} elements" if self.n_different else "no element"
+        return f"{far}at most {self.absolute:.2g}, {some}" + (f" ({', '.join(odd)} in one only)" if odd else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One value that both traces hold, and how far the two are apart."""
+
+    kind: Kind
+    what: Literal["value", "grad"]
+    label: str
+    """Of the second trace."""
+    site: str
+    was: str
+    """Its site in the first trace."""
+    distance: Distance
+    backward: int | None = None
+    """The backward pass a gradient belongs to, from 0; None for values."""
+    is_origin: bool = False
+    """Whether it differs and nothing that it was made from does: here a difference comes into being."""
+    source: str = ""
+    """The line of the program that led to it; "" where both are equal."""
+
+    @property
+    def is_equal(self) -> bool:
+        return self.distance.is_equal
+
+    def __str__(self) -> str:
+        name = self.site if self.label == self.site else f"{self.label} at {self.site}"
+        which = "" if self.what == "value" else " gradient" + (f" {self.backward + 1}" if self.backward else "")
+        return f"{name}{which}: {self.distance}"
+
+
+@dataclass(frozen=True, slots=True)
+class First:
+    """The first op, in graph order, whose two values differ."""
+
+    label: str
+    site: str
+    was: str
+    source: str
+    distance: Distance
+    equal: tuple[str, ...]
+    """Labels of its parents whose values are still equal."""
+    different: tuple[str, ...]
+    """Labels of its parents that differ, are new or have another shape."""
+    unknown: tuple[str, ...]
+    """Labels of its parents whose values one of the two traces does not hold."""
+
+
+@dataclass(frozen=True)
+class Diff:
+    """What differs between two traces. True if anything does.
+
+    It is plain data: `to_dict` gives what `json` takes. Only `draw` needs the traces, which it holds for that.
+    """
+
+    a: str
+    """The first trace in words."""
+    b: str
+    structure: tuple[Change, ...]
+    """What is new, gone, changed or moved: modules and parameters, then ops in graph order."""
+    values: tuple[Compared, ...]
+    """Every value that both hold, equal or not: sources, then ops in graph order, outputs, gradients."""
+    first: First | None
+    """The first op whose values differ; None if none does."""
+    n_ops: int
+    """How many ops were found in both."""
+    notes: tuple[str, ...] = ()
+    """What could not be compared, and why."""
+
+    def __bool__(self) -> bool:
+        return bool(self.structure) or any(not row.is_equal for row in self.values)
+
+    @property
+    def new(self) -> tuple[Change, ...]:
+        """Ops that only the second trace has."""
+        return self._changes("new")
+
+    @property
+    def gone(self) -> tuple[Change, ...]:
+        """Ops that only the first trace has."""
+        return self._changes("gone")
+
+    @property
+    def changed(self) -> tuple[Change, ...]:
+        """Ops that both have, with another function, shape, dtype, other arguments or other inputs."""
+        return self._changes("changed")
+
+    def _changes(self, how: How) -> tuple[Change, ...]:
+        return tuple(row for row in self.structure if row.how == how and row.kind == "op")
+
+    @property
+    def modules(self) -> tuple[Change, ...]:
+        """Modules that are new, gone, of another class, or at another address."""
+        return tuple(row for row in self.structure if row.kind == "module")
+
+    @property
+    def parameters(self) -> tuple[Change, ...]:
+        """Parameters and buffers that are new, gone, of another shape or dtype, or at another address."""
+        return tuple(row for row in self.structure if row.kind in ("parameter", "buffer"))
+
+    @property
+    def outputs(self) -> tuple[Compared, ...]:
+        """The outputs that both have, by their path."""
+        return tuple(row for row in self.values if row.kind == "output")
+
+    @property
+    def different(self) -> tuple[Compared, ...]:
+        """The values that differ."""
+        return tuple(row for row in self.values if not row.is_equal)
+
+    @property
+    def origins(self) -> tuple[Compared, ...]:
+        """The values that differ though nothing they were made from does."""
+        return tuple(row for row in self.values if row.is_origin)
+
+    def largest(self, n: int = _MOST_SHOWN) -> tuple[Compared, ...]:
+        """The values of ops and sources that are furthest apart: those with NaN or Inf first, then by relative norm."""
+        rows = [row for row in self.different if row.kind != "output"]
+        return tuple(sorted(rows, key=lambda row: row.distance.order, reverse=True)[:n])
+
+    def table(self) -> Any:
+        """One row a change or compared value: a pandas DataFrame where pandas is installed, else a list of dicts."""
+        rows = [*map(_record_change, self.structure), *map(_record_value, self.values)]
+        try:
+            import pandas
+        except ImportError:
+            return rows
+        return pandas.DataFrame.from_records(rows, columns=list(_COLUMNS))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as dicts, lists, texts and numbers."""
+        return asdict(self)
+
+    def draw(self, path: str | Path | None = None, *, depth: int | None = None) -> str:
+        """Draw the second trace as SVG with all differences marked; write it to `path` if given.
+
+        Args:
+            depth: as for `trace.draw`: None draws every op, 1 the children of the root and its own ops.
+        """
+        drawn: str = late.call("Diff.draw", self, path, depth=depth)
+        return drawn
+
+    def __repr__(self) -> str:
+        if not self:
+            equal = _counted(len(self.values), "value") + " equal" if self.values else "no value compared"
+            return "\n".join([f"no difference: {_counted(self.n_ops, 'op')} alike, {equal}", *self._noted()])
+        lines = [f"Diff of {self.a} and {self.b}", *self._counts(), *self._where()]
+        lines += _structure(self.structure)
+        if far := self.largest():
+            rest = sum(row.kind != "output" for row in self.different) - len(far)
+            lines += ["  furthest apart", *(f"    {row}" for row in far)]
+            lines += [f"    and {rest:,} more"] if rest > 0 else []
+        return "\n".join([*lines, *self._noted()])
+
+    def _counts(self) -> list[str]:
+        lines = []
+        for kind in ("op", "module", "parameter", "buffer", "input", "output"):
+            rows = [row for row in self.structure if row.kind == kind]
+            counts = [(sum(row.how == how for row in rows), how) for how in SIGNS]
+            said = [f"{n:,} {how}" for n, how in counts if n]
+            said += [f"{self.n_ops:,} in both"] if kind == "op" else []
+            if rows or kind == "op":
+                lines.append(f"  {kind + 's':<11} {', '.join(said)}")
+        n, n_different = len(self.values), len(self.different)
+        lines.append(f"  values      {n:,} compared, {n - n_different:,} equal, {n_different:,} different")
+        return lines + [f"  output      {row}" for row in self.outputs[:_MOST_SHOWN]]
+
+    def _where(self) -> list[str]:
+        if self.first is None:
+            return []
+        first = self.first
+        words = (("equal", first.equal), ("different", first.different), ("unknown", first.unknown))
+        parents = "; ".join(f"{how} {', '.join(names)}" for how, names in words if names)
+        lines = [f"  first       {first.label} at {first.site}: {first.distance}"]
+        lines += [f"              {first.source}"] if first.source else []
+        return lines + ([f"              of its parents: {parents}"] if parents else [])
+
+    def _noted(self) -> list[str]:
+        return [f"  note        {note}" for note in self.notes]
+
+
+_COLUMNS = (
+    *("what", "how", "kind", "label", "site", "was", "aspects", "before", "after", "backward", "is_equal"),
+    *("absolute", "relative", "norm", "cosine", "n_elements", "n_different", "n_nan", "n_inf", "share"),
+    *("is_origin", "source"),
+)
+
+
+def _record_change(row: Change) -> dict[str, Any]:
+    """A row of the table; the keys are the attribute names."""
+    return {**dict.fromkeys(_COLUMNS), "what": "structure", **asdict(row)}
+
+
+def _record_value(row: Compared) -> dict[str, Any]:
+    known = asdict(row)
+    return {**dict.fromkeys(_COLUMNS), **known.pop("distance"), **known, "share": row.distance.share}
+
+
+def percent(share: float) -> str:
+    """A share as a reader takes it in.
+
+    >>> percent(0.5), percent(0.034), percent(0.000021), percent(31.0)
+    ('50 %', '3.4 %', '2.1e-05', '31 ×')
+    """
+    if share >= 10:
+        return f"{share:.3g} ×"
+    if share >= 0.001:
+        return f"{100 * share:.2g} %" if share < 1 else f"{100 * share:.3g} %"
+    return f"{share:.1e}"
+
+
+def shade(distance: Distance) -> int:
+    """How strongly a difference is shown: 0 is equal; 1 is below 0.01 % of the norm, 2 below 1 %, 3 below 20 %."""
+    if distance.is_equal:
+        return 0
+    if distance.norm is None or distance.n_nan or distance.n_inf:
+        return 4
+    return 1 + sum(distance.norm >= step for step in _SHADES)
+
+
+def _structure(rows: Iterable[Change]) -> list[str]:
+    """The first few changes; a module that is new or gone stands for all that is in it."""
+    whole: dict[tuple[How, str], Counter[str]] = {
+        (row.how, row.site): Counter() for row in rows if row.kind == "module" and row.how in ("new", "gone")
+    }
+    shown = []
+    for row in rows:
+        home = _home(row, whole)
+        if home is None:
+            shown.append(row)
+        else:
+            whole[home][row.kind] += 1
+    lines = ["  structure"] if shown else []
+    for row in shown[: 2 * _MOST_SHOWN]:
+        inside = whole.get((row.how, row.site), Counter()) if row.kind == "module" else Counter[str]()
+        more = ", ".join(_counted(n, kind) for kind, n in inside.items())
+        lines.append(f"    {row}" + (f" with {more}" if more else ""))
+    return lines + ([f"    and {len(shown) - 2 * _MOST_SHOWN:,} more"] if len(shown) > 2 * _MOST_SHOWN else [])
+
+
+def _home(row: Change, whole: Collection[tuple[How, str]]) -> tuple[How, str] | None:
+    """The outermost module, all new or all gone, that a change lies in; None if there is none."""
+    address = row.site.split("/")[0].split(":")[0].split("@")[0]
+    parts = address.split(".") if row.kind in _INSIDE and address != ROOT else []
+    last = len(parts) if row.kind == "op" else len(parts) - 1
+    homes = ((row.how, ".".join(parts[:n])) for n in range(1, last + 1))
+    return next((home for home in homes if home in whole), None)
+
+
+_INSIDE = ("op", "module", "parameter", "buffer")
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
