@@ -1,0 +1,103 @@
+"""Where a model holds what makes two inputs differ: the answer of `cutaway.studies.patch`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutaway.results.tables import columns_of, table_of
+
+_MOST_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Patching:
+    """What the metric is when a value of the clean run stands in the corrupted one: sites × positions."""
+
+    model: str
+    """Class of the model."""
+    sites: tuple[str, ...]
+    """The rows, in the order in which they ran."""
+    positions: NDArray[np.int64]
+    """The columns; one, -1, where whole values were patched."""
+    clean: NDArray[np.float64]
+    """The metric of the clean run, in the shape that the metric has."""
+    corrupted: NDArray[np.float64]
+    """The metric of the corrupted run."""
+    scores: NDArray[np.float64]
+    """(site, position, *metric): the metric of the corrupted run with this one value from the clean run."""
+
+    @property
+    def recovered(self) -> NDArray[np.float64]:
+        """(site, position, *metric): 0 where the patch changes nothing, 1 where it restores the clean metric.
+
+        NaN where the clean and the corrupted metric are the same, so that there is nothing to recover.
+        """
+        gap = self.clean - self.corrupted
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(gap == 0, np.nan, (self.scores - self.corrupted) / gap)
+
+    def top(self, n: int = _MOST_SHOWN) -> list[tuple[str, int | None]]:
+        """Site and position of the patches that recover most; the position is None where whole values were patched.
+
+        Where the metric is an array, the mean over its entries counts.
+        """
+        return [(self.sites[row], self._position(column)) for row, column in self._best(n)]
+
+    def table(self) -> Any:
+        """One row a patch: a pandas DataFrame where pandas is installed, else a list of dicts."""
+        recovered = self.recovered
+        return table_of(
+            [
+                {
+                    "site": site,
+                    "position": self._position(column),
+                    **columns_of("score", self.scores[row, column]),
+                    **columns_of("recovered", recovered[row, column]),
+                }
+                for row, site in enumerate(self.sites)
+                for column in range(len(self.positions))
+            ]
+        )
+
+    def _position(self, column: int) -> int | None:
+        position = int(self.positions[column])
+        return None if position < 0 else position
+
+    def _share(self) -> NDArray[np.float64]:
+        """(site, position): what was recovered, entries of the metric without a gap left out."""
+        entries = self.recovered.reshape(*self.scores.shape[:2], -1)
+        known = ~np.isnan(entries)
+        n = known.sum(axis=-1)
+        total: NDArray[np.float64] = np.where(known, entries, 0.0).sum(axis=-1)
+        return np.where(n > 0, total / np.maximum(n, 1), np.nan)
+
+    def _best(self, n: int) -> list[tuple[int, int]]:
+        share = self._share()
+        flat = np.argsort(np.where(np.isnan(share), np.inf, -share), axis=None, kind="stable")[:n]
+        return [(int(i) // len(self.positions), int(i) % len(self.positions)) for i in flat]
+
+    def __repr__(self) -> str:
+        n_sites, n_positions = self.scores.shape[:2]
+        whole = self._position(0) is None if n_positions else True
+        size = f"{n_sites:,} site{'s' * (n_sites != 1)}" + ("" if whole else f" × {n_positions:,} positions")
+        lines = [f"Patching of {self.model}: {size}"]
+        lines.append(f"  clean {_said(self.clean)}, corrupted {_said(self.corrupted)}")
+        share, best = self._share(), self._best(_MOST_SHOWN)
+        names = [self.sites[row] + ("" if whole else f" position {self.positions[column]}") for row, column in best]
+        width = max(map(len, names), default=0)
+        for name, (row, column) in zip(names, best, strict=True):
+            lines.append(f"  {name:<{width}}  {_said(self.scores[row, column])}, {_percent(share[row, column])}")
+        n_more = n_sites * n_positions - len(best)
+        return "\n".join(lines + ([f"  and {n_more:,} more"] if n_more else []))
+
+
+def _said(metric: NDArray[np.float64]) -> str:
+    return f"{metric.mean():.4g}" if not metric.shape else f"{metric.mean():.4g} (mean of {metric.size:,})"
+
+
+def _percent(share: float) -> str:
+    return "nothing to recover" if np.isnan(share) else f"{100 * share:.0f} % recovered"
