@@ -28,11 +28,12 @@ ALLOWED = {
     "collecting": {"capture", "store", "graph", "results", "core"},
     "neurons": {"capture", "store", "graph", "results", "core"},
     "language": {"capture", "store", "graph", "results", "core"},
+    "studies": {"capture", "graph", "results", "core"},
     "views": {"results", "store", "graph", "core"},
     "server": {"views", "store", "results", "core"},
 }
-MAY_USE_TORCH = {"capture", "recording", "collecting", "neurons", "language", "integrations"}
-PUBLIC = ["CutawayError", "Op", "Trace", "sites", "trace", "watch"]
+MAY_USE_TORCH = {"capture", "recording", "collecting", "neurons", "language", "studies", "integrations"}
+PUBLIC = ["CutawayError", "Op", "Trace", "diff", "edit", "sites", "studies", "trace", "watch"]
 
 
 def imports(path: Path, *, top_level: bool = False) -> set[str]:

@@ -20,6 +20,9 @@ from typing import TYPE_CHECKING, Any
 from cutaway.core import late
 
 if TYPE_CHECKING:
+    from cutaway import studies as studies
+    from cutaway.capture.differing import diff as diff
+    from cutaway.capture.editing import edit as edit
     from cutaway.capture.watching import sites as sites
     from cutaway.capture.watching import trace as trace
     from cutaway.capture.watching import watch as watch
@@ -33,14 +36,20 @@ _PLACES = {
     "CutawayError": "cutaway.core.errors",
     "Op": "cutaway.graph.op",
     "Trace": "cutaway.graph.trace",
+    "diff": "cutaway.capture.differing",
+    "edit": "cutaway.capture.editing",
     "sites": "cutaway.capture.watching",
     "trace": "cutaway.capture.watching",
     "watch": "cutaway.capture.watching",
 }
 
-__all__ = sorted(_PLACES)
+_NAMESPACES = ("studies",)
 
+__all__ = sorted([*_PLACES, *_NAMESPACES])
+
+late.bind("Diff.draw", "cutaway.views.differences:draw")
 late.bind("Trace.draw", "cutaway.views.drawing:draw")
+late.bind("Trace.replay", "cutaway.capture.replaying:replay")
 late.bind("Trace.validate", "cutaway.capture.validating:validate")
 late.bind("Trace.retained", "cutaway.capture.retained:retained")
 
@@ -48,6 +57,8 @@ late.bind("Trace.retained", "cutaway.capture.retained:retained")
 def __getattr__(name: str) -> Any:
     if name in _PLACES:
         return getattr(import_module(_PLACES[name]), name)
+    if name in _NAMESPACES:
+        return import_module(f"cutaway.{name}")
     raise AttributeError(f"module 'cutaway' has no attribute {name!r}; it offers {', '.join(__all__)}")
 
 

@@ -26,6 +26,9 @@ from cutaway.graph.selection import Selection
 from cutaway.graph.source import Source
 from cutaway.graph.spending import Total, Totals
 from cutaway.graph.trace import Trace
+from cutaway.results.diff import Diff
+from cutaway.results.lesions import Lesions
+from cutaway.results.patching import Patching
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -116,6 +119,9 @@ SECTIONS = {
     Edge: "Edges, sources, counts",
     Source: "Edges, sources, counts",
     ParameterCount: "Edges, sources, counts",
+    Diff: "What a diff holds",
+    Lesions: "What lesions hold",
+    Patching: "What a patching holds",
 }
 
 
@@ -173,7 +179,8 @@ def test_every_case_of_the_zoo_is_documented() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+    prose = FENCE.sub("", page.read_text(encoding="utf-8"))
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", prose):
         if "://" not in target:
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 

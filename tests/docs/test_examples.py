@@ -16,3 +16,13 @@ def test_the_workflow_saves_exactly_what_was_chosen(tmp_path: Path) -> None:
     assert "0 of 12 values saved" in ran.stdout
     assert "5 of 12 values saved" in ran.stdout
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_lesions_show_which_unit_matters_for_which_class(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, str(EXAMPLES / "lesion.py")], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert "Lesions of Sequential: 16 units at 1 site, changed to 0" in ran.stdout
+    assert ran.stdout.count("loses most with 1#") == 4
+    assert "the same accuracy" in ran.stdout
+    assert list(tmp_path.iterdir()) == []
