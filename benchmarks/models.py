@@ -200,6 +200,31 @@ def one_op() -> Example:
     return Example(OneOp().eval(), (torch.ones(1),))
 
 
+class Steered(nn.Module):
+    """A loop that asks, each time round, whether to go on."""
+
+    def __init__(self, n_steps: int) -> None:
+        super().__init__()
+        self.n_steps = n_steps
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        n = 0
+        while x.sum() < 1e9:
+            x = x * 1.0001
+            n += 1
+            if n == self.n_steps:
+                break
+        return x
+
+
+def steered(n_steps: int) -> Example:
+    return Example(Steered(n_steps).eval(), (torch.ones(4),))
+
+
+def cell_loop(n_steps: int) -> Example:
+    return Example(CellLoop(8).eval(), (torch.randn(n_steps, 1, 8),))
+
+
 def loop(n_ops: int) -> Example:
     return Example(LoopOfOps(n_ops).eval(), (torch.ones(4),))
 

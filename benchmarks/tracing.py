@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 from time import thread_time
 from typing import Any
@@ -24,7 +24,8 @@ FORWARD = "trace, save all: the forward alone"
 LABELS = "trace, save all: with parents and labels"
 METADATA = "trace, metadata only (save=None), with parents and labels"
 FIXED = "fixed cost of a trace"
-ASKED = "distances, when asked for"
+ASKED = "distances, recurrence, conditionals, when asked for"
+STEPS = "recurrence of 5,000 steps of an LSTMCell"
 MEMORY = "Python memory of a trace, an op"
 LINEAR = "added by trace with parents and labels, an op, in a loop of n"
 
@@ -53,7 +54,7 @@ def figures(cases: Sequence[Case], peer: TorchLens, *, quick: bool, extras: bool
     found = [figure for some in by_work.values() for figure in some]
     if extras:
         print("measuring fixed cost, distances, memory, linearity …", file=sys.stderr, flush=True)
-        found += [fixed_cost(peer), distances(), *memory(peer), *linearity(2 if quick else 5)]
+        found += [fixed_cost(peer), *asked(), steps(), *memory(peer), *linearity(2 if quick else 5)]
     return found
 
 
@@ -123,14 +124,30 @@ def fixed_cost(peer: TorchLens) -> Figure:
     return Figure(FIXED, "one op", found.added * 1e3, "ms", 0.3, value, note)
 
 
-def distances() -> Figure:
-    """Asking for the distances of a trace in which nothing was asked before."""
-    example = models.chosen(["lstm"])[0].build()
-    seconds = []
-    for _ in range(7):
-        trace = traced(example)
-        seconds.append(timed(lambda: trace.distances)())
-    return Figure(ASKED, "hand-written LSTM ×100", median(seconds) / count_ops(trace) * 1e6, "µs/op", 30)
+def asked() -> Iterator[Figure]:
+    """Asking a trace in which nothing was asked before."""
+    questions: dict[str, tuple[str, Callable[[Trace], object]]] = {
+        "distances": ("lstm", lambda trace: trace.distances),
+        "recurrence": ("lstm", lambda trace: len(trace.rolled)),
+        "recurrence, nothing recurs": ("bert", lambda trace: len(trace.rolled)),
+        "conditionals, none": ("lstm", lambda trace: len(trace.conditionals)),
+        "conditionals, one in four ops": ("steered", lambda trace: len(trace.conditionals)),
+    }
+    for what, (name, ask) in questions.items():
+        example = models.steered(1000) if name == "steered" else models.chosen([name])[0].build()
+        seconds = []
+        for _ in range(7):
+            trace = traced(example)
+            seconds.append(timed(lambda trace=trace: ask(trace))())  # type: ignore[misc]
+        remark = f"{count_ops(trace)} ops, {median(seconds) * 1e3:.1f} ms"
+        yield Figure(ASKED, f"{what}: {name}", median(seconds) / count_ops(trace) * 1e6, "µs/op", 30, remark=remark)
+
+
+def steps() -> Figure:
+    """A loop as long as it gets."""
+    trace = traced(models.cell_loop(5_000))
+    spent = timed(lambda: len(trace.rolled))()
+    return Figure(STEPS, f"{len(trace):,} ops", spent, "s", 1.0, remark=f"rolled up to {len(trace.rolled)}")
 
 
 def memory(peer: TorchLens) -> Iterator[Figure]:
