@@ -377,6 +377,83 @@ def test_inputs_by_position_and_by_name() -> None:
         assert same(model(X, torch.ones(4)), torch.full_like(X, 2))
 
 
+def test_one_of_several_arguments_that_are_one_tensor() -> None:
+    torch.manual_seed(0)
+    layer, x = nn.MultiheadAttention(8, 2, batch_first=True), torch.randn(2, 5, 8)
+    model = nn.Module()
+    model.a = layer
+    model.forward = lambda x: model.a(x, x, x)[0]  # type: ignore[method-assign]
+    with cutaway.edit(model, at="a@in.2", to=0):
+        assert same(model(x), layer(x, x, x * 0)[0]) or torch.allclose(model(x), layer(x, x, x * 0)[0])
+    twice = Structured(lambda a, b: (a, a))
+    with cutaway.edit(twice, at="inner@out.0", to=0):
+        first, second = twice(X)
+    assert first.eq(0).all()
+    assert same(second, X)
+
+
+def test_a_value_that_is_taken_is_taken_as_it_was_edited_and_copied() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4))
+    for first in ("0", "0/linear"):
+        with cutaway.edit(model, {"2": first, first: 5}):
+            found = model(X)
+        assert found.eq(5).all()
+        assert same(cutaway.trace(model, X).replay({first: 5, "2": first}).returned, found.detach())
+    inplace = nn.Sequential(nn.Linear(4, 4), nn.ReLU(inplace=True))
+    clean = cutaway.trace(nn.Sequential(nn.Linear(4, 4), nn.ReLU()), X)
+    before = clean["0"].value.clone()
+    with torch.no_grad(), cutaway.edit(inplace, at="0", to=clean):
+        inplace(X)
+    assert same(clean["0"].value, before)
+
+
+@pytest.mark.parametrize(
+    "mask", [[True, False, True], np.array([True, False, True]), torch.tensor([True, False, True])]
+)
+def test_units_may_be_a_mask(mask: Any) -> None:
+    model = nn.Linear(4, 3)
+    expected = model(X).detach().clone()
+    expected[:, [0, 2]] = 9
+    with cutaway.edit(model, at=".", to=9, units=mask):
+        assert same(model(X), expected)
+    with pytest.raises(InputError, match="are no indices"):
+        cutaway.edit(model, at=".", to=0, units=[[1]])  # type: ignore[list-item]
+
+
+def test_parameters_come_back_whoever_leaves_first() -> None:
+    model = nn.Linear(4, 3)
+    before, version = model.weight.detach().clone(), model.weight._version
+    first, second = cutaway.edit(model, at="weight", to=1), cutaway.edit(model, at="weight", to=cutaway.edit.scale(3))
+    first.__enter__()
+    second.__enter__()
+    assert model.weight.eq(3).all()
+    first.__exit__(None, None, None)
+    assert same(model.weight.detach(), before * 3)
+    second.__exit__(None, None, None)
+    assert same(model.weight.detach(), before)
+    assert model.weight._version == version
+
+    def often(value: float) -> None:
+        for _ in range(100):
+            with cutaway.edit(model, at="weight", to=value):
+                pass
+
+    threads = [threading.Thread(target=often, args=(value,)) for value in (1.0, 2.0, 3.0)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert same(model.weight.detach(), before)
+
+
+def test_a_copy_made_inside_the_block_is_not_edited() -> None:
+    model = net()
+    with cutaway.edit(model, at="1", to=0):
+        model(X)
+        twin = copy.deepcopy(model)
+    assert same(twin(X), model(X))
+
+
 # gradients
 
 

@@ -91,7 +91,7 @@ def test_what_comes_out_the_same_reaches_nobody() -> None:
     trace = cutaway.trace(Fn(lambda x: (x.relu() * 2).sum()), torch.tensor([-1.0, 2.0]))
     replayed = trace.replay(".@in.0", lambda v: torch.tensor([-5.0, 2.0]))
     assert replayed.recomputed.labels == ()
-    assert replayed.returned is trace.returned
+    assert same(replayed.returned, trace.returned)
 
 
 def test_the_original_stays_as_it_was() -> None:
@@ -202,6 +202,84 @@ def test_a_write_through_an_edited_view_is_reported() -> None:
     expected = X * 0 + 5
     expected[:, 0] += 1
     assert same(trace.replay("mul_1", 5).returned, expected)
+
+
+class Around(nn.Module):
+    """`h + b(h)`, with h = a(x)."""
+
+    def __init__(self, b: nn.Module) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.a, self.b = nn.Linear(4, 4), b
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.a(x)
+        return h + self.b(h)
+
+
+def test_what_only_one_user_would_see_is_reported() -> None:
+    with pytest.raises(CannotReplayError, match="not only what 'b' is given"):
+        cutaway.trace(Around(nn.Linear(4, 4)), X).replay("b@in.0", 0)
+    with pytest.raises(CannotReplayError, match="'b' hands back linear_1_1"):
+        cutaway.trace(Around(nn.Identity()), X).replay("b", 0)
+    with pytest.raises(CannotReplayError, match="hands back the very tensor"):
+        cutaway.trace(Around(nn.Dropout().eval()), X).replay("b/dropout", 0)
+    alone = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    with cutaway.edit(alone, at="1@in.0", to=0):
+        expected = alone(X)
+    assert same(cutaway.trace(alone, X).replay("1@in.0", 0).returned, expected.detach())
+
+
+def test_another_shape_is_reported() -> None:
+    def body(x: Tensor) -> Tensor:
+        chosen = x[x > 0]
+        return chosen.sum() / chosen.shape[0]
+
+    trace = cutaway.trace(Fn(body), torch.tensor([1.0, 2.0, -3.0]))
+    with pytest.raises(CannotReplayError, match=r"shape would be \[1\] instead of \[2\]"):
+        trace.replay(".@in.0", torch.tensor([1.0, -2.0, -3.0]))
+
+
+def test_several_results_have_to_be_told_apart() -> None:
+    class Two(nn.Module):
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            return x * 2, x * 3
+
+    model = nn.Module()
+    model.two = Two()
+    model.forward = lambda x: sum(model.two(x))  # type: ignore[method-assign]
+    trace = cutaway.trace(model, X)
+    with pytest.raises(EditError, match=r"say which is meant: 'two@out.0', 'two@out.1'"):
+        trace.replay("two", 0)
+    assert same(trace.replay("two@out.1", 0).returned, X * 2)
+
+
+def test_a_replay_through_batch_norm_in_training_changes_nothing_of_the_trace() -> None:
+    class Norm(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.b = nn.BatchNorm1d(4)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.b(x) + self.b.running_mean + self.b.running_var
+
+    trace, other = cutaway.trace(Norm().train(), X), torch.randn(5, 4)
+    before = {name: op.value.clone() for name, op in trace.buffers.items()}
+    with torch.no_grad():
+        expected = Norm().train()(other)
+    for _ in range(2):
+        assert same(trace.replay(".@in.0", other).returned, expected)
+    assert all(same(op.value, before[name]) for name, op in trace.buffers.items())
+    assert trace.validate()
+    assert trace.validate()
+
+
+def test_a_replay_is_detached_and_says_that_nobody_saw_it() -> None:
+    trace = cutaway.trace(net().eval(), X)
+    replayed = trace.replay("1", 0)
+    assert not replayed.returned.requires_grad
+    with pytest.raises(cutaway.CutawayError, match="this is a replay"):
+        replayed.validate()
 
 
 # the zoo

@@ -121,10 +121,47 @@ def test_an_edge_that_carries_nothing_is_found() -> None:
 def test_an_output_that_an_unwatched_run_does_not_give_is_found() -> None:
     model, x = small()
     trace = cutaway.trace(model, x)
+    model[1] = nn.Tanh()
+    report = trace.validate()
+    assert [failure.what for failure in report.failures] == ["output"]
+
+
+def test_a_parameter_that_was_changed_or_replaced_since_is_noted() -> None:
+    model, x = small()
+    trace = cutaway.trace(model, x)
     with torch.no_grad():
         model[2].weight.mul_(2.0)
     report = trace.validate()
-    assert any(failure.what == "output" for failure in report.failures)
+    assert report
+    assert "a parameter was changed since" in report.notes[0]
+    model, x = small()
+    trace = cutaway.trace(model, x)
+    model[2].weight = nn.Parameter(torch.zeros(3, 5))
+    report = trace.validate()
+    assert report
+    assert "a parameter was replaced since" in report.notes[0]
+
+
+def test_a_training_loop_inside_the_block_is_proven() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)).train()
+    optimizer = torch.optim.Adam(model.parameters())
+    x = torch.randn(6, 4)
+    with cutaway.watch(model, keep="copy") as trace:
+        for _ in range(2):
+            optimizer.zero_grad()
+            model(x).square().sum().backward()
+            optimizer.step()
+    report = trace.validate()
+    assert not report.failures, repr(report)
+    assert report.coverage.exact > 20
+
+
+def test_nested_tensors_are_no_obstacle() -> None:
+    report = traced(
+        lambda x: torch.nested.nested_tensor([x, x[:2]]).to_padded_tensor(0.0), torch.randn(3, 2)
+    ).validate()
+    assert report, repr(report)
 
 
 def test_a_graph_that_contradicts_itself_is_found() -> None:

@@ -54,9 +54,9 @@ def change_to(to: object) -> Change:
         given = to.value
         return Change(lambda value: given.clone())
     if isinstance(to, str):
-        return Change(lambda value, other: other, needs=(Site.parse(to),))
+        return Change(lambda value, other: other.clone(), needs=(Site.parse(to),))
     if isinstance(to, Trace) or hasattr(to, "value_at"):
-        return Change(lambda value, other: other, source=to)
+        return Change(lambda value, other: torch.as_tensor(other).clone(), source=to)
     if callable(to):
         return Change(lambda value: _called(to, value))
     raise InputError(

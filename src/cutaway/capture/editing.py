@@ -14,11 +14,10 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor, nn
 
-from cutaway.capture import active, changes
+from cutaway.capture import active, changes, held
 from cutaway.capture.aliases import version_of
 from cutaway.capture.calls import tensors_in
 from cutaway.capture.changes import Change, value_from
-from cutaway.capture.comparing import same
 from cutaway.capture.functions import Edited
 from cutaway.capture.layouts import Layouts
 from cutaway.capture.opediting import Editor, OpEdits
@@ -75,7 +74,6 @@ class edit:
             raise InputError("this edit has been used: make a new one for each block.")
         self._thread = get_ident()
         with ExitStack() as stack:
-            self._hold_what_others_need(stack)
             ops: list[Place] = []
             for place in self._places:
                 if place.site.op is not None:
@@ -86,6 +84,7 @@ class edit:
                     self._at_module(place, address, stack)
                 for address in self._named.tensors_at(place.site) if not addresses else ():
                     self._at_tensor(place, self._named.tensors[address], stack)
+            ops += self._hold_what_others_need(stack)
             if ops:
                 OpEdits(self, ops, self._named).switch_on(stack)
             if "torch._dynamo" in sys.modules:
@@ -108,6 +107,8 @@ class edit:
             )
 
     def _why(self, site: Site) -> str:
+        if site.op is not None and site.ordinal is None and site.pass_ is not None:
+            return f"a pass counts the runs of its module; number {site.pass_} within one is /{site.op}.{site.pass_}"
         if site.op is not None:
             return "no such op ran there; cutaway.sites(model, example) lists what does"
         if site.pass_ is not None:
@@ -138,10 +139,10 @@ class edit:
 
         if place.site.side == "in":
             handle = module.register_forward_pre_hook(
-                lambda _, args, kwargs: met_inputs(args, kwargs), with_kwargs=True
+                lambda called, *given: met_inputs(*given) if called is module else None, with_kwargs=True
             )
-        else:
-            handle = module.register_forward_hook(lambda _, args, result: met(result))
+        else:  # a copy of the module that is made inside the block has the hook, too
+            handle = module.register_forward_hook(lambda called, _, result: met(result) if called is module else None)
         stack.callback(handle.remove)
 
         def met_inputs(args: Any, kwargs: Any) -> Any:
@@ -157,7 +158,7 @@ class edit:
             sites = ", ".join(repr(f"{address}@{side}.{path}") for path, _ in found[:6])
             raise EditError(f"{address!r} has {len(found)} tensors there: say which is to be edited: {sites}.")
         new = {
-            id(tensor): self.changed(place, Site(address, None, None, site.side, path, passes), tensor, module)
+            path: self.changed(place, Site(address, None, None, site.side, path, passes), tensor, module)
             for path, tensor in found
         }
         return with_tensors(tree, new) if place.change is not None else tree
@@ -182,13 +183,11 @@ class edit:
         """Change a parameter now, and put the changed part back afterwards."""
         if place.change is None or place.change.swaps is not None:
             raise InputError(f"{str(place.site)!r} is a parameter: it is made by no function that could be swapped.")
-        before, version = tensor.detach().clone(), version_of(tensor)
-        with torch.no_grad(), torch._C.DisableTorchFunction():
-            new = place.change(before.clone(), *self._others(place.change, place.site))
-            mask = None if place.region.is_whole else place.region.mask(before, None, max(before.dim() - 1, 0))
-            tensor.copy_(new if mask is None else torch.where(mask, new, before))
+        present, others, region = tensor.detach(), self._others(place.change, place.site), place.region
+        mask = region.mask(present, None, max(present.dim() - 1, 0))
+        make = place.change
         place.n_met += 1
-        stack.callback(_restore, tensor, before, mask, version)
+        stack.callback(held.change(tensor, lambda value: make(value, *others), mask))
 
     # values
 
@@ -228,11 +227,12 @@ class edit:
                 raise EditError(f"{str(site)!r} has not run yet when {str(here)!r} is to take its value.")
         return tuple(self._held[site] for site in change.needs)
 
-    def _hold_what_others_need(self, stack: ExitStack) -> None:
+    def _hold_what_others_need(self, stack: ExitStack) -> list[Place]:
+        """See to it that values which others take are at hand, as this block leaves them; returns those of ops."""
         needed = {site for place in self._places if place.change is not None for site in place.change.needs}
         ops: list[Place] = []
         for site in needed:
-            self._named.check(site, str(site))
+            self._named.check(site, str(site), "to")
             place = Place(site, None, Region())
             if site.op is not None:
                 ops.append(place)
@@ -241,8 +241,7 @@ class edit:
                     self._at_module(place, address, stack)
                 for address in self._named.tensors_at(site) if not self._named.modules_at(site) else ():
                     self._held[site] = self._named.tensors[address]
-        if ops:
-            OpEdits(self, ops, self._named).switch_on(stack)
+        return ops
 
     def _tell(
         self, applied: Callable[..., Any], args: tuple[Any, ...], new: Tensor, started: int, generators: Any
@@ -265,14 +264,3 @@ def _put_back(module: nn.Module, forward: Any) -> None:
         module.__dict__.pop("forward", None)
     else:
         module.__dict__["forward"] = forward
-
-
-def _restore(tensor: Tensor, before: Tensor, mask: Tensor | None, version: int | None) -> None:
-    """Put the changed part back. If the tensor then is what it was, its version says so, too.
-
-    A trace from before the block then still trusts what it holds by reference, and one from inside does not.
-    """
-    with torch.no_grad(), torch._C.DisableTorchFunction():
-        tensor.copy_(before if mask is None else torch.where(mask, before, tensor))
-        if version is not None and same(tensor.detach(), before):
-            torch._C._autograd._unsafe_set_version_counter((tensor,), (version,))

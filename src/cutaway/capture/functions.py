@@ -302,7 +302,8 @@ def _look_at(func: Any) -> Function:
     raw = getattr(func, "__name__", "") or ""
     name = name_of(func)
     if raw == "__get__":
-        return Function(name, LEAF if name in _GETTERS_OF_TENSORS else SKIP)
+        # What `.grad` gives depends on backward passes, which are not called again.
+        return Function(name, LEAF if name in _GETTERS_OF_TENSORS else SKIP, is_opaque=name in ("grad", "_grad"))
     if raw == "__set__":
         return Function("set_data", WRITER, (0,), moves=True) if name == "data" else Function(name, SKIP)
     if raw == "__delete__" or raw in _SKIPPED:

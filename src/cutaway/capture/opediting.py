@@ -233,7 +233,7 @@ class Editor(Watcher):
                 if place.site.matches(site):
                     value = new.get(id(tensor), tensor)
                     changed = self.edits.edit.changed(
-                        place, site, value, None, self.edits.edit.layouts.of_op(value, here.op or "")
+                        place, site, value, module, self.edits.edit.layouts.of_op(value, here.op or "")
                     )
                     if place.change is not None:
                         new[id(tensor)] = changed

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -106,6 +107,8 @@ class Region:
         heads = list(self.heads or ())
         if value.dim() == 4 and value.shape[1] == n:
             return 1, heads
+        if value.dim() > 2 and value.shape[-1] == value.shape[-2]:
+            raise EditError(f"where the heads are in a value of {_shape(value)} cannot be told: use index=.")
         width, rest = divmod(value.shape[-1], n)
         if rest:
             raise EditError(f"{n} heads do not divide the last dimension of a value of {_shape(value)}.")
@@ -138,13 +141,23 @@ def _along(value: Tensor, dimension: int, chosen: Index) -> Tensor:
 def _several(value: int | Sequence[int] | None) -> tuple[int, ...] | None:
     if value is None:
         return None
-    return (value,) if isinstance(value, int) else tuple(int(each) for each in value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return (value,)
+    return tuple(_numbers(value))
 
 
 def _index(value: Any) -> Index:
     if value is None or isinstance(value, slice):
         return value
-    return [value] if isinstance(value, int) else [int(each) for each in value]
+    return [value] if isinstance(value, int) and not isinstance(value, bool) else _numbers(value)
+
+
+def _numbers(value: Any) -> list[int]:
+    """Indices, from several of them or from a mask."""
+    found = np.asarray(value)
+    if found.ndim != 1 or (found.size and found.dtype.kind not in "iub"):
+        raise InputError(f"{value!r} are no indices: give an integer, several, or a mask of one dimension.")
+    return [int(each) for each in (np.flatnonzero(found) if found.dtype.kind == "b" else found)]
 
 
 def _shape(value: Tensor) -> str:

@@ -54,7 +54,13 @@ def perturbed(value: Tensor, *, gently: bool) -> Iterator[Tensor]:
 
     Integers may be indices, so they stay within the range they have; `gently` keeps to probabilities.
     """
-    if value.numel() == 0 or value.is_meta or value.layout is not torch.strided or value.is_quantized:
+    if (
+        value.is_nested
+        or value.numel() == 0
+        or value.is_meta
+        or value.layout is not torch.strided
+        or value.is_quantized
+    ):
         return
     value = value.detach()
     if value.dtype is torch.bool:

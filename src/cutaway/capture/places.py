@@ -65,7 +65,7 @@ class Named:
                 found.setdefault(id(tensor), address)
         return list(found.values())
 
-    def check(self, site: Site, given: str) -> None:
+    def check(self, site: Site, given: str, keyword: str = "at") -> None:
         """Raise where a site names nothing in this model."""
         if site.name is not None:
             raise InputError(f"{given!r}: a tensor that a trace named cannot be edited; edit the op that makes it.")
@@ -74,8 +74,8 @@ class Named:
         near = nearest(str(site.address), [*self.modules, *self.tensors])
         hint = f" Nearest: {', '.join(map(repr, near))}." if near else ""
         raise SiteError(
-            f"at={given!r} names no module, parameter or buffer of this model.{hint} "
-            f"A label belongs to a trace: give the op itself, trace[{given!r}]."
+            f"{keyword}={given!r} names no module, parameter or buffer of this model.{hint}"
+            + ("" if site.is_pattern else f" A label belongs to a trace: give the op itself, trace[{given!r}].")
         )
 
 

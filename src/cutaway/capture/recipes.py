@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,6 +34,8 @@ class Recipe:
     """Whether the model was edited while it ran."""
     buffers: tuple[tuple[Callable[[], nn.Module | None], str, Callable[[], Tensor | None]], ...] = ()
     """Every buffer before the run: (module, name, tensor), kept alive by nobody here."""
+    parameters: tuple[tuple[Callable[[], Tensor | None], int | None], ...] = ()
+    """Every parameter that was read, with the version it had afterwards."""
 
     @staticmethod
     def of(model: nn.Module, args: Any, kwargs: Any) -> Recipe | None:
@@ -52,14 +54,17 @@ class Recipe:
             is_edited=bool(active.edits),
         )
 
-    def completed(self, buffers: list[tuple[nn.Module, str, Tensor]], *, holding: bool) -> Recipe:
-        """The same, knowing the buffers as they were before; `holding` keeps the model alive.
+    def completed(
+        self, buffers: list[tuple[nn.Module, str, Tensor]], sources: Iterable[Any], *, holding: bool
+    ) -> Recipe:
+        """The same, knowing the buffers before the run and the sources it read; `holding` keeps the model alive.
 
         A trace that holds every parameter by reference may as well hold the model.
         """
         model = self.model()
         places = tuple((weakref.ref(module), name, weakref.ref(tensor)) for module, name, tensor in buffers)
-        return replace(self, buffers=places, model=(lambda: model) if holding else self.model)
+        read = tuple((ref, version_of(t)) for ref in sources if isinstance(t := ref(), nn.Parameter))
+        return replace(self, buffers=places, parameters=read, model=(lambda: model) if holding else self.model)
 
 
 def tensors_of(args: Any, kwargs: Any) -> list[tuple[str, Tensor]]:

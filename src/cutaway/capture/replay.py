@@ -113,10 +113,12 @@ def overwritten(trace: Trace, call: Executed, values: Mapping[int, Any], target:
     """What the tensor of node `target`, which this call overwrites on the side, is afterwards; None if it does not."""
     tables = trace.tables
     func, args, kwargs = call.event[:3]
-    own = {node: _copied(value) if node == target else value for node, value in values.items()}
-    given = _filled(tables, (args, kwargs or {}), tables.nodes.parents[call.nodes[0]], own)
-    if not any(other is own.get(target) for other in written(call.function, *given)):
+    parents = tables.nodes.parents[call.nodes[0]]
+    targets = {id(each) for each in written(call.function, *_filled(tables, (args, kwargs or {}), parents, values))}
+    if id(values.get(target)) not in targets:
         return None
+    own = {node: _copied(value) if id(value) in targets else value for node, value in values.items()}
+    given = _filled(tables, (args, kwargs or {}), parents, own)
     with restored(call.event[11]):
         func(*given[0], **given[1])
     return own[target]

@@ -26,9 +26,10 @@ from cutaway.capture.replay import (
     saved_value,
 )
 from cutaway.capture.states import randomness_kept
+from cutaway.capture.uses import Borders
 from cutaway.core.errors import CannotReplayError, EditError, SiteError
 from cutaway.core.trees import leaves
-from cutaway.graph.nodes import ALIAS, INPLACE, LEFT_TORCH, OPAQUE, Nodes
+from cutaway.graph.nodes import ALIAS, IDENTITY, INPLACE, LEFT_TORCH, OPAQUE, Nodes
 from cutaway.graph.op import Op
 from cutaway.graph.selection import rows_of
 from cutaway.graph.trace import Trace
@@ -83,14 +84,18 @@ class _Replay:
         self.new: dict[int, Any] = {}
         """Node → its value where that is no longer the saved one."""
         self.calls: dict[int, Executed] = {}
+        self.borders = Borders(trace)
 
     def at(self, where: object, change: Change, part: Part) -> None:
         """Note one change for every op it is made to."""
         found = rows_of(self.trace, where)
         if not found:
             raise SiteError(f"{where!r} names nothing in this trace of {self.trace.model_name}.")
+        self.borders.check(where)
         units = _units(where)
         for node in sorted(found):
+            if self.nodes.flags[node] & IDENTITY:
+                self.refuse(node, "it hands back the very tensor it was given: change the op that made it")
             self.changes.setdefault(node, []).append((change, Region.of(part, units)))
 
     def run(self) -> None:
@@ -202,6 +207,8 @@ class _Replay:
                 self.refuse(node, f"it would give the program {value!r:.40}{was}; what it does with that is unknown")
             return
         value = value.detach() if isinstance(value, Tensor) else value
+        if before is not _MISSING and _shape(value) != _shape(before):
+            self.refuse(node, f"its shape would be {_shape(value)} instead of {_shape(before)}: the program may use it")
         if before is not _MISSING and same(value, before):
             self.new.pop(node, None)
         else:
@@ -234,7 +241,9 @@ class _Replay:
         changed = Nodes(**{**columns, "value": value, "version": version, "meta": meta, "grads": {}})
         found = Trace()
         found.fill(
-            replace(tables, nodes=changed, recipe=None, n_backwards=0, recomputed=tuple(sorted(self.new))),
+            replace(
+                tables, nodes=changed, recipe=None, n_backwards=0, is_replay=True, recomputed=tuple(sorted(self.new))
+            ),
             orphans=self.trace._orphans,
         )
         found.returned = self.returned()
@@ -242,13 +251,15 @@ class _Replay:
 
     def returned(self) -> Any:
         """What the model would return."""
-        tensors = dict(leaves(self.trace.returned, lambda item: isinstance(item, Tensor)))
-        other = {
-            id(tensors[path]): self.new[op.node]
-            for path, op in zip(self.trace.output_paths, self.trace.outputs, strict=True)
-            if op.node in self.new and path in tensors
-        }
+        other = {path: item.detach() for path, item in leaves(self.trace.returned, lambda t: isinstance(t, Tensor))}
+        for path, op in zip(self.trace.output_paths, self.trace.outputs, strict=True):
+            if op.node in self.new and path in other:
+                other[path] = self.new[op.node]
         return with_tensors(self.trace.returned, other) if other else self.trace.returned
+
+
+def _shape(value: Any) -> list[int] | None:
+    return list(value.shape) if isinstance(value, Tensor) and not value.is_nested else None
 
 
 def _instead(function: Any, call: Executed) -> Any:

@@ -42,6 +42,7 @@ def as_it_was(trace: Trace) -> Iterator[tuple[nn.Module, Any, Any]]:
         raise CannotRun("the block ran the model more than once")
     if model.training != recipe.training:
         raise CannotRun(f"the model was in {'training' if recipe.training else 'evaluation'} mode then")
+    _check_parameters(trace, model, recipe)
     args, kwargs = _arguments(trace, recipe)
     generators = generators_of(trace.tables)
     with randomness_kept(*generators), _state(trace, model, recipe), restored(recipe.context):
@@ -51,6 +52,25 @@ def as_it_was(trace: Trace) -> Iterator[tuple[nn.Module, Any, Any]]:
         # Asking for the stance loads the compiler, which takes seconds.
         with torch.compiler.set_stance("force_eager") if trace.is_compiled else nullcontext():
             yield model, args, kwargs
+
+
+def _check_parameters(trace: Trace, model: nn.Module, recipe: Recipe) -> None:
+    """Raise where a parameter is no longer what the run read."""
+    present = {id(parameter) for parameter in model.parameters()}
+    changed = {name for names in trace.tables.nodes.writes.values() for name in names}
+    for ref, version in recipe.parameters:
+        tensor = ref()
+        if tensor is None or (id(tensor) not in present and tensor.is_leaf and _belongs(trace, tensor)):
+            raise CannotRun("a parameter was replaced since")
+        if version_of(tensor) != version and not changed:
+            raise CannotRun("a parameter was changed since")
+
+
+def _belongs(trace: Trace, tensor: Tensor) -> bool:
+    """Whether a parameter was one of the model's own during the run."""
+    rows = {row.node: row for row in trace.tables.parameters}
+    values = trace.tables.nodes.value
+    return any(values[node] is tensor for node in rows if node >= 0)
 
 
 def _arguments(trace: Trace, recipe: Recipe) -> tuple[Any, Any]:

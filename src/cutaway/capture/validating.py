@@ -67,6 +67,10 @@ def validate(trace: Trace, *, forward: bool = True, perturb: bool = True, retrac
             f"this trace was read from {tables.read_from}: functions and their arguments are not stored, so that "
             "nothing can be called again. Trace the model again and validate that trace."
         )
+    if tables.is_replay:
+        raise CannotValidateError(
+            "this is a replay: it was computed, not watched. Validate the trace that it was made from."
+        )
     check = _Check(trace, perturb=perturb)
     check.graph()
     check.ops()

@@ -201,6 +201,8 @@ class Tables:
     """How to run the model again, as capture knows it; None where it does not."""
     is_transformed: bool = False
     """Whether something else than the values themselves was saved."""
+    is_replay: bool = False
+    """Whether these are the values of a replay, which nobody saw."""
     recomputed: tuple[int, ...] = ()
     """In a replay: the nodes whose values are other than in the original."""
     read_from: str = ""

@@ -241,10 +241,11 @@ class _Groups:
                 if of[event] != of[first] and self._agree(event, first):
                     self._unite(of[first], of[event])
                     changed = True
+        agreed = {key: same[-1] for key, same in grouped.items() if len(same) > 1 and len({of[e] for e in same}) == 1}
         for event, key in lone:
-            same = grouped.get(key, [])
-            if len(same) > 1 and len({of[each] for each in same}) == 1 and self._agree(event, same[-1]):
-                self._join(of[same[0]], [event])
+            other = agreed.get(key)
+            if other is not None and self._agree(event, other):
+                self._join(of[other], [event])
                 changed = True
         return changed
 
