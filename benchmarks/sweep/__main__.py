@@ -21,7 +21,7 @@ def main(arguments: list[str] | None = None) -> list[Verdict]:
     options = _options(arguments)
     os.environ["HF_HUB_OFFLINE"] = "1"
     if options.read:
-        found = [verdict for folder in options.read for verdict in table.read(folder)]
+        found = table.joined(table.read(folder) for folder in options.read)
     else:
         found = [verdict for family in options.family for verdict in _swept(family, options)]
         table.write(found, options.to)
@@ -50,7 +50,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=SECONDS, help="time limit for each architecture")
     parser.add_argument("--to", type=Path, default=ROOT / ".build", metavar="FOLDER", help="where to write the results")
-    parser.add_argument("--read", type=Path, nargs="+", metavar="FOLDER", help="take earlier results; run nothing")
+    parser.add_argument("--read", type=Path, nargs="+", metavar="FOLDER", help="join earlier results; run nothing")
     parser.add_argument("--docs", action="store_true", help="write the page of the documentation too")
     return parser.parse_args(arguments)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
@@ -158,6 +158,14 @@ def write(verdicts: Sequence[Verdict], folder: Path) -> None:
 def read(folder: Path) -> list[Verdict]:
     """The verdicts of an earlier sweep."""
     return [Verdict(**row) for row in json.loads((folder / "sweep.json").read_text())["verdicts"]]
+
+
+def joined(sweeps: Iterable[Sequence[Verdict]]) -> list[Verdict]:
+    """Several sweeps as one: what was swept again counts as it came out last."""
+    found: dict[tuple[str, str], Verdict] = {}
+    for verdicts in sweeps:
+        found.update({(verdict.family, verdict.name): verdict for verdict in verdicts})
+    return list(found.values())
 
 
 def _versions() -> dict[str, str]:

@@ -217,3 +217,9 @@ def test_failures_are_grouped_by_reason() -> None:
     ]
     assert table.counted(found).startswith("1 of 2 runnable architectures traced")
     assert "not valid (1)\n  c: mul" in table.text(found)
+
+
+def test_what_was_swept_again_counts_as_it_came_out_last():
+    slow, fine = Verdict("a", "too slow", family="small"), Verdict("a", "traced", family="small")
+    other = Verdict("a", "traced", family="zoo")
+    assert table.joined([[slow, other], [fine]]) == [fine, other]

@@ -539,7 +539,7 @@ def test_generated_tokens_are_passes_though_the_cache_grows() -> None:
             assert trace[f"transformer.h.{block}.{part}"].n_passes == n
     assert trace["lm_head"].n_passes == n
     inside = [op for op in trace.rolled if op.module is not None]
-    assert sum(op.n_passes >= n - 1 for op in inside) > 0.9 * len(inside)
+    assert sum(op.n_passes >= n - 1 for op in inside) > 0.85 * len(inside)
     shapes = {op.shape for op in trace.match("transformer.h.0.attn/cat")}
     assert len(shapes) > 1  # the cache
     assert len(trace.rolled) < 0.2 * len(trace)

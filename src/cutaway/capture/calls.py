@@ -99,9 +99,10 @@ class ModuleHooks:
         kwargs = _keyword_arguments()
         is_root = module is self.root
         call.kwargs_known = kwargs is not None
+        given, named = tensors_in(args, is_root), tensors_in(kwargs, is_root)
         if is_root and self.recipe is None:
-            self.recipe = Recipe.of(module, args, kwargs)
-        watcher.append((ENTER, number, tensors_in(args, is_root), tensors_in(kwargs, is_root)))
+            self.recipe = Recipe.of(module, args, kwargs, (given, named))
+        watcher.append((ENTER, number, given, named))
 
     def _exit(self, module: nn.Module, args: Any, *rest: Any) -> None:
         """`rest` is (kwargs, result), or (result,) when torch calls this after an exception."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
@@ -16,10 +16,12 @@ from cutaway.capture.states import Randomness, context_now
 from cutaway.core.events import Context
 from cutaway.core.trees import leaves
 
+Found = tuple[list[tuple[str, Tensor]], list[tuple[str, Tensor]]]
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
 class Recipe:
-    """The call of a model: made when it begins."""
+    """The call of a model: made when it begins, completed when the block ends."""
 
     model: Callable[[], nn.Module | None]
     """Gives the model; None if it is gone by now."""
@@ -38,33 +40,31 @@ class Recipe:
     """Every parameter that was read, with the version it had afterwards."""
 
     @staticmethod
-    def of(model: nn.Module, args: Any, kwargs: Any) -> Recipe | None:
-        """None where the keyword arguments are not known."""
+    def of(model: nn.Module, args: Any, kwargs: Any, found: Found) -> Recipe | None:
+        """None where the keyword arguments are not known.
+
+        Args:
+            found: the tensors among the positional arguments and among the named ones, by path.
+        """
         if kwargs is None:
             return None
-        tensors = {path: (tensor, version_of(tensor)) for path, tensor in tensors_of(args, kwargs)}
-        return Recipe(
-            weakref.ref(model),
-            tuple(frozen(value) for value in args),
-            frozen(kwargs),
-            tensors,
-            model.training,
-            context_now(),
-            Randomness.quickly(),
-            is_edited=bool(active.edits),
-        )
+        tensors = {f"{i}.{path}": (tensor, version_of(tensor)) for i, some in enumerate(found) for path, tensor in some}
+        given = tuple([frozen(value) for value in args])
+        edited = bool(active.edits)
+        now = Randomness.quickly()
+        return Recipe(weakref.ref(model), given, frozen(kwargs), tensors, model.training, context_now(), now, edited)
 
-    def completed(
-        self, buffers: list[tuple[nn.Module, str, Tensor]], sources: Iterable[Any], *, holding: bool
-    ) -> Recipe:
-        """The same, knowing the buffers before the run and the sources it read; `holding` keeps the model alive.
+    def complete(self, buffers: list[tuple[nn.Module, str, Tensor]], sources: Iterable[Any], *, holding: bool) -> None:
+        """Note the buffers before the run and the parameters it read; `holding` keeps the model alive.
 
         A trace that holds every parameter by reference may as well hold the model.
         """
-        model = self.model()
-        places = tuple((weakref.ref(module), name, weakref.ref(tensor)) for module, name, tensor in buffers)
-        read = tuple((ref, version_of(t)) for ref in sources if isinstance(t := ref(), nn.Parameter))
-        return replace(self, buffers=places, parameters=read, model=(lambda: model) if holding else self.model)
+        if buffers:
+            self.buffers = tuple((weakref.ref(module), name, weakref.ref(tensor)) for module, name, tensor in buffers)
+        self.parameters = tuple((ref, version_of(t)) for ref in sources if isinstance(t := ref(), nn.Parameter))
+        if holding:
+            model = self.model()
+            self.model = lambda: model
 
 
 def tensors_of(args: Any, kwargs: Any) -> list[tuple[str, Tensor]]:

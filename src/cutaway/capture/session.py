@@ -142,9 +142,9 @@ class Session:
 
     def _recipe(self) -> Recipe | None:
         found = self.hooks.recipe
-        if found is None:
-            return None
-        return found.completed(self._buffers, self.resolver.sources.values(), holding=self.saver.keeps_all)
+        if found is not None:
+            found.complete(self._buffers, self.resolver.sources.values(), holding=self.saver.keeps_all)
+        return found
 
     def _fill(self, watcher: Watcher, error: BaseException | None, seconds: float) -> None:
         resolver = self.resolver
