@@ -10,12 +10,13 @@ import torch
 from torch import Tensor
 
 from cutaway.capture.functions import Function, function_of, written
+from cutaway.capture.memories import after_writes
 from cutaway.capture.returned import tensors_returned
 from cutaway.capture.states import restored
 from cutaway.core.errors import NotSavedError, StaleValueError
 from cutaway.core.events import Context
 from cutaway.core.trees import replace
-from cutaway.graph.nodes import INPLACE, NEEDS_GRAD, OP, Nodes, Tables
+from cutaway.graph.nodes import ALIAS, INPLACE, NEEDS_GRAD, OP, OPAQUE, Nodes, Tables
 from cutaway.graph.op import Op
 from cutaway.graph.trace import Trace
 
@@ -122,6 +123,29 @@ def overwritten(trace: Trace, call: Executed, values: Mapping[int, Any], target:
     with restored(call.event[11]):
         func(*given[0], **given[1])
     return own[target]
+
+
+def after_alias_write(
+    trace: Trace, call: Executed, calls: Mapping[int, Executed], known: Mapping[int, Any] | None = None
+) -> Any:
+    """What a value that was changed through other tensors is: the old one, with what was written put in.
+
+    None where that cannot be told. What a function wrote besides its result (the running statistics of a batch
+    norm) is found by calling it again.
+
+    Args:
+        calls: the calls so far, by the nodes that came out of them.
+        known: other values than the saved ones.
+    """
+    nodes = trace.tables.nodes
+    old, *writers = nodes.parents[call.nodes[0]]
+    writer = calls.get(writers[0]) if len(writers) == 1 else None
+    if writer is not None and not nodes.flags[writers[0]] & (INPLACE | OPAQUE | ALIAS):
+        value = overwritten(trace, writer, inputs_of(trace, writer, known), old)
+        if value is not None:
+            return value
+    parts = [known[n] if known is not None and n in known else saved_value(trace, n) for n in (old, *writers)]
+    return after_writes(parts, call.event[3])
 
 
 def _by_node(nodes: Nodes, call: Executed, result: Any, targets: list[Tensor]) -> Iterator[tuple[int, Any]]:

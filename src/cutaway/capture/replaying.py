@@ -11,17 +11,16 @@ from torch import Tensor
 from cutaway.capture.changes import Change, fitting, read, value_from
 from cutaway.capture.comparing import same
 from cutaway.capture.functions import BACKWARD, Opaque
-from cutaway.capture.memories import after_writes
 from cutaway.capture.opediting import call_instead
 from cutaway.capture.parts import Part, Region
 from cutaway.capture.rebuilding import with_tensors
 from cutaway.capture.replay import (
     Executed,
     Missing,
+    after_alias_write,
     executed,
     generators_of,
     inputs_of,
-    overwritten,
     replayed,
     saved_value,
 )
@@ -169,15 +168,8 @@ class _Replay:
     def alias(self, call: Executed) -> None:
         """A value that changes through another tensor in the same memory."""
         node = call.nodes[0]
-        old, *writers = self.nodes.parents[node]
         try:
-            writer = self.calls.get(writers[0]) if len(writers) == 1 else None
-            value = None
-            if writer is not None and not self.nodes.flags[writers[0]] & (INPLACE | OPAQUE | ALIAS):
-                value = overwritten(self.trace, writer, inputs_of(self.trace, writer, known=self.new), old)
-            if value is None:
-                value = after_writes([self.new.get(n, _MISSING) if n in self.new else self.value(n)
-                                      for n in (old, *writers)], call.event[3])  # fmt: skip
+            value = after_alias_write(self.trace, call, self.calls, self.new)
         except Missing as reason:
             self.refuse(node, f"a value it is computed from is missing: {reason}")
         if value is None:

@@ -16,15 +16,14 @@ from torch import Tensor
 
 from cutaway.capture.comparing import TOLERANCES, deviation, is_close, same
 from cutaway.capture.functions import BACKWARD, Opaque
-from cutaway.capture.memories import after_writes
 from cutaway.capture.perturbing import JOINING, MUST_FEEL, numbered, perturbed
 from cutaway.capture.replay import (
     Executed,
     Missing,
+    after_alias_write,
     executed,
     generators_of,
     inputs_of,
-    overwritten,
     replayed,
     saved_value,
 )
@@ -35,7 +34,7 @@ from cutaway.core.errors import CannotValidateError
 from cutaway.core.progress import progress
 from cutaway.core.trees import leaves
 from cutaway.graph.consistency import problems
-from cutaway.graph.nodes import ALIAS, INPLACE, OPAQUE
+from cutaway.graph.nodes import ALIAS, OPAQUE
 from cutaway.graph.op import Op
 from cutaway.graph.source import is_users
 from cutaway.graph.trace import Trace
@@ -268,12 +267,8 @@ class _Check:
         if value is _NOTHING:
             self.found[node] = "not saved"
             return
-        old, *writers = self.nodes.parents[node]
         try:
-            expected = self._side_effect(old, writers) if len(writers) == 1 else None
-            if expected is None:
-                parts = [saved_value(self.trace, parent) for parent in (old, *writers)]
-                expected = after_writes(parts, call.event[3])
+            expected = after_alias_write(self.trace, call, self._calls)
         except Missing:
             self.found[node] = "without inputs"
             return
@@ -281,14 +276,6 @@ class _Check:
             self.found[node] = "opaque"
         else:
             self.found[node] = self.outcome(call, node, value, expected)
-
-    def _side_effect(self, old: int, writers: list[int]) -> Any:
-        """What a function wrote besides its result: the running statistics of a batch norm."""
-        writer = writers[0]
-        call = self._calls.get(writer)
-        if call is None or self.nodes.flags[writer] & (INPLACE | OPAQUE | ALIAS):
-            return None
-        return overwritten(self.trace, call, inputs_of(self.trace, call), old)
 
     def _saved(self, node: int) -> Any:
         try:
