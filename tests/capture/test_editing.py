@@ -23,6 +23,15 @@ from cutaway.core.errors import EditError, InputError, SiteError
 from cutaway.core.trees import leaves, replace
 
 
+class Fn(nn.Module):
+    def __init__(self, body: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.body = body
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.body(x)
+
+
 def net() -> nn.Sequential:
     torch.manual_seed(0)
     return nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3))
@@ -739,6 +748,16 @@ def test_what_cannot_be_meant_is_said_at_once() -> None:
         model(X)
     with pytest.raises(InputError, match="has been used"), block:
         pass
+
+
+def test_a_number_that_a_dtype_cannot_hold_is_told() -> None:
+    model = Fn(lambda ids: ids * 2)
+    with pytest.raises(EditError, match=r"1\.5 cannot stand in a value of int64"), cutaway.edit(model, at=".", to=1.5):
+        model(torch.arange(3))
+    with pytest.raises(EditError, match="cannot be changed so"), cutaway.edit(model, at=".", to=cutaway.edit.noise(1)):
+        model(torch.arange(3))
+    with cutaway.edit(model, at=".", to=float("inf")):
+        assert model(torch.ones(3)).isinf().all()
 
 
 @pytest.mark.parametrize(

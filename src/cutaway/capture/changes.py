@@ -46,7 +46,7 @@ def change_to(to: object) -> Change:
     if isinstance(to, Change):
         return to
     if isinstance(to, (bool, int, float, complex)):
-        return Change(lambda value: torch.full_like(value, to))
+        return Change(lambda value: _constant(value, to))
     if isinstance(to, (Tensor, np.ndarray)):
         given = torch.as_tensor(to)
         return Change(lambda value: given.clone())
@@ -62,6 +62,13 @@ def change_to(to: object) -> Change:
     raise InputError(
         f"to={to!r}: give a number, a tensor, a function of the value, the site of another value, an op or a trace."
     )
+
+
+def _constant(value: Tensor, number: complex) -> Tensor:
+    is_real = not isinstance(number, complex)
+    if value.is_complex() or (is_real and (value.is_floating_point() or number == number // 1)):  # type: ignore[operator]
+        return torch.full_like(value, number)
+    raise EditError(f"{number!r} cannot stand in a value of {str(value.dtype).removeprefix('torch.')}.")
 
 
 def scale(factor: float) -> Change:

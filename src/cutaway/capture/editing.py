@@ -112,7 +112,7 @@ class edit:
         if site.op is not None:
             return "no such op ran there; cutaway.sites(model, example) lists what does"
         if site.pass_ is not None:
-            return f"it did not run {site.pass_} times"
+            return f"it did not run {site.pass_} times" if site.pass_ > 1 else "it did not run"
         return "it did not run, or took and returned no such tensor"
 
     # modules

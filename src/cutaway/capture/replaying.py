@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Unpack
 
@@ -26,7 +27,7 @@ from cutaway.capture.replay import (
 )
 from cutaway.capture.states import randomness_kept
 from cutaway.capture.uses import Borders
-from cutaway.core.errors import CannotReplayError, EditError, SiteError
+from cutaway.core.errors import CannotReplayError, EditError, InputError, SiteError
 from cutaway.core.trees import leaves
 from cutaway.graph.nodes import ALIAS, IDENTITY, INPLACE, LEFT_TORCH, OPAQUE, Nodes
 from cutaway.graph.op import Op
@@ -66,6 +67,8 @@ def replay(trace: Trace, at: object, to: object = _MISSING, **part: Unpack[Part]
     """A trace with other values where a change reaches; `Trace.replay` says more."""
     if trace.tables.read_from:
         raise CannotReplayError(f"this trace was read from {trace.tables.read_from}: its functions are not stored.")
+    if to is _MISSING and not isinstance(at, Mapping):
+        raise InputError(f"say what {at!r} is changed to: trace.replay({at!r}, 0), or give a mapping.")
     work = _Replay(trace)
     for where, change in read(at, to):
         work.at(where, change, part)
