@@ -61,17 +61,12 @@ def test_a_replay_equals_a_full_edited_run(at: Any, to: Any, part: Any) -> None:
     trace, replayed, full = both(net(), at, to, **part)
     assert same(replayed.returned, full.returned)
     assert not same(replayed.returned, trace.returned)
-    for op in replayed.ops:  # the full run has an op more for each edit, so positions differ
-        twin = full[op.label.rpartition("_")[0]] if op.function != "relu" else None
-        if twin is not None and op.label not in [o.label for o in replayed.match("0/linear")]:
-            assert same(op.value, twin.value) or op.node in [o.node for o in replayed.recomputed]
-    assert same(replayed["."].value, full["."].value)
+    for address in ("0", "1", "2", "3", "."):  # what each module returned, edits included
+        assert same(replayed[address].value, full[address].value), address
 
 
 def test_only_what_the_change_reaches_is_computed_again() -> None:
-    calls: list[str] = []
-
-    class Counting(nn.Module):
+    class Branches(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.a, self.b, self.c = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4)
@@ -79,12 +74,11 @@ def test_only_what_the_change_reaches_is_computed_again() -> None:
         def forward(self, x: Tensor) -> Tensor:
             return self.c(self.a(x).relu() + self.b(x).tanh())
 
-    trace = cutaway.trace(Counting(), X)
+    trace = cutaway.trace(Branches(), X)
     replayed = trace.replay("b", 0)
     assert replayed.recomputed.labels == ("linear_2_3", "tanh_1_4", "add_1_5", "linear_3_6")
     for label in ("linear_1_1", "relu_1_2"):
         assert replayed[label].value.data_ptr() == trace[label].value.data_ptr()
-    assert not calls
 
 
 def test_what_comes_out_the_same_reaches_nobody() -> None:
@@ -109,7 +103,7 @@ def test_a_replay_can_be_asked_and_replayed_again() -> None:
     once = trace.replay("0", lambda v: v * 2)
     twice = once.replay("1", lambda v: v + 1)
     assert same(twice.returned, model[3](model[1](model[0](X) * 2) + 1))
-    assert once["relu_1"].children == (once["dropout_1"], once["linear_2"]) or once["relu_1"].children
+    assert [op.label for op in once["relu_1"].children] == [op.label for op in trace["relu_1"].children]
     assert len(once) == len(trace)
 
 
