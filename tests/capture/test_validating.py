@@ -133,6 +133,13 @@ def test_a_parameter_that_was_changed_or_replaced_since_is_noted() -> None:
     report = trace.validate()
     assert report
     assert "a parameter was changed since" in report.notes[0]
+    normed = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)).train()  # whose run changes buffers, too
+    trace = cutaway.trace(normed, x)
+    with torch.no_grad():
+        normed[0].weight.mul_(2.0)
+    report = trace.validate()
+    assert report, repr(report)
+    assert "a parameter was changed since" in report.notes[0]
     model, x = small()
     trace = cutaway.trace(model, x)
     model[2].weight = nn.Parameter(torch.zeros(3, 5))

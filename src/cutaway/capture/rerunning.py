@@ -57,12 +57,13 @@ def as_it_was(trace: Trace) -> Iterator[tuple[nn.Module, Any, Any]]:
 def _check_parameters(trace: Trace, model: nn.Module, recipe: Recipe) -> None:
     """Raise where a parameter is no longer what the run read."""
     present = {id(parameter) for parameter in model.parameters()}
-    changed = {name for names in trace.tables.nodes.writes.values() for name in names}
+    addresses = tensor_addresses(model, module_addresses(model))
+    written = {name for names in trace.tables.nodes.writes.values() for name in names}
     for ref, version in recipe.parameters:
         tensor = ref()
         if tensor is None or (id(tensor) not in present and tensor.is_leaf and _belongs(trace, tensor)):
             raise CannotRun("a parameter was replaced since")
-        if version_of(tensor) != version and not changed:
+        if version_of(tensor) != version and written.isdisjoint(addresses.get(id(tensor), ())):
             raise CannotRun("a parameter was changed since")
 
 
