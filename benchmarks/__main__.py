@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from benchmarks import editing, models, report, torchlens, tracing, validating
+from benchmarks import editing, models, report, storing, torchlens, tracing, validating
 from benchmarks.measure import one_thread
 from benchmarks.peers import ROOT, TORCHLENS
 from benchmarks.report import Figure
@@ -38,10 +38,18 @@ def edit(options: argparse.Namespace) -> tuple[list[Figure], dict[str, str], tup
     return editing.figures(quick=options.quick), {}, ()
 
 
+def store(options: argparse.Namespace) -> tuple[list[Figure], dict[str, str], tuple[str, ...]]:
+    """Figures of the store, beside other ways of keeping the same tensors."""
+    size = storing.QUICK if options.quick else storing.FULL
+    found, missing = storing.figures(size, peers=not options.no_peers)
+    return found, {}, missing
+
+
 SUITES: dict[str, Callable[[argparse.Namespace], tuple[list[Figure], dict[str, str], tuple[str, ...]]]] = {
     "trace": trace,
     "validate": validate,
     "edit": edit,
+    "store": store,
 }
 
 

@@ -18,7 +18,7 @@ class Figure:
 
     work: str
     on: str
-    """The model it was measured on."""
+    """The model, or whatever else, it was measured on."""
     value: float
     unit: str
     aim: float | None = None
@@ -35,7 +35,7 @@ class Figure:
         return "met" if self.value <= self.aim else "missed"
 
 
-HEADER = ("model", "measured", "aim", "", "torchlens", "peer / ours", "remark")
+HEADER = ("on", "measured", "aim", "", "peer", "peer / ours", "remark")
 
 
 def row(figure: Figure) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from cutaway.core import late
+from cutaway.core.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from cutaway import studies as studies
@@ -29,15 +30,19 @@ if TYPE_CHECKING:
     from cutaway.core.errors import CutawayError as CutawayError
     from cutaway.graph.op import Op as Op
     from cutaway.graph.trace import Trace as Trace
-
-__version__ = "0.1.0"
+    from cutaway.recording.recorder import record as record
+    from cutaway.store.loading import load as load
+    from cutaway.store.run import Run as Run
 
 _PLACES = {
     "CutawayError": "cutaway.core.errors",
     "Op": "cutaway.graph.op",
+    "Run": "cutaway.store.run",
     "Trace": "cutaway.graph.trace",
     "diff": "cutaway.capture.differing",
     "edit": "cutaway.capture.editing",
+    "load": "cutaway.store.loading",
+    "record": "cutaway.recording.recorder",
     "sites": "cutaway.capture.watching",
     "trace": "cutaway.capture.watching",
     "watch": "cutaway.capture.watching",
@@ -50,8 +55,10 @@ __all__ = sorted([*_PLACES, *_NAMESPACES])
 late.bind("Diff.draw", "cutaway.views.differences:draw")
 late.bind("Trace.draw", "cutaway.views.drawing:draw")
 late.bind("Trace.replay", "cutaway.capture.replaying:replay")
+late.bind("Trace.save", "cutaway.store.traces:save")
 late.bind("Trace.validate", "cutaway.capture.validating:validate")
 late.bind("Trace.retained", "cutaway.capture.retained:retained")
+late.bind("raw", "cutaway.capture.raw:raw")
 
 
 def __getattr__(name: str) -> Any:

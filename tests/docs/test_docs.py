@@ -9,7 +9,7 @@ import re
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from importlib import import_module
-from inspect import isclass
+from inspect import getsource, isclass
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,10 @@ from cutaway.graph.trace import Trace
 from cutaway.results.diff import Diff
 from cutaway.results.lesions import Lesions
 from cutaway.results.patching import Patching
+from cutaway.store.moments import Moment, Step
+from cutaway.store.run import Run
+from cutaway.store.runs import Runs
+from cutaway.store.series import Series
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -105,6 +109,9 @@ INSIDE = {
     "tables", "names", "fill", "op_nodes", "ops_by_call", "children_of", "call_of", "group_names", "stack_of",
     "count_parameters", "distances",
 }  # fmt: skip
+INSIDE_THE_STORE = {
+    "timeline", "rows_of", "places_of", "checked", "chosen", "records", "of_", "row_number", "meta",
+}  # fmt: skip
 SECTIONS = {
     Trace: "What a trace holds",
     Op: "What an op holds",
@@ -122,6 +129,11 @@ SECTIONS = {
     Diff: "What a diff holds",
     Lesions: "What lesions hold",
     Patching: "What a patching holds",
+    Run: "What a run holds",
+    Series: "What a series holds",
+    Step: "What a step holds",
+    Moment: "What a moment holds",
+    Runs: "What runs hold",
 }
 
 
@@ -130,7 +142,10 @@ def attributes(kind: type) -> set[str]:
     names = {*vars(kind), *getattr(kind, "__dataclass_fields__", ())}
     if kind is Trace:
         names |= set(vars(Trace()))
-    return {name for name in names if not name.startswith("_")} - INSIDE
+    if kind in (Series, Moment):
+        names |= set(re.findall(r"self\.(\w+) = ", getsource(kind.__init__)))
+    inside = INSIDE_THE_STORE if kind.__module__.startswith("cutaway.store.") else INSIDE
+    return {name for name in names if not name.startswith("_")} - inside
 
 
 def section(title: str) -> str:
@@ -147,7 +162,11 @@ def test_every_attribute_is_documented(kind: type) -> None:
     assert not missing, f"{SECTIONS[kind]!r} does not say what these are: {missing}"
 
 
-@pytest.mark.parametrize("kind", [Trace, Op, ModuleCall, Module, Selection, Paths], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize(
+    "kind",
+    [Trace, Op, ModuleCall, Module, Selection, Paths, Run, Series, Step, Moment, Runs],
+    ids=lambda kind: kind.__name__,
+)
 def test_every_documented_attribute_exists(kind: type) -> None:
     rows = re.findall(r"^\| (`[^|]*) \|", section(SECTIONS[kind]), re.MULTILINE)
     named = [name for row in rows for name in re.findall(r"`(\w+)(?:\([^`]*\))?`", row)]

@@ -96,7 +96,7 @@ class ModuleHooks:
         watcher.calls.append(watcher.call)
         watcher.call = number
         call.entered = args
-        kwargs = _keyword_arguments()
+        kwargs = keyword_arguments(2)
         is_root = module is self.root
         call.kwargs_known = kwargs is not None
         given, named = tensors_in(args, is_root), tensors_in(kwargs, is_root)
@@ -168,12 +168,15 @@ def tensors_in(tree: Any, is_root: bool) -> list[tuple[str, Tensor]]:
     return list(leaves(tree, is_tensor, objects=is_root))
 
 
-def _keyword_arguments() -> dict[str, Any] | None:
+def keyword_arguments(depth: int) -> dict[str, Any] | None:
     """The keyword arguments of the module that is being called; global pre-hooks are not given them.
 
     None where torch's own frames look other than expected: then they are taken when the module returns.
+
+    Args:
+        depth: how many frames above this function torch called the hook.
     """
-    frame = _getframe(2)
+    frame = _getframe(depth)
     if frame.f_code.co_filename == _BETWEEN[0] and frame.f_code.co_name in ("inner", "_call_impl"):
         found = frame.f_locals.get("kwargs")
         return found if isinstance(found, dict) else None

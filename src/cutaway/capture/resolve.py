@@ -96,6 +96,15 @@ class Resolver:
         self._lock = RLock()
         self.append: Callable[[tuple[Any, ...]], None] = self._append_briefly if self._weak else self._pending.append
 
+    def work_at_once(self) -> None:
+        """From now on let no event wait: for a saver that must see each value before the program goes on."""
+
+        def append(event: tuple[Any, ...]) -> None:
+            self._pending.append(event)
+            self.flush()
+
+        self.append = append
+
     def _append_briefly(self, event: tuple[Any, ...]) -> None:
         """Let a few events pile up: working through them in one go is twice as fast as one by one."""
         pending = self._pending

@@ -15,6 +15,12 @@ CutawayError
 ├── CannotReplayError (RuntimeError) a trace cannot be replayed with a change
 ├── CannotValidateError (RuntimeError) a trace cannot be validated, here or any more
 ├── MemoryLimitError (MemoryError) saving more would exhaust the memory
+├── StoreError                    something about what is on disk
+│   ├── DamagedError (ValueError)  bytes are missing or not what was written
+│   ├── ExistsError (FileExistsError) something is there already and will not be overwritten
+│   ├── LeaseError (RuntimeError)  somebody else is writing there
+│   ├── NotFoundError (FileNotFoundError, KeyError) nothing of Cutaway's is at that path
+│   └── VersionError (ValueError)  written by a newer Cutaway
 └── MissingExtraError (ImportError) an optional package is not installed
 """
 
@@ -84,6 +90,30 @@ class CannotValidateError(CutawayError, RuntimeError):
 
 class MemoryLimitError(CutawayError, MemoryError):
     """Saving the next values would exhaust the memory of this machine or device."""
+
+
+class StoreError(CutawayError):
+    """Something about what is, or is to be, on disk."""
+
+
+class DamagedError(StoreError, ValueError):
+    """Bytes on disk are missing, or are not what was written."""
+
+
+class ExistsError(StoreError, FileExistsError):
+    """Something lies at that path already, and will not be overwritten."""
+
+
+class LeaseError(StoreError, RuntimeError):
+    """Somebody else is writing there."""
+
+
+class NotFoundError(StoreError, FileNotFoundError, KeyError):
+    """Nothing that Cutaway wrote lies at that path, or nothing of that name in it."""
+
+
+class VersionError(StoreError, ValueError):
+    """It was written by a Cutaway with a newer format."""
 
 
 class MissingExtraError(CutawayError, ImportError):

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cutaway.graph.arguments import said
+from cutaway.graph.code import fingerprint_of
 from cutaway.graph.counterparts import MISSING, Pair, modules_of, parameters_of, sources_of
 from cutaway.graph.naming import kind_of
 from cutaway.graph.nodes import OP, PARAMETER
@@ -150,7 +151,8 @@ class _Side:
     def _code(self, code: Any) -> int:
         """A number for a piece of code; the same for equal code, whose hash is dear."""
         if id(code) not in self._codes:
-            self._codes[id(code)] = self.number((getattr(code, "co_filename", ""), code))
+            known = None if code is None else (code.co_filename, fingerprint_of(code))
+            self._codes[id(code)] = self.number((known,))
         return self._codes[id(code)]
 
     def above(self, event: int) -> tuple[str, ...]:

@@ -3,10 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 _MOST_ITEMS, _MOST_DEPTH, _MOST_TEXT = 32, 6, 200
-_PLAIN = (bool, int, float, complex, bytes, type(None))
+_PLAIN = (bool, int, float, complex, str, bytes)
+_BASES: dict[type, Callable[[Any], Any]] = {**{kind: kind for kind in _PLAIN}, str: str.__str__}
+"""An enumeration of texts tells its name when it is asked for `str`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """Stands for an argument that is no plain data, in a trace that was read from disk."""
+
+    word: str
+    """What `said` makes of it: `float32`, `Generator`."""
+    text: str
+    """What it looked like, cut short: `torch.float32`."""
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def plain(value: Any) -> Any:
+    """A number or text as Python's own, also of a subclass or of NumPy; anything else as it is.
+
+    >>> plain(np.float64(0.5)), plain(np.int64(3))
+    (0.5, 3)
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if type(value) in _BASES:
+        return value
+    return next((base(value) for kind, base in _BASES.items() if isinstance(value, kind)), value)
 
 
 def said(args: tuple[Any, ...], kwargs: Mapping[str, Any], is_tensor: Callable[[Any], bool]) -> str:
@@ -14,27 +45,31 @@ def said(args: tuple[Any, ...], kwargs: Mapping[str, Any], is_tensor: Callable[[
     >>> said((1, [2.5, None]), {"dim": slice(0, 3)}, lambda value: False)
     '1, [2.5, None], dim=0:3'
     """
-    words = [_word(value, is_tensor, 0) for value in args]
-    words += [f"{name}={_word(value, is_tensor, 0)}" for name, value in kwargs.items()]
+    words = [word(value, is_tensor) for value in args]
+    words += [f"{name}={word(value, is_tensor)}" for name, value in kwargs.items()]
     return ", ".join(words)
 
 
-def _word(value: Any, is_tensor: Callable[[Any], bool], depth: int) -> str:
+def word(value: Any, is_tensor: Callable[[Any], bool], depth: int = 0) -> str:
+    """One argument in words."""
     if is_tensor(value):
         return "·"
-    if isinstance(value, _PLAIN):
-        return repr(value)
+    value = plain(value)
     if isinstance(value, str):
         return repr(value[:_MOST_TEXT])
+    if value is None or isinstance(value, _PLAIN):
+        return repr(value)
+    if isinstance(value, Thing):
+        return value.word
     if isinstance(value, slice):
         parts = [value.start, value.stop] if value.step is None else [value.start, value.stop, value.step]
-        return ":".join("" if part is None else _word(part, is_tensor, depth) for part in parts)
+        return ":".join("" if part is None else word(part, is_tensor, depth) for part in parts)
     if depth < _MOST_DEPTH and isinstance(value, (list, tuple)):
-        inner = [_word(item, is_tensor, depth + 1) for item in value[:_MOST_ITEMS]]
+        inner = [word(item, is_tensor, depth + 1) for item in value[:_MOST_ITEMS]]
         inner += ["…"] * (len(value) > _MOST_ITEMS)
         return f"[{', '.join(inner)}]"
     if depth < _MOST_DEPTH and isinstance(value, Mapping):
-        pairs = [f"{key}: {_word(item, is_tensor, depth + 1)}" for key, item in list(value.items())[:_MOST_ITEMS]]
+        pairs = [f"{key}: {word(item, is_tensor, depth + 1)}" for key, item in list(value.items())[:_MOST_ITEMS]]
         return f"{{{', '.join(pairs)}}}"
     if value is ...:
         return "..."

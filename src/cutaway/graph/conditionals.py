@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import CodeType
 from typing import TYPE_CHECKING, overload
 
-from cutaway.graph.arms import Arm, Fork
-from cutaway.graph.decisions import Decided, Frame, Places, decided
 from cutaway.graph.nodes import OP
 from cutaway.graph.op import Op
+from cutaway.graph.outcomes import outcomes_of
 from cutaway.graph.selection import Selection
 from cutaway.graph.source import Source, is_users
 
@@ -76,18 +73,12 @@ class Conditionals(Sequence[Conditional]):
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
-        self._places = Places()
-        self._rows: list[Decided] = decided(trace.tables, self._places)
-        self._all = tuple(self._made(number, row) for number, row in enumerate(self._rows))
-
-    def _made(self, number: int, row: Decided) -> Conditional:
-        op = Op(self._trace, row.node)
-        if row.fork is None:
-            arm = None if row.holds is None else str(row.holds).lower()
-            return Conditional(op, row.value, "jump", row.source, None, arm, None, number)
-        taken = None if row.holds is None else row.fork.arms[0 if row.holds else 1]
-        name, lines = (None, None) if taken is None else (taken.name, taken.lines)
-        return Conditional(op, row.value, row.fork.kind, row.source, row.fork.text, name, lines, number)
+        self.outcomes = outcomes_of(trace.tables)
+        self._tests = self.outcomes.tests
+        self._all = tuple(
+            Conditional(Op(trace, row.node), row.value, row.kind, row.source, row.test, row.arm, row.arm_lines, number)
+            for number, row in enumerate(self._tests)
+        )
 
     def __len__(self) -> int:
         return len(self._all)
@@ -107,7 +98,7 @@ class Conditionals(Sequence[Conditional]):
     @cached_property
     def _by_node(self) -> dict[int, list[Conditional]]:
         found: dict[int, list[Conditional]] = defaultdict(list)
-        for row, conditional in zip(self._rows, self._all, strict=True):
+        for row, conditional in zip(self._tests, self._all, strict=True):
             found[row.node].append(conditional)
         return dict(found)
 
@@ -131,7 +122,7 @@ class Conditionals(Sequence[Conditional]):
     @cached_property
     def branch_nodes(self) -> frozenset[int]:
         """The nodes of all branches."""
-        seen = {row.node for row in self._rows}
+        seen = {row.node for row in self._tests}
         todo = list(seen)
         while todo:
             for parent in self._trace.tables.nodes.parents[todo.pop()]:
@@ -159,99 +150,15 @@ class Conditionals(Sequence[Conditional]):
 
     def around(self, node: int) -> tuple[tuple[Conditional, str], ...]:
         """The arms in which a node ran, the outermost first."""
-        event = self._trace.tables.nodes.event[node]
-        if event is None or not self._rows:
-            return ()
-        found = [*self._around_call(event[4])]
-        groups = []
-        group = event[5]
-        while group:
-            opened = self._trace.tables.groups[group]
-            groups.append((opened.code, opened.instruction, opened.call))
-            group = opened.parent
-        for code, offset, call in [*reversed(groups), (event[6], event[7], event[4])]:
-            found += self._at(code, offset, call, node)
-        return tuple(dict.fromkeys(found))
-
-    def _around_call(self, call: int) -> tuple[tuple[Conditional, str], ...]:
-        calls = []
-        while call and call not in self._calls:
-            calls.append(call)
-            call = self._trace.tables.calls[call].parent
-        for number in reversed(calls):
-            row = self._trace.tables.calls[number]
-            own = self._at(row.code, row.instruction, row.parent, row.first_node) if row.code is not None else ()
-            self._calls[number] = (*self._calls.get(row.parent, ()), *own)
-            call = number
-        return self._calls.get(call, ())
-
-    @cached_property
-    def _calls(self) -> dict[int, tuple[tuple[Conditional, str], ...]]:
-        return {}
-
-    def _at(self, code: CodeType, offset: int, call: int, before: int) -> list[tuple[Conditional, str]]:
-        """The arms around an instruction that were taken when it ran."""
-        asked = self._by_frame.get((id(code), call))
-        if asked is None:
-            return []
-        found = []
-        for fork, arm in self._arms_at(code, offset):
-            rows = asked.get(fork, [])
-            last = bisect_left(rows, before, key=lambda number: self._rows[number].node) - 1
-            found += [(self._all[i], arm.name) for i in self._evaluation(rows, last) if self._all[i].arm == arm.name]
-        return found
-
-    def _evaluation(self, rows: list[int], last: int) -> list[int]:
-        """The rows that belong to one evaluation of a test, given the last of them."""
-        found: list[int] = []
-        offsets: set[int] = set()
-        while last >= 0:
-            row = self._rows[rows[last]]
-            if found:
-                after = self._rows[found[-1]]
-                is_same = row.leaf < after.leaf or (row.jump == after.jump and row.leaf == after.leaf)
-                if not is_same or row.offset in offsets:
-                    break
-            found.append(rows[last])
-            offsets.add(row.offset)
-            last -= 1
-        return found[::-1]
-
-    @cached_property
-    def _by_frame(self) -> dict[Frame, dict[Fork, list[int]]]:
-        found: dict[Frame, dict[Fork, list[int]]] = defaultdict(lambda: defaultdict(list))
-        for number, row in enumerate(self._rows):
-            if row.fork is not None:
-                found[row.frame][row.fork].append(number)
-        return dict(found)
-
-    @cached_property
-    def _forks(self) -> dict[int, list[Fork]]:
-        """Code → its forks, from the outside in."""
-        found: dict[int, dict[Fork, None]] = defaultdict(dict)
-        for row in self._rows:
-            if row.fork is not None:
-                found[row.frame[0]][row.fork] = None
-        return {code: sorted(forks, key=lambda fork: fork.order) for code, forks in found.items()}
-
-    @cached_property
-    def _known_arms(self) -> dict[tuple[int, int], list[tuple[Fork, Arm]]]:
-        return {}
-
-    def _arms_at(self, code: CodeType, offset: int) -> list[tuple[Fork, Arm]]:
-        key = id(code), offset
-        if key not in self._known_arms:
-            place = self._places.at(code, offset)
-            forks = self._forks.get(id(code), []) if place is not None else []
-            self._known_arms[key] = [(fork, arm) for fork in forks for arm in fork.arms if place and arm.covers(place)]
-        return self._known_arms[key]
+        taken = (self._all[number] for number in self.outcomes.around(node))
+        return tuple((each, each.arm or "") for each in taken)
 
     @cached_property
     def _under(self) -> dict[int, list[int]]:
         found: dict[int, list[int]] = defaultdict(list)
         for node in self._trace.op_nodes:
-            for conditional, _ in self.around(node):
-                found[conditional.number].append(node)
+            for number in self.outcomes.around(node):
+                found[number].append(node)
         return dict(found)
 
     def nodes_under(self, number: int) -> list[int]:

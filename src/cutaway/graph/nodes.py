@@ -10,9 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import CodeType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from cutaway.core.events import GroupEvent, Ref, TensorMeta
+
+if TYPE_CHECKING:
+    from cutaway.graph.known import Known
 
 OP: Final = "op"
 INPUT: Final = "input"
@@ -30,14 +33,16 @@ LEFT_TORCH: Final = 32
 """Its result is no tensor: a number or an array that the program went on with."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Unsaved:
-    """Stands where a value was not kept."""
+    """Stands where there is no value: it was not kept, or could not be written when the trace was saved."""
 
-    def __repr__(self) -> str:
-        return "UNSAVED"
+    reason: str = ""
+    """Why it could not be written."""
 
 
 UNSAVED: Final = Unsaved()
+"""The value was not kept. Of traces that were read from disk there are others besides."""
 
 
 @dataclass(slots=True)
@@ -207,3 +212,5 @@ class Tables:
     """In a replay: the nodes whose values are other than in the original."""
     read_from: str = ""
     """Where the trace was read from; "" if it was made in this process."""
+    known: Known | None = None
+    """What was worked out when it was saved; None if it was made in this process."""

@@ -19,7 +19,7 @@ from cutaway.graph.nodes import (
     OP,
     OPAQUE,
     PARAMETER,
-    UNSAVED,
+    Unsaved,
 )
 from cutaway.graph.source import Source, is_users
 from cutaway.graph.units import unit_dimension
@@ -88,7 +88,7 @@ class Op:
 
     @property
     def callable(self) -> Any:
-        """The function itself; None for sources."""
+        """The function itself; None for sources, and in a trace that was read from disk."""
         event = self.trace.tables.nodes.event[self.node]
         return None if event is None else event[0]
 
@@ -277,7 +277,7 @@ class Op:
         if meta is not None:
             return meta.dtype
         value = self.trace.tables.nodes.value[self.node]
-        return None if value is UNSAVED else type(value).__name__
+        return None if isinstance(value, Unsaved) else type(value).__name__
 
     @property
     def device(self) -> str | None:
@@ -299,7 +299,8 @@ class Op:
     @property
     def flops(self) -> int:
         """Floating-point operations by torch's own convention: products of matrices only, a multiply-add is 2."""
-        return flops_of(self)
+        known = self.trace.tables.known
+        return flops_of(self) if known is None else known.flops.get(self.node, 0)
 
     @property
     def source(self) -> Source | None:
@@ -342,20 +343,21 @@ class Op:
     @property
     def is_saved(self) -> bool:
         """Whether its value was kept."""
-        return self.trace.tables.nodes.value[self.node] is not UNSAVED
+        return not isinstance(self.trace.tables.nodes.value[self.node], Unsaved)
 
     @property
     def value(self) -> Any:
         """Its value, detached. It may share memory with the program: copy it before writing to it."""
         nodes = self.trace.tables.nodes
         value = nodes.value[self.node]
-        if value is UNSAVED:
+        if isinstance(value, Unsaved):
+            if value.reason:
+                raise NotSavedError(f"the value of {self.label!r} was not stored with the trace: {value.reason}.")
             raise NotSavedError(
                 f"the value of {self.label!r} was not saved: trace again with "
                 f"cutaway.watch(model, save={str(self.full_site)!r}), or save='**' for all."
             )
-        if hasattr(value, "load"):
-            value = value.load()
+        value = _loaded(value)
         version = nodes.version[self.node]
         if version is not None and value._version != version:
             raise StaleValueError(
@@ -364,7 +366,7 @@ class Op:
             )
         if hasattr(value, "detach"):
             value = value.detach()
-        return value if self.unit is None else value.select(unit_dimension(self), self.unit)
+        return value if self.unit is None else _unit(value, unit_dimension(self), self.unit)
 
     @property
     def grad(self) -> Any:
@@ -377,17 +379,30 @@ class Op:
         """Its gradient in each backward pass of the block; None where it got none."""
         tables = self.trace.tables
         own = tables.nodes.grads.get(self.node, {})
-        grads = tuple(own.get(i) for i in range(tables.n_backwards))
+        lost = next((grad for grad in own.values() if isinstance(grad, Unsaved)), None)
+        if lost is not None:
+            raise NotSavedError(f"a gradient of {self.label!r} was not stored with the trace: {lost.reason}.")
+        grads = tuple(_loaded(own.get(i)) for i in range(tables.n_backwards))
         if self.unit is None:
             return grads
         dimension = unit_dimension(self)
-        return tuple(None if grad is None else grad.select(dimension, self.unit) for grad in grads)
+        return tuple(None if grad is None else _unit(grad, dimension, self.unit) for grad in grads)
 
     def __repr__(self) -> str:
         unit = "" if self.unit is None else f"#{self.unit}"
         what = f"{self.dtype} {list(self.shape)}" if self.shape is not None else f"{self.dtype}"
         saved = "" if self.is_saved else ", not saved"
         return f"<Op {self.trace.names.describe(self.node)}{unit} at {self.site}: {what}{saved}>"
+
+
+def _loaded(value: Any) -> Any:
+    """A value that may lie elsewhere."""
+    return value.load() if hasattr(value, "load") else value
+
+
+def _unit(value: Any, dimension: int, unit: int) -> Any:
+    """One unit of a tensor, or of an array that was read from disk."""
+    return value.select(dimension, unit) if hasattr(value, "select") else value[(slice(None),) * dimension + (unit,)]
 
 
 def _slices_as_tuples(tree: Any) -> Any:

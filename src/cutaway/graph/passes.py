@@ -182,8 +182,8 @@ class Passes(Op):
     def _stacked(self, values: Sequence[Any], attribute: str) -> Any:
         there = [value for value in values if value is not None]
         first = there[0]
-        if not hasattr(first, "new_empty"):
-            return np.array(values)
+        if not all(isinstance(value, np.ndarray) or hasattr(value, "new_empty") for value in there):
+            return self._numbers(values, attribute)
         shapes = [(tuple(value.shape), value.dtype) for value in there]
         if len(set(shapes)) > 1:
             other = next(i for i, shape in enumerate(shapes) if shape != shapes[0])
@@ -191,10 +191,20 @@ class Passes(Op):
                 f"the passes of {self.label!r} cannot be stacked: the first has {_said(first)}, pass {other + 1} "
                 f"{_said(there[other])}. Take them one by one: [op.{attribute} for op in passes.passes]."
             )
-        out = first.new_empty((len(values), *first.shape))
+        size = (len(values), *first.shape)
+        out = np.empty(size, first.dtype) if isinstance(first, np.ndarray) else first.new_empty(size)
         for i, value in enumerate(values):
             out[i] = float("nan") if value is None else value
         return out
+
+    def _numbers(self, values: Sequence[Any], attribute: str) -> Any:
+        try:
+            return np.array(values)
+        except ValueError:  # lists of several lengths
+            raise ShapesDifferError(
+                f"the passes of {self.label!r} cannot be stacked: they are of several lengths. "
+                f"Take them one by one: [op.{attribute} for op in passes.passes]."
+            ) from None
 
     def __repr__(self) -> str:
         shapes = {op.shape for op in self.passes}
@@ -214,7 +224,8 @@ class Rolled(Sequence[Op]):
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
-        groups = recurrent_nodes(trace.tables, trace.op_nodes)
+        known = trace.tables.known
+        groups = recurrent_nodes(trace.tables, trace.op_nodes) if known is None else known.recurrent
         self._groups = {node: group for group in groups for node in group}
         self._nodes = [node for node in trace.op_nodes if self._groups.get(node, (node,))[0] == node]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
+from os import PathLike
 from typing import Any, overload
 
 from cutaway.core import late
@@ -13,7 +14,7 @@ from cutaway.graph.distances import Distances, connected_ops, distances
 from cutaway.graph.lookup import find, match
 from cutaway.graph.modules import Module, ModuleCall, ParameterCount
 from cutaway.graph.naming import Names
-from cutaway.graph.nodes import BUFFER, CONSTANT, OP, PARAMETER, UNSAVED, ModuleRow, ParameterRow, Tables
+from cutaway.graph.nodes import BUFFER, CONSTANT, OP, PARAMETER, ModuleRow, ParameterRow, Tables, Unsaved
 from cutaway.graph.op import Op
 from cutaway.graph.passes import Rolled
 from cutaway.graph.paths import Paths, critical_path
@@ -295,6 +296,15 @@ class Trace:
         """
         return late.call("Trace.draw", self, path, depth=depth, rolled=rolled)
 
+    # keeping
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the trace, values and gradients included, into a new folder; `cutaway.load(path)` reads it back.
+
+        Nothing is ever overwritten: a folder that holds something is an `ExistsError`.
+        """
+        late.call("Trace.save", self, path)
+
     # changing
 
     def replay(self, at: Any, *to: Any, **part: Any) -> Trace:
@@ -380,7 +390,7 @@ class Trace:
     @cached_property
     def _saved_nodes(self) -> list[int]:
         nodes = self.tables.nodes
-        saved = [node for node in self.op_nodes if nodes.value[node] is not UNSAVED]
+        saved = [node for node in self.op_nodes if not isinstance(nodes.value[node], Unsaved)]
         # Numbers that left torch are kept in any case; they count only where everything does.
         return saved if self.tables.saved_all else [node for node in saved if nodes.meta[node] is not None]
 

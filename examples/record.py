@@ -1,0 +1,105 @@
+"""Train a small transformer to turn words round, record it, and ask the record what went on.
+
+    python examples/record.py [folder] [seconds]
+
+Steps come in two kinds, short words and long ones. Long ones are rare, and are recorded as often as they need.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+from time import monotonic
+
+import torch
+from torch import Tensor, nn
+
+import cutaway
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+PAD = len(LETTERS)
+LENGTH = 16
+
+
+class Turner(nn.Module):
+    """Reads a word and writes it backwards, all letters at once."""
+
+    def __init__(self, width: int = 64, n_blocks: int = 3) -> None:
+        super().__init__()
+        self.letters = nn.Embedding(PAD + 1, width)
+        self.places = nn.Embedding(LENGTH, width)
+        self.blocks = nn.ModuleList(
+            nn.TransformerEncoderLayer(width, 4, 4 * width, dropout=0.0, batch_first=True, norm_first=True)
+            for _ in range(n_blocks)
+        )
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, PAD + 1)
+
+    def forward(self, words: Tensor) -> Tensor:
+        hidden = self.letters(words) + self.places(torch.arange(LENGTH, device=words.device))
+        for block in self.blocks:
+            hidden = block(hidden)
+        return self.head(self.norm(hidden))
+
+
+def batch(rng: random.Random, n: int, longest: int) -> tuple[list[str], Tensor, Tensor]:
+    """Some words, as text and as numbers, and what should be written."""
+    words = ["".join(rng.choices(LETTERS, k=rng.randint(3, longest))) for _ in range(n)]
+    return words, torch.stack(list(map(numbers, words))), torch.stack([numbers(word[::-1]) for word in words])
+
+
+def numbers(word: str) -> Tensor:
+    return torch.tensor([LETTERS.index(letter) for letter in word] + [PAD] * (LENGTH - len(word)))
+
+
+def train(folder: Path, seconds: float) -> None:
+    torch.manual_seed(0)
+    rng = random.Random(0)
+    model = Turner()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    config = {"lr": 3e-3, "blocks": len(model.blocks), "words": 32}
+    ends = monotonic() + seconds
+    with cutaway.record(folder, model, every={"long": 10, "short": 25}, samples=4, config=config) as run:
+        while monotonic() < ends:
+            is_long = rng.random() < 0.05
+            words, inputs, targets = batch(rng, 32, LENGTH if is_long else 8)
+            with run.step(kind="long" if is_long else "short"):
+                scores = model(inputs)
+                run.tensor("target", targets, role="target")
+                run.samples(text=words, tokens=[list(word) for word in words])
+                loss = nn.functional.cross_entropy(scores.flatten(0, 1), targets.flatten())
+                run.log(loss=loss, right=(scores.argmax(-1) == targets).float().mean())
+                loss.backward()
+                optimizer.step()
+                optimizer.zero_grad()
+
+
+def ask(folder: Path) -> None:
+    run = cutaway.load(folder)
+    print(run)
+    loss, right = run.scalars["loss"], run.scalars["right"]
+    print(f"loss {loss.values[0]:.2f} → {loss.values[-1]:.2f}, right {right.values[0]:.0%} → {right.values[-1]:.0%}")
+    print("How large is what each block adds, over the training?")
+    for number in range(3):
+        norm = run[f"blocks.{number}"].stats("std")
+        print(f"  blocks.{number}  std {norm[0]:.2f} → {norm[-1]:.2f} over {len(norm)} recorded steps")
+    weight = run["head.weight"]
+    ratio = weight.update.stats("norm") / weight.stats("norm")
+    print(f"head.weight changes by {ratio[0]:.1%} of itself in the first step, by {ratio[-1]:.1%} in the last")
+    step = run.at(-1)
+    written = step["head"].value.argmax(-1)
+    for word, letters in zip(step.samples.text, written, strict=True):
+        print(f"  {word} → {''.join(LETTERS[letter] for letter in letters if letter < PAD)}")
+
+
+def main() -> None:
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "runs/turner")
+    seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 30.0
+    print(f"Training for {seconds:.0f} seconds, recorded to {folder} …", flush=True)
+    train(folder, seconds)
+    ask(folder)
+
+
+if __name__ == "__main__":
+    main()

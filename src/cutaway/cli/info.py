@@ -1,0 +1,208 @@
+"""`cutaway info`: everything about one run or trace at a glance."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from cutaway.cli.opening import State, places, state_of
+from cutaway.cli.printing import say, say_json, shown, table, when
+from cutaway.core.errors import CutawayError, InputError
+from cutaway.graph.summary import human_bytes
+from cutaway.store.archive import Archive
+from cutaway.store.names import INDEX, PART
+from cutaway.store.run import Run
+from cutaway.store.timeline import ends
+from cutaway.store.verifying import files_of
+
+_MOST_LINES = 40
+_STEPS = ("n_steps", "first_step", "last_step")
+_STATES: Mapping[State, str] = {
+    "live": "is being written now",
+    "ended": "ended properly",
+    "killed": "did not end properly: a kill, or a loss of power",
+    "unknown": "may be being written on another machine",
+}
+
+
+def describe(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", help="a run or a saved trace")
+    parser.epilog = "examples:\n  cutaway info runs/base\n  cutaway info net.trace --json"
+
+
+def run(args: argparse.Namespace) -> int:
+    found = places([args.path])
+    if len(found) > 1:
+        names = ", ".join(repr(place.path) for place in found[:3])
+        raise InputError(f"{args.path} holds {len(found)} archives ({names}…): name one, or `cutaway ls {args.path}`.")
+    archive = Archive(found[0].path)
+    about = info(archive, found[0].name)
+    if args.json:
+        say_json(about)
+        return 0
+    say(*_general(about))
+    say(*(_of_run(about) if about["kind"] == "run" else about.get("summary", [])))
+    for name in ("losses", "problems"):
+        for line in about[name][:_MOST_LINES]:
+            say(f"{name[:-1] if name == 'problems' else 'lost'}: {line if isinstance(line, str) else _loss(line)}")
+    return 0
+
+
+def info(archive: Archive, name: str) -> dict[str, Any]:
+    """What `--json` prints."""
+    sizes = sizes_of(archive)
+    sessions = [(rank, index) for rank in archive.ranks for index in archive.sessions(rank)]
+    found: dict[str, Any] = {
+        "path": archive.path,
+        "name": name,
+        "kind": archive.kind,
+        "id": archive.id,
+        "created": archive.created,
+        "state": state_of(archive),
+        "n_bytes": sum(sizes.values()),
+        "sizes": sizes,
+        "ranks": list(archive.ranks),
+        "sessions": [_session(rank, index) for rank, index in sessions],
+        "losses": [loss for _, index in sessions for loss in index.losses],
+        "problems": list(archive.problems),
+    }
+    if archive.kind == "run":
+        return found | _run_info(Run(archive))
+    if archive.kind == "trace":
+        try:
+            found["summary"] = _trace_summary(archive)
+        except CutawayError as error:
+            found["problems"].append(str(error))
+    return found
+
+
+def sizes_of(archive: Archive) -> dict[str, int]:
+    """Bytes by what they hold."""
+    sizes = dict.fromkeys(("index", "values", "statistics", "growing", "other"), 0)
+    for name, size in files_of(archive.backend).items():
+        leaf = name.rpartition("/")[2]
+        if leaf.endswith(INDEX):
+            part = "index"
+        elif leaf.endswith(PART):
+            part = "growing"
+        else:
+            part = "values" if "-v" in leaf else "statistics" if "-s" in leaf else "other"
+        sizes[part] += max(size, 0)
+    return sizes
+
+
+def _session(rank: int, index: Any) -> dict[str, Any]:
+    first, last = (index.steps[0].step, index.steps[-1].step) if index.steps else (None, None)
+    about = index.session
+    return {
+        "rank": rank,
+        "number": index.number,
+        "time": about.time if about else None,
+        "cutaway": about.cutaway if about else None,
+        "world_size": about.world_size if about else None,
+        "n_steps": len(index.steps),
+        "first_step": first,
+        "last_step": last,
+        "is_ended": index.is_ended,
+    }
+
+
+def _run_info(run: Run) -> dict[str, Any]:
+    kinds = {}
+    for kind in run.kinds:
+        steps = run.steps_of(kind)
+        kinds[kind] = {"n_steps": len(steps), "first_step": int(steps[0]), "last_step": int(steps[-1])}
+    shadowed = sum(
+        sum(record.step >= end for record in index.steps)
+        for index, end in zip(run.sessions, ends(run.sessions), strict=True)
+        if end is not None
+    )
+    scalars = {}
+    for name, curve in run.scalars.items():
+        last = len(curve) - 1
+        point = {"last_step": int(curve.steps[last]), "last": float(curve.values[last])} if len(curve) else {}
+        scalars[name] = {"n_points": len(curve), **point}
+    return {
+        "n_steps": len(run),
+        "n_shadowed": shadowed,
+        "kinds": kinds,
+        "n_tensors": len(run.sites),
+        "of": dict(Counter(row.of.split("/")[0] for row in run.rows)),
+        "statistics": list(run.statistics),
+        "scalars": scalars,
+        "n_notes": len(run.notes),
+        "levels": dict(Counter(note.level for note in run.notes)),
+        "documents": sorted(run.documents),
+        "config": run.config,
+        "environment": run.environment,
+    }
+
+
+def _trace_summary(archive: Archive) -> list[str]:
+    from cutaway.graph.summary import summary
+    from cutaway.store.traces import read
+
+    return summary(read(archive)).splitlines()
+
+
+def _general(about: Mapping[str, Any]) -> Iterator[str]:
+    yield f"{about['name']}: a {about['kind']} that {_STATES[about['state']]}"
+    yield f"  begun     {about['created']}"
+    parts = ", ".join(f"{part} {human_bytes(size)}" for part, size in about["sizes"].items() if size)
+    yield f"  size      {human_bytes(about['n_bytes'])} ({parts})"
+
+
+def _of_run(about: Mapping[str, Any]) -> Iterator[str]:
+    yield f"  tensors   {about['n_tensors']:,} ({', '.join(f'{n:,} {of}' for of, n in about['of'].items())})"
+    if about["statistics"]:
+        yield f"  each has  {', '.join(about['statistics'])}"
+    shadowed = f", {about['n_shadowed']:,} more shadowed by a resume" if about["n_shadowed"] else ""
+    yield f"  steps     {about['n_steps']:,} recorded{shadowed}"
+    kinds = [[name or "(none)", one["n_steps"], one["first_step"], one["last_step"]]
+             for name, one in about["kinds"].items()]  # fmt: skip
+    if kinds:
+        yield from _indented(table(["kind", "steps", "first", "last"], kinds))
+    yield f"  sessions  {len(about['sessions'])} on {len(about['ranks'])} rank{'s' if len(about['ranks']) > 1 else ''}"
+    rows = [
+        [one["rank"], one["number"], when(one["time"] or 0), *(one[name] for name in _STEPS), _yes(one["is_ended"])]
+        for one in about["sessions"][:_MOST_LINES]
+    ]
+    yield from _indented(table(["rank", "session", "began", "steps", "first", "last", "ended"], rows))
+    if about["scalars"]:
+        yield f"  scalars   {len(about['scalars']):,}"
+        scalars = [[name, one["n_points"], one.get("last_step"), one.get("last")]
+                   for name, one in list(about["scalars"].items())[:_MOST_LINES]]  # fmt: skip
+        yield from _indented(table(["name", "points", "last step", "last value"], scalars))
+    levels = ", ".join(f"{n:,} {level}" for level, n in about["levels"].items())
+    yield f"  notes     {about['n_notes']:,}{f' ({levels})' if levels else ''}"
+    for name in ("config", "environment"):
+        lines = list(_flat(about[name]))
+        if lines:
+            yield f"  {name}"
+            yield from (f"    {key} = {shown(value)}" for key, value in lines[:_MOST_LINES])
+            if len(lines) > _MOST_LINES:
+                yield f"    … and {len(lines) - _MOST_LINES:,} more; --json has all"
+
+
+def _yes(truth: bool) -> str:
+    return "yes" if truth else "no"
+
+
+def _indented(lines: list[str]) -> Iterator[str]:
+    return (f"    {line}" for line in lines)
+
+
+def _flat(content: Any, above: str = "") -> Iterator[tuple[str, Any]]:
+    """Nested tables as lines: `optimizer.lr = 0.1`."""
+    for key, value in content.items():
+        if isinstance(value, dict) and value:
+            yield from _flat(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", value
+
+
+def _loss(loss: Any) -> str:
+    steps = f" of {len(loss.steps):,} steps ({loss.steps[0]}–{loss.steps[-1]})" if loss.steps else ""
+    return f"{loss.what}{steps}: {loss.reason}"

@@ -1,0 +1,176 @@
+"""What was recorded of tensors: which there are, curves over steps, all statistics of a step, values."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from cutaway.cli.opening import has_step, problems_of
+from cutaway.cli.printing import printable, say, say_json, table
+from cutaway.cli.wide import Line, wide
+from cutaway.core.errors import InputError, NotFoundError, SiteError
+from cutaway.store.moments import Step
+from cutaway.store.records import SAMPLE, Row
+from cutaway.store.run import Run
+from cutaway.store.series import Series
+
+_MOST_VALUES = 100_000
+_SHOWN_VALUES = 1_000
+
+
+def print_sites(runs: Mapping[str, Run], args: argparse.Namespace) -> None:
+    """Every tensor that can be asked for."""
+    found = [
+        {"run": name, "site": row.site, "of": row.of, "iteration": row.iteration, "role": row.role, "names": row.names}
+        for name, run in runs.items()
+        for row in run.rows
+        if row.of.split("/")[0] != SAMPLE
+    ]
+    statistics = list(dict.fromkeys(name for run in runs.values() for name in run.statistics))
+    if args.json:
+        say_json({"sites": found, "statistics": statistics, "problems": problems_of(runs)})
+        return
+    rows = [[one["run"], one["site"], one["of"], one["iteration"] or None, one["role"]] for one in found]
+    say(*table(["run", "site", "of", "iteration", "role"], rows))
+    say(f"Of each: {', '.join(statistics) or 'no statistics'}.")
+
+
+def print_curves(runs: Mapping[str, Run], sites: Sequence[str], args: argparse.Namespace) -> None:
+    """Statistics over steps."""
+    curves: list[dict[str, Any]] = []
+    for name, run, series in _series(runs, sites, args.of):
+        if args.kind is not None and args.kind not in run.kinds and len(runs) > 1:
+            continue
+        wanted = args.stat or run.statistics
+        if len(runs) > 1:
+            wanted = [one for one in wanted if one in run.statistics]
+        chosen = series if args.kind is None else series.where(kind=args.kind)
+        kinds = chosen.kinds
+        for statistic in wanted:
+            curve = series.curve(statistic, kind=args.kind)
+            places = [place for place, step in enumerate(curve.steps.tolist()) if has_step(args.steps, step)]
+            curves.append(
+                {
+                    "run": name,
+                    "site": series.site,
+                    "of": series.of,
+                    "iteration": series.iteration,
+                    "statistic": statistic,
+                    "steps": curve.steps[places],
+                    "kinds": [kinds[place] for place in places],
+                    "values": curve.values[places],
+                    "elapsed": curve.elapsed[places],
+                }
+            )
+    if not curves:
+        raise NotFoundError("none of these runs has such a curve: `cutaway query PATH` lists what was recorded.")
+    if args.json:
+        say_json({"curves": curves, "problems": problems_of(runs)})
+        return
+    keys = [key for key in ("run", "site", "iteration", "statistic") if len({one[key] for one in curves}) > 1]
+    keys = keys or ["statistic"]
+    say(
+        *wide(
+            Line(" ".join(str(one[key]) for key in keys), one["steps"].tolist(), one["values"], one["kinds"])
+            for one in curves
+        )
+    )
+
+
+def print_step(runs: Mapping[str, Run], sites: Sequence[str], args: argparse.Namespace) -> None:
+    """All statistics of one step."""
+    found: list[dict[str, Any]] = []
+    for name, run in runs.items():
+        step = _step(run, args)
+        wanted = {series.site for asked in sites for series in _matched(run, asked)}
+        matrix = step.matrix
+        rows = [
+            {"site": row.site, "of": row.of, "iteration": row.iteration, "role": row.role}
+            | {"stats": dict(zip(step.statistics, matrix[number].tolist(), strict=True))}
+            for number, row in enumerate(step.rows)
+            if row.of.split("/")[0] != SAMPLE and (not sites or row.site in wanted)
+        ]
+        about = {"run": name, "step": step.step, "kind": step.kind, "time": step.time, "session": step.session}
+        found.append({**about, "statistics": step.statistics, "about": step.about, "rows": rows})
+    if args.json:
+        say_json({"steps": found, "problems": problems_of(runs)})
+        return
+    for one in found:
+        kind = f" ({one['kind']})" if one["kind"] else ""
+        say(f"{one['run']}, step {one['step']}{kind}")
+        names = one["statistics"]
+        lines: list[list[Any]] = [
+            [row["site"], row["of"], row["iteration"] or None, *(row["stats"][name] for name in names)]
+            for row in one["rows"]
+        ]
+        say(*table(["site", "of", "iteration", *names], lines))
+
+
+def print_values(runs: Mapping[str, Run], sites: Sequence[str], args: argparse.Namespace) -> None:
+    """The values of tensors at one step, as far as they can be shown."""
+    found: list[dict[str, Any]] = []
+    for name, run in runs.items():
+        step = _step(run, args)
+        for row in _rows(run, step, sites, args.of):
+            raw = step.raw(row)
+            if raw is None:
+                step[row.site].raw  # noqa: B018  (says that only statistics were recorded)
+                continue
+            array = raw.array()
+            if args.json and array.size > _MOST_VALUES:
+                raise InputError(
+                    f"{row.site!r} has {array.size:,} values at step {step.step}, and at most {_MOST_VALUES:,} are "
+                    f"printed: `cutaway export {run.path} out/ --format npy --at {row.site}` writes them."
+                )
+            about = {"run": name, "step": step.step, "site": row.site, "of": row.of, "iteration": row.iteration}
+            found.append({**about, "dtype": raw.dtype, "shape": list(raw.shape), "value": array})
+    if args.json:
+        say_json({"values": found, "problems": problems_of(runs)})
+        return
+    for one in found:
+        iteration = f", iteration {one['iteration']}" if one["iteration"] else ""
+        of = "" if one["of"] == "value" else f" {one['of']}"
+        head = f"{one['run']}, step {one['step']}{iteration}, {one['site']}{of}: {one['dtype']} {one['shape']}"
+        say(head)
+        text = np.array2string(one["value"], threshold=_SHOWN_VALUES, max_line_width=100)
+        say(*(f"  {line}" for line in text.splitlines()))
+
+
+def _series(runs: Mapping[str, Run], sites: Sequence[str], of: str) -> Iterator[tuple[str, Run, Series]]:
+    """Each tensor asked for, in each run that has it."""
+    n_found = 0
+    for name, run in runs.items():
+        for asked in sites:
+            matched = _matched(run, asked) if len(runs) == 1 else run.match(asked)
+            for series in matched:
+                iterations = [row.iteration for row in run.rows if row.site == series.site and row.of == of]
+                if not iterations and len(matched) == 1 and len(runs) == 1:
+                    series.other(of)  # says what was recorded of it
+                for iteration in iterations:
+                    n_found += 1
+                    yield name, run, Series(run, series.site, of=of, iteration=iteration)
+    if not n_found:
+        asked = ", ".join(map(repr, sites))
+        many = f"none of the {len(runs)} runs" if len(runs) > 1 else "nobody"
+        raise SiteError(f"{many} recorded {of!r} of {asked}: `cutaway query PATH` lists what was recorded.")
+
+
+def _matched(run: Run, asked: str) -> tuple[Series, ...]:
+    return run.match(asked) or (run[asked],)  # which says what is there instead
+
+
+def _step(run: Run, args: argparse.Namespace) -> Step:
+    return run.at(-1 if args.at_step is None else args.at_step)
+
+
+def _rows(run: Run, step: Step, sites: Sequence[str], of: str) -> list[Row]:
+    wanted = {series.site for asked in sites for series in _matched(run, asked)}
+    found = [row for row in step.rows if row.site in wanted and row.of == of]
+    if not found:
+        asked = ", ".join(map(printable, sites))
+        raise SiteError(f"no {of!r} of {asked} was recorded at step {step.step} of run {run.name!r}.")
+    is_one = len(found) == 1
+    return [row for row in found if is_one or step.meta(row) is not None]

@@ -1,0 +1,1 @@
+"""Recording training runs: when to look, what to measure, what to write."""

@@ -1,0 +1,241 @@
+"""Moments of tensors in main memory, in chunks that stay in the cache.
+
+NumPy does the work, because of what was measured for 131,072 float32 values on one thread: a dot product 8 µs,
+lowest or highest 10 µs, against 157 µs for torch's 1-norm and 900 µs for its variance. Sums are dot products with
+ones, in blocks of 8,192 that are added up in float64: blocks this short keep rounding small and BLAS from
+starting threads. Tensors of up to 1,024 values are only copied, and their moments taken all at once at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import sqrt
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cutaway.recording.moments import Moments, Table
+from cutaway.recording.operands import Operand, in_memory_order, wide_dtype
+from cutaway.recording.sampling import N_SAMPLES, places
+from cutaway.recording.scratch import CHUNK, Chunk, scratch
+
+BLOCK = 8192
+SAFE = (1e-15, 1e15)
+"""Largest magnitudes whose squares and their sums are right in float32; others are done in float64."""
+
+Chunks = Callable[[], Iterator[Chunk]]
+_TORCH = {"f": torch.float32, "d": torch.float64}
+
+
+class CpuRows:
+    """The tensors of one step that are in main memory."""
+
+    def __init__(self, *, is_full: bool) -> None:
+        self._is_full = is_full
+        self._small: list[tuple[int, int, NDArray[np.float64]]] = []
+        self._large: list[tuple[int, Moments, NDArray[np.float32]]] = []
+
+    def add_array(self, number: int, values: Chunk) -> None:
+        """Take in contiguous float32 or float64 values."""
+        if values.size <= N_SAMPLES:
+            self._small.append((number, 1, values.astype(np.float64)))
+            return
+        with np.errstate(all="ignore"):
+            moments = _moments(lambda: _slices(values), values.size, 1, is_full=self._is_full)
+        samples = values.take(places(values.size)).astype(np.float32, copy=False)
+        self._large.append((number, moments, samples))
+
+    def add(self, number: int, tensor: Tensor) -> None:
+        """Take in any plain tensor."""
+        operand = in_memory_order(tensor)
+        values = operand.values
+        dtype = wide_dtype(values)
+        if operand.is_dense and operand.repeats == 1 and values.dtype in _TORCH.values():
+            self.add_array(number, values.numpy())
+        elif values.numel() <= N_SAMPLES:
+            self._small.append((number, operand.repeats, values.to(torch.float64).reshape(-1).numpy()))
+        else:
+            moments = _moments(
+                lambda: _converted(values, dtype), values.numel(), operand.repeats, is_full=self._is_full
+            )
+            self._large.append((number, moments, _sampled(operand)))
+
+    def fill(self, table: Table) -> None:
+        """Put the moments and samples of all rows into the table."""
+        if self._large:
+            numbers = np.array([number for number, _, _ in self._large])
+            table.moments[numbers] = np.array([moments for _, moments, _ in self._large])
+            table.samples[numbers] = np.stack([samples for _, _, samples in self._large])
+        if self._small:
+            numbers = np.array([number for number, _, _ in self._small])
+            repeats = np.array([repeats for _, repeats, _ in self._small])
+            sizes = np.array([values.size for _, _, values in self._small])
+            flat = np.concatenate([values for _, _, values in self._small])
+            table.moments[numbers] = _moments_of_rows(flat, sizes, repeats)
+            for number, _, values in self._small:
+                table.samples[number, : values.size] = values
+
+
+# chunks
+
+
+def _slices(values: Chunk) -> Iterator[Chunk]:
+    for start in range(0, values.size, CHUNK):
+        yield values[start : start + CHUNK]
+
+
+def _converted(values: Tensor, dtype: torch.dtype) -> Iterator[Chunk]:
+    """The values of a strided tensor of another dtype, chunk by chunk in the same memory."""
+    n = values.numel()
+    if n <= CHUNK:
+        tensor, array = scratch("converted", dtype)
+        tensor[:n].view(values.shape).copy_(values)
+        yield array[:n]
+        return
+    n_inner = n // values.shape[0]
+    if n_inner > CHUNK:
+        for row in values.unbind(0):
+            yield from _converted(row, dtype)
+    else:
+        for part in values.split(CHUNK // n_inner):
+            yield from _converted(part, dtype)
+
+
+def _sampled(operand: Operand) -> NDArray[np.float32]:
+    values, chosen = operand.values, places(operand.values.numel())
+    if not operand.is_dense:
+        coordinates = np.unravel_index(chosen, values.shape)
+        strides = values.stride()
+        chosen = np.stack(coordinates, axis=1) @ np.array(strides)
+        span = 1 + sum((size - 1) * stride for size, stride in zip(values.shape, strides, strict=True))
+        values = values.as_strided((span,), (1,))
+    if values.dtype == torch.bfloat16 or (values.dtype.is_floating_point and values.dtype.itemsize == 1):
+        whole = values.view(torch.int16 if values.dtype.itemsize == 2 else torch.uint8)  # NumPy does not know them
+        taken = torch.from_numpy(whole.numpy().take(chosen)).view(values.dtype)
+        return taken.to(torch.float32).numpy()  # type: ignore[no-any-return]
+    return values.numpy().take(chosen).astype(np.float32)  # type: ignore[no-any-return]
+
+
+# moments
+
+
+def _dot(values: Chunk, other: Chunk) -> float:
+    """Their product, or with ones their sum; blocks are added up in float64."""
+    n_blocks = values.size // BLOCK
+    if not n_blocks:
+        return float(values.dot(other[: values.size]))
+    n = n_blocks * BLOCK
+    blocks = values[:n].reshape(n_blocks, 1, BLOCK)
+    across = other[:n].reshape(-1, BLOCK, 1)  # ones are one block only, and are broadcast
+    total = float(np.matmul(blocks, across).sum(dtype=np.float64))
+    if n < values.size:
+        total += float(values[n:].dot(other[n:] if values is other else other[: values.size - n]))
+    return total
+
+
+def _moments(chunks: Chunks, n: int, repeats: int, *, is_full: bool) -> Moments:
+    total = magnitude = squares = 0.0
+    low, high = np.inf, -np.inf
+    n_zeros = 0
+    for chunk in chunks():
+        lowest, highest = float(np.minimum.reduce(chunk)), float(np.maximum.reduce(chunk))
+        largest = max(-lowest, highest)
+        if chunk.dtype == np.float32 and not SAFE[0] <= largest <= SAFE[1] and largest:
+            chunk = chunk.astype(np.float64)
+        part = _dot(chunk, _ones(chunk))
+        total += part
+        if lowest >= 0:
+            magnitude += part
+        elif highest <= 0:
+            magnitude -= part
+        else:
+            magnitude += _dot(np.abs(chunk, out=_beside(chunk)), _ones(chunk))
+        squares += _dot(chunk, chunk)
+        low, high = _lower(low, lowest), -_lower(-high, -highest)
+        if is_full and not (low > 0 or high < 0):
+            n_zeros += _n_zeros(chunk)
+    mean = total / n
+    variance = squares / n - mean * mean
+    if mean * mean > variance:  # what is left of the difference is mostly rounding
+        mean, variance = _shifted(chunks, n, mean)
+    n_nans, n_infs = _n_nonfinite(chunks) if is_full and not np.isfinite(high - low) else (0, 0)
+    return Moments(
+        n=n * repeats,
+        mean=mean,
+        abs_mean=magnitude / n,
+        std=sqrt(max(variance, 0.0)),
+        norm=sqrt(squares * repeats),
+        min=low,
+        max=high,
+        zeros=n_zeros * repeats,
+        nans=n_nans * repeats,
+        infs=n_infs * repeats,
+    )
+
+
+def _shifted(chunks: Chunks, n: int, around: float) -> tuple[float, float]:
+    """Mean and variance from the distances to a value near the mean."""
+    total = squares = 0.0
+    around = float(np.float32(around)) if abs(around) < SAFE[1] else around
+    for chunk in chunks():
+        if not SAFE[0] <= abs(around) <= SAFE[1]:
+            chunk = chunk.astype(np.float64)
+        distances = np.subtract(chunk, chunk.dtype.type(around), out=_beside(chunk))
+        total += _dot(distances, _ones(chunk))
+        squares += _dot(distances, distances)
+    rest = total / n
+    return around + rest, squares / n - rest * rest
+
+
+def _beside(chunk: Chunk) -> Chunk:
+    """Memory for as many values of the same dtype."""
+    return scratch("beside", _TORCH[chunk.dtype.char])[1][: chunk.size]
+
+
+def _ones(chunk: Chunk) -> Chunk:
+    return scratch("ones", _TORCH[chunk.dtype.char])[1][:BLOCK]
+
+
+def _lower(a: float, b: float) -> float:
+    """The lower one; NaN if one is."""
+    return a if a < b or a != a else b
+
+
+def _n_zeros(chunk: Chunk) -> int:
+    _, is_zero = scratch("is_zero", torch.bool)  # counting zeros of floats directly takes ten times as long
+    return int(np.count_nonzero(np.equal(chunk, 0, out=is_zero[: chunk.size])))
+
+
+def _n_nonfinite(chunks: Chunks) -> tuple[int, int]:
+    n_nans = n_infs = 0
+    for chunk in chunks():
+        n_nans += int(np.count_nonzero(np.isnan(chunk)))
+        n_infs += int(np.count_nonzero(np.isinf(chunk)))
+    return n_nans, n_infs
+
+
+def _moments_of_rows(
+    flat: NDArray[np.float64], sizes: NDArray[np.int64], repeats: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """The moments of many small tensors that lie one behind the other."""
+    starts = np.cumsum(sizes) - sizes
+    mean = np.add.reduceat(flat, starts) / sizes
+    distances = flat - np.repeat(mean, sizes)
+    counts = np.stack(
+        [np.add.reduceat(test.astype(np.float64), starts) for test in (flat == 0, np.isnan(flat), np.isinf(flat))]
+    )
+    return np.stack(
+        [
+            sizes * repeats,
+            mean,
+            np.add.reduceat(np.abs(flat), starts) / sizes,
+            np.sqrt(np.add.reduceat(distances * distances, starts) / sizes),
+            np.sqrt(np.add.reduceat(flat * flat, starts) * repeats),
+            np.minimum.reduceat(flat, starts),
+            np.maximum.reduceat(flat, starts),
+            *(counts * repeats),
+        ],
+        axis=1,
+    )

@@ -1,0 +1,243 @@
+"""Moments of tensors on a GPU: queued where the tensor is, read by the host once, at the end of the step.
+
+A tensor leaves one or more partial results, which are merged in float64 on the host. They come from a Triton
+kernel (`kernels.py`), or from torch where Triton is not at hand.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cutaway.recording.moments import Table
+from cutaway.recording.operands import in_memory_order, wide_dtype
+from cutaway.recording.sampling import GOLDEN, N_SAMPLES, places
+
+PARTIAL = ("mean", "squares", "magnitude", "min", "max", "zeros", "nans", "infs")
+"""Of a share of a tensor: mean, sum of squared distances to it, sum of magnitudes, …"""
+BLOCK = 4096
+MOST_PROGRAMS = 256
+LEAST_SHARE = 2 * BLOCK
+"""A tensor is shared among at most so many programs of the kernel, each of which takes whole blocks."""
+N_ROWS = 256
+N_PARTIALS = 32 * N_ROWS
+_LOADED = frozenset(
+    {torch.float64, torch.float32, torch.float16, torch.bfloat16}
+    | {torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8}
+)
+"""What the kernel reads as it is."""
+
+Floats = NDArray[np.float64]
+
+_log = logging.getLogger(__name__)
+_FAILED: set[str] = set()
+"""What was tried in this process and did not work: it is not tried again."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """Where the results of one tensor are."""
+
+    number: int
+    n: int
+    repeats: int
+    share: int
+    n_programs: int
+
+
+@dataclass(slots=True)
+class Block:
+    """Room for the results of some tensors, on their device."""
+
+    partials: Tensor
+    samples: Tensor
+    n_partials: int = 0
+    entries: list[Entry] = field(default_factory=list)
+
+    def has_room(self, n_programs: int) -> bool:
+        """Whether another tensor fits in."""
+        return len(self.entries) < len(self.samples) and self.n_partials + n_programs <= len(self.partials)
+
+
+class DeviceRows:
+    """The tensors of one step that are on one device."""
+
+    def __init__(self, device: torch.device, *, is_full: bool) -> None:
+        self._device = device
+        self._is_full = is_full
+        self._wide = torch.float32 if device.type == "mps" else torch.float64
+        self._kernels: Any = _kernels() if device.type == "cuda" and not _FAILED else None
+        self._blocks: list[Block] = []
+        self._arrays: list[Tensor] = []
+        self._streams: set[int] = set()
+
+    def add(self, number: int, tensor: Tensor) -> None:
+        """Queue the moments and samples of a plain tensor."""
+        operand = in_memory_order(tensor)
+        values = operand.values if operand.is_dense else operand.values.contiguous().view(-1)
+        share, n_programs = self._launch(values) if self._kernels is not None else (0, 0)
+        if not n_programs:
+            share, n_programs = self._compute(values)
+        block = self._blocks[-1]
+        block.entries.append(Entry(number, values.numel(), operand.repeats, share, n_programs))
+        block.n_partials += n_programs
+        self._note_stream()
+
+    def keep(self, array: Tensor) -> int:
+        """A small float32 tensor that is to cross with the rest; its number for `fetch`."""
+        self._arrays.append(array)
+        self._note_stream()
+        return len(self._arrays) - 1
+
+    def fetch(self, table: Table) -> list[NDArray[np.float32]]:
+        """Wait for the device, once, and put everything into the table; gives what was kept."""
+        shapes = [array.shape for array in self._arrays]
+        sent = [
+            part
+            for block in self._blocks
+            for part in (block.partials[: block.n_partials], block.samples[: len(block.entries)])
+        ]
+        if self._arrays:
+            sent.append(torch.cat([array.reshape(-1) for array in self._arrays]))
+        arrived = self._to_host(sent)
+        for block, partials, samples in zip(self._blocks, arrived[0::2], arrived[1::2], strict=False):
+            numbers = [entry.number for entry in block.entries]
+            table.moments[numbers] = _merged(partials.astype(np.float64, copy=False), block.entries)
+            table.samples[numbers] = samples
+        if not shapes:
+            return []
+        ends = np.cumsum([shape.numel() for shape in shapes])[:-1]
+        parts = np.split(arrived[-1], ends)
+        return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+
+    # queueing
+
+    def _block(self, n_programs: int) -> Block:
+        if not self._blocks or not self._blocks[-1].has_room(n_programs):
+            with torch.inference_mode(False):  # else they could not be written to outside of that mode
+                partials = torch.zeros(N_PARTIALS, len(PARTIAL), dtype=self._wide, device=self._device)
+                samples = torch.empty(N_ROWS, N_SAMPLES, dtype=torch.float32, device=self._device)
+            self._blocks.append(Block(partials, samples))
+        return self._blocks[-1]
+
+    def _launch(self, values: Tensor) -> tuple[int, int]:
+        """Queue the kernel; gives the share of each program and how many there are, none if it cannot run here."""
+        if values.dtype not in _LOADED:
+            values = values.view(torch.uint8) if values.dtype == torch.bool else values.to(wide_dtype(values))
+        n = values.numel()
+        n_programs = min(MOST_PROGRAMS, -(-n // LEAST_SHARE))
+        n_blocks = -(-n // (n_programs * BLOCK))
+        share = n_blocks * BLOCK
+        n_programs = -(-n // share)
+        block = self._block(n_programs)
+        try:
+            with (
+                nullcontext() if torch.cuda.current_device() == self._device.index else torch.cuda.device(self._device)
+            ):
+                self._kernels.launch(
+                    values,
+                    block.partials,
+                    block.samples,
+                    n_programs=n_programs,
+                    n_blocks=n_blocks,
+                    partial=block.n_partials,
+                    row=len(block.entries),
+                    is_wide=wide_dtype(values) == torch.float64,
+                    is_full=self._is_full,
+                    block=BLOCK,
+                    golden=GOLDEN,
+                )
+        except Exception as error:  # no compiler at hand, a chip that Triton does not know…
+            _log.warning("statistics are computed without Triton, which fails here: %s", error)
+            _FAILED.add("triton")
+            self._kernels = None
+            return 0, 0
+        return share, n_programs
+
+    def _compute(self, values: Tensor) -> tuple[int, int]:
+        """The same as the kernel, with torch alone and in one share."""
+        block = self._block(1)
+        values = values.to(wide_dtype(values))
+        n = values.numel()
+        near = values.mean()
+        distances = values - near
+        rest = distances.sum()
+        mean = near.to(self._wide) + torch.nan_to_num(rest / n, 0, 0, 0)
+        squares = distances.square().sum() - rest * rest / n
+        found = [mean, squares, values.abs().sum(), *torch.aminmax(values)]
+        if self._is_full:
+            found += [(values == 0).sum(), values.isnan().sum(), values.isinf().sum()]
+        block.partials[block.n_partials, : len(found)] = torch.stack([part.to(self._wide) for part in found])
+        row = block.samples[len(block.entries)]
+        row[: min(n, N_SAMPLES)] = values if n <= N_SAMPLES else values[_places_on(self._device, n)]
+        row[n:] = torch.nan
+        return n, 1
+
+    def _note_stream(self) -> None:
+        if self._device.type == "cuda":
+            self._streams.add(torch.cuda.current_stream(self._device).cuda_stream)
+
+    # reading
+
+    def _to_host(self, tensors: list[Tensor]) -> list[NDArray[Any]]:
+        if self._device.type != "cuda":
+            return [tensor.cpu().numpy() for tensor in tensors]
+        current = torch.cuda.current_stream(self._device)
+        for stream in self._streams - {current.cuda_stream}:
+            current.wait_stream(torch.cuda.ExternalStream(stream, device=self._device))
+        host = [torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu", pin_memory=True) for tensor in tensors]
+        for there, here in zip(tensors, host, strict=True):
+            here.copy_(there, non_blocking=True)
+        current.synchronize()
+        return [here.numpy() for here in host]
+
+
+@cache
+def _kernels() -> Any:
+    """The module of the kernel, or None where Triton cannot be had."""
+    try:
+        return import_module("cutaway.recording.kernels")
+    except ImportError:
+        return None
+
+
+def _places_on(device: torch.device, n: int) -> Tensor:
+    """`places`, computed on the device: a copy from the host would wait."""
+    if device.type == "cpu":
+        return torch.from_numpy(places(n))
+    number = torch.arange(N_SAMPLES, device=device)
+    start = number * n // N_SAMPLES
+    width = (number + 1) * n // N_SAMPLES - start
+    return start + ((number * GOLDEN % 2**32 * width) >> 32)
+
+
+def _merged(partials: Floats, entries: list[Entry]) -> Floats:
+    """The moments of each tensor, from the partial results of its shares."""
+    n_programs = np.array([entry.n_programs for entry in entries])
+    n = np.array([entry.n for entry in entries], np.float64)
+    repeats = np.array([entry.repeats for entry in entries])
+    starts = np.cumsum(n_programs) - n_programs
+    sizes = np.repeat(np.array([entry.share for entry in entries], np.float64), n_programs)
+    sizes[starts + n_programs - 1] = [entry.n - entry.share * (entry.n_programs - 1) for entry in entries]
+
+    mean = np.add.reduceat(partials[:, 0] * sizes, starts) / n
+    distance = partials[:, 0] - np.repeat(mean, n_programs)
+    squares = np.add.reduceat(partials[:, 1] + sizes * distance * distance, starts)
+    magnitude = np.add.reduceat(partials[:, 2], starts)
+    has_nan = np.isnan(magnitude)
+    norm = np.sqrt((squares + n * mean * mean) * repeats)
+    norm = np.where(np.isnan(norm) & ~has_nan, np.inf, norm)
+    low = np.where(has_nan, np.nan, np.minimum.reduceat(partials[:, 3], starts))
+    high = np.where(has_nan, np.nan, np.maximum.reduceat(partials[:, 4], starts))
+    counts = np.add.reduceat(partials[:, 5:], starts, axis=0).T * repeats
+    std = np.sqrt(np.maximum(squares, 0) / n)
+    return np.stack([n * repeats, mean, magnitude / n, std, norm, low, high, *counts], axis=1)

@@ -1,0 +1,80 @@
+"""Steps that are traced as well: for results of single ops, and for the dependency graph of a new structure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torch import Tensor, nn
+
+from cutaway.capture.saving import Saver
+from cutaway.capture.session import Session, watch_forks
+from cutaway.core.sites import Site
+from cutaway.graph.trace import Trace
+from cutaway.recording.sightings import Place, Sighting, Sightings
+from cutaway.store.records import VALUE
+
+
+class TracedStep:
+    """A capture around one recorded step. Values of the ops asked for are taken in as they come into being."""
+
+    def __init__(
+        self,
+        root: nn.Module,
+        ops: Sequence[Site],
+        sightings: Sightings,
+        follow: Callable[[Tensor, Sighting], None],
+        guard: Callable[..., None],
+    ) -> None:
+        watch_forks()
+        self.trace = Trace()
+        self._sightings = sightings
+        self._saver = _Taking(ops, sightings, follow, guard)
+        self._session = Session(self.trace, root, self._saver, gradients=False)
+        if ops:
+            self._session.resolver.work_at_once()  # a gradient can only be waited for before it comes
+
+    def start(self) -> None:
+        """Switch the capture on."""
+        self._session.start()
+
+    def name(self, name: str, tensor: Tensor) -> None:
+        """Let a tensor be known by a name."""
+        self.trace.tensor(name, tensor)
+
+    def stop(self, error: BaseException | None) -> Trace:
+        """Switch it off; the ops that were taken in get their sites."""
+        self._session.stop(error)
+        for node, sighting in self._saver.taken.items():
+            site = str(self.trace.names.site(node))
+            place = Place(site, site, 1, sighting.place.iteration, "value")
+            self._sightings.move(sighting.place, place)
+        return self.trace
+
+
+class _Taking(Saver):
+    """A saver that keeps no values but hands them to the sightings, while they are what they are."""
+
+    def __init__(
+        self,
+        ops: Sequence[Site],
+        sightings: Sightings,
+        follow: Callable[[Tensor, Sighting], None],
+        guard: Callable[..., None],
+    ) -> None:
+        super().__init__([str(site) for site in ops] or None, "reference", None)
+        self.taken: dict[int, Sighting] = {}
+        self._sightings = sightings
+        self._follow = follow
+        self._guard = guard
+
+    def keep(self, node: int, tensor: Tensor) -> tuple[Any, bool]:
+        if node not in self.taken:
+            self._guard(self._take, node, tensor)
+        return None, False
+
+    def _take(self, node: int, tensor: Tensor) -> None:
+        place = Place(f"op {node}", f"op {node}", 1, self._sightings.iteration, "value")
+        sighting = self._sightings.take(tensor, place, VALUE)
+        self.taken[node] = sighting
+        self._follow(tensor, sighting)

@@ -1,0 +1,80 @@
+"""At most 1,024 values of each tensor, and from them the quantiles and the histogram of all tensors at once.
+
+One value is taken of each of 1,024 equal stretches, at a place in the stretch that follows the golden ratio. A
+plain stride would be no sample: 131,072 values of 128 units, every 128th, are all of the first unit.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+N_SAMPLES = 1024
+"""The most values that are taken of one tensor."""
+GOLDEN = 2654435769
+"""2³² divided by the golden ratio: its multiples, modulo 2³², never cluster."""
+QUANTILES = {"p1": 0.01, "p5": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95, "p99": 0.99}
+N_BINS = 16
+SPREAD = (*QUANTILES, "low", "high", *(f"h{number}" for number in range(N_BINS)))
+"""The columns that `spread` fills."""
+
+Floats = NDArray[np.float64]
+
+
+@lru_cache(maxsize=512)
+def places(n: int) -> NDArray[np.int64]:
+    """Which of n values are taken, in order; all of them if they are few.
+
+    >>> places(3).tolist()
+    [0, 1, 2]
+    >>> places(1_000_000)[:4].tolist(), len(places(1_000_000))
+    ([0, 1579, 2182, 3763], 1024)
+    """
+    if n <= N_SAMPLES:
+        return np.arange(n)
+    number = np.arange(N_SAMPLES, dtype=np.int64)
+    start = number * n // N_SAMPLES
+    width = (number + 1) * n // N_SAMPLES - start
+    return start + ((number * GOLDEN % 2**32 * width) >> 32)
+
+
+def spread(samples: NDArray[np.float32]) -> Floats:
+    """Quantiles, lowest, highest and histogram of each row, over its finite values: `[row, len(SPREAD)]`.
+
+    Quantiles are interpolated as NumPy does by default. The histogram holds shares of 16 equal bins between the
+    lowest and the highest value; if these are the same, all is in the first. A row without finite values is NaN.
+
+    Args:
+        samples: `[row, value]`; what is beyond the number of values is NaN. It is sorted in place.
+    """
+    if not samples.size:
+        return np.full((len(samples), len(SPREAD)), np.nan)
+    samples[np.isinf(samples)] = np.nan
+    samples.sort(axis=1)  # NaN comes last
+    n_rows, width = samples.shape
+    n_finite = np.full(n_rows, width)
+    is_short = np.isnan(samples[:, -1])
+    n_finite[is_short] -= np.isnan(samples[is_short]).sum(axis=1)
+    last = np.maximum(n_finite - 1, 0)[:, None]
+
+    position = last * np.array(list(QUANTILES.values()))  # (row, quantile)
+    before = position.astype(np.int64)
+    wanted = np.concatenate([np.zeros_like(last), last, before, np.minimum(before + 1, last)], axis=1)
+    wanted += np.arange(n_rows)[:, None] * width
+    found = samples.reshape(-1).take(wanted).astype(np.float64)
+    low, high, below, above = np.split(found, [1, 2, 2 + len(QUANTILES)], axis=1)
+    quantiles = below + (above - below) * (position - before)
+
+    edges = low + (high - low) * (np.arange(1, N_BINS) / N_BINS)  # (row, inner edge)
+    n_below = np.where(high > low, _n_below(samples, edges), n_finite[:, None])
+    counts = np.diff(n_below, axis=1, prepend=0, append=n_finite[:, None])
+    return np.concatenate([quantiles, low, high, counts / np.where(n_finite, n_finite, np.nan)[:, None]], axis=1)
+
+
+def _n_below(rows: NDArray[np.float32], edges: Floats) -> NDArray[np.int64]:
+    """How many values of each sorted row are below each edge."""
+    rounded = edges.astype(np.float32)
+    rounded = np.where(rounded < edges, np.nextafter(rounded, np.float32(np.inf)), rounded)
+    return np.stack([row.searchsorted(its) for row, its in zip(rows, rounded, strict=True)])

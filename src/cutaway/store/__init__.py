@@ -1,0 +1,1 @@
+"""What was seen, on disk: the folder format, its writer, its readers."""

@@ -1,0 +1,59 @@
+"""`cutaway ls`."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import torch
+from tests.cli.conftest import Ask
+from tests.store.recorded import OPTIONS, STEPS, fill, record, record_and_be_killed
+
+import cutaway
+from cutaway.store.head import Head
+from cutaway.store.writer import Writer
+
+
+def test_archives_below_a_folder_are_listed_with_their_state(ask: Ask, base: Path, tmp_path: Path) -> None:
+    shutil.copytree(base, tmp_path / "deep" / "er" / "ended")
+    record_and_be_killed(tmp_path / "killed")
+    cutaway.trace(torch.nn.Linear(3, 2), torch.ones(1, 3)).save(tmp_path / "net.trace")
+    (tmp_path / "strange").mkdir()
+    (tmp_path / "strange" / "cutaway.json").write_bytes(Head("run", "1", "now", version=99).packed())
+    with Writer(tmp_path / "live", kind="run", options=OPTIONS) as writer:
+        fill(writer, STEPS[:4])
+        answer = ask("ls", tmp_path, "--json")
+    assert answer.code == 0
+    found = {one["name"]: one for one in answer.document["archives"]}
+    assert {name: one["state"] for name, one in found.items()} == {
+        "deep/er/ended": "ended",
+        "killed": "killed",
+        "live": "live",
+        "net.trace": "ended",
+        "strange": "unreadable",
+    }
+    ended = found["deep/er/ended"]
+    files = [file for file in (tmp_path / "deep" / "er" / "ended").rglob("*") if file.is_file()]
+    assert ended["n_bytes"] == sum(file.stat().st_size for file in files)
+    assert (ended["kind"], ended["n_steps"], ended["last_step"]) == ("run", len(STEPS), STEPS[-1])
+    assert ended["kinds"] == ["short", "long"]
+    assert ended["n_tensors"] == 4
+    assert found["net.trace"]["kind"] == "trace"
+    assert found["net.trace"]["n_tensors"] > 2
+    assert "version 99" in found["strange"]["problems"][0]
+    lines = ask("ls", tmp_path).lines
+    assert lines[0].split() == ["name", "kind", "steps", "last", "kinds", "tensors", "size", "started", "state"]
+    assert {line.rindex(" ") + 1 for line in lines[:6]} == {lines[0].index("state")}
+
+
+def test_one_run_can_be_named_itself_and_is_listed_once(ask: Ask, base: Path) -> None:
+    names = [one["name"] for one in ask("ls", base, base.parent, "--json").document["archives"]]
+    assert names == ["base"]
+
+
+def test_a_run_whose_head_is_lost_is_listed_with_its_problem(ask: Ask, tmp_path: Path) -> None:
+    record(tmp_path / "base", STEPS[:3])
+    (tmp_path / "base" / "cutaway.json").unlink()
+    (one,) = ask("ls", tmp_path / "base", "--json").document["archives"]
+    assert one["n_steps"] == 3
+    assert one["problems"]

@@ -1,0 +1,65 @@
+"""`cutaway verify`: sentences and exit codes."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Ask
+from tests.store.recorded import values_of
+
+from cutaway.store.head import Head
+
+
+@pytest.fixture
+def damaged(base: Path, tmp_path: Path) -> Path:
+    path = Path(shutil.copytree(base, tmp_path / "damaged"))
+    wanted = bytes(memoryview(values_of(40)[0].data))
+    file = next(file for file in path.rglob("*.safetensors") if wanted in file.read_bytes())
+    data = bytearray(file.read_bytes())
+    data[data.find(wanted)] ^= 1
+    file.write_bytes(data)
+    return path
+
+
+def test_a_whole_run_is_exit_code_zero(ask: Ask, base: Path) -> None:
+    answer = ask("verify", base)
+    assert answer.code == 0
+    assert answer.lines[-1] == "No problem found. Everything is whole."
+
+
+def test_damage_is_exit_code_one_and_says_what_it_costs(ask: Ask, damaged: Path) -> None:
+    answer = ask("verify", damaged)
+    assert answer.code == 1
+    assert answer.lines[-1] == (
+        "1 problem found. Values of 1 tensor (encoder.0) at step 40 cannot be read; everything else is whole."
+    )
+    found = ask("verify", damaged, "--json")
+    assert found.code == 1
+    (one,) = found.document["verifications"]
+    assert one["is_whole"] is False
+    assert one["problems"][0]["cost"] == "values of 1 tensor (encoder.0) at step 40 cannot be read"
+
+
+def test_a_folder_of_runs_is_verified_one_by_one(ask: Ask, base: Path, damaged: Path) -> None:
+    shutil.copytree(base, damaged.parent / "whole")
+    answer = ask("verify", damaged.parent, "--json")
+    assert answer.code == 1
+    assert [one["is_whole"] for one in answer.document["verifications"]] == [False, True]
+
+
+def test_what_cannot_be_opened_is_exit_code_two(ask: Ask, tmp_path: Path) -> None:
+    (tmp_path / "strange").mkdir()
+    (tmp_path / "strange" / "cutaway.json").write_bytes(Head("run", "1", "now", version=99).packed())
+    answer = ask("verify", tmp_path)
+    assert answer.code == 2
+    assert "pip install --upgrade cutaway" in answer.err
+
+
+def test_a_folder_without_anything_readable_says_nothing_more(ask: Ask, tmp_path: Path) -> None:
+    (tmp_path / "strange").mkdir()
+    (tmp_path / "strange" / "cutaway.json").write_text("{}")
+    answer = ask("verify", tmp_path)
+    assert answer.code == 1
+    assert answer.lines[-1] == "1 problem found. Nothing can be read."

@@ -1,0 +1,238 @@
+"""A disk that is full or fails: the program goes on, the run says what is missing, and all the rest is there."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import numpy as np
+import pytest
+import safetensors.numpy
+from tests.store.faults import (
+    ROWS,
+    SMALL,
+    STATISTICS,
+    Fault,
+    check,
+    faulty,
+    load,
+    matrix_of,
+    survey,
+    write_run,
+    write_step,
+)
+
+from cutaway.core.arrays import Raw
+from cutaway.store.backends import backend_for
+from cutaway.store.descriptors import HELD
+from cutaway.store.run import Run
+from cutaway.store.writer import Options, Writer
+
+N_STEPS = 8
+STEPS = range(N_STEPS)
+QUICK = Options(limits=SMALL, beat_every=0.01)
+
+
+def lost_steps(run: Run) -> set[int]:
+    return {step for loss in run.losses if loss.what == "steps" for step in loss.steps}
+
+
+def stock_tools_read(url: str) -> None:
+    backend = backend_for(url)
+    for name in backend.names("rank-0"):
+        if name.endswith(".safetensors"):
+            safetensors.numpy.load(backend.read(f"rank-0/{name}", 0, 1 << 30))
+
+
+def n_calls(url: str, *, fsync: bool) -> int:
+    with faulty(Fault()) as fault:
+        write_run(url, STEPS, options=Options(limits=SMALL, fsync=fsync))
+    return fault.n_calls
+
+
+@pytest.mark.parametrize(
+    ("fsync", "code"),
+    [(False, errno.ENOSPC), (True, errno.EIO), pytest.param(True, errno.ENOSPC, marks=pytest.mark.slow)],
+)
+def test_one_failure_of_any_call_costs_one_step_at_most(fsync: bool, code: int) -> None:
+    n_lost = []
+    for at in range(n_calls(f"memory://{uuid4()}", fsync=fsync)):
+        url = f"memory://{uuid4()}"
+        with faulty(Fault(at, code=code)) as fault, warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            try:
+                writer = Writer(url, kind="run", options=Options(limits=SMALL, fsync=fsync))
+            except OSError:
+                assert at < 5  # a run that cannot even be begun says so at once, and can be begun again
+                write_run(url, STEPS)
+                check(survey(load(url), STEPS), STEPS)
+                continue
+            for step in STEPS:
+                write_step(writer, step)
+            writer.close()
+        if at >= fault.n_calls:
+            continue  # scalars went together, and it took fewer calls this time
+        run = load(url)
+        missing = check(survey(run, STEPS), STEPS, is_whole=False)
+        lost = set(STEPS) - set(run.steps.tolist())
+        what = fault.calls[at]
+        assert len(lost) <= 1, what
+        # Where only waiting for the disk has failed, a step is there and may yet be lost.
+        assert lost <= lost_steps(run), what
+        assert lost_steps(run) == lost or what[0] == "sync", what
+        assert len([w for w in warned if w.category is RuntimeWarning]) <= 1
+        if lost:
+            assert any(f"(step {min(lost)})" in problem for problem in writer.problems)
+            assert os.strerror(code) in run.losses[0].reason
+        # Documents, notes and scalars were tried again: only what belongs to the step itself is missing.
+        words = {key for key in missing if key.startswith(("note", "document", "loss"))}
+        assert not words, (what, words)
+        assert {int(key.split()[1]) for key in missing if key.startswith(("matrix", "value"))} <= lost, what
+        stock_tools_read(url)
+        n_lost.append(len(lost))
+    assert 0 < sum(n_lost) < len(n_lost)
+
+
+@pytest.mark.parametrize("room", range(2000, 9000, 250))
+def test_a_disk_that_is_full_for_a_while(room: int) -> None:
+    url = f"memory://{uuid4()}"
+    with faulty(Fault(room=room)) as fault, warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        writer = Writer(url, kind="run", options=QUICK)
+        for step in range(20):
+            write_step(writer, step)
+        writer.flush()
+        assert any("the disk is full" in problem for problem in writer.problems)
+        fault.room = None
+        for step in range(20, 26):
+            write_step(writer, step)
+        writer.close()
+    assert len([w for w in warned if w.category is RuntimeWarning]) == 1
+    assert writer.acknowledged == 25
+    run = load(url)
+    lost = set(range(26)) - set(run.steps.tolist())
+    assert lost
+    assert lost == lost_steps(run)
+    assert max(lost) < 20
+    missing = check(survey(run, range(26)), range(26), is_whole=False)
+    assert not {key for key in missing if key.startswith(("note", "document", "loss"))}
+    assert run.documents["latest"] == 25, "what was tried again does not take the place of what came later"
+    assert run.sessions[0].is_ended
+    stock_tools_read(url)
+
+
+def test_a_disk_that_stays_full() -> None:
+    url = f"memory://{uuid4()}"
+    with faulty(Fault(room=4000)), warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        writer = Writer(url, kind="run", options=QUICK)
+        for step in range(60):
+            write_step(writer, step)
+        n_files = len(backend_for(url).names("rank-0"))
+        for step in range(60, 200):
+            write_step(writer, step)
+        writer.close()
+    assert len(backend_for(url).names("rank-0")) <= n_files, "a full disk does not fill up with empty files"
+    assert len([w for w in warned if w.category is RuntimeWarning]) == 1
+    run = load(url)
+    known = run.steps.tolist()
+    assert known == list(range(len(known)))
+    check(survey(run, known), known)
+    assert writer.acknowledged == known[-1]
+    assert not run.sessions[0].is_ended
+    stock_tools_read(url)
+
+
+def test_a_program_that_turns_warnings_into_errors_goes_on() -> None:
+    url = f"memory://{uuid4()}"
+    with faulty(Fault(at=12, until=40)), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        writer = Writer(url, kind="run", options=QUICK)
+        for step in range(20):
+            write_step(writer, step)
+        writer.close()
+        write_step(writer, 20)  # too late, and no error either
+    assert any("closed before" in problem for problem in writer.problems)
+    run = load(url)
+    assert set(run.steps.tolist()) | lost_steps(run) == set(range(20))
+
+
+@pytest.mark.filterwarnings("ignore:cutaway")
+def test_blocks_that_failed_are_told() -> None:
+    url = f"memory://{uuid4()}"
+    with faulty(Fault(room=600)) as fault, Writer(url, kind="run", options=QUICK) as writer:
+        writer.block("large", {"a": Raw.of(np.zeros(1000))})
+        writer.flush()
+        assert "block 'large' could not be written: the disk is full" in writer.problems[0]
+        fault.room = None
+        writer.block("small", {"a": Raw.of(np.arange(3))})
+    run = load(url)
+    assert [loss.what for loss in run.losses] == ["block 'large'"]
+    assert set(run.archive.blocks) == {"small"}
+    assert run.archive.blocks["small"]["a"].tolist() == [0, 1, 2]
+    stock_tools_read(url)
+
+
+@pytest.mark.filterwarnings("ignore:cutaway")
+def test_very_many_documents_on_a_full_disk_do_not_fill_the_memory() -> None:
+    url = f"memory://{uuid4()}"
+    with faulty(Fault(room=1000)), Writer(url, kind="run", options=QUICK) as writer:
+        for number in range(80):
+            writer.document(f"{number}", "x" * (1 << 20))
+        writer.flush()
+        assert 50 << 20 < writer._worker._again_bytes <= 64 << 20
+        assert any("could not be written: the disk is full" in problem for problem in writer.problems)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A real file system of one mebibyte."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(place)]
+    try:
+        done = subprocess.run(mount, capture_output=True, check=False).returncode
+    except OSError:
+        done = 1
+    if done:
+        pytest.skip("file systems cannot be mounted here")
+    yield place
+    HELD.clear()
+    subprocess.run(["umount", str(place)], check=True)
+
+
+@pytest.mark.filterwarnings("ignore:cutaway")
+def test_a_real_disk_that_is_full_for_a_while(disk: Path) -> None:
+    ballast = disk / "ballast"
+    ballast.write_bytes(bytes(500_000))
+    path = disk / "run"
+
+    def write(writer: Writer, step: int) -> None:
+        values = {0: Raw.of(np.full((50, 100), step, np.float32))}
+        writer.document(f"{step}", step)
+        writer.step(step, schema=writer.schema(ROWS, STATISTICS), matrix=matrix_of(step), values=values)
+
+    with Writer(path, kind="run", options=Options(beat_every=0.01)) as writer:
+        for step in range(40):
+            write(writer, step)
+        writer.flush()
+        assert "the disk is full" in writer.problems[0]
+        ballast.unlink()
+        for step in range(40, 50):
+            write(writer, step)
+    run = load(path)
+    there = set(run.steps.tolist())
+    assert {0, *range(40, 50)} <= there
+    assert 0 < len(lost_steps(run)) < 40
+    assert lost_steps(run) == set(range(50)) - there
+    assert run.documents == {f"{step}": step for step in range(50)}
+    for step in there:
+        assert (run.at(step)["encoder.0"].value == step).all()
+        assert np.array_equal(run.at(step).matrix, matrix_of(step))
+    for file in (path / "rank-0").glob("*.safetensors"):
+        safetensors.numpy.load_file(file)
