@@ -22,6 +22,7 @@ $(READY): pyproject.toml requirements-dev.txt
 
 demo: venv
 	$(BIN)/python examples/demo.py
+	$(BIN)/python examples/record.py
 
 test: venv
 	$(BIN)/python -m pytest -n 2 -m "not slow and not cuda"

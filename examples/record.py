@@ -93,12 +93,19 @@ def ask(folder: Path) -> None:
         print(f"  {word} → {''.join(LETTERS[letter] for letter in letters if letter < PAD)}")
 
 
+def fresh(folder: Path) -> Path:
+    """A path at which nothing lies yet: runs are never overwritten."""
+    names = [folder, *(folder.with_name(f"{folder.name}-{number}") for number in range(2, 1000))]
+    return next(name for name in names if not name.exists())
+
+
 def main() -> None:
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "runs/turner")
-    seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 30.0
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else fresh(Path("demo/turner"))
+    seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 60.0
     print(f"Training for {seconds:.0f} seconds, recorded to {folder} …", flush=True)
     train(folder, seconds)
     ask(folder)
+    print(f"The run is in {folder}. Look at it with: cutaway info {folder}")
 
 
 if __name__ == "__main__":

@@ -11,10 +11,15 @@
         loss_fn(model(x), y).backward()
     trace["encoder.2.attn/softmax"].grad
 
+    with cutaway.record("runs/base", model, every=50) as run:   # a whole training, step by step
+        for x, y in loader:
+            with run.step():
+                ...
+    cutaway.load("runs/base")["encoder.2"].stats("std")
+
 Nothing is imported until it is used: looking at what was recorded needs no torch.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from cutaway.core import late
@@ -63,9 +68,9 @@ late.bind("raw", "cutaway.capture.raw:raw")
 
 def __getattr__(name: str) -> Any:
     if name in _PLACES:
-        return getattr(import_module(_PLACES[name]), name)
+        return getattr(late.imported(_PLACES[name], f"cutaway.{name}"), name)
     if name in _NAMESPACES:
-        return import_module(f"cutaway.{name}")
+        return late.imported(f"cutaway.{name}", f"cutaway.{name}")
     raise AttributeError(f"module 'cutaway' has no attribute {name!r}; it offers {', '.join(__all__)}")
 
 

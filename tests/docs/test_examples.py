@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -26,3 +27,14 @@ def test_the_lesions_show_which_unit_matters_for_which_class(tmp_path: Path) -> 
     assert ran.stdout.count("loses most with 1#") == 4
     assert "the same accuracy" in ran.stdout
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_recorded_training_can_be_asked(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, str(EXAMPLES / "record.py"), "runs/turner", "4"],
+        cwd=tmp_path, capture_output=True, text=True, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert "blocks.2  std" in ran.stdout
+    assert "of itself in the first step" in ran.stdout
+    assert "The run is in runs/turner" in ran.stdout
+    assert (tmp_path / "runs" / "turner" / "cutaway.json").exists()

@@ -114,7 +114,7 @@ def test_any_dtype_and_layout_agrees_with_numpy(
 @settings(max_examples=40, deadline=None)
 @given(
     size=st.sampled_from([100, 5000, CHUNK + 77, 3 * CHUNK]),
-    exponent=st.integers(-30, 30),
+    exponent=st.integers(-28, 28),
     ratio=st.sampled_from([0.0, 1.0, -1e3, 1e6]),
     seed=st.integers(0, 2**16),
 )

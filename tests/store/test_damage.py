@@ -112,9 +112,9 @@ def test_a_flipped_bit_is_noticed_or_changes_nothing(small: Small, name: str) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("bit", range(8))
+@pytest.mark.parametrize("bit", [0, 6])
 @pytest.mark.parametrize("name", FILES)
-def test_every_bit_flipped_is_noticed_or_changes_nothing(small: Small, name: str, bit: int) -> None:
+def test_a_bit_of_every_byte_flipped_is_noticed_or_changes_nothing(small: Small, name: str, bit: int) -> None:
     for at in range(len(small.files[name])):
         flip(small, name, at, bit)
 

@@ -126,13 +126,15 @@ def test_a_disk_that_is_full_for_a_while(room: int) -> None:
     stock_tools_read(url)
 
 
-def test_a_disk_that_stays_full() -> None:
+@pytest.mark.parametrize("room", range(3900, 4500, 40))
+def test_a_disk_that_stays_full(room: int) -> None:
     url = f"memory://{uuid4()}"
-    with faulty(Fault(room=4000)), warnings.catch_warnings(record=True) as warned:
+    with faulty(Fault(room=room)), warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         writer = Writer(url, kind="run", options=QUICK)
         for step in range(60):
             write_step(writer, step)
+        writer.flush()
         n_files = len(backend_for(url).names("rank-0"))
         for step in range(60, 200):
             write_step(writer, step)
@@ -144,7 +146,8 @@ def test_a_disk_that_stays_full() -> None:
     assert known == list(range(len(known)))
     check(survey(run, known), known)
     assert writer.acknowledged == known[-1]
-    assert not run.sessions[0].is_ended
+    # It says that it is whole only where it says what is missing.
+    assert not run.sessions[0].is_ended or len(lost_steps(run)) == 200 - len(known)
     stock_tools_read(url)
 
 

@@ -228,3 +228,15 @@ def test_what_is_written_is_read(plan: list[Session], n_steps: int, is_local: bo
     compare_sealed(path, plan)
     if is_local:
         shutil.rmtree(folder)
+
+
+def test_names_longer_than_any_header_survive_sealing() -> None:
+    rows = [Row(f"{number}{'x' * 2_000_000}") for number in range(10)]
+    with Writer("memory://properties/long-names", kind="run") as writer:
+        schema = writer.schema(rows, ["mean"])
+        writer.step(1, schema=schema, matrix=np.arange(10.0).reshape(10, 1), values={3: Raw.of(np.arange(3))})
+    run = cutaway.load("memory://properties/long-names")
+    assert isinstance(run, Run)
+    assert run[rows[4].site].stats("mean").tolist() == [4]
+    assert run.at(1).matrix[:, 0].tolist() == list(range(10))
+    assert run.at(1)[rows[3].site].value.tolist() == [0, 1, 2]

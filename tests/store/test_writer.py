@@ -16,6 +16,7 @@ from uuid import uuid4
 
 import numpy as np
 import pytest
+import safetensors.numpy
 from tests.store.faults import (
     ROWS,
     SMALL,
@@ -198,6 +199,8 @@ def test_a_worker_that_dies_of_a_bug_does_not_stop_the_program(url: str, monkeyp
     run = load(url)
     verified(run, [0])
     assert run.is_live is False
+    assert any("a bug" in loss.reason for loss in run.losses)
+    assert not run.sessions[0].is_ended
 
 
 def test_a_flush_does_not_wait_for_a_worker_that_dies(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -388,6 +391,8 @@ def test_a_session_that_was_taken_over_touches_no_name_any_more(url: str) -> Non
     run = load(url)
     verified(run, range(3))
     assert len(run) == 3
+    assert {step for loss in run.losses if loss.what == "steps" for step in loss.steps} == set(range(3, 9))
+    assert "taken over" in run.losses[0].reason
 
 
 def test_a_folder_that_was_replaced_under_a_writer_is_left_alone(tmp_path: Path) -> None:
@@ -469,3 +474,27 @@ def test_segments_of_statistics_roll_by_size_too(url: str) -> None:
     assert len([name for name in backend_for(url).names("rank-0") if "-s" in name]) == 4
     for step in range(20):
         assert np.array_equal(run.at(step).matrix, matrix_of(step))
+
+
+@pytest.mark.parametrize("header", [0, 700, 1 << 20])
+def test_sealed_files_with_odd_names_and_dtypes_are_valid_for_stock_tools(url: str, header: int) -> None:
+    sites = ["plain", 'quo"te', "back\\slash", "é", "\U0001f600", "half \ud800", "line\nbreak", "x" * 300]
+    rows = [Row(site) for site in sites]
+    arrays = [np.arange(3).astype(kind) for kind in ("f4", "c16", "i2", "?", "f8", "c8", "u1", "f2")]
+    with Writer(url, kind="run", options=Options(limits=Limits(steps=4, header=header))) as writer:
+        schema = writer.schema(rows)
+        for step in range(9):
+            writer.step(step, schema=schema, values={row: Raw.of(array) for row, array in enumerate(arrays)})
+    names = [name for name in backend_for(url).names("rank-0") if name.endswith(".safetensors")]
+    assert len(names) >= 3
+    assert not [name for name in backend_for(url).names("rank-0") if name.endswith((".part", ".sealing"))]
+    tensors = {}
+    for name in names:
+        tensors |= safetensors.numpy.load(backend_for(url).read(f"rank-0/{name}", 0, 1 << 30))
+    assert len(tensors) == 9 * len(sites)
+    assert np.array_equal(tensors["8/value/plain"], arrays[0])
+    assert np.array_equal(tensors["0/value/é"], arrays[3])
+    run = load(url)
+    for step in range(9):
+        for site, array in zip(sites, arrays, strict=True):
+            assert np.array_equal(run.at(step)[site].value, array)

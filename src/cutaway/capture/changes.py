@@ -48,20 +48,25 @@ def change_to(to: object) -> Change:
     if isinstance(to, (bool, int, float, complex)):
         return Change(lambda value: _constant(value, to))
     if isinstance(to, (Tensor, np.ndarray)):
-        given = torch.as_tensor(to)
+        given = _as_tensor(to)
         return Change(lambda value: given.clone())
     if isinstance(to, Op):
-        given = to.value
+        given = _as_tensor(to.value)
         return Change(lambda value: given.clone())
     if isinstance(to, str):
         return Change(lambda value, other: other.clone(), needs=(Site.parse(to),))
     if isinstance(to, Trace) or hasattr(to, "value_at"):
-        return Change(lambda value, other: torch.as_tensor(other).clone(), source=to)
+        return Change(lambda value, other: _as_tensor(other).clone(), source=to)
     if callable(to):
         return Change(lambda value: _called(to, value))
     raise InputError(
         f"to={to!r}: give a number, a tensor, a function of the value, the site of another value, an op or a trace."
     )
+
+
+def _as_tensor(value: Any) -> Tensor:
+    # What was read from disk cannot be written to, and torch warns of sharing such memory.
+    return torch.as_tensor(np.array(value) if isinstance(value, np.ndarray) else value)
 
 
 def _constant(value: Tensor, number: complex) -> Tensor:

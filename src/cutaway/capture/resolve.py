@@ -177,6 +177,9 @@ class Resolver:
             writers = self._storages.writers_since(node, tensor)
             if writers:
                 return self._after_writes(tensor, node, writers, call)
+        if self._weak and tensor.requires_grad:
+            # What an autograd.Function made needed none while it was made.
+            self.nodes.flags[node] |= NEEDS_GRAD
         return node
 
     def _resolve(self, events: list[tuple[Any, ...]]) -> None:

@@ -8,7 +8,10 @@ only way in which a lower layer reaches a higher one.
 from __future__ import annotations
 
 from importlib import import_module
+from types import ModuleType
 from typing import Any
+
+from cutaway.core.errors import MissingExtraError
 
 _places: dict[str, str] = {}
 
@@ -24,7 +27,17 @@ def bind(name: str, place: str) -> None:
 def call(name: str, *args: Any, **kwargs: Any) -> Any:
     """Import the function bound to `name` and call it."""
     module, _, function = _places[name].partition(":")
-    return getattr(import_module(module), function)(*args, **kwargs)
+    return getattr(imported(module, name), function)(*args, **kwargs)
+
+
+def imported(module: str, what: str) -> ModuleType:
+    """A module of this package; `MissingExtraError` where it needs torch, and torch is not there."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise MissingExtraError(f"{what} needs torch: pip install torch") from error
 
 
 def bound() -> dict[str, str]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from cutaway.core.tables import framed
 from cutaway.graph.op import Op
 from cutaway.graph.selection import Selection
 from cutaway.graph.summary import clipped, human_bytes
-from cutaway.graph.tabulate import framed
 
 if TYPE_CHECKING:
     from cutaway.graph.trace import Trace

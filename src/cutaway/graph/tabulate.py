@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from cutaway.core.errors import MissingExtraError
+from cutaway.core.tables import framed
 
 if TYPE_CHECKING:
     from cutaway.graph.op import Op
@@ -20,16 +21,6 @@ def table(ops: Iterable[Op]) -> Any:
     # Where there is no path, pandas would turn the distances of all others into floats.
     whole = {"distance_from_input": "Int64", "distance_to_output": "Int64"}
     return found.set_index("label").astype(whole)
-
-
-def framed(records: Iterable[dict[str, Any]]) -> Any:
-    """Rows as a pandas DataFrame where pandas is installed, else as they are."""
-    rows = list(records)
-    try:
-        import pandas
-    except ImportError:
-        return rows
-    return pandas.DataFrame.from_records(rows)
 
 
 def record(op: Op) -> dict[str, Any]:

@@ -9,7 +9,8 @@ starting threads. Tensors of up to 1,024 values are only copied, and their momen
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from math import sqrt
+from functools import lru_cache
+from math import prod, sqrt
 
 import numpy as np
 import torch
@@ -106,16 +107,23 @@ def _converted(values: Tensor, dtype: torch.dtype) -> Iterator[Chunk]:
 def _sampled(operand: Operand) -> NDArray[np.float32]:
     values, chosen = operand.values, places(operand.values.numel())
     if not operand.is_dense:
-        coordinates = np.unravel_index(chosen, values.shape)
-        strides = values.stride()
-        chosen = np.stack(coordinates, axis=1) @ np.array(strides)
-        span = 1 + sum((size - 1) * stride for size, stride in zip(values.shape, strides, strict=True))
+        chosen, span = _offsets(tuple(values.shape), values.stride())
         values = values.as_strided((span,), (1,))
+    found: NDArray[np.float32]
     if values.dtype == torch.bfloat16 or (values.dtype.is_floating_point and values.dtype.itemsize == 1):
         whole = values.view(torch.int16 if values.dtype.itemsize == 2 else torch.uint8)  # NumPy does not know them
-        taken = torch.from_numpy(whole.numpy().take(chosen)).view(values.dtype)
-        return taken.to(torch.float32).numpy()  # type: ignore[no-any-return]
-    return values.numpy().take(chosen).astype(np.float32)  # type: ignore[no-any-return]
+        found = torch.from_numpy(whole.numpy().take(chosen)).view(values.dtype).to(torch.float32).numpy()
+    else:
+        found = values.numpy().take(chosen).astype(np.float32)
+    return found
+
+
+@lru_cache(maxsize=512)
+def _offsets(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[NDArray[np.int64], int]:
+    """Where in memory the values of a strided tensor are that are taken, and how far it reaches."""
+    coordinates = np.unravel_index(places(prod(shape)), shape)
+    span = 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
+    return np.stack(coordinates, axis=1) @ np.array(strides), span
 
 
 # moments
@@ -144,14 +152,15 @@ def _moments(chunks: Chunks, n: int, repeats: int, *, is_full: bool) -> Moments:
         largest = max(-lowest, highest)
         if chunk.dtype == np.float32 and not SAFE[0] <= largest <= SAFE[1] and largest:
             chunk = chunk.astype(np.float64)
-        part = _dot(chunk, _ones(chunk))
+        ones = _ones(chunk)
+        part = _dot(chunk, ones)
         total += part
         if lowest >= 0:
             magnitude += part
         elif highest <= 0:
             magnitude -= part
         else:
-            magnitude += _dot(np.abs(chunk, out=_beside(chunk)), _ones(chunk))
+            magnitude += _dot(np.abs(chunk, out=_beside(chunk)), ones)
         squares += _dot(chunk, chunk)
         low, high = _lower(low, lowest), -_lower(-high, -highest)
         if is_full and not (low > 0 or high < 0):

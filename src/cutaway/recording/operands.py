@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 _DEPTH = 8
+_ORDINARY = (Tensor, torch.nn.Parameter)
 _NARROW = frozenset({torch.float32, torch.float16, torch.bfloat16}) | {
     dtype for name, dtype in vars(torch).items() if name.startswith(("float8_", "float4_"))
 }
@@ -48,7 +49,7 @@ def plain(tensor: Any) -> Tensor | None:
     Of a DTensor the local part, of a sparse tensor the values that are stored, of a quantised one what they stand
     for, of a nested one all its values, of complex numbers their magnitudes. Meta and fake tensors have none.
     """
-    for _ in range(_DEPTH):
+    for _ in range(_DEPTH if _is_wrapped(tensor) else 0):
         inner = _opened(tensor)
         if inner is tensor:
             break
@@ -59,6 +60,13 @@ def plain(tensor: Any) -> Tensor | None:
     if found.is_complex():
         return (found.to(torch.complex64) if found.dtype == torch.complex32 else found).abs()
     return found.resolve_neg()
+
+
+def _is_wrapped(tensor: Any) -> bool:
+    if type(tensor) not in _ORDINARY or tensor.layout is not torch.strided:
+        return True
+    is_transformed: bool = torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+    return is_transformed or tensor.is_nested or tensor.is_quantized
 
 
 def _opened(tensor: Any) -> Any:
@@ -84,7 +92,7 @@ def _opened(tensor: Any) -> Any:
 
 def _is_hollow(tensor: Tensor) -> bool:
     """Whether a tensor only says what it would be: fake tensors, and wrappers that have no memory of their own."""
-    if type(tensor).__torch_dispatch__ is Tensor.__torch_dispatch__:
+    if type(tensor) in _ORDINARY or type(tensor).__torch_dispatch__ is Tensor.__torch_dispatch__:
         return False
     if _is_fake(tensor):
         return True

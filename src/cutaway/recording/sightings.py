@@ -175,7 +175,10 @@ class Sightings:
                 several = self._overall.get(place.counted, 1) > 1
                 site = f"{place.base}:{place.overall}" if several else place.base
                 names = tuple(dict.fromkeys(name for name in (row.site, *row.names) if name != site))
-                found.append(Recorded(site, row.role, node, row.part, names, sighting.had_graph))
+                # Inside a re-entrant checkpoint results seem to have no graph: of them the trace knows better.
+                is_given = row.role in ("input", "target") or row.site.startswith("$")
+                has_graph = sighting.had_graph if is_given else None
+                found.append(Recorded(site, row.role, node, row.part, names, has_graph))
         return found
 
     def matrix(self) -> NDArray[np.float32]:

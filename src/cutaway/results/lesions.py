@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core.errors import InputError
-from cutaway.results.tables import columns_of, table_of
+from cutaway.core.tables import framed
+from cutaway.results.tables import columns_of
 
 Each = Literal["site", "unit", "head"]
 Entry = int | tuple[int, ...]
@@ -87,7 +88,7 @@ class Lesions:
     def table(self) -> Any:
         """One row a lesion: a pandas DataFrame where pandas is installed, else a list of dicts."""
         effect = self.effect
-        return table_of(
+        return framed(
             [
                 {
                     "name": name,

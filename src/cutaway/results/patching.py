@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.results.tables import columns_of, table_of
+from cutaway.core.tables import framed
+from cutaway.results.tables import columns_of
 
 _MOST_SHOWN = 10
 
@@ -50,7 +51,7 @@ class Patching:
     def table(self) -> Any:
         """One row a patch: a pandas DataFrame where pandas is installed, else a list of dicts."""
         recovered = self.recovered
-        return table_of(
+        return framed(
             [
                 {
                     "site": site,

@@ -1,21 +1,9 @@
-"""Rows of results as a table."""
+"""Columns of tables of results."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
-
-
-def table_of(rows: Sequence[dict[str, Any]]) -> Any:
-    """A pandas DataFrame where pandas is installed, else the list of dicts itself."""
-    try:
-        import pandas
-    except ImportError:
-        return list(rows)
-    return pandas.DataFrame.from_records(rows)
 
 
 def columns_of(name: str, values: NDArray[np.float64]) -> dict[str, float]:

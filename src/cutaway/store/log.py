@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core.arrays import Raw
+from cutaway.core.errors import LeaseError
 from cutaway.store.backends import Backend
 from cutaway.store.frames import encode
 from cutaway.store.losses import kind_of, reason_of
@@ -123,12 +124,13 @@ class Log:
             raise
         self._sync()
 
-    def close(self) -> None:
-        """Seal what is open and say that this is the end."""
+    def close(self, *, is_whole: bool = True) -> None:
+        """Seal what is open and say that this is the end; not that, if there are losses the index does not know of."""
         try:
             self._seal_values()
             self._seal_matrices()
-            self.record({"type": "end", "time": time(), "elapsed": self.elapsed})
+            if is_whole:
+                self.record({"type": "end", "time": time(), "elapsed": self.elapsed})
         finally:
             self.let_go()
 
@@ -255,7 +257,13 @@ class Log:
             segment.close()
             self._stays_open(segment.number, "statistics", error)
             return
-        self._owe(seal, segment.drop)
+        self._owe(seal, lambda: self._drop(segment))
+
+    def _drop(self, segment: StatisticsSegment) -> None:
+        """Remove the growing file of what was sealed; it may be that this comes much later."""
+        with suppress(LeaseError, OSError):
+            self._guard()
+            segment.drop()
 
     def _stays_open(self, number: int, what: str, error: Exception) -> None:
         said = f"segment {number} of {what} could not be sealed and stays a .part, which Cutaway reads as well"

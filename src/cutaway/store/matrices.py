@@ -25,6 +25,8 @@ from cutaway.store.segments import Limits
 
 _TILE_BYTES = 4 << 20
 _TILE_STEPS = (16, 1024)
+_MOST_TOLD = 4 << 20
+"""Bytes of metadata, which are quoted once more: readers refuse headers of more than 16 MiB."""
 
 
 def steps_in_tile(schema: Schema) -> int:
@@ -135,7 +137,9 @@ class StatisticsSegment:
                 entries.append(Entry(f"statistics/{id_}/{number}", schema.dtype, shape, end, stop))
                 end = stop
             about = {"statistics": schema.statistics, "rows": [row.packed() for row in schema.rows]}
-            metadata[f"schema/{id_}"] = json.dumps(about)
+            told = json.dumps(about)
+            if len(told) + sum(map(len, metadata.values())) <= _MOST_TOLD:
+                metadata[f"schema/{id_}"] = told  # for stock tools; the index says it, too
         return entries, metadata
 
     def _tiles(self, group: _Group) -> Iterator[NDArray[np.generic]]:

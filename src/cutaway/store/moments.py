@@ -9,7 +9,7 @@ from typing import Any
 from cutaway.core.arrays import Array, Raw
 from cutaway.core.errors import DamagedError, NotSavedError, SiteError
 from cutaway.core.sites import nearest
-from cutaway.graph.tabulate import framed
+from cutaway.core.tables import framed
 from cutaway.store.archive import Archive
 from cutaway.store.index import SessionIndex
 from cutaway.store.records import GRAD, UPDATE, VALUE, Layout, Row, Schema, StepRecord

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cutaway.core.errors import AmbiguousSiteError, InputError, NotFoundError, SiteError
 from cutaway.core.sites import Site, nearest
-from cutaway.graph.tabulate import framed
+from cutaway.core.tables import framed
 from cutaway.store.archive import Archive
 from cutaway.store.index import SessionIndex
 from cutaway.store.moments import Step

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from cutaway.core.errors import AmbiguousSiteError, NotFoundError, SiteError, StoreError
 from cutaway.core.sites import nearest
-from cutaway.graph.tabulate import framed
+from cutaway.core.tables import framed
 from cutaway.store.archive import CACHE_BYTES, Archive
 from cutaway.store.backends import backend_for
 from cutaway.store.head import Head

@@ -9,7 +9,7 @@ import numpy as np
 
 from cutaway.core.errors import NotFoundError
 from cutaway.core.sites import nearest
-from cutaway.graph.tabulate import framed
+from cutaway.core.tables import framed
 from cutaway.store.index import SessionIndex
 from cutaway.store.records import Points
 from cutaway.store.series import Curve

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cutaway.core.arrays import Array
 from cutaway.core.errors import DamagedError, SiteError
-from cutaway.graph.tabulate import framed
+from cutaway.core.tables import framed
 from cutaway.store.records import GRAD, UPDATE, VALUE, Row, Schema
 from cutaway.store.timeline import Group, Timeline
 from cutaway.store.xarrays import series_dataset

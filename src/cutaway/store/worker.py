@@ -20,6 +20,8 @@ from cutaway.store.waiting import Batch, Gathered
 
 _SCALARS_EVERY = 0.25
 """Seconds within which a scalar reaches the disk, and a loss or a second try does once the disk takes bytes again."""
+_AGAIN_EVERY = 1.0
+"""Seconds between two tries to write what failed, while everything fails."""
 _JOB_BYTES = 1024
 """What a job takes in memory beside its arrays, about."""
 _MOST_AGAIN_BYTES = 64 << 20
@@ -180,6 +182,7 @@ class Worker:
                 self._stop(f"the writer stopped: {error}")
             except Exception as error:
                 _logger.info("no sign of life could be given: %s", reason_of(error))
+        if now - self._last_caught_up >= _AGAIN_EVERY and not self._stopped:
             self._catch_up()
         if self._gathered and now - self._last_scalars >= _SCALARS_EVERY:
             self._write_scalars()
@@ -204,11 +207,11 @@ class Worker:
 
     def _catch_up(self) -> None:
         """Try again what failed, and write down what is lost for good."""
-        if self._stopped or not (self._again or self._losses):
+        if not self._again and not self._losses:
             return
         self._last_caught_up = monotonic()
         try:
-            while self._again:
+            while self._again and not self._stopped:
                 self._again[0].write()
                 self._again_bytes -= self._again.popleft().n_bytes + _JOB_BYTES
             self._losses.tell(lambda loss: self._log.record(loss.packed()))
@@ -227,7 +230,7 @@ class Worker:
             if self._stopped:
                 self._log.let_go()
             else:
-                self._log.close()
+                self._log.close(is_whole=not self._losses)
         except Exception as error:
             message = f"the run could not be closed properly, and stays readable: {reason_of(error)}"
             self._complain(message, key=kind_of(error))
