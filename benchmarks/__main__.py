@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from benchmarks import editing, models, report, storing, torchlens, tracing, validating
+from benchmarks import comgra, editing, models, recording, report, storing, torchlens, tracing, validating
 from benchmarks.measure import one_thread
-from benchmarks.peers import ROOT, TORCHLENS
+from benchmarks.peers import COMGRA, ROOT, TORCHLENS
 from benchmarks.report import Figure
 
 
@@ -45,11 +45,22 @@ def store(options: argparse.Namespace) -> tuple[list[Figure], dict[str, str], tu
     return found, {}, missing
 
 
+def record(options: argparse.Namespace) -> tuple[list[Figure], dict[str, str], tuple[str, ...]]:
+    """Figures of recording a training."""
+    size = recording.QUICK_SIZE if options.quick else recording.FULL_SIZE
+    if options.no_peers:
+        peer = comgra.from_notes("peers were not asked (--no-peers)")
+    else:
+        peer = comgra.measured(size.peer_pairs, size.peer_chains)
+    return recording.figures(size, peer), {COMGRA.name: COMGRA.version}, peer.problems
+
+
 SUITES: dict[str, Callable[[argparse.Namespace], tuple[list[Figure], dict[str, str], tuple[str, ...]]]] = {
     "trace": trace,
     "validate": validate,
     "edit": edit,
     "store": store,
+    "record": record,
 }
 
 

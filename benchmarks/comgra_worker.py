@@ -1,15 +1,14 @@
 """Runs inside comgra's environment and prints, as JSON, what recording a step with it costs on the named trainings.
 
-It is handed what Cutaway records, through its own calls: the outputs of all modules, the loss, the parameters (they come
-along by themselves) and the gradients. The calls stand in hooks here, where its users write them into their models.
-Token ids it cannot take.
+It is handed what Cutaway records, through its own calls: the outputs of all modules, the loss, the parameters (they
+come along by themselves) and the gradients. The calls stand in hooks here, where its users write them into their
+models. Token ids it cannot take.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,10 +16,11 @@ from time import thread_time
 from typing import Any
 
 import torch
-from benchmarks.measure import CONTROL, Paired, Run, one_thread, paired, timed
-from benchmarks.trainings import TRAININGS, Training, chain
 from comgra.objects import DecisionMakerForRecordings
 from comgra.recorder import ComgraRecorder
+
+from benchmarks.measure import CONTROL, Paired, Run, one_thread, paired, timed
+from benchmarks.trainings import TRAININGS, Training, chain
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +104,17 @@ class Recorded:
         return sum(path.stat().st_size for path in self.folder.rglob("*") if path.is_file()) / max(self.n_steps, 1)
 
 
-def costs(make: Callable[[], Training], n_pairs: int, folder: Path) -> dict[str, Any]:
+def costs(training: Training, n_pairs: int, folder: Path) -> dict[str, Any]:
     """Each mode beside a plain step; that with values, which takes seconds, a few times only."""
-    training = make()
     recorded = {name: Recorded(training, mode, folder / name) for name, mode in MODES.items()}
     plain = timed(training.step)
-    found = _paired(plain, {name: one.run for name, one in recorded.items() if name != "values"}, n_pairs)
-    found |= _paired(plain, {"values": recorded["values"].run}, max(1, n_pairs // 20), n_warm=0)
+    others = {name: one.run for name, one in recorded.items() if name != "values"}
+    found = paired(plain, others, n_pairs=n_pairs, settle=training.is_small)
+    del found[CONTROL]
+    found["values"] = _few(plain, recorded["values"].run, max(1, n_pairs // 20))
     return {
         name: {"plain_ms": one.plain * 1e3, "ms": one.value * 1e3, "ratio": one.ratio, "low": one.low, "high": one.high}
-        | ({"bytes": recorded[name].bytes_a_step()} if name in recorded else {})
+        | {"bytes": recorded[name].bytes_a_step()}
         for name, one in found.items()
     }
 
@@ -124,14 +125,12 @@ def linear(sizes: list[int], folder: Path) -> dict[str, float]:
     for n_modules in sizes:
         training = chain(n_modules)
         recorded = Recorded(training, MODES["statistics"], folder / f"chain {n_modules}")
-        value = _paired(timed(training.step), {"it": recorded.run}, 1, n_warm=1)["it"]
-        found[str(n_modules)] = value.added * 1e3
+        found[str(n_modules)] = _few(timed(training.step), recorded.run, 1).added * 1e3
     return found
 
 
-def _paired(plain: Run, variants: dict[str, Run], n_pairs: int, n_warm: int = 2) -> dict[str, Paired]:
-    found = paired(plain, variants, n_pairs=n_pairs, n_warm=n_warm, settle=False)
-    return found if "values" not in variants else {name: one for name, one in found.items() if name != CONTROL}
+def _few(plain: Run, run: Run, n_pairs: int) -> Paired:
+    return paired(plain, {"it": run}, n_pairs=n_pairs, n_warm=0, settle=False)["it"]
 
 
 def main() -> None:
@@ -144,7 +143,7 @@ def main() -> None:
     with TemporaryDirectory(prefix="comgra-bench-") as folder:
         for asked in options.names:
             name, _, n_pairs = asked.partition("=")
-            answer["cases"][name] = costs(TRAININGS[name], int(n_pairs or 20), Path(folder, name))
+            answer["cases"][name] = costs(TRAININGS[name](), int(n_pairs or 20), Path(folder, name))
         answer["chain"] = linear(options.chain, Path(folder))
     print(json.dumps(answer))
 

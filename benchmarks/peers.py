@@ -30,10 +30,13 @@ class Peer:
     name: str
     version: str
     steps: tuple[tuple[str, ...], ...]
+    imports: str
+    """What must be importable beside it: installed last, so that a half-made environment shows."""
 
 
 # torch first, so that nothing pulls another build of it.
-TORCHLENS = Peer("torchlens", "2.36.1", (("torch==2.13.0",), ("torchlens==2.36.1", "transformers")))
+TORCHLENS = Peer("torchlens", "2.36.1", (("torch==2.13.0",), ("torchlens==2.36.1", "transformers")), "transformers")
+COMGRA = Peer("comgra", "0.11.5", (("torch==2.13.0",), ("comgra==0.11.5",)), "comgra.recorder")
 
 
 def python_of(peer: Peer) -> Path:
@@ -69,8 +72,8 @@ def _folder() -> Path:
 
 
 def _has(python: Path, peer: Peer) -> bool:
-    """Whether the very version is there, and transformers with it: a half-made environment is made again."""
-    check = f"import transformers, importlib.metadata as m; assert m.version({peer.name!r}) == {peer.version!r}"
+    """Whether the very version is there, and can be used: a half-made environment is made again."""
+    check = f"import {peer.imports}, importlib.metadata as m; assert m.version({peer.name!r}) == {peer.version!r}"
     try:
         return subprocess.run([str(python), "-c", check], capture_output=True, timeout=120).returncode == 0
     except (OSError, subprocess.TimeoutExpired):

@@ -77,17 +77,20 @@ def on_gpu(tensor: Tensor, level: Level, n_rounds: int, n_tensors: int = 200) ->
         summary.matrix()
         reading.append((perf_counter() - started) / n_tensors)
         again = Summary(level)
-        busy.append(gpu_seconds(lambda: again.add(tensor, batch_dim=0), n_tensors))
-        plain.append(gpu_seconds(lambda: tensor.abs().float().mean(), n_tensors))
+        busy.append(gpu_seconds(lambda: again.add(tensor, batch_dim=0)))
+        plain.append(gpu_seconds(lambda: tensor.abs().float().mean()))
     return min(queueing), min(busy), min(reading), min(plain)
 
 
-def gpu_seconds(work: Callable[[], object], n_times: int) -> float:
-    """What the GPU is busy with, once: behind a long sleep, so that it never waits for the CPU."""
+def gpu_seconds(work: Callable[[], object], n_times: int = 20) -> float:
+    """What the GPU is busy with, once: behind a long sleep, so that it never waits for the CPU.
+
+    Few times, because about a thousand launches fit into its queue.
+    """
     work()
     start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     torch.cuda.synchronize()
-    torch.cuda._sleep(200_000 * n_times)  # cycles
+    torch.cuda._sleep(60_000_000)  # cycles
     start.record()
     for _ in range(n_times):
         work()

@@ -1,4 +1,7 @@
-"""The trainings on which recording is measured, with seeded weights and data; peers load this file, too: torch alone."""
+"""The trainings on which recording is measured, with seeded weights and data.
+
+Peers load this file in environments of their own, so it needs torch alone.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,8 @@ class Training:
     inputs: Tensor
     targets: Tensor
     loss_of: Callable[[Tensor, Tensor], Tensor]
+    is_small: bool = True
+    """Whether a step feels what ran before it."""
 
     def loss(self, inputs: Tensor | None = None) -> Tensor:
         """The forward."""
@@ -87,7 +92,8 @@ def chain(n_modules: int, width: int = 16) -> Training:
 def _training(
     model: nn.Module, inputs: Tensor, targets: Tensor, loss_of: Callable[[Tensor, Tensor], Tensor]
 ) -> Training:
-    return Training(model, torch.optim.Adam(model.parameters(), lr=1e-4), inputs, targets, loss_of)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
+    return Training(model, optimizer, inputs, targets, loss_of, is_small=not isinstance(model, Transformer))
 
 
 TRAININGS: dict[str, Callable[[], Training]] = {"mlp": mlp, "transformer": transformer}

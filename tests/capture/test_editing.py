@@ -896,3 +896,18 @@ def test_in_every_model_an_edited_op_is_a_function_with_another_result(name: str
 def _copies(args: Any, kwargs: Any) -> Any:
     copied = {id(t): t.detach().clone().requires_grad_(t.requires_grad) for _, t in leaves((args, kwargs), is_tensor)}
     return replace((args, kwargs), lambda t: copied[id(t)], is_tensor)
+
+
+def test_edits_that_end_in_any_order_leave_the_compiler_as_it_was() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+    import torch._dynamo
+
+    before = torch._dynamo.eval_frame._stance
+    first, second = cutaway.edit(model, at="0", to=0), cutaway.edit(model, at="1", to=0)
+    first.__enter__()
+    second.__enter__()
+    model(torch.ones(2, 4))
+    first.__exit__(None, None, None)
+    assert torch._dynamo.eval_frame._stance.stance == "force_eager"
+    second.__exit__(None, None, None)
+    assert torch._dynamo.eval_frame._stance == before

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from tests.oracles import random_states, same, tensors
+from tests.zoo import ZOO
 from torch import Tensor, nn
 
 import cutaway
-from tests.oracles import random_states, same, tensors
-from tests.zoo import ZOO
 
 OPTIMIZERS: dict[str, Callable[[list[Any]], torch.optim.Optimizer]] = {
     "sgd": lambda parameters: torch.optim.SGD(parameters, lr=0.01, momentum=0.9),

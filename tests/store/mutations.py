@@ -122,10 +122,67 @@ def _change_record(draw: st.DrawFn, files: Files) -> None:
     if name is None:
         return
     records = _records(files, name)
-    number = draw(st.integers(0, len(records) - 1))
-    path = draw(st.sampled_from(list(paths(records[number]))))
-    new = changed(records[number], path, draw(nasty), drop=draw(st.integers(0, 5)) == 0)
-    files[name] = b"".join(frame(new if n == number else record) for n, record in enumerate(records))
+    for _ in range(draw(st.integers(1, 12))):
+        type_ = draw(st.sampled_from(sorted({record["type"] for record in records})))  # or most would be of one
+        number = draw(st.sampled_from([n for n, record in enumerate(records) if record["type"] == type_]))
+        path: tuple[Any, ...] = (draw(st.sampled_from([key for key in records[number] if key != "type"] or ["type"])),)
+        inside = list(paths(records[number][path[0]]))
+        if inside and draw(st.booleans()):
+            path += draw(st.sampled_from(inside))
+        to = draw(_like(at(records[number], path)))
+        new = changed(records[number], path, to, drop=draw(st.integers(0, 9)) == 0)
+        if isinstance(new.get("type"), str):
+            records[number] = new
+    files[name] = b"".join(map(frame, records))
+
+
+def at(value: Any, path: tuple[Any, ...]) -> Any:
+    for key in path:
+        value = value[key]
+    return value
+
+
+def _like(value: Any) -> st.SearchStrategy[Any]:
+    """Mostly something of the same kind: what passes the first check goes further."""
+    if isinstance(value, bool) or not isinstance(value, (int, str, bytes)):
+        return nasty
+    if isinstance(value, int):
+        return st.one_of(st.integers(0, 4), st.integers(0, 4), st.sampled_from(NUMBERS), nasty)
+    if isinstance(value, str):
+        return st.one_of(st.sampled_from(TEXTS), nasty)
+    numbers = st.lists(st.sampled_from([0, 1, 2, 3, 2**16, 2**31]), min_size=len(value) // 4, max_size=len(value) // 4)
+    return st.one_of(numbers.map(lambda found: b"".join(n.to_bytes(4, "little") for n in found)), nasty)
+
+
+POINTERS: list[tuple[str, tuple[Any, ...]]] = [
+    ("step", ("schema",)), ("step", ("matrix", 0)), ("step", ("matrix", 1)), ("step", ("block", 0)),
+    ("step", ("block", 1)), ("step", ("block", 2)), ("layout", ("id",)), ("layout", ("schema",)), ("schema", ("id",)),
+    ("block", ("block", 0)), ("block", ("block", 1)), ("seal", ("segment",)), ("seal", ("is_statistics",)),
+]  # fmt: skip
+
+
+def _mislead(draw: st.DrawFn, files: Files) -> None:
+    """Let records point to others than theirs, or be longer and shorter than those think that point to them."""
+    name = _index(draw, files)
+    if name is None:
+        return
+    records = _records(files, name)
+    for _ in range(draw(st.integers(1, 8))):
+        type_, path = draw(st.sampled_from(POINTERS))
+        fitting = [n for n, record in enumerate(records) if record["type"] == type_ and path[0] in record]
+        if draw(st.booleans()):
+            lists = [(n, key) for n, record in enumerate(records) for key in record if isinstance(record[key], list)]
+            number, key = draw(st.sampled_from(lists or [(0, "type")]))
+            old = records[number][key]
+            new = draw(st.sampled_from([old[:-1], old[1:], old + old[-1:], old[::-1]])) if lists else old
+            records[number] = {**records[number], key: new}
+        elif fitting:
+            number = draw(st.sampled_from(fitting))
+            try:
+                records[number] = changed(records[number], path, draw(st.integers(0, 3)))
+            except (TypeError, LookupError):
+                continue  # it was changed before
+    files[name] = b"".join(map(frame, records))
 
 
 def _move_record(draw: st.DrawFn, files: Files) -> None:
@@ -232,7 +289,8 @@ BOMBS = [
     b"",
 ]
 CHANGES: list[Callable[[st.DrawFn, Files], None]] = [
-    *[_change_record] * 6, *[_move_record] * 2, *[_change_json] * 2, _add_raw, _flip, _splice, _swap, _remove, _rename,
+    *[_change_record] * 4, *[_mislead] * 4, *[_move_record] * 2, *[_change_json] * 2,
+    _add_raw, _flip, _splice, _swap, _remove, _rename,
 ]  # fmt: skip
 
 

@@ -368,6 +368,18 @@ def test_an_empty_run_says_so(tmp_path: Path) -> None:
     assert list(run) == list(run.follow(timeout=0)) == []
 
 
+def test_names_that_are_no_whole_text_come_into_tables_all_the_same(tmp_path: Path) -> None:
+    with Writer(tmp_path / "run", kind="run") as writer:
+        writer.step(1, schema=writer.schema([Row("a\ud800")], ["\udc00"]), kind="\ud801", matrix=np.ones((1, 1)))
+        writer.scalars(1, {"\ud802": 1.0})
+    run = opened(tmp_path / "run")
+    assert run["a\ud800"].stats("\udc00").tolist() == [1]
+    for table in (run.table(), run["a\ud800"].table(), run.at(1).table(), run.scalars.table()):
+        assert len(table) == 1
+    assert run.to_xarray().sel(site=r"a\ud800")[r"\udc00"].values.tolist() == [1]
+    assert run["a\ud800"].to_xarray()[r"\udc00"].values.tolist() == [1]
+
+
 # damage
 
 

@@ -18,6 +18,7 @@ from cutaway.capture import active, changes, held
 from cutaway.capture.aliases import version_of
 from cutaway.capture.calls import tensors_in
 from cutaway.capture.changes import Change, value_from
+from cutaway.capture.eagerness import forced_eager
 from cutaway.capture.functions import Edited
 from cutaway.capture.layouts import Layouts
 from cutaway.capture.opediting import Editor, OpEdits
@@ -88,7 +89,7 @@ class edit:
             if ops:
                 OpEdits(self, ops, self._named).switch_on(stack)
             if "torch._dynamo" in sys.modules:
-                stack.enter_context(torch.compiler.set_stance("force_eager"))
+                stack.enter_context(forced_eager())
             active.edits[id(self)] = self._thread
             stack.callback(active.edits.pop, id(self), None)
             self._stack = stack.pop_all()

@@ -18,6 +18,7 @@ from torch.overrides import TorchFunctionMode
 
 from cutaway.capture import active
 from cutaway.capture.calls import is_tensor
+from cutaway.capture.eagerness import forced_eager
 from cutaway.capture.functions import Opaque
 from cutaway.capture.mode import Closure, Watcher, _caller, _versions, frozen
 from cutaway.capture.patches import also, replace
@@ -54,7 +55,7 @@ _TRANSFORMS = (
 
 def run_eagerly(stack: ExitStack) -> None:
     """Compiled code runs its eager source while it is watched."""
-    stack.enter_context(torch.compiler.set_stance("force_eager"))
+    stack.enter_context(forced_eager())
     wrapper = sys.modules["torch._dynamo"].OptimizedModule
     if "__call__" in wrapper.__dict__:
         replace(stack, wrapper, "__call__", _quiet_call)

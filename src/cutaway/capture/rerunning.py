@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from cutaway.capture.aliases import version_of
+from cutaway.capture.eagerness import forced_eager
 from cutaway.capture.inventory import join, module_addresses, tensor_addresses
 from cutaway.capture.recipes import Recipe, tensors_of
 from cutaway.capture.replay import generators_of
@@ -50,7 +51,7 @@ def as_it_was(trace: Trace) -> Iterator[tuple[nn.Module, Any, Any]]:
             generator.set_state(state)
         recipe.randomness.put_back()
         # Asking for the stance loads the compiler, which takes seconds.
-        with torch.compiler.set_stance("force_eager") if trace.is_compiled else nullcontext():
+        with forced_eager() if trace.is_compiled else nullcontext():
             yield model, args, kwargs
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cutaway.cli.opening import State, places, state_of
-from cutaway.cli.printing import say, say_json, shown, table, when
+from cutaway.cli.printing import say, say_json, shown, table, when, without_histogram
 from cutaway.core.errors import CutawayError, InputError
 from cutaway.graph.summary import human_bytes
 from cutaway.store.archive import Archive
@@ -157,7 +157,9 @@ def _general(about: Mapping[str, Any]) -> Iterator[str]:
 def _of_run(about: Mapping[str, Any]) -> Iterator[str]:
     yield f"  tensors   {about['n_tensors']:,} ({', '.join(f'{n:,} {of}' for of, n in about['of'].items())})"
     if about["statistics"]:
-        yield f"  each has  {', '.join(about['statistics'])}"
+        names = without_histogram(about["statistics"])
+        more = ["a histogram"] if len(names) < len(about["statistics"]) else []
+        yield f"  each has  {', '.join([*names, *more])}"
     shadowed = f", {about['n_shadowed']:,} more shadowed by a resume" if about["n_shadowed"] else ""
     yield f"  steps     {about['n_steps']:,} recorded{shadowed}"
     kinds = [[name or "(none)", one["n_steps"], one["first_step"], one["last_step"]]

@@ -6,6 +6,7 @@ import base64
 import dataclasses
 import json
 import math
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 _MOST_CELL = 60
+_BIN = re.compile("low|high|h[0-9]+")
 
 
 def printable(text: object) -> str:
@@ -106,6 +108,15 @@ def shown(value: Any) -> str:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+
+
+def without_histogram(names: Sequence[str]) -> list[str]:
+    """The statistics that are read one by one: a histogram is a picture, not sixteen numbers.
+
+    >>> without_histogram(["mean", "low", "high", "h0", "h1"])
+    ['mean']
+    """
+    return [name for name in names if not _BIN.fullmatch(name)]
 
 
 def when(seconds: float) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cutaway.cli.opening import has_step, problems_of
-from cutaway.cli.printing import printable, say, say_json, table
+from cutaway.cli.printing import printable, say, say_json, table, without_histogram
 from cutaway.cli.wide import Line, wide
 from cutaway.core.errors import InputError, NotFoundError, SiteError
 from cutaway.store.moments import Step
@@ -44,7 +44,7 @@ def print_curves(runs: Mapping[str, Run], sites: Sequence[str], args: argparse.N
     for name, run, series in _series(runs, sites, args.of):
         if args.kind is not None and args.kind not in run.kinds and len(runs) > 1:
             continue
-        wanted = args.stat or run.statistics
+        wanted = args.stat or (run.statistics if args.json else without_histogram(run.statistics))
         if len(runs) > 1:
             wanted = [one for one in wanted if one in run.statistics]
         chosen = series if args.kind is None else series.where(kind=args.kind)
@@ -87,7 +87,7 @@ def print_step(runs: Mapping[str, Run], sites: Sequence[str], args: argparse.Nam
         step = _step(run, args)
         wanted = {series.site for asked in sites for series in _matched(run, asked)}
         matrix = step.matrix
-        rows = [
+        rows: list[dict[str, Any]] = [
             {"site": row.site, "of": row.of, "iteration": row.iteration, "role": row.role}
             | {"stats": dict(zip(step.statistics, matrix[number].tolist(), strict=True))}
             for number, row in enumerate(step.rows)
@@ -101,12 +101,13 @@ def print_step(runs: Mapping[str, Run], sites: Sequence[str], args: argparse.Nam
     for one in found:
         kind = f" ({one['kind']})" if one["kind"] else ""
         say(f"{one['run']}, step {one['step']}{kind}")
-        names = one["statistics"]
+        names = args.stat or without_histogram(one["statistics"])
+        rows = [row for row in one["rows"] if any(value == value for value in row["stats"].values())]
+        keys = ["site", "of", *(["iteration"] if any(row["iteration"] for row in rows) else [])]
         lines: list[list[Any]] = [
-            [row["site"], row["of"], row["iteration"] or None, *(row["stats"][name] for name in names)]
-            for row in one["rows"]
+            [*(row[key] for key in keys), *(row["stats"].get(name) for name in names)] for row in rows
         ]
-        say(*table(["site", "of", "iteration", *names], lines))
+        say(*table([*keys, *names], lines))
 
 
 def print_values(runs: Mapping[str, Run], sites: Sequence[str], args: argparse.Namespace) -> None:

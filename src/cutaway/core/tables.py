@@ -17,4 +17,11 @@ def framed(records: Iterable[dict[str, Any]]) -> Any:
         import pandas
     except ImportError:
         return rows
-    return pandas.DataFrame.from_records(rows)
+    try:
+        return pandas.DataFrame.from_records(rows)
+    except UnicodeEncodeError:  # half a surrogate pair, which pandas cannot hold
+        return pandas.DataFrame.from_records([{_whole(key): _whole(row[key]) for key in row} for row in rows])
+
+
+def _whole(value: Any) -> Any:
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value

@@ -56,12 +56,17 @@ class CpuRows:
         if operand.is_dense and operand.repeats == 1 and values.dtype in _TORCH.values():
             self.add_array(number, values.numpy())
         elif values.numel() <= N_SAMPLES:
-            self._small.append((number, operand.repeats, values.to(torch.float64).reshape(-1).numpy()))
+            copied = values.to(torch.float64, copy=True)
+            self._small.append((number, operand.repeats, copied.reshape(-1).numpy()))
         else:
             moments = _moments(
                 lambda: _converted(values, dtype), values.numel(), operand.repeats, is_full=self._is_full
             )
             self._large.append((number, moments, _sampled(operand)))
+
+    def may_have_zeros(self, number: int) -> bool:
+        """Whether zeros were found among the values of the row taken in last, or were not looked for."""
+        return not (self._is_full and self._large and self._large[-1][0] == number and not self._large[-1][1].zeros)
 
     def fill(self, table: Table) -> None:
         """Put the moments and samples of all rows into the table."""

@@ -7,7 +7,7 @@ kernel (`kernels.py`), or from torch where Triton is not at hand.
 from __future__ import annotations
 
 import logging
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -60,12 +60,16 @@ class Block:
 
     partials: Tensor
     samples: Tensor
+    most_rows: int
+    most_partials: int
     n_partials: int = 0
     entries: list[Entry] = field(default_factory=list)
+    table: Tensor | None = None
+    """What a kernel still has to read from the host."""
 
     def has_room(self, n_programs: int) -> bool:
         """Whether another tensor fits in."""
-        return len(self.entries) < len(self.samples) and self.n_partials + n_programs <= len(self.partials)
+        return len(self.entries) < self.most_rows and self.n_partials + n_programs <= self.most_partials
 
 
 class DeviceRows:
@@ -79,9 +83,11 @@ class DeviceRows:
         self._blocks: list[Block] = []
         self._arrays: list[Tensor] = []
         self._streams: set[int] = set()
+        self._arrived: list[NDArray[Any]] | None = None
 
     def add(self, number: int, tensor: Tensor) -> None:
         """Queue the moments and samples of a plain tensor."""
+        self._arrived = None
         operand = in_memory_order(tensor)
         values = operand.values if operand.is_dense else operand.values.contiguous().view(-1)
         share, n_programs = self._launch(values) if self._kernels is not None else (0, 0)
@@ -92,15 +98,74 @@ class DeviceRows:
         block.n_partials += n_programs
         self._note_stream()
 
+    def add_many(self, numbers: list[int], tensors: list[Tensor]) -> None:
+        """Queue the moments and samples of many tensors that do not change meanwhile, with one launch for a dtype."""
+        self._arrived = None
+        groups: dict[torch.dtype, list[tuple[int, Tensor]]] = {}
+        for number, tensor in zip(numbers, tensors, strict=True):
+            is_plain = tensor.dtype in _LOADED and tensor.is_contiguous() and tensor.data_ptr() % 16 == 0
+            if self._kernels is not None and is_plain and tensor.numel():
+                groups.setdefault(tensor.dtype, []).append((number, tensor))
+            else:
+                self.add(number, tensor)
+        for dtype, chosen in groups.items():
+            if not self._launch_many(dtype, chosen):
+                for number, tensor in chosen:
+                    self.add(number, tensor)
+        self._note_stream()
+
+    def _launch_many(self, dtype: torch.dtype, chosen: list[tuple[int, Tensor]]) -> bool:
+        block, table = self._table(chosen)
+        try:
+            with _on(self._device):
+                block.table = torch.from_numpy(table).pin_memory()
+                self._kernels.launch_many(
+                    block.table.to(self._device, non_blocking=True),
+                    block.partials,
+                    block.samples,
+                    dtype,
+                    is_wide=wide_dtype(chosen[0][1]) == torch.float64,
+                    is_full=self._is_full,
+                    block=BLOCK,
+                    golden=GOLDEN,
+                )
+        except Exception as error:
+            self._give_up(error)
+            return False
+        self._blocks.insert(0, block)  # the last one may have room for others
+        return True
+
+    def _table(self, chosen: list[tuple[int, Tensor]]) -> tuple[Block, NDArray[np.int64]]:
+        """Room for the results of these tensors, and the share of each program."""
+        entries, rows = [], []
+        for row, (number, tensor) in enumerate(chosen):
+            n = tensor.numel()
+            share, n_programs, _ = _shares(n)
+            entries.append(Entry(number, n, 1, share, n_programs))
+            starts = np.arange(n_programs, dtype=np.int64) * share
+            part = np.empty((n_programs, 5), np.int64)
+            part[:, 0], part[:, 1], part[:, 2] = tensor.data_ptr(), n, starts
+            part[:, 3] = np.minimum(starts + share, n)
+            part[:, 4] = -1
+            part[0, 4] = row
+            rows.append(part)
+        table = np.concatenate(rows)
+        block = self._new_block(len(table), len(chosen))
+        block.entries, block.n_partials = entries, len(table)
+        return block, table
+
     def keep(self, array: Tensor) -> int:
         """A small float32 tensor that is to cross with the rest; its number for `fetch`."""
         self._arrays.append(array)
+        self._arrived = None
         self._note_stream()
         return len(self._arrays) - 1
 
-    def fetch(self, table: Table) -> list[NDArray[np.float32]]:
-        """Wait for the device, once, and put everything into the table; gives what was kept."""
-        shapes = [array.shape for array in self._arrays]
+    def collect(self) -> None:
+        """Wait for the device, once, and copy everything to the host."""
+        if self._arrived is not None:
+            return
+        self._blocks = [block for block in self._blocks if block.entries]
         sent = [
             part
             for block in self._blocks
@@ -108,7 +173,13 @@ class DeviceRows:
         ]
         if self._arrays:
             sent.append(torch.cat([array.reshape(-1) for array in self._arrays]))
-        arrived = self._to_host(sent)
+        self._arrived = self._to_host(sent)
+
+    def fetch(self, table: Table) -> list[NDArray[np.float32]]:
+        """Put everything into the table; gives what was kept."""
+        self.collect()
+        arrived = self._arrived or []
+        shapes = [array.shape for array in self._arrays]
         for block, partials, samples in zip(self._blocks, arrived[0::2], arrived[1::2], strict=False):
             numbers = [entry.number for entry in block.entries]
             table.moments[numbers] = _merged(partials.astype(np.float64, copy=False), block.entries)
@@ -123,26 +194,23 @@ class DeviceRows:
 
     def _block(self, n_programs: int) -> Block:
         if not self._blocks or not self._blocks[-1].has_room(n_programs):
-            with torch.inference_mode(False):  # else they could not be written to outside of that mode
-                partials = torch.zeros(N_PARTIALS, len(PARTIAL), dtype=self._wide, device=self._device)
-                samples = torch.empty(N_ROWS, N_SAMPLES, dtype=torch.float32, device=self._device)
-            self._blocks.append(Block(partials, samples))
+            self._blocks.append(self._new_block(N_PARTIALS, N_ROWS))
         return self._blocks[-1]
+
+    def _new_block(self, n_partials: int, n_rows: int) -> Block:
+        with torch.inference_mode(False):  # else they could not be written to outside of that mode
+            partials = torch.zeros(n_partials, len(PARTIAL), dtype=self._wide, device=self._device)
+            samples = torch.empty(n_rows, N_SAMPLES, dtype=torch.float32, device=self._device)
+        return Block(partials, samples, n_rows, n_partials)
 
     def _launch(self, values: Tensor) -> tuple[int, int]:
         """Queue the kernel; gives the share of each program and how many there are, none if it cannot run here."""
         if values.dtype not in _LOADED:
             values = values.view(torch.uint8) if values.dtype == torch.bool else values.to(wide_dtype(values))
-        n = values.numel()
-        n_programs = min(MOST_PROGRAMS, -(-n // LEAST_SHARE))
-        n_blocks = -(-n // (n_programs * BLOCK))
-        share = n_blocks * BLOCK
-        n_programs = -(-n // share)
+        share, n_programs, n_blocks = _shares(values.numel())
         block = self._block(n_programs)
         try:
-            with (
-                nullcontext() if torch.cuda.current_device() == self._device.index else torch.cuda.device(self._device)
-            ):
+            with _on(self._device):
                 self._kernels.launch(
                     values,
                     block.partials,
@@ -156,12 +224,16 @@ class DeviceRows:
                     block=BLOCK,
                     golden=GOLDEN,
                 )
-        except Exception as error:  # no compiler at hand, a chip that Triton does not know…
-            _log.warning("statistics are computed without Triton, which fails here: %s", error)
-            _FAILED.add("triton")
-            self._kernels = None
+        except Exception as error:
+            self._give_up(error)
             return 0, 0
         return share, n_programs
+
+    def _give_up(self, error: Exception) -> None:
+        """No compiler at hand, a chip that Triton does not know…"""
+        _log.warning("statistics are computed without Triton, which fails here: %s", error)
+        _FAILED.add("triton")
+        self._kernels = None
 
     def _compute(self, values: Tensor) -> tuple[int, int]:
         """The same as the kernel, with torch alone and in one share."""
@@ -171,12 +243,12 @@ class DeviceRows:
         near = values.mean()
         distances = values - near
         rest = distances.sum()
-        mean = near.to(self._wide) + torch.nan_to_num(rest / n, 0, 0, 0)
-        squares = distances.square().sum() - rest * rest / n
-        found = [mean, squares, values.abs().sum(), *torch.aminmax(values)]
+        mean = near + torch.nan_to_num(rest / n, 0, 0, 0)
+        squares = torch.linalg.vector_norm(distances).square() - rest * rest / n
+        found = [mean, squares, torch.linalg.vector_norm(values, 1), *torch.aminmax(values)]
         if self._is_full:
             found += [(values == 0).sum(), values.isnan().sum(), values.isinf().sum()]
-        block.partials[block.n_partials, : len(found)] = torch.stack([part.to(self._wide) for part in found])
+        block.partials[block.n_partials, : len(found)].copy_(torch.stack([part.to(values.dtype) for part in found]))
         row = block.samples[len(block.entries)]
         row[: min(n, N_SAMPLES)] = values if n <= N_SAMPLES else values[_places_on(self._device, n)]
         row[n:] = torch.nan
@@ -184,7 +256,7 @@ class DeviceRows:
 
     def _note_stream(self) -> None:
         if self._device.type == "cuda":
-            self._streams.add(torch.cuda.current_stream(self._device).cuda_stream)
+            self._streams.add(torch._C._cuda_getCurrentRawStream(self._device.index))
 
     # reading
 
@@ -210,6 +282,20 @@ def _kernels() -> Any:
         return None
 
 
+def _on(device: torch.device) -> AbstractContextManager[Any]:
+    """The device made the current one, where it is not."""
+    return nullcontext() if torch._C._cuda_getDevice() == device.index else torch.cuda.device(device)
+
+
+def _shares(n: int) -> tuple[int, int, int]:
+    """How many values each program takes, how many programs there are, and how many blocks each takes."""
+    n_programs = min(MOST_PROGRAMS, -(-n // LEAST_SHARE))
+    n_blocks = -(-n // (n_programs * BLOCK))
+    share = n_blocks * BLOCK
+    return share, -(-n // share), n_blocks
+
+
+@cache
 def _places_on(device: torch.device, n: int) -> Tensor:
     """`places`, computed on the device: a copy from the host would wait."""
     if device.type == "cpu":

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
 
 from cutaway.capture.raw import raw
 from cutaway.core.arrays import Raw
+from cutaway.core.errors import InputError
 
 _MOST_WHOLE = 65_536
 """A tensor without a batch dimension is kept whole up to so many elements."""
@@ -26,13 +27,22 @@ class Keeper:
         self.samples = samples
         self.batch_dim = batch_dim
         self.batch_size: int | None = None
-        """Samples in this step's batch; learnt from the first input if nobody said it."""
+        """Samples in the batch that runs through the model now; learnt from its first input if nobody said it."""
+        self.is_told = False
         self.n_bytes = 0
 
     @property
     def is_off(self) -> bool:
         """Whether no values are kept at all."""
         return self.samples == 0 if isinstance(self.samples, int) else not len(self.samples)
+
+    def learn(self, inputs: Iterable[Tensor]) -> None:
+        """Learn the batch size from what a model is handed, unless it was told."""
+        if not self.is_told:
+            for tensor in inputs:
+                if not tensor.is_nested and -tensor.dim() <= self.batch_dim < tensor.dim():
+                    self.batch_size = tensor.shape[self.batch_dim]
+                    return
 
     def chosen(self, n_samples: int) -> list[int]:
         """The numbers of the samples that are kept of so many."""
@@ -43,22 +53,27 @@ class Keeper:
     def batch_dim_of(self, tensor: Tensor, batch_dim: int | None = None) -> int | None:
         """The dimension of a tensor that counts samples; None if it has none."""
         dim = self.batch_dim if batch_dim is None else batch_dim
-        if self.batch_size is None or not -tensor.dim() <= dim < tensor.dim():
+        if self.batch_size is None or tensor.is_nested or not -tensor.dim() <= dim < tensor.dim():
             return None
         return dim if tensor.shape[dim] == self.batch_size else None
 
-    def keep(self, tensor: Tensor, batch_dim: int | None = None) -> Tensor | None:
-        """A copy of the kept samples, where the tensor is; None if nothing of it is kept."""
-        if self.is_off or tensor.layout is not torch.strided or tensor.is_meta:
+    def keep(self, tensor: Tensor, batch_dim: int | None) -> Tensor | None:
+        """A copy of the kept samples, where the tensor is; None if nothing of it is kept.
+
+        Args:
+            batch_dim: the dimension that counts samples; None if it has none.
+        """
+        if self.is_off or tensor.layout is not torch.strided or tensor.is_meta or tensor.is_nested:
             return None
-        dim = self.batch_dim_of(tensor, batch_dim)
         part = tensor.detach()
-        if dim is not None:
+        if hasattr(part, "to_local"):
+            part = part.to_local()  # spread over several ranks: what is here
+        if batch_dim is not None:
             if isinstance(self.samples, int):
-                part = part.narrow(dim, 0, min(self.samples, part.shape[dim]))
+                part = part.narrow(batch_dim, 0, min(self.samples, part.shape[batch_dim]))
             else:
-                wanted = torch.tensor(self.chosen(part.shape[dim]), device=part.device)
-                part = part.index_select(dim, wanted)
+                wanted = torch.tensor(self.chosen(part.shape[batch_dim]), dtype=torch.long, device=part.device)
+                part = part.index_select(batch_dim, wanted)
         elif part.numel() > _MOST_WHOLE:
             return None
         copy = part.clone(memory_format=torch.contiguous_format)
@@ -66,18 +81,32 @@ class Keeper:
         return copy
 
 
-def collected(tensors: Sequence[Tensor]) -> list[Raw]:
-    """Tensors as bytes; those on a device are copied all at once, with one wait for each device."""
-    arrived: list[Tensor] = []
-    devices = set()
-    for tensor in tensors:
-        if tensor.device.type == "cuda":
-            beside = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
-            beside.copy_(tensor, non_blocking=True)
-            devices.add(tensor.device)
-            arrived.append(beside)
+def collected(tensors: Sequence[Tensor]) -> list[Raw | None]:
+    """Tensors as bytes; those on a GPU cross as one piece, with one wait for each device.
+
+    None for what has no plain bytes: fake tensors, wrappers.
+    """
+    found: dict[int, Raw | None] = {}
+    by_device: dict[torch.device, list[int]] = {}
+    for number, tensor in enumerate(tensors):
+        if tensor.is_cuda and type(tensor) is Tensor and tensor.is_contiguous() and tensor.numel():
+            by_device.setdefault(tensor.device, []).append(number)
         else:
-            arrived.append(tensor)
-    for device in devices:
-        torch.cuda.current_stream(device).synchronize()
-    return [raw(tensor) for tensor in arrived]
+            found[number] = _raw(tensor)
+    for numbers in by_device.values():
+        some = [tensors[number] for number in numbers]
+        # Pinned memory would be faster to fill and far slower to get: it could not be used again soon.
+        here = torch.cat([tensor.reshape(-1).view(torch.uint8) for tensor in some]).cpu().numpy()
+        start = 0
+        for number, tensor in zip(numbers, some, strict=True):
+            stop = start + tensor.nbytes
+            found[number] = Raw(str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), here[start:stop].data)
+            start = stop
+    return [found[number] for number in range(len(tensors))]
+
+
+def _raw(tensor: Tensor) -> Raw | None:
+    try:
+        return raw(tensor)
+    except InputError:
+        return None

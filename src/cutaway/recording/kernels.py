@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
 import triton.language as tl  # type: ignore[import-not-found,import-untyped,unused-ignore]
 from torch import Tensor
 
-N_WARPS = 8
+N_WARPS = 4
 
 
 @triton.jit  # type: ignore[untyped-decorator,unused-ignore]
@@ -46,18 +47,12 @@ def _with_block(  # type: ignore[no-untyped-def]
     return sums, (low, high), (zeros, nans, infs)
 
 
-@triton.jit(do_not_specialize=["n", "n_blocks", "partial", "row"])  # type: ignore[untyped-decorator,unused-ignore]
-def _moments_kernel(  # type: ignore[no-untyped-def]
-    values, partials, samples, n, n_blocks, partial, row,
-    WIDE: tl.constexpr, IS_FULL: tl.constexpr, BLOCK: tl.constexpr,
-    N_SAMPLES: tl.constexpr, N_COLUMNS: tl.constexpr, GOLDEN: tl.constexpr,
-):  # fmt: skip
-    program = tl.program_id(0).to(tl.int64)
-    n = n.to(tl.int64)
-    start = program * n_blocks * BLOCK
-    stop = tl.minimum(start + n_blocks * BLOCK, n)
+@triton.jit  # type: ignore[untyped-decorator,unused-ignore]
+def _moments(  # type: ignore[no-untyped-def]
+    values, start, stop, out, WIDE: tl.constexpr, IS_FULL: tl.constexpr, BLOCK: tl.constexpr
+):
+    """The moments of a share of the values, as one row of `PARTIAL`."""
     n_whole = (stop - start) // BLOCK
-
     around = tl.load(values + start).to(WIDE)
     around = tl.where(around * 0 == 0, around, 0)  # not around an infinity
     nothing = tl.zeros([BLOCK], WIDE)
@@ -73,13 +68,11 @@ def _moments_kernel(  # type: ignore[no-untyped-def]
         sums, extremes, counts = _with_block(
             values, start + n_whole * BLOCK, stop, around, sums, extremes, counts, False, IS_FULL, WIDE, BLOCK
         )
-
     total, squares, magnitude = sums
     low, high = extremes
     zeros, nans, infs = counts
     count = (stop - start).to(tl.float64)
     rest = tl.sum(total, 0).to(tl.float64) / count
-    out = partials + (partial + program) * N_COLUMNS
     tl.store(out, around.to(tl.float64) + rest)
     tl.store(out + 1, tl.sum(squares, 0).to(tl.float64) - rest * rest * count)
     tl.store(out + 2, tl.sum(magnitude, 0).to(tl.float64))
@@ -90,15 +83,50 @@ def _moments_kernel(  # type: ignore[no-untyped-def]
         tl.store(out + 6, tl.sum(nans, 0).to(tl.float64))
         tl.store(out + 7, tl.sum(infs, 0).to(tl.float64))
 
-    if program == 0:  # `sampling.places`
-        sample = tl.arange(0, N_SAMPLES).to(tl.int64)
-        begin = sample * n // N_SAMPLES
-        width = (sample + 1) * n // N_SAMPLES - begin
-        spot = begin + ((((sample * GOLDEN) & 0xFFFFFFFF) * width) >> 32)
-        spot = tl.where(n <= N_SAMPLES, sample, spot)
-        taken = tl.load(values + spot, mask=spot < n, other=0).to(tl.float32)
-        taken = tl.where(spot < n, taken, float("nan"))
-        tl.store(samples + row * N_SAMPLES + sample, taken)
+
+@triton.jit  # type: ignore[untyped-decorator,unused-ignore]
+def _sample(values, n, out, N_SAMPLES: tl.constexpr, GOLDEN: tl.constexpr):  # type: ignore[no-untyped-def]
+    """The values at `sampling.places`."""
+    sample = tl.arange(0, N_SAMPLES).to(tl.int64)
+    begin = sample * n // N_SAMPLES
+    width = (sample + 1) * n // N_SAMPLES - begin
+    spot = begin + ((((sample * GOLDEN) & 0xFFFFFFFF) * width) >> 32)
+    spot = tl.where(n <= N_SAMPLES, sample, spot)
+    taken = tl.load(values + spot, mask=spot < n, other=0).to(tl.float32)
+    taken = tl.where(spot < n, taken, float("nan"))
+    tl.store(out + sample, taken)
+
+
+@triton.jit(do_not_specialize=["n", "n_blocks", "partial", "row"])  # type: ignore[untyped-decorator,unused-ignore]
+def _one_kernel(  # type: ignore[no-untyped-def]
+    values, partials, samples, n, n_blocks, partial, row,
+    WIDE: tl.constexpr, IS_FULL: tl.constexpr, BLOCK: tl.constexpr,
+    N_SAMPLES: tl.constexpr, N_COLUMNS: tl.constexpr, GOLDEN: tl.constexpr,
+):  # fmt: skip
+    program = tl.program_id(0).to(tl.int64)
+    n = n.to(tl.int64)
+    start = program * n_blocks * BLOCK
+    stop = tl.minimum(start + n_blocks * BLOCK, n)
+    _moments(values, start, stop, partials + (partial + program) * N_COLUMNS, WIDE, IS_FULL, BLOCK)
+    if program == 0:
+        _sample(values, n, samples + row * N_SAMPLES, N_SAMPLES, GOLDEN)
+
+
+@triton.jit  # type: ignore[untyped-decorator,unused-ignore]
+def _many_kernel(  # type: ignore[no-untyped-def]
+    table, partials, samples,
+    DTYPE: tl.constexpr, WIDE: tl.constexpr, IS_FULL: tl.constexpr, BLOCK: tl.constexpr,
+    N_SAMPLES: tl.constexpr, N_COLUMNS: tl.constexpr, GOLDEN: tl.constexpr,
+):  # fmt: skip
+    """Each program finds its share in a row of the table: address, n, start, stop, row of the samples or -1."""
+    program = tl.program_id(0).to(tl.int64)
+    entry = table + program * 5
+    values = tl.multiple_of(tl.load(entry).to(tl.pointer_type(DTYPE)), 16)
+    n = tl.load(entry + 1)
+    _moments(values, tl.load(entry + 2), tl.load(entry + 3), partials + program * N_COLUMNS, WIDE, IS_FULL, BLOCK)
+    row = tl.load(entry + 4)
+    if row >= 0:
+        _sample(values, n, samples + row * N_SAMPLES, N_SAMPLES, GOLDEN)
 
 
 def launch(values: Tensor, partials: Tensor, samples: Tensor, **numbers: Any) -> None:
@@ -108,14 +136,39 @@ def launch(values: Tensor, partials: Tensor, samples: Tensor, **numbers: Any) ->
         numbers: n_programs, n_blocks (of each), partial (its first row), row (of the samples), is_wide, is_full,
             block (values in one), golden.
     """
-    _moments_kernel[(numbers["n_programs"],)](
-        values,
+    n = values.numel()
+    given = (values, partials, samples, n, numbers["n_blocks"], numbers["partial"], numbers["row"])
+    fixed = {
+        "WIDE": tl.float64 if numbers["is_wide"] else tl.float32,
+        "IS_FULL": numbers["is_full"],
+        "BLOCK": numbers["block"],
+        "N_SAMPLES": samples.shape[1],
+        "N_COLUMNS": partials.shape[1],
+        "GOLDEN": numbers["golden"],
+    }
+    grid = (numbers["n_programs"], 1, 1)
+    key = (values.dtype, values.device.index, values.data_ptr() % 16 == 0, n >> 31 == 0, *fixed.values())
+    made = _MADE.get(key)
+    if made is not None and not _SLOW:
+        try:
+            made[grid](*given, *fixed.values())
+            return
+        except Exception:  # another version of Triton launches otherwise
+            _SLOW.add("launch")
+    _MADE[key] = _one_kernel[grid](*given, **fixed, num_warps=N_WARPS)
+
+
+def launch_many(table: Tensor, partials: Tensor, samples: Tensor, dtype: torch.dtype, **numbers: Any) -> None:
+    """Queue one kernel for many tensors of a dtype; the table has a row for each program.
+
+    Args:
+        numbers: is_wide, is_full, block, golden.
+    """
+    _many_kernel[(table.shape[0],)](
+        table,
         partials,
         samples,
-        values.numel(),
-        numbers["n_blocks"],
-        numbers["partial"],
-        numbers["row"],
+        DTYPE=_TRITON[dtype],
         WIDE=tl.float64 if numbers["is_wide"] else tl.float32,
         IS_FULL=numbers["is_full"],
         BLOCK=numbers["block"],
@@ -124,3 +177,20 @@ def launch(values: Tensor, partials: Tensor, samples: Tensor, **numbers: Any) ->
         GOLDEN=numbers["golden"],
         num_warps=N_WARPS,
     )
+
+
+_MADE: dict[tuple[Any, ...], Any] = {}
+"""Kernels as they were compiled: to launch one directly takes half the time of having Triton look for it."""
+_SLOW: set[str] = set()
+
+_TRITON = {
+    torch.float64: tl.float64,
+    torch.float32: tl.float32,
+    torch.float16: tl.float16,
+    torch.bfloat16: tl.bfloat16,
+    torch.int8: tl.int8,
+    torch.int16: tl.int16,
+    torch.int32: tl.int32,
+    torch.int64: tl.int64,
+    torch.uint8: tl.uint8,
+}

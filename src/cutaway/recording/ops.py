@@ -12,7 +12,6 @@ from cutaway.capture.session import Session, watch_forks
 from cutaway.core.sites import Site
 from cutaway.graph.trace import Trace
 from cutaway.recording.sightings import Place, Sighting, Sightings
-from cutaway.store.records import VALUE
 
 
 class TracedStep:
@@ -29,6 +28,7 @@ class TracedStep:
         watch_forks()
         self.trace = Trace()
         self._sightings = sightings
+        self.is_on = False
         self._saver = _Taking(ops, sightings, follow, guard)
         self._session = Session(self.trace, root, self._saver, gradients=False)
         if ops:
@@ -37,19 +37,22 @@ class TracedStep:
     def start(self) -> None:
         """Switch the capture on."""
         self._session.start()
+        self.is_on = True
 
     def name(self, name: str, tensor: Tensor) -> None:
         """Let a tensor be known by a name."""
         self.trace.tensor(name, tensor)
 
-    def stop(self, error: BaseException | None) -> Trace:
-        """Switch it off; the ops that were taken in get their sites."""
+    def stop(self, error: BaseException | None) -> None:
+        """Switch it off; the ops that were taken in get their sites. Calling it again does nothing."""
+        if not self.is_on:
+            return
+        self.is_on = False
         self._session.stop(error)
         for node, sighting in self._saver.taken.items():
             site = str(self.trace.names.site(node))
             place = Place(site, site, 1, sighting.place.iteration, "value")
             self._sightings.move(sighting.place, place)
-        return self.trace
 
 
 class _Taking(Saver):
@@ -75,6 +78,6 @@ class _Taking(Saver):
 
     def _take(self, node: int, tensor: Tensor) -> None:
         place = Place(f"op {node}", f"op {node}", 1, self._sightings.iteration, "value")
-        sighting = self._sightings.take(tensor, place, VALUE)
+        sighting = self._sightings.take(tensor, place)
         self.taken[node] = sighting
         self._follow(tensor, sighting)

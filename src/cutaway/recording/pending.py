@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
+
+from cutaway.core.errors import InputError
 
 _MOST_WAITING = 64
 
@@ -26,22 +29,27 @@ class PendingScalars:
         self._copies: list[tuple[list[tuple[int, str]], Tensor, Any]] = []
 
     def add(self, step: int, values: Mapping[str, Any]) -> None:
-        """Take the numbers of one step."""
+        """Take the numbers of one step. One that is none is an `InputError`, after the others were taken."""
         ready: dict[str, float] = {}
+        wrong: InputError | None = None
         for name, value in values.items():
             if isinstance(value, Tensor) and value.is_meta:
                 continue  # it has no number
-            if isinstance(value, Tensor) and value.device.type != "cpu":
-                # A copy: the program may write to its tensor before it is fetched.
-                self._waiting.append((step, name, value.detach().reshape(()).to(torch.float32, copy=True)))
-            else:
-                ready[name] = _number(name, value)
+            try:
+                if isinstance(value, Tensor) and value.device.type != "cpu":
+                    self._waiting.append((step, str(name), _copy(name, value)))
+                else:
+                    ready[str(name)] = _number(name, value)
+            except InputError as error:
+                wrong = error
         if ready:
             self._write(step, ready)
         if len(self._waiting) >= _MOST_WAITING:
             self.start()
         if self._copies:
             self.fetch()
+        if wrong is not None:
+            raise wrong
 
     def start(self) -> None:
         """Begin to copy what waits."""
@@ -77,9 +85,30 @@ class PendingScalars:
         self.fetch(wait=True)
 
 
-def _number(name: str, value: Any) -> float:
+def _copy(name: object, value: Tensor) -> Tensor:
+    """A copy: the program may write to its tensor before it is fetched."""
+    _check(name, value)
+    dtype = torch.float32 if value.device.type == "mps" else torch.float64
+    return value.detach().reshape(()).to(dtype, copy=True)
+
+
+def _check(name: object, value: Tensor) -> None:
+    if value.numel() != 1:
+        raise InputError(f"{name!r} has {value.numel()} elements; log one number, for example its mean.")
+    if value.is_complex():
+        raise InputError(f"{name!r} is a complex number; log its magnitude, or its parts.")
+
+
+def _number(name: object, value: Any) -> float:
     if isinstance(value, Tensor):
-        if value.numel() != 1:
-            raise ValueError(f"{name!r} has {value.numel()} elements; log one number, for example its mean")
+        _check(name, value)
         return float(value.detach())
-    return float(value)
+    if isinstance(value, np.ndarray) and value.size == 1:
+        value = value.item()
+    try:
+        if not isinstance(value, (str, bytes, bytearray)):
+            return float(value)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    shown = repr(value)[:80]
+    raise InputError(f"{name!r} is {shown}, a {type(value).__name__}: log numbers, or note texts with run.note.")

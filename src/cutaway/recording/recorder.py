@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
+import operator
 import os
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from time import perf_counter
+from time import monotonic, perf_counter
 from types import TracebackType
-from typing import Any, Literal, Unpack
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor
 
 from cutaway.core.errors import InputError
+from cutaway.recording.ending import Ending
 from cutaway.recording.environment import environment, module_tree, plain
+from cutaway.recording.guarding import Guard
 from cutaway.recording.observing import Wanted
 from cutaway.recording.pending import PendingScalars
 from cutaway.recording.schedules import Cost, EveryLike, schedule_of
 from cutaway.recording.settings import Further, Level, Settings
-from cutaway.recording.stepping import RecordedStep, named_place
+from cutaway.recording.stepping import RecordedStep, Role
 from cutaway.recording.structures import Structures
 from cutaway.recording.subjects import Models, Subjects
 from cutaway.store.archive import Archive
 from cutaway.store.run import Run
 from cutaway.store.writer import Options, Writer
 
-Role = Literal["input", "target", "loss", "parameter", "buffer", "value"]
+_SAVE_EVERY = 10.0
+"""Seconds after which what the schedule has counted is saved, for whoever resumes after a sudden death."""
+_NO_UPDATES = "updates are left out: the copy they need is larger than most_update_bytes"
 
 
 def record(
@@ -67,37 +71,59 @@ class Recorder:
     def __init__(
         self, path: str | os.PathLike[str], model: Models, every: EveryLike, settings: Settings, *, resume: bool
     ) -> None:
-        self.path = os.fspath(path)
+        self._path = os.fspath(path)
         self._settings = settings
         self._schedule = schedule_of(every)
         self._open: Step | None = None
         self._next = 0
         self._last = -1
         self._order: dict[Any, int] = {}
-        self._warned: set[str] = set()
-        self._overhead = 0.0
         self._arrangement: list[dict[str, Any]] = []
         self._writer: Writer | None = None
+        self._is_closed = False
+        self._saved = monotonic()
+        self.guard = Guard(self._say)
         if not settings.enabled:
             return
         self._subjects = Subjects(model)
-        self._wanted = Wanted(settings.at, gradients=settings.gradients, updates=settings.updates)
+        self._wanted = Wanted(
+            settings.at, gradients=settings.gradients, updates=settings.updates, parameters=settings.parameters
+        )
         rank, world_size = _rank()
         options = Options(fsync=settings.fsync, limits=settings.limits)
         self._writer = Writer(path, kind="run", resume=resume, rank=rank, world_size=world_size, options=options)
         self._scalars = PendingScalars(self._writer.scalars)
         self._structures = Structures(self._writer)
         if resume:
-            self._go_on(rank)
+            try:
+                self._go_on(rank)
+            except BaseException:
+                self._writer.close()
+                raise
+        self._ending = Ending(self)
+        self._described: Any = None
+        self.guard(self._describe)
+
+    def _describe(self) -> None:
+        """Note what stands beside a run."""
+        assert self._writer is not None
         self._writer.document("environment", environment())
-        self._writer.document("modules", module_tree(self._subjects.root))
-        if settings.config is not None:
-            config = plain(settings.config)
+        self._describe_modules()
+        if self._settings.config is not None:
+            config = plain(self._settings.config)
             self._writer.document("config", config if isinstance(config, dict) else {"config": config})
+
+    def _describe_modules(self) -> None:
+        """The tree of modules, again if it has changed: adapters come late."""
+        held = self._subjects.held
+        key = ([addresses for _, addresses in self._subjects.modules.values()], [one.names for one in held])
+        if key != self._described and self._writer is not None:
+            self._described = key
+            self._writer.document("modules", module_tree(self._subjects.root))
 
     def _go_on(self, rank: int) -> None:
         """Take up the numbers and the spending of the session before."""
-        run = Run(Archive(self.path))
+        run = Run(Archive(self._path))
         if rank in run.ranks:
             run = run.rank(rank)
         last = [int(run.steps[-1])] if len(run) else []
@@ -118,7 +144,7 @@ class Recorder:
             number: its number, where the program counts by itself; it must grow.
             batch_size: samples in its batch, where the first input of the model does not tell.
         """
-        return Step(self, kind, number, batch_size)
+        return Step(self, kind if kind is None else str(kind), number, batch_size)
 
     @property
     def recording(self) -> bool:
@@ -126,9 +152,19 @@ class Recorder:
         return self._open is not None and self._open.recorded is not None
 
     @property
+    def path(self) -> str:
+        """Where the run lies."""
+        return self._path
+
+    @property
     def number(self) -> int:
         """The number of the open step, or of the next one."""
         return self._open.number if self._open is not None else self._next
+
+    @property
+    def _at(self) -> int:
+        """The step that what is said now belongs to: the open one, the last one, or the first to come."""
+        return self.number if self._open is not None or self._last < 0 else self._last
 
     @property
     def acknowledged(self) -> int | None:
@@ -161,7 +197,7 @@ class Recorder:
         """
         step = self._open.recorded if self._open is not None else None
         if step is not None:
-            self.guard(step.tensor, name, tensor, named_place(str(name), role, node, part), batch_dim)
+            self.guard(step.tensor, str(name), tensor, (role, node, part), batch_dim)
 
     def samples(self, **fields: Any) -> None:
         """Say what the samples of this step are: `ids=`, `text=`, `tokens=`, `label=`, `image=`, or other fields.
@@ -177,7 +213,8 @@ class Recorder:
         if self._writer is None:
             return
         named = {**(values or {}), **more}
-        self.guard(self._scalars.add, self.number, named)
+        if self._is_open():
+            self.guard(self._scalars.add, self._at, named)
         if self.recording:
             for name, value in named.items():
                 if isinstance(value, Tensor) and value.requires_grad and value.numel() == 1:
@@ -185,12 +222,18 @@ class Recorder:
 
     def note(self, text: str, *, level: str = "info") -> None:
         """Note something; it is linked to the step."""
-        if self._writer is not None:
+        if self._writer is not None and self._is_open():
             self.guard(self._note, text, level)
 
     def _note(self, text: str, level: str) -> None:
         if self._writer is not None:
-            self._writer.note(str(text), step=self.number, level=level)
+            self._writer.note(str(text), step=self._at, level=level)
+
+    def _is_open(self) -> bool:
+        """Whether the run can still be written to; said once if not."""
+        if self._is_closed:
+            self.guard.trouble(InputError("the run is closed, and nothing more is recorded"))
+        return not self._is_closed
 
     @contextmanager
     def iteration(self) -> Iterator[int]:
@@ -230,7 +273,7 @@ class Recorder:
     def link(self, parent: str, child: str) -> None:
         """Draw an edge by hand, where a dependency does not go through torch: `run.link("$memory", "reader")`."""
         if self._writer is not None:
-            self._structures.manual.append((parent, child))
+            self._structures.manual.append((str(parent), str(child)))
 
     def arrange(
         self,
@@ -254,17 +297,25 @@ class Recorder:
         """Wait until everything recorded so far is on disk."""
         if self._writer is not None:
             self.guard(self._scalars.drain)
-            self._writer.flush()
+            self.guard(self._writer.flush)
 
     def close(self) -> None:
         """Bring everything to disk and end the run; calling it again does nothing."""
-        if self._writer is not None:
+        if self._writer is None or self._is_closed:
+            return
+        try:
+            if self._open is not None:
+                self._leave(self._open, None)
             self.guard(self._scalars.drain)
-            self.guard(lambda: self._save_schedule())
-            self._writer.close()
+            self.guard(self._save_schedule)
+        finally:
+            self._is_closed = True
+            self._ending.cancel()
+            self.guard(self._writer.close)
 
     def _save_schedule(self) -> None:
         if self._writer is not None:
+            self._saved = monotonic()
             self._writer.document("schedule", plain(self._schedule.state()))
 
     def __enter__(self) -> Recorder:
@@ -283,102 +334,102 @@ class Recorder:
 
     # for Step
 
-    def guard(self, act: Any, *args: Any) -> None:
-        """Do something of ours: without gradients, unseen by function modes, and without any error getting out."""
-        began = perf_counter()
-        was_on = torch.is_grad_enabled()
-        try:
-            with torch._C.DisableTorchFunction():
-                if was_on:
-                    torch._C._set_grad_enabled(False)
-                act(*args)
-        except Exception as error:
-            self.trouble(error)
-        finally:
-            if was_on:
-                torch._C._set_grad_enabled(True)
-            self._overhead += perf_counter() - began
+    def _say(self, text: str) -> None:
+        """A failure of ours."""
+        if self._writer is not None and not self._is_closed:
+            self._writer.note(text, step=self.number, level="error")
 
-    def trouble(self, error: Exception) -> None:
-        """Note a failure of ours in the run, and say it aloud once."""
-        message = f"recording failed at step {self.number}, and the training goes on: {type(error).__name__}: {error}"
-        key = f"{type(error).__name__}: {error}"[:200]
-        if key in self._warned:
-            return
-        self._warned.add(key)
-        try:
-            if self._writer is not None:
-                self._writer.note(message[:4000], step=self.number, level="error")
-            warnings.warn(f"cutaway: {message}", RuntimeWarning, stacklevel=2)
-        except Exception:
-            pass  # a program that turns warnings into errors goes on, too
-
-    def begin(self, step: Step) -> None:
+    def _enter(self, step: Step) -> None:
         """A step begins."""
-        if self._writer is None:
+        if self._writer is None or not self._is_open():
             return
         if self._open is not None:
-            self.trouble(InputError("a step began inside another one: it counts as part of that"))
+            self.guard.trouble(InputError("a step began inside another one: it counts as part of that"))
             return
-        step.is_counted = True
-        given = step.number_given
-        if given is not None and given <= self._last:
-            said = f"step {given} comes after step {self._last}"
-            self.trouble(InputError(f"{said}: step numbers must grow, and it counts as {self._next}"))
-            given = None
-        step.number = self._last = self._next if given is None else given
+        step.number = self._last = self._number_of(step)
         self._next = step.number + 1
         self._open = step
-        self._overhead = 0.0
+        step.is_counted = True
+        self.guard.seconds = 0.0
         step.is_late = step.kind is None
         if step.is_late or self._is_due(step):
             self.guard(self._begin, step)
 
+    def _number_of(self, step: Step) -> int:
+        if step.number_given is None:
+            return self._next
+        try:
+            given = operator.index(step.number_given)
+        except TypeError:
+            self.guard.trouble(
+                InputError(f"step {step.number_given!r} is no whole number, and it counts as {self._next}")
+            )
+            return self._next
+        if given <= self._last:
+            said = f"step {given} comes after step {self._last}"
+            self.guard.trouble(InputError(f"{said}: step numbers must grow, and it counts as {self._next}"))
+            return self._next
+        return given
+
     def _is_due(self, step: Step) -> bool:
         try:
-            return step.kind is not None and self._schedule.wants(step.number, step.kind)
+            return step.kind is not None and bool(self._schedule.wants(step.number, step.kind))
         except Exception as error:
-            self.trouble(error)
+            self.guard.trouble(error)
             return False
 
     def _begin(self, step: Step) -> None:
         self._subjects.refresh()
-        is_traced = self._settings.graph and self._structures.is_wanted(step.kind or "")
+        self._describe_modules()
+        is_traced = self._settings.graph and self._structures.is_wanted(step.kind)
         recorded = RecordedStep(self._settings, self._subjects, self._wanted, self.guard, is_traced=is_traced)
+        recorded.is_late = step.is_late
         if step.batch_size is not None:
-            recorded.sightings.keeper.batch_size = step.batch_size
+            recorded.sightings.keeper.batch_size = int(step.batch_size)
+            recorded.sightings.keeper.is_told = True
         try:
             recorded.start()
-        except Exception:
-            recorded.observer.stop()
+            step.recorded = recorded
+        except BaseException:
+            recorded.release()
             raise
-        step.recorded = recorded
 
-    def end(self, step: Step, error: BaseException | None) -> None:
+    def _leave(self, step: Step, error: BaseException | None) -> None:
         """A step ends, by itself or by an exception."""
         if self._open is not step:
             return
-        recorded, step.recorded = step.recorded, None
+        recorded = step.recorded
         try:
             if recorded is not None:
-                step.recorded = recorded
                 self.guard(recorded.stop, error)
                 step.recorded = None
-                if not step.is_discarded and (not step.is_late or self._is_due(step)):
+                step.kind = step.kind if step.kind is None else str(step.kind)
+                if recorded.is_whole and not step.is_discarded and (not step.is_late or self._is_due(step)):
                     self.guard(self._write, step, recorded)
         finally:
-            self._open = None
+            self._forget(step, recorded)
+        if recorded is None and monotonic() - self._saved > _SAVE_EVERY:
+            self.guard(self._save_schedule)
+
+    def _forget(self, step: Step, recorded: RecordedStep | None) -> None:
+        """Whatever became of a step, nothing of it stays."""
+        step.recorded = None
+        self._open = None
+        if recorded is not None:
+            self.guard(recorded.release)
 
     def _write(self, step: Step, recorded: RecordedStep) -> None:
         assert self._writer is not None
-        if recorded.observer.skipped_updates and "updates" not in self._warned:
-            self._warned.add("updates")
-            self._writer.note("updates are left out: the copy they need is larger than most_update_bytes", level="info")
+        if recorded.observer.skipped_updates and self.guard.is_first(_NO_UPDATES):
+            self._writer.note(_NO_UPDATES, level="info")
         began = perf_counter()
         kind = step.kind or ""
         n_bytes = recorded.write(self._writer, self._structures, step.number, kind, self._order)
-        self._schedule.recorded(kind, Cost(self._overhead + perf_counter() - began, n_bytes))
+        if "error" not in recorded.about:
+            self.guard(self._wanted.check)
+        self._schedule.recorded(kind, Cost(self.guard.seconds + perf_counter() - began, n_bytes))
         self._scalars.start()
+        self._save_schedule()  # whoever is killed resumes with it
 
 
 class Step:
@@ -413,14 +464,25 @@ class Step:
         self.is_discarded = True
 
     def __enter__(self) -> Step:
-        self._run.begin(self)
+        try:
+            self._run._enter(self)
+        except Exception as error:
+            self._run.guard.trouble(error)
+        except BaseException:  # Ctrl-C: the block is not entered, so nobody else will end it
+            self.is_discarded = True
+            self._run._leave(self, None)
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self.is_counted:
-            self._run.end(self, error)
+            try:
+                self._run._leave(self, error)
+            except Exception as failure:
+                self._run.guard.trouble(failure)
+                self._run._forget(self, self.recorded)
 
 
 def _rank() -> tuple[int, int]:

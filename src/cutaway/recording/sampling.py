@@ -30,7 +30,7 @@ def places(n: int) -> NDArray[np.int64]:
     >>> places(3).tolist()
     [0, 1, 2]
     >>> places(1_000_000)[:4].tolist(), len(places(1_000_000))
-    ([0, 1579, 2182, 3763], 1024)
+    ([0, 1579, 2183, 3763], 1024)
     """
     if n <= N_SAMPLES:
         return np.arange(n)

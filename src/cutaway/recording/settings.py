@@ -22,6 +22,8 @@ class Further(TypedDict, total=False):
     """Whether gradients are recorded; True."""
     updates: bool
     """Whether what the optimizer changes is recorded; True."""
+    parameters: bool
+    """Whether parameters and buffers are recorded, with their gradients and updates; True."""
     graph: bool
     """Whether the first step of each structure is traced for the dependency graph; True."""
     spectral_norm: bool
@@ -48,6 +50,7 @@ class Settings:
     batch_dim: int = 0
     gradients: bool = True
     updates: bool = True
+    parameters: bool = True
     graph: bool = True
     spectral_norm: bool = False
     config: Any = None

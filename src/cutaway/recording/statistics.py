@@ -7,9 +7,10 @@ counter. Numbers are added up in float32 where that holds them exactly and block
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from math import prod
 from typing import Literal
 
 import numpy as np
@@ -17,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cutaway.recording import cpu_groups
 from cutaway.recording.cpu import CpuRows
 from cutaway.recording.device import DeviceRows
 from cutaway.recording.groups import MOST_UNITS, has_groups, of_samples, of_units
@@ -93,6 +95,20 @@ class Summary:
                     self._add(number, tensor, batch_dim, unit_dim)
             return number
 
+    def add_many(self, tensors: Sequence[Tensor]) -> list[int]:
+        """Take in many tensors that do not change while this runs, such as parameters; of one GPU all at once."""
+        first = [tensor for tensor in tensors if type(tensor) in _PLAIN_TYPES and tensor.is_cuda]
+        if self._has_more or len(first) < len(tensors) or len({tensor.device for tensor in first}) != 1:
+            return [self.add(tensor, unit_dim=-1) for tensor in tensors]
+        with self._lock, torch._C.DisableTorchFunction():
+            numbers = list(range(len(self._counts), len(self._counts) + len(first)))
+            self._matrix = None
+            self._counts += [tensor.numel() for tensor in first]
+            some = [(number, tensor.detach()) for number, tensor in zip(numbers, first, strict=True) if tensor.numel()]
+            if some:
+                self._device(first[0].device).add_many([number for number, _ in some], [tensor for _, tensor in some])
+            return numbers
+
     def matrix(self) -> NDArray[np.float32]:
         """All statistics, `[row, statistic]`, as `names` says. The one wait for each device is here."""
         with self._lock, torch._C.DisableTorchFunction(), np.errstate(all="ignore"):
@@ -134,12 +150,12 @@ class Summary:
             return
         is_on_host = found.device.type in self.on_host
         device = None if is_on_host else self._device(found.device)
-        if self._has_more:
-            self._add_beside(number, found, device, batch_dim, unit_dim)
         if device is None:
             self._cpu.add(number, found)
         else:
             device.add(number, found)
+        if self._has_more:
+            self._add_beside(number, found, device, batch_dim, unit_dim)
         self._counts.append(found.numel())
 
     def _device(self, device: torch.device) -> DeviceRows:
@@ -153,14 +169,32 @@ class Summary:
         beside = _Beside()
         if self._is_full and has_groups(tensor, unit_dim, MOST_UNITS):
             assert unit_dim is not None
-            beside.arrays["unit"] = self._kept(of_units(tensor, unit_dim), device)
+            if tensor.numel() > tensor.shape[unit_dim]:  # of one value there is no spread
+                beside.arrays["unit"] = self._of_units(tensor, unit_dim, device)
         if self._is_full and has_groups(tensor, batch_dim):
             assert batch_dim is not None
-            beside.arrays["samples"] = self._kept(of_samples(tensor, batch_dim), device)
+            beside.arrays["samples"] = self._of_samples(tensor, batch_dim, device)
         found = bidiagonal(tensor) if self._is_spectral else None
         if found is not None:
             beside.matrix = self._kept(found, device)
         self._beside[number] = beside
+
+    def _of_units(self, tensor: Tensor, dim: int, device: DeviceRows | None) -> Callable[[], NDArray[np.float32]]:
+        if device is None and tensor.dtype == torch.float32 and tensor.is_contiguous():
+            dim %= tensor.dim()
+            shape = (prod(tensor.shape[:dim]), tensor.shape[dim], prod(tensor.shape[dim + 1 :]))
+            has_zeros = self._cpu.may_have_zeros(len(self._counts))
+            found = cpu_groups.of_units(tensor.numpy().reshape(shape), has_zeros=has_zeros)
+            if found is not None:
+                return partial(_same, found)
+        return self._kept(of_units(tensor, dim), device)
+
+    def _of_samples(self, tensor: Tensor, dim: int, device: DeviceRows | None) -> Callable[[], NDArray[np.float32]]:
+        if device is None and dim == 0 and tensor.dtype == torch.float32 and tensor.is_contiguous():
+            found = cpu_groups.of_samples(tensor.numpy().reshape(tensor.shape[0], -1))
+            if found is not None:
+                return partial(_same, found)
+        return self._kept(of_samples(tensor, dim), device)
 
     def _kept(self, array: Tensor, device: DeviceRows | None) -> Callable[[], NDArray[np.float32]]:
         if device is None:
@@ -195,3 +229,7 @@ class Summary:
 def _is_capturing(tensor: Tensor) -> bool:
     """Whether a CUDA graph is being made: what is queued now would run again, long after its memory is gone."""
     return tensor.is_cuda and torch.cuda.is_current_stream_capturing()
+
+
+def _same(array: NDArray[np.float32]) -> NDArray[np.float32]:
+    return array

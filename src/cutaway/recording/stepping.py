@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from time import perf_counter
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
 from cutaway.core.arrays import Raw
+from cutaway.core.errors import InputError
 from cutaway.core.trees import escape
 from cutaway.recording.autograd import AutogradGraph
+from cutaway.recording.contents import chosen
+from cutaway.recording.guarding import Guard
 from cutaway.recording.kept import Keeper
 from cutaway.recording.observing import Observer, Wanted
 from cutaway.recording.ops import TracedStep
@@ -23,16 +26,21 @@ from cutaway.recording.statistics import Summary
 from cutaway.recording.structures import Structures
 from cutaway.recording.subjects import Subjects
 from cutaway.store.frames import Plain
-from cutaway.store.records import Row
+from cutaway.store.records import MOST_CELLS, VALUE, Row
 from cutaway.store.samples import packed_samples
 from cutaway.store.writer import Writer
+
+Role = Literal["input", "target", "loss", "parameter", "buffer", "value"]
+ROLES: tuple[str, ...] = get_args(Role)
+About = tuple[str, str, str]
+"""What the user said of a tensor: its role, its node, its part in the node."""
 
 
 class RecordedStep:
     """Watches one step and writes it down."""
 
     def __init__(
-        self, settings: Settings, subjects: Subjects, wanted: Wanted, guard: Callable[..., None], *, is_traced: bool
+        self, settings: Settings, subjects: Subjects, wanted: Wanted, guard: Guard, *, is_traced: bool
     ) -> None:
         self._settings = settings
         self._guard = guard
@@ -42,24 +50,27 @@ class RecordedStep:
         self.observer = Observer(subjects, self.sightings, wanted, guard, most_update_bytes=settings.most_update_bytes)
         self._traced: TracedStep | None = None
         ops = [site for site in settings.at if site.op is not None]
-        if (is_traced or ops) and not subjects.compiled:
+        if (is_traced or ops) and subjects.is_traceable:
             self._traced = TracedStep(subjects.root, ops, self.sightings, self.observer.follow, guard)
         elif is_traced:
             self.observer.autograd = AutogradGraph()
+        if ops and self._traced is None:
+            said = "it would run otherwise if it were traced. Name modules instead of ops"
+            guard.trouble(InputError(f"at={str(ops[0])!r} is an op, and this program has compiled something: {said}."))
         self._is_traced = is_traced
-        self._samples: dict[Row, Raw] = {}
+        self._fields: dict[str, Any] = {}
         self.about: dict[str, Plain] = {}
         self.n_iterations = 0
+        self.is_late = False
+        """Whether its kind shows only at its end."""
+        self.is_whole = False
+        """Whether it was seen to its end, so that it can be written."""
 
     def start(self) -> None:
         """Switch the hooks on."""
         self.observer.start()
         if self._traced is not None:
-            try:
-                self._traced.start()
-            except Exception:
-                self._traced = None
-                raise
+            self._traced.start()
 
     def stop(self, error: BaseException | None) -> None:
         """Read what is left to be read, and switch the hooks off."""
@@ -67,80 +78,96 @@ class RecordedStep:
         self.observer.stop()
         if self._traced is not None:
             self._guard(self._traced.stop, error)
+            self._is_traced = self._is_traced and not self._traced.is_on
         self.about["seconds"] = perf_counter() - self._began
         if self.sightings.keeper.batch_size is not None:
             self.about["batch_size"] = self.sightings.keeper.batch_size
         if error is not None:
             self.about["error"] = f"{type(error).__name__}: {error}"[:1000]
+        self.is_whole = True
+
+    def release(self) -> None:
+        """Switch off whatever is still on; for when `stop` has failed."""
+        try:
+            self.observer.stop()
+        finally:
+            if self._traced is not None:
+                self._traced.stop(None)
 
     # from the user's code
 
-    def tensor(self, name: str, tensor: Tensor, place: Place, batch_dim: int | None) -> None:
+    def tensor(self, name: str, tensor: Tensor, about: About, batch_dim: int | None) -> None:
         """Take in a tensor that the user named."""
+        role, node, part = about
+        place = Place(f"${escape(name)}", role=role, node=node, part=part)
+        if not isinstance(tensor, Tensor):
+            raise InputError(f"run.tensor({name!r}) was given a {type(tensor).__name__}: give it a torch.Tensor.")
+        if place.role not in ROLES:
+            raise InputError(f"run.tensor({name!r}) was given the role {place.role!r}. There are: {', '.join(ROLES)}.")
         pass_ = self.sightings.next_pass(place.base)
         overall = self.sightings.overall(place.base)
         place = replace(place, counted=place.base, pass_=pass_, iteration=self.sightings.iteration, overall=overall)
-        sighting = self.sightings.see(tensor, place, batch_dim=batch_dim)
-        if sighting is not None:
+        sighting, is_new = self.sightings.see(tensor, place, batch_dim=batch_dim)
+        if is_new:
             self.observer.follow(tensor, sighting)
+        if self.observer.autograd is not None:
+            self.observer.autograd.note(sighting, tensor, is_result=False)
         if self._traced is not None:
             self._traced.name(name if overall == 1 else f"{name}:{overall}", tensor)
 
     def samples(self, fields: Mapping[str, Any]) -> None:
         """Take in what the kept samples are."""
         keeper = self.sightings.keeper
-        if keeper.is_off:
-            return
-        chosen = {name: _chosen(values, keeper) for name, values in fields.items() if values is not None}
-        self._samples.update(packed_samples(chosen))
+        if not keeper.is_off:
+            for name, values in fields.items():
+                if values is not None:
+                    self._fields[name] = chosen(name, values, keeper)
 
     # writing
 
     def write(self, writer: Writer, structures: Structures, number: int, kind: str, order: dict[Any, int]) -> int:
         """Hand the step to the writer; gives the bytes it takes."""
-        rows, matrix, values = self.sightings.rows(), self.sightings.matrix(), self.sightings.values()
+        self._guard(self.sightings.settle)
+        rows, values = self.sightings.rows(), self.sightings.values()
+        beside: dict[Row, Raw] = {}
+        if self._settings.statistics == "full":
+            self._guard(lambda: beside.update(self.sightings.arrays(rows)))
         places = [order.setdefault((row.site, row.of, row.iteration), len(order)) for row in rows]
         in_order = sorted(range(len(rows)), key=places.__getitem__)  # gradients come when they come
         rows = [rows[place] for place in in_order]
-        matrix = matrix[in_order]
+        numbers = [self.sightings.seen[place].number for place in in_order]
         values = {new: values[old] for new, old in enumerate(in_order) if old in values}
-        beside = {**self.sightings.arrays(), **self._samples}
+        self._guard(lambda: beside.update(packed_samples({name: plain() for name, plain in self._fields.items()})))
         all_rows, all_values = merged(rows, values, beside)
         statistics = self.sightings.summary.names
+        most = MOST_CELLS // len(statistics)
+        if len(all_rows) > most:
+            self.about["left_out"] = len(all_rows) - most
+            all_rows, numbers = all_rows[:most], numbers[:most]
+            all_values = {place: value for place, value in all_values.items() if place < most}
         schema = writer.schema(all_rows, statistics)
-        if beside:
-            padding = matrix.shape[1]
-            matrix = _padded(matrix, len(beside), padding)
-        if self._traced is not None and self._is_traced and "error" not in self.about:
-            self._guard(structures.traced, kind, schema, self.sightings.recorded(), self._traced.trace)
-        elif self.observer.autograd is not None:
-            graph = self.observer.autograd.dependencies(self.sightings.recorded(), self.observer.held_names())
-            structures.known(schema, graph)
-        structure = structures.seen(kind, schema)
+        if "error" not in self.about:
+            self._guard(self._derive_structure, structures, kind, schema)
+        structure = structures.seen(kind, schema, is_late=self.is_late)
         if structure:
             self.about["structure"] = structure
+        # Here and not in the thread that writes: two threads that both run Python hold each other up for longer.
+        matrix = _matrix(self.sightings.summary, numbers, len(all_rows))
         writer.step(number, schema=schema, kind=kind, matrix=matrix, values=all_values, about=self.about)
-        return int(matrix.nbytes) + sum(part.nbytes for part in all_values.values())
+        return 4 * len(all_rows) * len(statistics) + sum(part.nbytes for part in all_values.values())
+
+    def _derive_structure(self, structures: Structures, kind: str, schema: int) -> None:
+        if self._traced is not None and self._is_traced:
+            structures.traced(kind, schema, self.sightings.recorded(), self._traced.trace)
+        elif self.observer.autograd is not None:
+            values = [sighting for sighting in self.sightings.seen if sighting.of == VALUE]
+            seen = list(zip(values, self.sightings.recorded(), strict=True))
+            structures.known(schema, self.observer.autograd.dependencies(seen, self.observer.held_names()))
 
 
-def _padded(matrix: NDArray[np.float32], n_rows: int, width: int) -> NDArray[np.float32]:
-    return np.concatenate([matrix, np.full((n_rows, width), np.nan, matrix.dtype)])
-
-
-def _chosen(values: Any, keeper: Keeper) -> Any:
-    """The entries of a field that belong to kept samples."""
-    if isinstance(values, Tensor):
-        values = values.detach().cpu()
-        values = values.float().numpy() if values.is_floating_point() else values.numpy()
-    if isinstance(values, (str, bytes)):
-        values = [values]
-    wanted = keeper.chosen(len(values))
-    if hasattr(values, "dtype"):
-        return values[wanted]
-    listed: Sequence[Any] = list(values)
-    return [listed[number] for number in wanted]
-
-
-def named_place(name: str, role: str, node: str, part: str) -> Place:
-    """Where a tensor is that the user named."""
-    return Place(f"${escape(name)}", role=role, node=node, part=part)
+def _matrix(summary: Summary, numbers: list[int], n_rows: int) -> NDArray[np.float32]:
+    """The statistics of these rows, and behind them rows that have none."""
+    matrix = summary.matrix()
+    found = np.full((n_rows, matrix.shape[1]), np.nan, np.float32)
+    found[: len(numbers)] = matrix[numbers]
+    return found

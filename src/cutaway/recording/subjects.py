@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 from cutaway.capture.inventory import module_addresses, modules_of, tensor_addresses
 from cutaway.core.errors import InputError
 from cutaway.core.trees import escape
+from cutaway.recording.calls import WatchedCalls
 
 Models = nn.Module | Mapping[str, nn.Module] | Sequence[nn.Module]
 
@@ -35,12 +37,17 @@ class Subjects:
         """The models themselves → their address."""
         self.compiled: list[nn.Module] = []
         """Modules that run compiled: what they are made of is not looked into."""
+        self._made_of: list[Any] = []
         self.refresh()
 
     def refresh(self) -> None:
         """Look again: modules and parameters come and go (adapters, growing networks)."""
-        addresses = module_addresses(self.root)
         modules = modules_of(self.root)
+        made_of = _made_of(modules)
+        if made_of == self._made_of:
+            return
+        self._made_of = made_of
+        addresses = module_addresses(self.root)
         self.compiled = [module for module in modules if is_compiled(module)]
         inside = {id(below) for module in self.compiled for below in modules_of(module) if below is not module}
         self.modules = {
@@ -55,6 +62,11 @@ class Subjects:
         }
         self.held = _held(modules, tensor_addresses(self.root, addresses))
 
+    @property
+    def is_traceable(self) -> bool:
+        """Whether steps may be traced: whatever is compiled would run otherwise than it does."""
+        return not self.compiled and not is_anything_compiled()
+
 
 class _Several(nn.Module):
     """Holds several models under their names; it never runs."""
@@ -66,9 +78,37 @@ class _Several(nn.Module):
             self._modules[name] = model
 
 
+def _made_of(modules: list[nn.Module]) -> list[Any]:
+    """What names and modules found out before depend on; everything in it is held, so that no id comes again."""
+    found: list[Any] = []
+    for module in modules:
+        found += (id(module), is_compiled(module))
+        for inside in (module._modules, module._parameters, module._buffers):
+            if inside:
+                found += (*inside.keys(), *map(id, inside.values()))  # those of scripted modules are no dicts
+            found.append(None)
+    return found
+
+
 def is_compiled(module: nn.Module) -> bool:
     """Whether a module runs what torch.compile made of it."""
-    return type(module).__name__ == "OptimizedModule" or getattr(module, "_compiled_call_impl", None) is not None
+    return (
+        type(module).__name__ == "OptimizedModule"
+        or _is_made_by_dynamo(module.__dict__.get("_compiled_call_impl"))
+        or _is_made_by_dynamo(module.__dict__.get("forward"))
+    )
+
+
+def _is_made_by_dynamo(call: Any) -> bool:
+    while isinstance(getattr(call, "calls", None), WatchedCalls):  # of another recorder, which is recording just now
+        call = call.below
+    return call is not None and hasattr(call, "_torchdynamo_orig_callable")
+
+
+def is_anything_compiled() -> bool:
+    """Whether this program has compiled something at all: a function around the model is not seen otherwise."""
+    dynamo: Any = sys.modules.get("torch._dynamo.eval_frame")
+    return any(backend is not None for backend in getattr(dynamo, "cached_backends", {}).values())
 
 
 def _as_one(models: Models) -> nn.Module:

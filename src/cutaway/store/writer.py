@@ -136,7 +136,7 @@ class Writer:
             matrix = np.array(matrix, dtype=known.dtype, order="C")
         record = StepRecord(step, kind, time(), self._log.elapsed, schema, None, None, dict(about or {}))
         frame = _readable(record.packed(), StepRecord.read)
-        n_bytes = len(frame) + (0 if matrix is None else matrix.nbytes) + _size(values)
+        n_bytes = len(frame) + (0 if matrix is None else known.matrix_bytes) + _size(values)
         self._last_step = step
         log, matrix_ = self._log, matrix
         self._put(Job("steps", lambda: log.step(record, matrix_, values), n_bytes, steps=(step,)))

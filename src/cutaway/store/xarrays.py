@@ -18,7 +18,7 @@ def series_dataset(statistics: Sequence[str], series: Series) -> Any:
     """One variable for each statistic, over `step`."""
     _check(statistics, ("step", "kind"))
     coordinates = {"step": series.steps, "kind": ("step", _texts(series.kinds))}
-    columns = {name: ("step", series.stats(name)) for name in statistics}
+    columns = {_whole(name): ("step", series.stats(name)) for name in statistics}
     return _xarray().Dataset(columns, coordinates, {"site": series.site, "of": series.of})
 
 
@@ -32,15 +32,20 @@ def run_dataset(statistics: Sequence[str], steps: NDArray[np.int64], chosen: Seq
         found = np.full((len(steps), len(chosen)), np.nan, dtype)
         for number, curve in enumerate(curves):
             found[np.searchsorted(steps, curve.steps), number] = curve.values
-        columns[name] = (("step", "site"), found)
+        columns[_whole(name)] = (("step", "site"), found)
     return _xarray().Dataset(columns, {"step": steps, "site": _texts([series.site for series in chosen])})
 
 
 def _texts(texts: Sequence[str]) -> NDArray[np.object_]:
-    """Texts as they are: NumPy's own would make each as long as the longest."""
+    """Texts, each as long as it is: NumPy's own would all be as long as the longest."""
     found = np.empty(len(texts), object)
-    found[:] = texts
+    found[:] = [_whole(text) for text in texts]
     return found
+
+
+def _whole(text: str) -> str:
+    """A text without half surrogate pairs, which no index can hold."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 def _check(statistics: Sequence[str], taken: Sequence[str]) -> None:
