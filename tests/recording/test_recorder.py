@@ -590,3 +590,21 @@ def test_wrong_calls_inside_a_run_warn_and_go_on(tmp_path: Path) -> None:
             with run.step(number=0):
                 pass
     assert len(cutaway.load(tmp_path / "run")) == 2
+
+
+def test_of_images_the_channels_are_the_units(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(64, 2))
+    x = torch.randn(5, 3, 6, 6)
+    with cutaway.record(tmp_path / "run", model, every=1, statistics="full") as run:
+        with run.step():
+            model(x).sum().backward()
+    step = cutaway.load(tmp_path / "run").at(0)
+    value = model[0](x).detach().double().numpy()
+    unit = step["0"].other("unit").value
+    assert unit.shape == (5, 4)
+    assert np.allclose(unit[0], value.mean((0, 2, 3)), atol=1e-5)
+    assert np.allclose(unit[1], value.std((0, 2, 3)), atol=1e-5)
+    assert step["2"].other("unit").value.shape == (5, 4)
+    assert step["4"].other("unit").value.shape == (5, 2)
+    assert step["0"].other("unit/grad").value.shape == (5, 4)
+    assert step["0"].other("samples").value.shape == (4, 5)

@@ -99,7 +99,10 @@ class Observer:
         for path, tensor in results:
             end = f"@out.{path}" if path else ""
             role = "loss" if tensor.dim() == 0 and tensor.requires_grad and is_root else "value"
-            place = Place(address + end, address, pass_, self.sightings.iteration, role, overall=overall)
+            unit_dim = self._subjects.unit_dim(module, tensor.dim())
+            place = Place(
+                address + end, address, pass_, self.sightings.iteration, role, overall=overall, unit_dim=unit_dim
+            )
             self._see(tensor, place, [f"{other}{end}" for other in others], is_result=is_root)
 
     def _see(self, tensor: Tensor, place: Place, others: Iterable[str] = (), *, is_result: bool = False) -> None:

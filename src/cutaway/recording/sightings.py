@@ -34,6 +34,8 @@ class Place:
     part: str = ""
     overall: int = 1
     """Its pass counted over all iterations, as a trace of the step counts."""
+    unit_dim: int = -1
+    """The dimension that counts its units: the channels of images, else the last."""
 
 
 @dataclass(slots=True, eq=False)
@@ -137,7 +139,8 @@ class Sightings:
             sighting = Sighting(place, of, -1, batch_dim=batch_dim)
             self._gathered.append((tensor, sighting))
         else:
-            sighting = Sighting(place, of, self.summary.add(tensor, batch_dim=batch_dim), batch_dim=batch_dim)
+            number = self.summary.add(tensor, batch_dim=batch_dim, unit_dim=place.unit_dim)
+            sighting = Sighting(place, of, number, batch_dim=batch_dim)
         sighting.is_kept = is_kept
         self.seen.append(sighting)
         if is_kept:
