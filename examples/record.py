@@ -7,6 +7,7 @@ Steps come in two kinds, short words and long ones. Long ones are rare, and are 
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 from pathlib import Path
@@ -105,7 +106,7 @@ def main() -> None:
     print(f"Training for {seconds:.0f} seconds, recorded to {folder} …", flush=True)
     train(folder, seconds)
     ask(folder)
-    print(f"The run is in {folder}. Look at it with: cutaway info {folder}")
+    print(f"The run is in {folder}. Look at it with: {os.path.relpath(sys.executable)} -m cutaway info {folder}")
 
 
 if __name__ == "__main__":
