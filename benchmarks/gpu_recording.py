@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -27,6 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 import cutaway  # noqa: E402
+from benchmarks.gpu import n_syncs  # noqa: E402
 from benchmarks.measure import Paired, Run, paired  # noqa: E402
 from cutaway.recording import device as on_device  # noqa: E402
 
@@ -203,7 +203,7 @@ def _row(name: str, work: Step, value: Paired, device: str) -> Row:
         cpu.append(thread_time() - started)
     waits: tuple[int | None, int | None, float | None] = (None, None, None)
     if device != "cpu":
-        waits = (profiled_waits(work), warned_waits(work), peak_mb(work))
+        waits = (profiled_waits(work), n_syncs(work), peak_mb(work))
     return Row(name, value.value * 1e3, value.ratio, value.low, value.high, median(cpu) * 1e3, *waits)
 
 
@@ -215,19 +215,6 @@ def profiled_waits(work: Step) -> int:
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as found:
         work()
     return sum(event.count for event in found.key_averages() if event.key in WAITS)
-
-
-def warned_waits(work: Step) -> int:
-    """What torch's own check notices; a plain `synchronize` escapes it."""
-    torch.cuda.synchronize()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        torch.cuda.set_sync_debug_mode("warn")
-        try:
-            work()
-        finally:
-            torch.cuda.set_sync_debug_mode("default")
-    return sum("synchronizing CUDA operation" in str(warning.message) for warning in caught)
 
 
 def peak_mb(work: Step) -> float:

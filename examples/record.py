@@ -85,8 +85,7 @@ def ask(folder: Path) -> None:
     for number in range(3):
         norm = run[f"blocks.{number}"].stats("std")
         print(f"  blocks.{number}  std {norm[0]:.2f} → {norm[-1]:.2f} over {len(norm)} recorded steps")
-    weight = run["head.weight"]
-    ratio = weight.update.stats("norm") / weight.stats("norm")
+    ratio = run["head.weight"].update_ratio().values
     print(f"head.weight changes by {ratio[0]:.1%} of itself in the first step, by {ratio[-1]:.1%} in the last")
     step = run.at(-1)
     written = step["head"].value.argmax(-1)

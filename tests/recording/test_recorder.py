@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 import cutaway
-from cutaway.core.errors import ExistsError, InputError, SiteError
+from cutaway.core.errors import ExistsError, InputError, NotSavedError, SiteError
 from cutaway.store.run import Run
 
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
@@ -608,3 +608,27 @@ def test_of_images_the_channels_are_the_units(tmp_path: Path) -> None:
     assert step["4"].other("unit").value.shape == (5, 2)
     assert step["0"].other("unit/grad").value.shape == (5, 4)
     assert step["0"].other("samples").value.shape == (4, 5)
+
+
+def test_the_update_ratio_is_that_of_the_norms(tmp_path: Path) -> None:
+    run = recorded(tmp_path / "run", mlp(), 4)
+    weight = run["0.weight"]
+    ratio = weight.update_ratio()
+    assert ratio.steps.tolist() == [0, 1, 2, 3]
+    assert np.allclose(ratio.values, weight.update.stats("norm") / weight.stats("norm"))
+    with pytest.raises(SiteError, match="no 'update' was recorded"):
+        run["0"].update_ratio()
+
+
+def test_who_forgets_the_steps_is_told(tmp_path: Path) -> None:
+    model = mlp()
+    with pytest.warns(RuntimeWarning, match="no step was begun.*with run.step"):
+        with cutaway.record(tmp_path / "run", model) as run:
+            run.log(loss=model(torch.ones(2, 4)).sum())
+    assert any("no step was begun" in note.text for note in cutaway.load(tmp_path / "run").notes)
+
+
+def test_who_asks_for_the_value_of_a_parameter_is_told_how(tmp_path: Path) -> None:
+    step = recorded(tmp_path / "run", mlp(), 1).at(0)
+    with pytest.raises(NotSavedError, match=r"only statistics were recorded at step 0: run\.tensor\(name, tensor\)"):
+        _ = step["0.weight"].value

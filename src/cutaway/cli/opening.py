@@ -15,7 +15,7 @@ from cutaway.store.backends import backend_for
 from cutaway.store.leases import state as lease_state
 from cutaway.store.names import rank_folder
 from cutaway.store.run import Run
-from cutaway.store.runs import is_archive
+from cutaway.store.runs import found_below, is_archive
 
 _DEEPEST: Final = 4
 State = Literal["live", "ended", "killed", "unknown"]
@@ -131,22 +131,8 @@ def _below(path: str) -> Iterator[Place]:
         for place in sorted(glob.glob(path)):
             yield from (Place(os.path.normpath(one.path), one.path) for one in _below(place))
     else:
-        for place in _folders(path, _DEEPEST):
+        for place in found_below(path, _is_archive):
             yield Place(os.path.relpath(place, path), place)
-
-
-def _folders(folder: str, depth: int) -> Iterator[str]:
-    try:
-        with os.scandir(folder) as entries:
-            names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
-    except (OSError, ValueError):
-        return
-    for name in names:
-        place = os.path.join(folder, name)
-        if _is_archive(place):
-            yield place
-        elif depth > 1 and not name.startswith("."):
-            yield from _folders(place, depth - 1)
 
 
 def _is_archive(path: str) -> bool:

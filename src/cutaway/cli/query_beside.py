@@ -15,7 +15,6 @@ from cutaway.cli.printing import printable, say, say_json, table, when
 from cutaway.cli.wide import Line, wide
 from cutaway.core.errors import DamagedError, NotFoundError
 from cutaway.core.sites import nearest
-from cutaway.store.records import SAMPLE
 from cutaway.store.run import Run
 from cutaway.store.samples import Samples
 
@@ -82,7 +81,7 @@ def print_samples(runs: Mapping[str, Run], text: str, args: argparse.Namespace) 
             if len(found) >= _MOST_FOUND:
                 break
             try:
-                if not any(row.of.split("/")[0] == SAMPLE for row in step.rows):
+                if not step.has_samples:
                     continue
                 samples = step.samples
             except DamagedError as error:

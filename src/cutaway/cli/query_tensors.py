@@ -13,7 +13,7 @@ from cutaway.cli.printing import printable, say, say_json, table, without_histog
 from cutaway.cli.wide import Line, wide
 from cutaway.core.errors import InputError, NotFoundError, SiteError
 from cutaway.store.moments import Step
-from cutaway.store.records import SAMPLE, Row
+from cutaway.store.records import Row
 from cutaway.store.run import Run
 from cutaway.store.series import Series
 
@@ -27,7 +27,7 @@ def print_sites(runs: Mapping[str, Run], args: argparse.Namespace) -> None:
         {"run": name, "site": row.site, "of": row.of, "iteration": row.iteration, "role": row.role, "names": row.names}
         for name, run in runs.items()
         for row in run.rows
-        if row.of.split("/")[0] != SAMPLE
+        if not row.is_sample
     ]
     statistics = list(dict.fromkeys(name for run in runs.values() for name in run.statistics))
     if args.json:
@@ -91,7 +91,7 @@ def print_step(runs: Mapping[str, Run], sites: Sequence[str], args: argparse.Nam
             {"site": row.site, "of": row.of, "iteration": row.iteration, "role": row.role}
             | {"stats": dict(zip(step.statistics, matrix[number].tolist(), strict=True))}
             for number, row in enumerate(step.rows)
-            if row.of.split("/")[0] != SAMPLE and (not sites or row.site in wanted)
+            if not row.is_sample and (not sites or row.site in wanted)
         ]
         about = {"run": name, "step": step.step, "kind": step.kind, "time": step.time, "session": step.session}
         found.append({**about, "statistics": step.statistics, "about": step.about, "rows": rows})

@@ -83,11 +83,9 @@ class DeviceRows:
         self._blocks: list[Block] = []
         self._arrays: list[Tensor] = []
         self._streams: set[int] = set()
-        self._arrived: list[NDArray[Any]] | None = None
 
     def add(self, number: int, tensor: Tensor) -> None:
         """Queue the moments and samples of a plain tensor."""
-        self._arrived = None
         operand = in_memory_order(tensor)
         values = operand.values if operand.is_dense else operand.values.contiguous().view(-1)
         share, n_programs = self._launch(values) if self._kernels is not None else (0, 0)
@@ -100,7 +98,6 @@ class DeviceRows:
 
     def add_many(self, numbers: list[int], tensors: list[Tensor]) -> None:
         """Queue the moments and samples of many tensors that do not change meanwhile, with one launch for a dtype."""
-        self._arrived = None
         groups: dict[torch.dtype, list[tuple[int, Tensor]]] = {}
         for number, tensor in zip(numbers, tensors, strict=True):
             is_plain = tensor.dtype in _LOADED and tensor.is_contiguous() and tensor.data_ptr() % 16 == 0
@@ -157,15 +154,13 @@ class DeviceRows:
     def keep(self, array: Tensor) -> int:
         """A small float32 tensor that is to cross with the rest; its number for `fetch`."""
         self._arrays.append(array)
-        self._arrived = None
         self._note_stream()
         return len(self._arrays) - 1
 
-    def collect(self) -> None:
-        """Wait for the device, once, and copy everything to the host."""
-        if self._arrived is not None:
-            return
+    def fetch(self, table: Table) -> list[NDArray[np.float32]]:
+        """Wait for the device, once, and put everything into the table; gives what was kept."""
         self._blocks = [block for block in self._blocks if block.entries]
+        shapes = [array.shape for array in self._arrays]
         sent = [
             part
             for block in self._blocks
@@ -173,13 +168,7 @@ class DeviceRows:
         ]
         if self._arrays:
             sent.append(torch.cat([array.reshape(-1) for array in self._arrays]))
-        self._arrived = self._to_host(sent)
-
-    def fetch(self, table: Table) -> list[NDArray[np.float32]]:
-        """Put everything into the table; gives what was kept."""
-        self.collect()
-        arrived = self._arrived or []
-        shapes = [array.shape for array in self._arrays]
+        arrived = self._to_host(sent)
         for block, partials, samples in zip(self._blocks, arrived[0::2], arrived[1::2], strict=False):
             numbers = [entry.number for entry in block.entries]
             table.moments[numbers] = _merged(partials.astype(np.float64, copy=False), block.entries)

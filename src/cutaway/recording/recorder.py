@@ -326,6 +326,9 @@ class Recorder:
     ) -> None:
         if error is not None and not isinstance(error, (GeneratorExit, SystemExit)):
             self.note(f"the program ended the run with {kind.__name__ if kind else ''}: {error}"[:2000], level="error")
+        elif self._writer is not None and self._last < 0:
+            forgotten = InputError("no step was begun, so nothing is recorded: put `with run.step():` around each")
+            self.guard.trouble(forgotten)
         self.close()
 
     def __repr__(self) -> str:

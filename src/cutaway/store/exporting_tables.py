@@ -17,7 +17,6 @@ from cutaway.core.arrays import Raw
 from cutaway.core.errors import DamagedError, InputError
 from cutaway.core.progress import progress
 from cutaway.store.exporting_choice import Chosen, Tensor
-from cutaway.store.records import SAMPLE
 
 _AT_ONCE = 65_536
 
@@ -251,7 +250,7 @@ def export_sample_table(chosen: Chosen, folder: str, *, is_csv: bool) -> int:
 def _samples(chosen: Chosen) -> Iterator[tuple[int, str, int, dict[str, str]]]:
     for step in chosen.moments():
         try:
-            if not any(row.of.split("/")[0] == SAMPLE for row in step.rows):
+            if not step.has_samples:
                 continue
             samples = step.samples
         except DamagedError as error:

@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from cutaway.core.errors import DamagedError
 from cutaway.core.safetensors import Entry, header
 from cutaway.store.backends import Backend
-from cutaway.store.names import PART, SEALED
+from cutaway.store.names import PART
 from cutaway.store.records import Schema, Seal
+from cutaway.store.sealing import sealing
 from cutaway.store.segments import Limits
 
 _TILE_BYTES = 4 << 20
@@ -98,11 +99,9 @@ class StatisticsSegment:
         text = header(entries, metadata)
         text += b" " * (-len(text) % 8)
         head = len(text).to_bytes(8, "little") + text
-        beside = f"{self._stem}.sealing"
-        file = self._backend.append(beside)
-        try:
+        checksums = {}
+        with sealing(self._backend, self._stem, fsync=fsync) as file:
             file.write([head])
-            checksums = {}
             for id_, group in self._groups.items():
                 steps = np.asarray(group.steps, "<i8").tobytes()
                 file.write([steps])
@@ -110,17 +109,7 @@ class StatisticsSegment:
                 for number, tile in enumerate(self._tiles(group)):
                     file.write([tile.data])
                     checksums[f"statistics/{id_}/{number}"] = np.asarray([*map(crc32, tile)], "<u4").tobytes()
-            if fsync:
-                file.sync()
-            size = file.size
-            file.close()
-            self._backend.rename(beside, self._stem + SEALED, sync=fsync)
-        except BaseException:
-            with suppress(OSError, ValueError):
-                file.close()
-                self._backend.remove(beside)
-            raise
-        return Seal(self.number, True, size, crc32(head), checksums)
+        return Seal(self.number, True, file.size, crc32(head), checksums)
 
     def _contents(self) -> tuple[list[Entry], dict[str, str]]:
         """What the sealed file holds, in order."""

@@ -89,6 +89,11 @@ class Step:
     def __iter__(self) -> Iterator[Moment]:
         return (self[site] for site in self.sites)
 
+    @property
+    def has_samples(self) -> bool:
+        """Whether it is known what its samples are."""
+        return any(row.is_sample for row in self.rows)
+
     @cached_property
     def samples(self) -> Samples:
         """What the kept samples are: their ids, texts, tokens, labels, images."""
@@ -199,10 +204,13 @@ class Moment:
         """The kept values as they were written: bfloat16 stays bfloat16."""
         raw = self.step.raw(self._row)
         if raw is None:
-            raise NotSavedError(
-                f"of {self.site!r} only statistics were recorded at step {self.step.step}: "
-                "record with samples=n to keep values."
+            is_held = self._row.role in ("parameter", "buffer")
+            how = (
+                "run.tensor(name, tensor) inside a step keeps one"
+                if is_held
+                else "record with samples=n to keep values"
             )
+            raise NotSavedError(f"of {self.site!r} only statistics were recorded at step {self.step.step}: {how}.")
         return raw
 
     @property

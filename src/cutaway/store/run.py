@@ -293,8 +293,12 @@ class Run:
         names = (statistics,) if isinstance(statistics, str) else tuple(statistics)
         for name in names:
             if name not in self.statistics:
-                known = ", ".join(nearest(name, self.statistics) or self.statistics[:_MOST_LISTED]) or "none"
-                raise InputError(f"run {self.name!r} has no statistic {name!r}. It has: {known}.")
+                near = ", ".join(map(repr, nearest(name, self.statistics)))
+                known = ", ".join(self.statistics[:_MOST_LISTED]) or "none"
+                what = (
+                    f"Nearest: {near}. run.statistics lists all {len(self.statistics)}" if near else f"It has: {known}"
+                )
+                raise InputError(f"run {self.name!r} has no statistic {name!r}. {what}.")
         return names
 
     def __repr__(self) -> str:

@@ -168,11 +168,11 @@ def runs_below(path: str) -> list[tuple[str, str]]:
         return [(os.path.relpath(place, fixed), place) for place in sorted(glob.glob(path)) if _is_run(place)]
     if _is_run(path):
         return [(os.path.basename(os.path.abspath(path)), path)]
-    return [(os.path.relpath(place, path), place) for place in _found_below(path, _DEEPEST)]
+    return [(os.path.relpath(place, path), place) for place in found_below(path, _is_run)]
 
 
-def _found_below(folder: str, depth: int) -> Iterator[str]:
-    """The runs in a folder and the folders in it, in order of their names."""
+def found_below(folder: str, is_wanted: Callable[[str], bool], depth: int = _DEEPEST) -> Iterator[str]:
+    """The folders below one that are wanted, in order of their names; what is wanted is not entered."""
     try:
         with os.scandir(folder) as found:
             entries = sorted(entry.name for entry in found if entry.is_dir(follow_symlinks=False))
@@ -180,10 +180,10 @@ def _found_below(folder: str, depth: int) -> Iterator[str]:
         return
     for name in entries:
         place = os.path.join(folder, name)
-        if _is_run(place):
+        if is_wanted(place):
             yield place
         elif depth > 1 and not name.startswith("."):
-            yield from _found_below(place, depth - 1)
+            yield from found_below(place, is_wanted, depth - 1)
 
 
 def is_archive(names: Sequence[str]) -> bool:

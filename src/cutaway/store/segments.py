@@ -20,6 +20,7 @@ from cutaway.core.errors import DamagedError
 from cutaway.core.safetensors import Entry, entry_length, header
 from cutaway.store.backends import Backend
 from cutaway.store.names import PART, SEALED
+from cutaway.store.sealing import sealing
 
 _CHUNK = 8 << 20
 _SLACK = 0.05
@@ -171,9 +172,7 @@ class ValuesSegment:
     def _copy(self, text: bytes, fsync: bool) -> tuple[int, int]:
         head = len(text).to_bytes(8, "little") + text
         n_bytes = self.n_bytes
-        beside = f"{self._stem}.sealing"
-        copy = self._backend.append(beside)
-        try:
+        with sealing(self._backend, self._stem, fsync=fsync) as copy:
             copy.write([head])
             for at in range(0, n_bytes, _CHUNK):
                 size = min(_CHUNK, n_bytes - at)
@@ -181,18 +180,8 @@ class ValuesSegment:
                 if len(data) < size:
                     raise DamagedError(f"{self._stem + PART} was cut short by somebody else.")
                 copy.write([data])
-            if fsync:
-                copy.sync()
-            size = copy.size
-            copy.close()
-            self._backend.rename(beside, self._stem + SEALED, sync=fsync)
-        except BaseException:
-            with suppress(OSError, ValueError):
-                copy.close()
-                self._backend.remove(beside)
-            raise
         self.drop()
-        return size, crc32(head)
+        return copy.size, crc32(head)
 
     def drop(self) -> None:
         """Remove the `.part`: all that is in it lies elsewhere, or is known to nobody."""

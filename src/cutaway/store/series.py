@@ -96,6 +96,13 @@ class Series:
         """What the optimizer changed in the same tensor."""
         return self.other(UPDATE)
 
+    def update_ratio(self, *, kind: str | None = None) -> Curve:
+        """How large each update was beside the parameter itself: the norms of both, divided, over the steps."""
+        update, own = self.update.curve("norm", kind=kind), self.curve("norm", kind=kind)
+        both, first, second = np.intersect1d(update.steps, own.steps, assume_unique=True, return_indices=True)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return Curve(both, update.values[first] / own.values[second], update.elapsed[first])
+
     def other(self, of: str, *, iteration: int | None = None) -> Series:
         """The same tensor, but its gradient, its update or another iteration."""
         found = self.of_(of, iteration=iteration)
