@@ -4,13 +4,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SWEPT := $(VENV)/sweep/.ready
+LAB := $(VENV)/lab/.ready
+BUNDLE := src/cutaway/server/static/cutaway.js
+WEB := hatch_build.py $(addprefix web/,package.json package-lock.json build.mjs) $(shell find web/src)
 ONLY_SWEPT := timm==1.0.30 torchvision==0.28.0 torchaudio==2.11.0 pillow scipy
 # One thread each, or the workers fight for the cores.
 export OMP_NUM_THREADS = 1
 
-.PHONY: venv demo test test-all bench sweep sweep-docs check clean
+.PHONY: venv browser lab demo test test-all bench sweep sweep-docs check clean
 
-venv: $(READY)
+venv: $(READY) $(BUNDLE)
 
 $(READY): pyproject.toml requirements-dev.txt
 	$(PYTHON) -m venv $(VENV)
@@ -20,14 +23,32 @@ $(READY): pyproject.toml requirements-dev.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
 	touch $(READY)
 
+# The install above has built it the first time; here it follows its sources. Needs Node 20 or later.
+$(BUNDLE): $(WEB) | $(READY)
+	$(BIN)/python hatch_build.py
+	touch $(BUNDLE)
+
+# The tests look at pictures in a real browser.
+browser: $(READY)
+	@$(BIN)/python -m tests.browser || { test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -qq -y chromium && \
+		$(BIN)/python -m tests.browser; }
+
+# The notebooks stand apart: nothing but their own tests wants them.
+lab: $(LAB)
+
+$(LAB): $(READY)
+	$(PYTHON) -m venv $(VENV)/lab
+	$(VENV)/lab/bin/pip install --quiet --disable-pip-version-check jupyterlab anywidget marimo
+	touch $(LAB)
+
 demo: venv
 	$(BIN)/python examples/demo.py
 	$(BIN)/python examples/record.py
 
-test: venv
+test: venv browser
 	$(BIN)/python -m pytest -n 2 -m "not slow and not cuda"
 
-test-all: venv
+test-all: venv browser lab
 	$(BIN)/python -m pytest -n 2 -m "not cuda"
 
 bench: venv
@@ -42,7 +63,7 @@ $(SWEPT): $(READY)
 	touch $(SWEPT)
 
 sweep: $(SWEPT)
-	$(BIN)/python -m benchmarks.sweep
+	$(BIN)/python -m benchmarks.sweep $(if $(GALLERY),--gallery $(GALLERY))
 
 sweep-docs: $(SWEPT)
 	$(BIN)/python -m benchmarks.sweep --docs
@@ -51,6 +72,7 @@ check: venv
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	web/node_modules/.bin/tsc --project web
 
 clean:
-	rm -rf $(VENV) .peers .build .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .peers .build .mypy_cache .ruff_cache .pytest_cache web/node_modules src/cutaway/server/static

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -33,10 +34,14 @@ ALLOWED = {
     "server": {"views", "store", "results", "core"},
 }
 MAY_USE_TORCH = {"capture", "recording", "collecting", "neurons", "language", "studies", "integrations"}
-PUBLIC = ["CutawayError", "Op", "Run", "Trace", "diff", "edit", "load", "record", "sites", "studies", "trace", "watch"]
+PUBLIC = [
+    *("CutawayError", "Op", "Run", "Trace", "diff", "edit", "load", "record", "show", "sites", "studies", "trace"),
+    "watch",
+]
 
 
-def imports(path: Path, *, top_level: bool = False) -> set[str]:
+@cache
+def imports(path: Path, *, top_level: bool = False) -> frozenset[str]:
     found = set()
     tree = ast.parse(path.read_text())
     for node in tree.body if top_level else ast.walk(tree):
@@ -46,7 +51,7 @@ def imports(path: Path, *, top_level: bool = False) -> set[str]:
             assert node.level == 0, f"{path}: relative import"
             found.add(node.module or "")
             found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return found
+    return frozenset(found)
 
 
 FILES = sorted(SRC.rglob("*.py"))
@@ -85,6 +90,7 @@ def test_the_public_names_are_the_pinned_list() -> None:
 def test_reading_needs_no_torch() -> None:
     code = (
         "import sys, cutaway, cutaway.graph.trace, cutaway.views.drawing, cutaway.core.sites;"
+        "import cutaway.server.showing; cutaway.show;"
         "cutaway.Trace; cutaway.CutawayError; assert 'torch' not in sys.modules, 'torch was loaded'"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.peers import ROOT
-from benchmarks.sweep import table
+from benchmarks.sweep import gallery, table
 from benchmarks.sweep.checks import Verdict
 from benchmarks.sweep.families import FAMILIES
 from benchmarks.sweep.pool import SECONDS, verdicts
@@ -25,6 +25,8 @@ def main(arguments: list[str] | None = None) -> list[Verdict]:
     else:
         found = [verdict for family in options.family for verdict in _swept(family, options)]
         table.write(found, options.to)
+    if options.gallery:
+        print(f"gallery: {gallery.write(found, options.gallery)}")
     print(table.text(found))
     if options.docs:
         PAGE.write_text(table.page(found))
@@ -33,6 +35,8 @@ def main(arguments: list[str] | None = None) -> list[Verdict]:
 
 def _swept(family: str, options: argparse.Namespace) -> list[Verdict]:
     names = [name for name in FAMILIES[family]().names() if re.search(options.only, name)][: options.limit]
+    if options.gallery:
+        os.environ[gallery.FOLDER] = str(options.gallery / family)  # for the workers
     found = []
     for i, verdict in enumerate(verdicts(family, names, workers=options.workers, seconds=options.seconds), 1):
         verdict.family = family
@@ -50,6 +54,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=SECONDS, help="time limit for each architecture")
     parser.add_argument("--to", type=Path, default=ROOT / ".build", metavar="FOLDER", help="where to write the results")
+    parser.add_argument("--gallery", type=Path, metavar="FOLDER", help="draw each, with a page to search them")
     parser.add_argument("--read", type=Path, nargs="+", metavar="FOLDER", help="join earlier results; run nothing")
     parser.add_argument("--docs", action="store_true", help="write the page of the documentation too")
     return parser.parse_args(arguments)

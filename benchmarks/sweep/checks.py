@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gc
+import os
 import random
 import traceback
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
 
@@ -18,6 +20,7 @@ from tests.oracles import random_states, same, tensors
 from torch import Tensor, nn
 
 import cutaway
+from benchmarks.sweep import gallery
 from benchmarks.sweep.families import CannotRun, CannotShrink, Case, Family
 from cutaway import Op, Trace
 
@@ -61,6 +64,8 @@ class Verdict:
     traced_seconds: float = 0.0
     validated_seconds: float = 0.0
     """Of `trace.validate()` alone."""
+    picture: str = ""
+    """File of its picture in the gallery."""
     constants: list[str] = field(default_factory=list)
     """Sources that are no input, parameter or buffer, and what explains them."""
     notes: list[str] = field(default_factory=list)
@@ -123,7 +128,7 @@ class _Examination:
         if states != traced_states:
             self._fail("random state differs", "after the traced run")
         self._left_behind()
-        for check in (self._connected, self._validated, self._questions, self._metadata):
+        for check in (self._connected, self._validated, self._questions, self._metadata, self._drawn):
             try:
                 check(trace)
             except Exception as error:
@@ -215,6 +220,11 @@ class _Examination:
                 if trace[key] != op:
                     self._fail("questions fail", f"{key!r} of {op!r} leads to {trace[key]!r}")
                     return
+
+    def _drawn(self, trace: Trace) -> None:
+        """Where a gallery is asked for, the picture goes there."""
+        if folder := os.environ.get(gallery.FOLDER):
+            self.verdict.picture = gallery.draw(trace, self.verdict.name, Path(folder))
 
     def _metadata(self, trace: Trace) -> None:
         bare = self._watched(save=None)

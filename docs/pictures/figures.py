@@ -1,4 +1,4 @@
-"""Draws the pictures of docs/recurrence.md again: `python docs/pictures/figures.py`."""
+"""Draws the pictures of docs/recurrence.md and docs/drawing.md again: `python docs/pictures/figures.py`."""
 
 from pathlib import Path
 
@@ -49,7 +49,36 @@ class Recurrent(nn.Module):
         return torch.stack(states)
 
 
+class Block(nn.Module):
+    """The block of docs/drawing.md."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.inner = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.inner(self.norm(x))
+
+
+class Net(nn.Module):
+    """Six of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.head = nn.Linear(3, 8), nn.Linear(8, 2)
+        self.blocks = nn.Sequential(*(Block(8) for _ in range(6)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.head(self.blocks(self.stem(x)))
+        return out
+
+
 if __name__ == "__main__":
+    net = cutaway.trace(Net(), torch.ones(4, 3))
+    net.draw(HERE / "drawing-rolled.svg", rolled=True, direction="right")
+    net.draw(HERE / "drawing-colour.svg", color_by="flops", depth=2)
+    net.draw(HERE / "drawing-focus.svg", focus="blocks.2.inner.1")
     for name, model in (("shared-layer", SharedLayer()), ("back-to-back", BackToBack())):
         trace = cutaway.trace(model, torch.ones(2, 4))
         trace.draw(str(HERE / f"{name}.svg"))

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from cutaway.graph.op import Op as Op
     from cutaway.graph.trace import Trace as Trace
     from cutaway.recording.recorder import record as record
+    from cutaway.server.showing import show as show
     from cutaway.store.loading import load as load
     from cutaway.store.run import Run as Run
 
@@ -48,6 +49,7 @@ _PLACES = {
     "edit": "cutaway.capture.editing",
     "load": "cutaway.store.loading",
     "record": "cutaway.recording.recorder",
+    "show": "cutaway.server.showing",
     "sites": "cutaway.capture.watching",
     "trace": "cutaway.capture.watching",
     "watch": "cutaway.capture.watching",
@@ -58,9 +60,13 @@ _NAMESPACES = ("studies",)
 __all__ = sorted([*_PLACES, *_NAMESPACES])
 
 late.bind("Diff.draw", "cutaway.views.differences:draw")
+late.bind("Diff.to_html", "cutaway.server.page:to_html")
+late.bind("Trace._repr_html_", "cutaway.views.showing:repr_html")
+late.bind("Selection.draw", "cutaway.views.drawing:draw_selection")
 late.bind("Trace.draw", "cutaway.views.drawing:draw")
 late.bind("Trace.replay", "cutaway.capture.replaying:replay")
 late.bind("Trace.save", "cutaway.store.traces:save")
+late.bind("Trace.to_html", "cutaway.server.page:to_html")
 late.bind("Trace.validate", "cutaway.capture.validating:validate")
 late.bind("Trace.retained", "cutaway.capture.retained:retained")
 late.bind("raw", "cutaway.capture.raw:raw")

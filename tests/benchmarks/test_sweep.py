@@ -223,3 +223,13 @@ def test_what_was_swept_again_counts_as_it_came_out_last():
     slow, fine = Verdict("a", "too slow", family="small"), Verdict("a", "traced", family="small")
     other = Verdict("a", "traced", family="zoo")
     assert table.joined([[slow, other], [fine]]) == [fine, other]
+
+
+def test_the_gallery_holds_a_picture_of_each_and_a_page_that_finds_them(tmp_path: Path) -> None:
+    only = ["--family", "transformers", "--only", "^gpt2$", "--workers", "1", "--to", str(tmp_path)]
+    (verdict,) = main([*only, "--gallery", str(tmp_path / "gallery")])
+    assert verdict.picture == "gpt2.svg"
+    assert (tmp_path / "gallery" / "transformers" / "gpt2.svg").read_text().startswith("<svg")
+    page = (tmp_path / "gallery" / "index.html").read_text()
+    assert "transformers/gpt2.svg" in page
+    assert "{{" not in page

@@ -53,6 +53,13 @@ def test_strides_are_made_right(name: str) -> None:
     assert (found.shape, bytes(found.data)) == ((3, 4), rows.T[1::2].tobytes())
 
 
+def test_a_single_element_may_have_any_stride() -> None:
+    grid = torch.arange(6.0).view(3, 2)
+    for tensor in (grid.t()[:1, 2:], grid[:, 1][1:2], grid[::2, 1][1:], torch.tensor([3 + 4j]).imag):
+        assert tensor.numel() == 1
+        assert raw(tensor).array().tolist() == tensor.tolist()
+
+
 @pytest.mark.parametrize("name", PLAIN)
 def test_empty_tensors_and_single_numbers_keep_their_shape(name: str) -> None:
     assert raw(filled(name, 0, 3)).array().size == 0

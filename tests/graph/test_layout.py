@@ -8,7 +8,7 @@ from itertools import combinations, pairwise
 
 import pytest
 
-from cutaway.graph.layout import Layout, Node, Rect, Wire, layout
+from cutaway.graph.layout import Border, Layout, Node, Rect, Wire, layout
 
 Graph = tuple[list[Node], list[Wire]]
 
@@ -24,7 +24,8 @@ def random_graph(seed: int, n: int = 60) -> Graph:
     wires = []
     for a, b in sorted(pairs):
         into = rng.choice((None, None, nodes[b].width / 3))
-        wires.append(Wire(a, b, a, rng.choice((None, 5.0)), into, rng.choice((0.0, 12.0))))
+        room = rng.choice((0.0, 12.0))
+        wires.append(Wire(a, b, a, rng.choice((None, 5.0)), into, room, room and 14.0))
     return nodes, wires
 
 
@@ -116,7 +117,7 @@ def test_lines_that_carry_the_same_share_the_way() -> None:
 
 def test_ports_lie_on_the_upper_and_lower_border() -> None:
     nodes = [Node(0, 0), Node(40, 20), Node(40, 20), Node(0, 0)]
-    placed = layout(nodes, [Wire(0, 1, 7), Wire(1, 2, 1), Wire(2, 3, 2), Wire(0, 2, 7)], n_in=1, n_out=1)
+    placed = layout(nodes, [Wire(0, 1, 7), Wire(1, 2, 1), Wire(2, 3, 2), Wire(0, 2, 7)], border=Border(1, 1))
     assert placed.nodes[0].y == 0
     assert placed.nodes[3].y == placed.height
 

@@ -22,7 +22,7 @@ from cutaway.graph.source import Source
 from cutaway.graph.trace import Trace
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
-NOT_STORED = {"returned", "callable", "retained", "replay", "validate", "tensor", "save", "trace"}
+NOT_STORED = {"returned", "callable", "retained", "replay", "validate", "tensor", "save", "to_html", "trace"}
 """What needs the model or the running program, and what says to whom something belongs."""
 VALUES = {"value", "grad", "grads", "is_saved", "saved"}
 ASKED = {

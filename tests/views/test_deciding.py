@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 
 import cutaway
-from cutaway.views.drawing import place
-from cutaway.views.picture import View, picture
+from cutaway.views.folding import picture
+from cutaway.views.picture import Picture
+from cutaway.views.placing import place
 from cutaway.views.svg import svg
 
 
@@ -39,7 +40,7 @@ class Plain(nn.Module):
         return x * float(x.sum())
 
 
-def named_edges(view: View) -> dict[tuple[str, str], str]:
+def named_edges(view: Picture) -> dict[tuple[str, str], str]:
     return {(view.boxes[e.parent].lines[0], view.boxes[e.child].lines[0]): e.label for e in view.edges}
 
 

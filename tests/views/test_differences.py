@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -14,8 +15,11 @@ from torch import Tensor, nn
 import cutaway
 from cutaway.core.errors import InputError
 from cutaway.results.diff import Diff
-from cutaway.views.differences import differences
-from cutaway.views.picture import Box, View
+from cutaway.views.differences import difference_view, what_to_open
+from cutaway.views.folding import fold
+from cutaway.views.graph import GraphView
+from cutaway.views.graphing import graph_view
+from cutaway.views.picture import Box, Picture
 
 X = torch.linspace(-2, 2, 12).reshape(3, 4)
 
@@ -46,7 +50,18 @@ def diff() -> Diff:
     return cutaway.diff(cutaway.trace(a, X), cutaway.trace(b, X))
 
 
-def named(view: View) -> dict[str, Box]:
+def differences(diff: Diff, *, depth: int | None = None, rolled: bool = False) -> Picture:
+    """What `diff.draw` draws."""
+    view = difference_view(diff)
+    return fold(view, what_to_open(view, depth, rolled=rolled))
+
+
+def _marks(view: GraphView) -> tuple[str, ...]:
+    assert view.comparison is not None
+    return view.comparison.mark
+
+
+def named(view: Picture) -> dict[str, Box]:
     return {box.lines[0]: box for box in view.boxes}
 
 
@@ -86,7 +101,66 @@ def test_a_module_that_is_gone_is_one_box() -> None:
     a = net(Block(nn.ReLU(), True), Block(nn.ReLU(), True))
     found = cutaway.diff(cutaway.trace(a, X), cutaway.trace(a[:1], X))
     (box,) = [box for box in differences(found).boxes if "gone" in box.marks]
-    assert box.lines == ("− 5 ops gone", "linear_3_6 to add_4_10", "1 (Block)")
+    assert box.lines == ("− 1", "Block", "5 ops", "3×4 · 48 B", "76 parameters")
+
+
+def test_a_module_that_is_gone_opens_to_what_it_held() -> None:
+    a = net(Block(nn.ReLU(), True), Block(nn.ReLU(), True))
+    found = cutaway.diff(cutaway.trace(a, X), cutaway.trace(a[:1], X))
+    picture = differences(found, depth=2)
+    gone = [i for i, box in enumerate(picture.boxes) if "gone" in box.marks]
+    labels = [picture.boxes[i].lines[0] for i in gone]
+    assert labels == ["− linear_3_6", "− relu_2_7", "− add_3_8", "− linear_4_9", "− add_4_10"]
+    (frame,) = {picture.boxes[i].frame for i in gone}
+    assert (picture.frames[frame].title, picture.frames[frame].mark) == ("− 1 (Block)", "gone")
+    assert picture.frames[1].mark == ""
+    edges = {(edge.parent, edge.child) for edge in picture.edges}
+    kept = len(picture.boxes) - len(gone) - 1
+    assert {(kept, gone[0]), (kept, gone[4]), *pairwise(gone)} <= edges
+
+
+def test_many_loose_ops_that_are_gone_are_one_box() -> None:
+    layers = [nn.Linear(4, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2)]
+    a, b = nn.Sequential(*layers).eval(), nn.Sequential(layers[0], layers[-1]).eval()
+    found = cutaway.diff(cutaway.trace(a, X), cutaway.trace(b, X))
+    (box,) = [box for box in differences(found).boxes if "gone" in box.marks]
+    assert box.lines == ("− 4 ops gone", "batch_norm_1_2 to tanh_1_5", "4 ops")
+    fewer = cutaway.diff(cutaway.trace(nn.Sequential(*layers[2:]), X), cutaway.trace(layers[-1], X))
+    gone = [box.lines[0] for box in differences(fewer).boxes if "gone" in box.marks]
+    assert gone == ["− relu_1_1", "− linear_1_2", "− tanh_1_3"]
+
+
+def test_what_is_gone_from_a_loop_is_rolled_up_too() -> None:
+    class Loop(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.block = Block(nn.ReLU(), False)
+
+        def forward(self, x: Tensor, n: int) -> Tensor:
+            for _ in range(n):
+                x = self.block(x)
+            return x
+
+    model = Loop()
+    found = cutaway.diff(cutaway.trace(model, X, 5), cutaway.trace(model, X, 3))
+    boxes = named(differences(found, depth=1, rolled=True))
+    assert "4 ops" in boxes["− block (×2)"].lines
+    assert "block (×3)" in boxes
+
+
+def test_blocks_that_differ_are_not_drawn_as_one() -> None:
+    blocks = [Block(nn.ReLU(), True) for _ in range(5)]
+    with torch.no_grad():
+        for block in blocks:
+            block.down.weight.zero_()
+    a = nn.Sequential(*blocks)
+    trace = cutaway.trace(a, X)
+    blocks[2].shift = False
+    found = cutaway.diff(trace, cutaway.trace(a, X))
+    assert len(graph_view(trace).runs) == 1
+    titles = [frame.title for frame in differences(found, rolled=True).frames]
+    assert "2 (Block)" in titles
+    assert not any("×5" in title for title in titles)
 
 
 def test_folded_modules_say_how_many() -> None:
@@ -116,14 +190,65 @@ def test_the_drawing_is_one_svg_with_a_legend(tmp_path: Path) -> None:
     assert not re.search(r">\+ new<|>much<|edge gone\"", plain)
 
 
+def test_the_header_counts_what_differs() -> None:
+    found = diff()
+    view = difference_view(found)
+    n = len(found.different)
+    words = f"1 new, 1 gone, 1 changed · {n} values differ · Sequential (10 ops) → Sequential (10 ops)"
+    assert (view.title, view.subtitle) == ("Sequential: what differs", words)
+    trace = cutaway.trace(nn.ReLU(), X)
+    assert difference_view(cutaway.diff(trace, trace)).subtitle.startswith("the same ops · 0 values differ")
+
+
 def test_without_a_difference_nothing_is_marked() -> None:
     trace = cutaway.trace(net(Block(nn.ReLU(), True)), X)
     assert not any(box.marks for box in differences(cutaway.diff(trace, trace)).boxes)
 
 
-def test_only_svg_is_written() -> None:
-    with pytest.raises(InputError, match=r"does not end in \.svg"):
-        diff().draw("diff.png")
+def test_values_can_be_coloured_by_their_distance() -> None:
+    found = diff()
+    view = difference_view(found)
+    (measure,) = view.measures
+    assert (measure.name, measure.total, measure.scale) == ("distance", "max", "log")
+    norms = {row.label: row.distance.norm for row in found.values if row.kind == "op"}
+    by_label = {
+        label.split(" ")[-1]: v
+        for label, v, mark in zip(view.nodes.label, measure.values, _marks(view), strict=True)
+        if mark != "gone"
+    }
+    assert all(by_label[label] == norm for label, norm in norms.items())
+    assert by_label["tanh_1_10"] is None
+    assert "difference" in str(found.draw(color_by="distance"))
+
+
+def test_the_order_of_distances_is_that_of_the_diff() -> None:
+    found = diff()
+    view = difference_view(found)
+    assert view.comparison is not None
+    order = {label.split(" ")[-1]: at for label, at in zip(view.nodes.label, view.comparison.order, strict=True)}
+    far = [row.label for row in found.largest(100) if row.kind == "op"]
+    assert sorted(far, key=lambda label: -order[label]) == far
+    assert order["linear_1_1"] == 0 < min(order[label] for label in far)
+
+
+def test_a_replay_is_compared_with_its_trace() -> None:
+    trace = cutaway.trace(net(Block(nn.ReLU(), False), Block(nn.ReLU(), False)), X)
+    replayed = trace.replay("0.act", lambda value: value / 2)
+    boxes = named(differences(cutaway.diff(trace, replayed)))
+    apart = {name for name, box in boxes.items() if "apart" in box.marks}
+    assert apart == set(replayed.recomputed.labels)
+
+
+@pytest.mark.parametrize("suffix", [".png", ".pdf", ".dot"])
+def test_other_formats_are_written_too(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"diff{suffix}"
+    written = diff().draw(path, direction="right")
+    assert path.read_bytes() == (written if isinstance(written, bytes) else written.encode())
+
+
+def test_what_no_format_is_known_for_is_refused() -> None:
+    with pytest.raises(InputError, match=r"give a path that ends in \.svg"):
+        diff().draw("diff.json")
 
 
 def test_a_diff_without_its_traces_says_so() -> None:

@@ -54,7 +54,10 @@ def _bytes(tensor: Tensor) -> Tensor:
         plain = plain.view(torch.uint8)  # first of all: torch cannot copy every dtype of one byte
     if not plain.is_cpu:
         plain = plain.cpu()
-    return plain.contiguous().view(-1).view(torch.uint8)
+    flat = plain.contiguous().view(-1)
+    if flat.stride(0) != 1:  # a single element keeps whatever stride it had
+        flat = flat.as_strided((1,), (1,))
+    return flat.view(torch.uint8)
 
 
 def _check_storage(tensor: Tensor) -> None:

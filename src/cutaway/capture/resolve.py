@@ -182,6 +182,13 @@ class Resolver:
             self.nodes.flags[node] |= NEEDS_GRAD
         return node
 
+    def rows_of(self, tensor: Tensor) -> list[int]:
+        """The nodes that tell of the tensor as it is now; none if nothing seen had to do with it. Adds no node."""
+        node = self._ids.get(id(tensor))
+        if node is None or (self._weak and self._refs[node]() is not tensor):
+            return []
+        return [node, *self._storages.writers_since(node, tensor)]
+
     def _resolve(self, events: list[tuple[Any, ...]]) -> None:
         known = known_functions().get
         ids, add_op = self._ids, self.nodes.add_op

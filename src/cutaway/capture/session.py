@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from cutaway.capture import active, composites, patches
-from cutaway.capture.calls import Call, ModuleHooks, is_tensor
-from cutaway.capture.functions import name_of
+from cutaway.capture.calls import Call, ModuleHooks
+from cutaway.capture.failing import note_failure
 from cutaway.capture.gradients import Gradients
 from cutaway.capture.inventory import Inventory, buffers_of, module_addresses, tensor_addresses
 from cutaway.capture.memory import MemoryWatch
@@ -23,10 +23,9 @@ from cutaway.capture.resolve import Resolver
 from cutaway.capture.running import RunningTrace
 from cutaway.capture.saving import Saver
 from cutaway.core.events import GroupEvent, Ref
-from cutaway.core.trees import escape, leaves
-from cutaway.graph.nodes import UNSAVED, Tables, describe
+from cutaway.core.trees import escape
+from cutaway.graph.nodes import UNSAVED, Tables
 from cutaway.graph.op import Op
-from cutaway.graph.source import source_of
 from cutaway.graph.trace import Trace
 
 _push = torch._C._push_on_torch_function_stack
@@ -166,10 +165,10 @@ class Session:
             seconds=seconds,
             saved_all=self.saver.everything,
             error=error,
-            failed=_in_words(watcher.failed, error),
             recipe=self._recipe(),
             is_transformed=self.saver.transform is not None,
         )
+        note_failure(tables, resolver, watcher.failed, error)
         self.trace.fill(tables, orphans=self.orphans)
         if self.saver.labels or self.saver.constants:
             for node in self.saver.release(self.trace.names.label):
@@ -181,19 +180,6 @@ class Session:
 
 def _stands_for_tensor(value: Any) -> bool:
     return isinstance(value, (Tensor, Ref))
-
-
-def _in_words(failed: tuple[BaseException, tuple[Any, ...]] | None, error: BaseException | None) -> str | None:
-    """The op that raised: `linear(float32 [2, 3], float32 [4, 5]) at model.py:12`."""
-    if failed is None or error is None or failed[0] is not error:
-        return None
-    func, args, kwargs, _, _, _, code, instruction, _ = failed[1]
-    shapes = []
-    with torch._C.DisableTorchFunction():
-        for _, tensor in leaves((args, kwargs), is_tensor):
-            meta = describe(tensor)
-            shapes.append(f"{meta.dtype} {list(meta.shape or ())}")
-    return f"{name_of(func)}({', '.join(shapes)}) at {source_of(code, instruction)}"
 
 
 def _after_fork() -> None:

@@ -1,4 +1,4 @@
-"""The command line: `cutaway ls · info · query · verify · export`. A command is imported when it is asked for."""
+"""The command line: `cutaway trace · ls · info · query · verify · export`. A command is imported when asked for."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from cutaway import __version__
 from cutaway.core.errors import CutawayError
 
 COMMANDS: Final = {
+    "trace": "build a model, run it once, and write its picture, its page or the trace itself",
     "ls": "list the runs and traces below a folder",
     "info": "everything about one run or trace at a glance",
     "query": "curves, values, scalars, notes and samples of runs",
@@ -24,6 +25,7 @@ COMMANDS: Final = {
 _BROKEN_PIPE = 141
 _INTERRUPTED = 130
 _EPILOG = """examples:
+  cutaway trace nets.py:Net --input 1,3,224,224 --html net.html
   cutaway ls runs/
   cutaway info runs/base
   cutaway query runs/base encoder.2 --stat std --kind long
@@ -35,7 +37,7 @@ _EPILOG = """examples:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code: 0 well, 1 `verify` found damage, 2 usage, or nothing there."""
+    """Run one command; the exit code: 0 well, 1 damage found or the model raised, 2 usage, or nothing there."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
         code = _run(arguments)
@@ -55,7 +57,7 @@ def _run(arguments: list[str]) -> int:
     wanted = next((argument for argument in arguments if not argument.startswith("-")), None)
     parser = argparse.ArgumentParser(
         prog="cutaway",
-        description="See inside a neural network while it works: look at what was recorded.",
+        description="See inside a neural network while it works: trace a model, look at what was recorded.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -21,7 +21,8 @@ CutawayError
 │   ├── LeaseError (RuntimeError)  somebody else is writing there
 │   ├── NotFoundError (FileNotFoundError, KeyError) nothing of Cutaway's is at that path
 │   └── VersionError (ValueError)  written by a newer Cutaway
-└── MissingExtraError (ImportError) an optional package is not installed
+├── MissingExtraError (ImportError) an optional package is not installed
+└── MissingBundleError (FileNotFoundError) the web bundle was not built
 """
 
 
@@ -118,3 +119,7 @@ class VersionError(StoreError, ValueError):
 
 class MissingExtraError(CutawayError, ImportError):
     """An optional package is needed here and not installed."""
+
+
+class MissingBundleError(CutawayError, FileNotFoundError):
+    """The script that draws interactive pictures was not built into this installation."""

@@ -32,6 +32,8 @@ class Alignment:
     """Rows of the tables of modules."""
     parameters: tuple[Pair, ...]
     """Rows of the tables of parameters and buffers, read or not."""
+    calls: tuple[Pair, ...] = ()
+    """Module calls that were walked together: each is what the other is."""
 
 
 def align(a: Trace, b: Trace) -> Alignment:
@@ -42,7 +44,8 @@ def align(a: Trace, b: Trace) -> Alignment:
     pairs = _in_order([pair for events in _all(one, two, calls) for pair in _results(one, two, *events)])
     both = [pair for pair in pairs if MISSING not in pair]
     sources = sources_of(a, b, both)
-    return Alignment(pairs, sources, modules_of(a, b, both, calls), parameters_of(a, b, dict(sources)))
+    modules, parameters = modules_of(a, b, both, calls), parameters_of(a, b, dict(sources))
+    return Alignment(pairs, sources, modules, parameters, tuple(calls))
 
 
 @dataclass(slots=True)

@@ -41,8 +41,8 @@ def distances(tables: Tables) -> Distances:
 def connected_ops(tables: Tables, *, orphans: bool) -> list[int]:
     """The operations in order, without those that neither come from an input nor lead out of the graph.
 
-    A way out is an output, a buffer that is written, or a number that left torch. Where nothing is known of
-    inputs and outputs (code around no model), there are no orphans.
+    A way out is an output, a buffer that is written, a number that left torch, or the operation that raised. Where
+    nothing is known of inputs and outputs (code around no model), there are no orphans.
     """
     nodes = tables.nodes
     kinds, parents = nodes.kind, nodes.parents
@@ -66,7 +66,8 @@ def connected_ops(tables: Tables, *, orphans: bool) -> list[int]:
     # What is written into a buffer is read by the next run, and a number that left torch may decide what is run:
     # both lead somewhere. And what is kept keeps its parents.
     kept = [node for node in ops if below[node] or nodes.flags[node] & LEFT_TORCH]
-    _mark_ancestors([*(node for _, node in tables.outputs), *nodes.writes, *kept], parents, above_output)
+    failed = tables.failed_op.parents if tables.failed_op else ()
+    _mark_ancestors([*(node for _, node in tables.outputs), *nodes.writes, *kept, *failed], parents, above_output)
     return [node for node in ops if below[node] or above_output[node]]
 
 

@@ -179,6 +179,22 @@ class ParameterRow:
     """Its node in the graph; -1 if nothing read it."""
 
 
+@dataclass(frozen=True, slots=True)
+class FailedOp:
+    """The operation that ended a trace: it has no row of its own, because it made nothing."""
+
+    function: str
+    """Its name, as an op would have it: `linear`, `matmul`."""
+    parents: tuple[int, ...]
+    """The nodes of the tensors among its arguments, each once; those that nothing before it had used have none."""
+    call: int
+    """Number of the module call it ran in; 0 outside all modules."""
+    source: str
+    """The user's line that led to it: `model.py:12 in Net.forward`; "" where there is none."""
+    text: str
+    """That line itself, where its file is at hand."""
+
+
 @dataclass(slots=True)
 class Tables:
     """Everything capture found out, before anybody asks."""
@@ -202,6 +218,8 @@ class Tables:
     error: BaseException | None = None
     failed: str | None = None
     """The operation that raised the error, in words."""
+    failed_op: FailedOp | None = None
+    """The same as data; None also in a trace that an older Cutaway saved."""
     recipe: Any = None
     """How to run the model again, as capture knows it; None where it does not."""
     is_transformed: bool = False

@@ -21,7 +21,7 @@ from cutaway.graph.nodes import (
     PARAMETER,
     Unsaved,
 )
-from cutaway.graph.source import Source, is_users
+from cutaway.graph.source import Source, users_line
 from cutaway.graph.units import unit_dimension
 
 if TYPE_CHECKING:
@@ -305,8 +305,7 @@ class Op:
     @property
     def source(self) -> Source | None:
         """The line of the user's code that led to it: the innermost one outside torch."""
-        stack = self.stack
-        return next((place for place in stack if is_users(place)), stack[0] if stack else None)
+        return users_line(self.stack)
 
     @property
     def stack(self) -> tuple[Source, ...]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeGuard, overload
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard, overload
 
 from cutaway.core import late
 from cutaway.core.errors import InputError
@@ -203,9 +204,18 @@ class Selection(Sequence[Op]):
         """One row an op, as `trace.table()` has them."""
         return table(self)
 
-    def draw(self, path: str | None = None, *, depth: int | None = None, rolled: bool = False) -> Any:
+    def draw(
+        self,
+        path: str | PathLike[str] | None = None,
+        *,
+        depth: int | None = None,
+        rolled: bool = False,
+        direction: Literal["down", "right"] = "down",
+        color_by: str | Mapping[str, float] | Callable[[Op], Any] | None = None,
+    ) -> Any:
         """The picture of the trace, as `trace.draw` gives it, with everything that is not in the selection faint."""
-        return late.call("Trace.draw", self.trace, path, depth=depth, rolled=rolled, bright=self._set)
+        more = {"direction": direction, "color_by": color_by}
+        return late.call("Selection.draw", self.trace, self._set, path, depth=depth, rolled=rolled, **more)
 
     def __repr__(self) -> str:
         size = self.total

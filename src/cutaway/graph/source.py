@@ -6,8 +6,12 @@ import linecache
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType
+from typing import TYPE_CHECKING, Any
 
 from cutaway.graph.code import StoredCode
+
+if TYPE_CHECKING:
+    from cutaway.graph.nodes import Tables
 
 _OWN = str(Path(__file__).parent.parent).replace("\\", "/") + "/"
 
@@ -50,3 +54,23 @@ def is_users(source: Source) -> bool:
     """Whether a place lies in the user's own code rather than inside torch."""
     file = source.file.replace("\\", "/")
     return "/torch/" not in file and not file.startswith(("<frozen", _OWN))
+
+
+def stack_of(tables: Tables, event: tuple[Any, ...]) -> tuple[Source, ...]:
+    """The places that led to an event: its own line, those of its composites, those of its module calls."""
+    places = [source_of(event[6], event[7])]
+    call, group = event[4], event[5]
+    while group:
+        opened = tables.groups[group]
+        places.append(source_of(opened.code, opened.instruction))
+        group = opened.parent
+    while call:
+        row = tables.calls[call]
+        places.append(source_of(row.code, row.instruction))
+        call = row.parent
+    return tuple(place for place in places if place is not None)
+
+
+def users_line(stack: tuple[Source, ...]) -> Source | None:
+    """The innermost place outside torch; the innermost of all where there is none."""
+    return next((place for place in stack if is_users(place)), stack[0] if stack else None)

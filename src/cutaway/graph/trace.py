@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from os import PathLike
-from typing import Any, overload
+from pathlib import Path
+from typing import Any, Literal, overload
 
 from cutaway.core import late
 from cutaway.core.errors import InputError, OpenTraceError, PositionError, SiteSyntaxError
@@ -14,13 +15,13 @@ from cutaway.graph.distances import Distances, connected_ops, distances
 from cutaway.graph.lookup import find, match
 from cutaway.graph.modules import Module, ModuleCall, ParameterCount
 from cutaway.graph.naming import Names
-from cutaway.graph.nodes import BUFFER, CONSTANT, OP, PARAMETER, ModuleRow, ParameterRow, Tables, Unsaved
+from cutaway.graph.nodes import BUFFER, CONSTANT, PARAMETER, ModuleRow, ParameterRow, Tables, Unsaved
 from cutaway.graph.op import Op
 from cutaway.graph.passes import Rolled
 from cutaway.graph.paths import Paths, critical_path
 from cutaway.graph.retention import Retained
 from cutaway.graph.selection import Selection, What, maker_of, rows_of, select
-from cutaway.graph.source import Source, source_of
+from cutaway.graph.source import Source, stack_of
 from cutaway.graph.spending import Measure
 from cutaway.graph.summary import summary
 from cutaway.graph.tabulate import networkx_graph, table
@@ -288,13 +289,38 @@ class Trace:
         """The graph for networkx: nodes are labels, edges carry their argument."""
         return networkx_graph(self)
 
-    def draw(self, path: str | None = None, *, depth: int | None = None, rolled: bool = False) -> Any:
-        """Draw the graph as SVG, modules below `depth` folded into one box each; write it to `path` if given.
+    def draw(
+        self,
+        path: str | PathLike[str] | None = None,
+        *,
+        depth: int | None = None,
+        rolled: bool = False,
+        direction: Literal["down", "right"] = "down",
+        color_by: str | Mapping[str, float] | Callable[[Op], Any] | None = None,
+        focus: What | Callable[[Op], object] | None = None,
+    ) -> Any:
+        """Draw the graph; `path` ends in .svg, .pdf, .png, .dot or .json. Gives what is written; without a path, SVG.
 
         Args:
-            rolled: whether the passes of an op are drawn as one box.
+            depth: modules so many steps below the root are one box each; None draws every op.
+            rolled: whether what repeats is drawn once: the passes of an op, and identical blocks.
+            color_by: the name of a measure ("seconds", "bytes"…), numbers by site, or a function of an op.
+            focus: what the picture is about, as `select` takes it: opened and framed, with all that is far off faint.
         """
-        return late.call("Trace.draw", self, path, depth=depth, rolled=rolled)
+        more = {"direction": direction, "color_by": color_by, "focus": focus}
+        return late.call("Trace.draw", self, path, depth=depth, rolled=rolled, **more)
+
+    def to_html(self, path: str | PathLike[str]) -> Path:
+        """Write the interactive picture of the graph as one HTML file that needs nothing from outside."""
+        written: Path = late.call("Trace.to_html", self, path)
+        return written
+
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows of it: a small picture that stands still."""
+        if self._tables is None:
+            return None
+        picture: str = late.call("Trace._repr_html_", self)
+        return picture
 
     # keeping
 
@@ -434,19 +460,5 @@ class Trace:
 
     def stack_of(self, node: int) -> tuple[Source, ...]:
         """The places that led to a node: its own line, those of its composites, those of its module calls."""
-        tables = self.tables
-        event = tables.nodes.event[node]
-        places: list[Source | None] = []
-        call = tables.nodes.call[node]
-        if event is not None:
-            places.append(source_of(event[6], event[7]))
-            group = event[5]
-            while group:
-                opened = tables.groups[group]
-                places.append(source_of(opened.code, opened.instruction))
-                group = opened.parent
-        while call and tables.nodes.kind[node] == OP:
-            row = tables.calls[call]
-            places.append(source_of(row.code, row.instruction))
-            call = row.parent
-        return tuple(place for place in places if place is not None)
+        event = self.tables.nodes.event[node]
+        return () if event is None else stack_of(self.tables, event)

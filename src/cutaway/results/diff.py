@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass
+from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
@@ -228,14 +229,32 @@ class Diff:
         """Everything as dicts, lists, texts and numbers."""
         return asdict(self)
 
-    def draw(self, path: str | Path | None = None, *, depth: int | None = None) -> str:
-        """Draw the second trace as SVG with all differences marked; write it to `path` if given.
+    def draw(
+        self,
+        path: str | PathLike[str] | None = None,
+        *,
+        depth: int | None = None,
+        rolled: bool = False,
+        direction: Literal["down", "right"] = "down",
+        color_by: str | None = None,
+    ) -> Any:
+        """Draw the second trace with all differences marked; `path` ends in .svg, .pdf, .png or .dot.
+
+        Gives what is written; without a path, SVG.
 
         Args:
-            depth: as for `trace.draw`: None draws every op, 1 the children of the root and its own ops.
+            depth: None draws every op, and what is gone as a whole in one box; a number folds all modules so many
+                steps below the root, gone or not, into one box each.
+            rolled: whether what repeats is drawn once: the passes of an op, and identical blocks.
+            color_by: "distance" for how far values are apart, or a measure of the second trace.
         """
-        drawn: str = late.call("Diff.draw", self, path, depth=depth)
-        return drawn
+        more = {"direction": direction, "color_by": color_by}
+        return late.call("Diff.draw", self, path, depth=depth, rolled=rolled, **more)
+
+    def to_html(self, path: str | PathLike[str]) -> Path:
+        """Write the interactive picture of both, differences marked, as one HTML file that needs nothing else."""
+        written: Path = late.call("Diff.to_html", self, path)
+        return written
 
     def __repr__(self) -> str:
         if not self:

@@ -10,10 +10,10 @@ from cutaway.core.errors import DamagedError, VersionError
 from cutaway.core.events import GroupEvent, TensorMeta
 from cutaway.graph.code import StoredCode
 from cutaway.graph.known import Asked, Known, RecordedError
-from cutaway.graph.nodes import OP, CallRow, ModuleRow, Nodes, ParameterRow, Tables
+from cutaway.graph.nodes import OP, CallRow, FailedOp, ModuleRow, Nodes, ParameterRow, Tables
 from cutaway.graph.source import Source
 from cutaway.graph.trace import Trace
-from cutaway.store.fields import count, mapping, number, text
+from cutaway.store.fields import count, counts, mapping, number, text
 from cutaway.store.trace_arguments import decoded_all
 from cutaway.store.trace_columns import Checked
 from cutaway.store.trace_values import ValueReader
@@ -70,12 +70,27 @@ class _Reading:
             saved_all=_truth(head, "saved_all"),
             error=_error(head.get("error")),
             failed=None if failed is None else text(failed, "what failed"),
+            failed_op=self._failed_op(),
             is_transformed=_truth(head, "is_transformed"),
             is_replay=_truth(head, "is_replay"),
             recomputed=tuple(self.columns.numbers("recomputed", None, high=self.n_nodes)),
             read_from=read_from,
             known=self._known(nodes.name),
         )
+
+    def _failed_op(self) -> FailedOp | None:
+        found = self.head.get("failed_op")
+        if found is None:
+            return None
+        op = mapping(found, "the operation that failed")
+        parents = counts(op.get("parents"), "a parent of the operation that failed")
+        call = count(op.get("call"), "the module call of the operation that failed")
+        if call >= self.n_calls or any(parent >= self.n_nodes for parent in parents):
+            raise DamagedError("the operation that failed has parents, or a module call, that this trace has not.")
+        said = [
+            text(op.get(name), f"the {name} of the operation that failed") for name in ("function", "source", "text")
+        ]
+        return FailedOp(said[0], parents, call, said[1], said[2])
 
     def _codes(self) -> list[StoredCode]:
         columns = self.columns

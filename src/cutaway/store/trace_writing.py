@@ -9,7 +9,7 @@ from typing import Any, Final
 from cutaway.core.arrays import Raw
 from cutaway.core.events import GroupEvent, TensorMeta
 from cutaway.graph.code import fingerprint_of
-from cutaway.graph.nodes import BUFFER, CONSTANT, INPUT, OP, PARAMETER, CallRow, Nodes, Tables
+from cutaway.graph.nodes import BUFFER, CONSTANT, INPUT, OP, PARAMETER, CallRow, FailedOp, Nodes, Tables
 from cutaway.graph.op import Op
 from cutaway.graph.source import source_of
 from cutaway.graph.trace import Trace
@@ -65,10 +65,21 @@ def _document(trace: Trace) -> dict[str, Plain]:
         "saved_all": tables.saved_all,
         "error": None if error is None else [kind if kind.isidentifier() else "Exception", _said(error)],
         "failed": tables.failed,
+        "failed_op": None if tables.failed_op is None else _failed_op(tables.failed_op),
         "n_backwards": tables.n_backwards,
         "is_transformed": tables.is_transformed,
         "is_replay": tables.is_replay,
         "orphans": trace._orphans,
+    }
+
+
+def _failed_op(op: FailedOp) -> dict[str, Plain]:
+    return {
+        "function": op.function,
+        "parents": list(op.parents),
+        "call": op.call,
+        "source": op.source,
+        "text": op.text,
     }
 
 

@@ -11,12 +11,6 @@ IF = "IF"
 """Begins the label of an edge where the branch of a conditional leaves the path to the output."""
 
 
-def leads_off(trace: Trace, ways: Iterable[tuple[int, int]]) -> bool:
-    """Whether a branch begins on one of these ways from a tensor to the op that takes it."""
-    starts = trace.conditionals.starts
-    return any(way in starts for way in ways)
-
-
 def decides(trace: Trace, nodes: Iterable[int]) -> list[str]:
     """Lines on the tests that some passes of an op decided, and the arms that were taken; empty if there are none."""
     arms: dict[str, Counter[str]] = {}

@@ -1,169 +1,182 @@
-"""`trace.draw`: from a trace to an SVG file.
-
-Frames are laid out one by one, the innermost first, and each is a single box to the frame around it. So a
-frame can never cover what does not belong to it.
-"""
+"""`trace.draw`: from a trace to a picture in a file, in the format that its name asks for."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass, field
+import os
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final, get_args
 
 from cutaway.core.errors import InputError
-from cutaway.graph.layout import BELOW_PORTS, Node, Point, Rect, Wire, layout
+from cutaway.graph.op import Op
+from cutaway.graph.selection import What
 from cutaway.graph.trace import Trace
-from cutaway.views.feedback import forward, with_feedback
-from cutaway.views.picture import View, picture
-from cutaway.views.svg import Line, Placement, box_size, label_width, svg, title_width
+from cutaway.views.colouring import Colouring
+from cutaway.views.dot import dot
+from cutaway.views.focusing import focus as focus_on
+from cutaway.views.focusing import keys_of, opened_for
+from cutaway.views.folding import fold, fold_to_depth
+from cutaway.views.graph import Fold, GraphView
+from cutaway.views.graphing import graph_view
+from cutaway.views.measuring import ColourBy, box_values, measure_of
+from cutaway.views.model_explorer import model_explorer
+from cutaway.views.painting import paint
+from cutaway.views.picture import Picture
+from cutaway.views.placing import Direction, place
+from cutaway.views.raster import raster
+from cutaway.views.scene import Sheet
+from cutaway.views.svg import svg_of
 
-Key = tuple[str, int]
-"""What a frame holds: ("box", b), ("frame", f), ("in", b) and ("out", b) for the ports of what box b makes."""
-
-_SIDE, _END = 14.0, 14.0
+FORMATS: Final[Mapping[str, str]] = {
+    ".svg": "vector graphics, for the web and for papers",
+    ".pdf": "vector graphics, for papers",
+    ".png": "pixels",
+    ".dot": "text for Graphviz",
+    ".gv": "text for Graphviz",
+    ".json": "the graph for Model Explorer",
+}
+"""Ending of a path → what is written."""
 
 
 def draw(
     trace: Trace,
-    path: str | Path | None = None,
+    path: str | os.PathLike[str] | None = None,
     *,
     depth: int | None = None,
     rolled: bool = False,
-    bright: Collection[int] | None = None,
-) -> str:
-    """Draw the graph of a trace as SVG, and write it to `path` if given.
+    direction: Direction = "down",
+    color_by: ColourBy | None = None,
+    focus: What | Callable[[Op], object] | None = None,
+) -> str | bytes:
+    """Draw the graph of a trace and write it to `path`, if given, in the format that its ending names.
+
+    Gives what is written; without a path, the text of an SVG.
 
     >>> draw(trace, "net.svg", depth=1)[:4]          # doctest: +SKIP
     '<svg'
 
     Args:
         depth: None draws every op, 1 the children of the root and its own ops, 0 the model as one box.
-        rolled: whether the passes of an op are drawn as one box.
-        bright: rows that are drawn as usual, all others faint; None for no difference.
+        rolled: whether what repeats is drawn once: the passes of an op, and identical blocks.
+        direction: where the picture goes to: "down" or "right".
+        color_by: the name of a measure, a mapping from sites to numbers, or a function that gives the number of an op.
+        focus: what the picture is about, as `trace.select` takes it: modules around it are opened, all others folded
+            unless `depth` opens them, and what is no neighbour of it is faint.
     """
-    check_path(path)
-    view = picture(trace, depth=depth, rolled=rolled, bright=bright)
-    text = svg(view, place(view))
+    wish = _Wish(path, direction, color_by)
+    view = graph_view(trace)
+    if focus is None:
+        how = fold_to_depth(view, depth, rolled=rolled)
+        return _drawn(trace, view, how, fold(view, how), wish)
+    rows = set(trace.select(focus).nodes)
+    nodes = {node for node, row in enumerate(view.nodes.row) if row in rows}
+    how = opened_for(view, fold_to_depth(view, 1 if depth is None else depth, rolled=rolled), nodes)
+    picture = fold(view, how)
+    found = focus_on(view, picture, keys_of(view, how), nodes)
+    picture = replace(picture, faint=found.faint, subtitle=f"{len(nodes):,} in focus of {picture.subtitle}")
+    return _drawn(trace, view, how, picture, wish, focused=found.boxes)
+
+
+def draw_selection(
+    trace: Trace,
+    rows: Collection[int],
+    path: str | os.PathLike[str] | None = None,
+    *,
+    depth: int | None = None,
+    rolled: bool = False,
+    direction: Direction = "down",
+    color_by: ColourBy | None = None,
+) -> str | bytes:
+    """The picture of a trace, as `draw` gives it, with everything but these rows faint."""
+    wish = _Wish(path, direction, color_by)
+    view = graph_view(trace)
+    how = fold_to_depth(view, depth, rolled=rolled)
+    bright = {node for node, row in enumerate(view.nodes.row) if row in rows}
+    return _drawn(trace, view, how, fold(view, how, bright=bright), wish)
+
+
+def drawn(
+    trace: Trace,
+    view: GraphView,
+    how: Fold,
+    *,
+    path: str | os.PathLike[str] | None = None,
+    direction: Direction = "down",
+    color_by: ColourBy | None = None,
+) -> str | bytes:
+    """A graph of ops of this trace in the format that the path asks for; without a path, as SVG."""
+    return _drawn(trace, view, how, fold(view, how), _Wish(path, direction, color_by))
+
+
+def check_path(path: str | os.PathLike[str] | None, *, formats: Collection[str] = tuple(FORMATS)) -> None:
+    """Refuse a path that promises a format that there is not, before anything is drawn."""
+    if path is not None and Path(path).suffix.lower() not in formats:
+        *most, last = formats
+        raise InputError(
+            f"draw knows the format by the ending of the path, and of {str(path)!r} it knows none: "
+            f"give a path that ends in {', '.join(most)} or {last}."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """How a picture is to be drawn; what cannot be is refused before any work is done."""
+
+    path: str | os.PathLike[str] | None
+    direction: Direction
+    color_by: ColourBy | None
+
+    def __post_init__(self) -> None:
+        check_path(self.path)
+        if self.direction not in get_args(Direction):
+            raise InputError(f'direction is "down" or "right"; it was {self.direction!r}.')
+
+
+def _drawn(
+    trace: Trace,
+    view: GraphView,
+    how: Fold,
+    picture: Picture,
+    wish: _Wish,
+    *,
+    focused: frozenset[int] = frozenset(),
+) -> str | bytes:
+    measure = None if wish.color_by is None else measure_of(trace, view, wish.color_by)
+    if wish.path is not None and Path(wish.path).suffix.lower() == ".json":
+        return _kept(model_explorer(trace, view, measure), wish.path)
+    colouring = None
+    if measure is not None:
+        colouring = Colouring(measure, box_values(picture, keys_of(view, how), measure))
+    placed = place(picture, wish.direction)
+    return _written(Sheet(picture, placed, wish.direction, focused, _hints(view, picture), colouring), wish.path)
+
+
+def _hints(view: GraphView, picture: Picture) -> tuple[str, ...]:
+    """What is said where the mouse rests on a box: its name, and the site by which it is asked for."""
+    found = []
+    for box in picture.boxes:
+        site = view.nodes.site[box.node] if box.node >= 0 else view.groups.label[box.group] if box.group > 0 else ""
+        found.append("\n".join(dict.fromkeys(text for text in (box.lines[0], site) if text)))
+    return tuple(found)
+
+
+def _written(sheet: Sheet, path: str | os.PathLike[str] | None) -> str | bytes:
+    """The picture in the format that the path asks for, after it was written there."""
+    suffix = ".svg" if path is None else Path(path).suffix.lower()
+    if suffix in (".png", ".pdf"):
+        return _kept(raster(paint(sheet), "png" if suffix == ".png" else "pdf"), path)
+    return _kept(dot(sheet) if suffix in (".dot", ".gv") else svg_of(paint(sheet)), path)
+
+
+def _kept(content: str | bytes, path: str | os.PathLike[str] | None) -> str | bytes:
+    """Write a file as a whole, beside its place first: there never is half a file."""
     if path is not None:
-        Path(path).write_text(text, encoding="utf-8")
-    return text
-
-
-def check_path(path: str | Path | None) -> None:
-    """Refuse a path that promises another format, before anything is drawn."""
-    if path is not None and Path(path).suffix.lower() != ".svg":
-        raise InputError(f"draw writes SVG only, and {str(path)!r} does not end in .svg: give a path that does.")
-
-
-def place(view: View) -> Placement:
-    """Where everything goes; the same view gives the same places."""
-    sizes = _box_sizes(view)
-    depth: list[int] = []
-    for frame in view.frames:
-        depth.append(depth[frame.parent] + 1 if depth else 0)
-    levels = [_Level(title_width(frame.title)) for frame in view.frames]
-    for number, box in enumerate(view.boxes):
-        member, inside = ("box", number), box.frame
-        while inside >= 0 and member not in levels[inside].members:
-            levels[inside].members[member] = None
-            member, inside = ("frame", inside), view.frames[inside].parent
-    _cut_edges(view, depth, levels)
-    outside_in = sorted(range(len(levels)), key=lambda frame: depth[frame])
-    for number in reversed(outside_in):
-        levels[number].place(sizes, levels, is_framed=number > 0)
-    return with_feedback(view, _compose(sizes, levels, outside_in))
-
-
-def _box_sizes(view: View) -> list[Node]:
-    """Wide enough for the text of each box, and for the labels of the edges that arrive there."""
-    rooms: dict[int, list[float]] = {}
-    for edge in forward(view):
-        rooms.setdefault(edge.child, []).append(label_width(edge.label))
-    sizes = []
-    for number, box in enumerate(view.boxes):
-        width, height = box_size(box)
-        arriving = rooms.get(number, [0.0])
-        if max(arriving):
-            width = max(width, len(arriving) * (max(arriving) + 10))
-        sizes.append(Node(width, height))
-    return sizes
-
-
-def _cut_edges(view: View, depth: list[int], levels: list[_Level]) -> None:
-    """Cut edges at the borders they cross: a piece for each frame they leave, one outside, one for each they enter."""
-    for edge in forward(view):
-        upper, lower, room = ("box", edge.parent), ("box", edge.child), label_width(edge.label)
-        a, b = view.boxes[edge.parent].frame, view.boxes[edge.child].frame
-        while a != b:
-            if depth[a] >= depth[b]:
-                levels[a].wires.setdefault((upper, ("out", edge.parent), edge.parent), 0.0)
-                upper, a = ("frame", a), view.frames[a].parent
-            else:
-                levels[b].wires.setdefault((("in", edge.parent), lower, edge.parent), room)
-                lower, room, b = ("frame", b), 0.0, view.frames[b].parent
-        levels[a].wires.setdefault((upper, lower, edge.parent), room)
-
-
-@dataclass(slots=True)
-class _Level:
-    """One frame: what it holds, each with its place relative to the frame's corner."""
-
-    title_width: float
-    members: dict[Key, None] = field(default_factory=dict)
-    """Boxes and frames, in the order of the view."""
-    wires: dict[tuple[Key, Key, int], float] = field(default_factory=dict)
-    """(upper, lower, box that makes what it carries) → room for a label."""
-    width: float = 0.0
-    height: float = 0.0
-    places: dict[Key, Point] = field(default_factory=dict)
-    lines: list[Line] = field(default_factory=list)
-
-    def place(self, sizes: list[Node], levels: list[_Level], *, is_framed: bool) -> None:
-        """Lay the frame out; the frames inside it have been."""
-        ins = sorted({upper for upper, _, _ in self.wires if upper[0] == "in"})
-        outs = sorted({lower for _, lower, _ in self.wires if lower[0] == "out"})
-        keys = [*ins, *self.members, *outs]
-        nodes = [Node(0.0, 0.0)] * len(keys)
-        for i, (kind, number) in enumerate(keys):
-            if kind == "box":
-                nodes[i] = sizes[number]
-            elif kind == "frame":
-                nodes[i] = Node(levels[number].width, levels[number].height)
-        index = {key: i for i, key in enumerate(keys)}
-        wires = []
-        for (upper, lower, value), room in self.wires.items():
-            out = levels[upper[1]].places[("out", value)][0] if upper[0] == "frame" else None
-            into = levels[lower[1]].places[("in", value)][0] if lower[0] == "frame" else None
-            wires.append(Wire(index[upper], index[lower], value, out, into, room))
-        placed = layout(nodes, wires, n_in=len(ins), n_out=len(outs))
-        self.width = max(placed.width, self.title_width) + 2 * _SIDE
-        dx = (self.width - placed.width) / 2
-        dy = 0.0 if ins else BELOW_PORTS if is_framed else _END
-        self.height = placed.height + dy + (0.0 if outs else _END)
-        self.places = {key: (rect.x + dx, rect.y + dy) for key, rect in zip(keys, placed.nodes, strict=True)}
-        for route in placed.routes:
-            points = tuple((x + dx, y + dy) for x, y in route.points)
-            kind, number = keys[route.lower] if route.lower is not None else ("", -1)
-            ends = {"box": (number, None), "frame": (None, number)}
-            self.lines.append(Line(points, route.value, *ends.get(kind, (None, None))))
-
-
-def _compose(sizes: list[Node], levels: list[_Level], outside_in: list[int]) -> Placement:
-    """Turn places within frames into places in the picture."""
-    corner: dict[int, Point] = {}
-    boxes = [Rect(0.0, 0.0, size.width, size.height) for size in sizes]
-    frames = [Rect(0.0, 0.0, level.width, level.height) for level in levels]
-    lines: list[Line] = []
-    for number in outside_in:
-        level = levels[number]
-        x, y = corner.get(number, (0.0, 0.0))
-        frames[number] = Rect(x, y, level.width, level.height)
-        for (kind, member), (dx, dy) in level.places.items():
-            if kind == "box":
-                boxes[member] = Rect(x + dx, y + dy, sizes[member].width, sizes[member].height)
-            elif kind == "frame":
-                corner[member] = (x + dx, y + dy)
-        for line in level.lines:
-            points = tuple((x + dx, y + dy) for dx, dy in line.points)
-            lines.append(Line(points, line.parent, line.child, line.frame))
-    return Placement(levels[0].width, levels[0].height, tuple(boxes), tuple(frames), tuple(lines))
+        target = Path(path)
+        beside = target.with_name(f".{target.name}.{os.getpid()}.part")
+        try:
+            beside.write_bytes(content if isinstance(content, bytes) else content.encode())
+            beside.replace(target)
+        finally:
+            beside.unlink(missing_ok=True)
+    return content

@@ -1,47 +1,8 @@
-"""Rolled-up pictures: which box stands for an op in all its passes, and in which passes an edge is there."""
+"""In which passes of a loop an edge of a rolled-up picture is there."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
-from cutaway.graph.nodes import OP
-from cutaway.graph.trace import Trace
-
 _MOST_SPANS = 3
-
-
-@dataclass(slots=True)
-class Rolling:
-    """The passes of boxes. A box is drawn where its first pass ran; without recurrence all boxes have one pass."""
-
-    trace: Trace
-    is_on: bool
-    _calls: dict[int, dict[int, int]] = field(default_factory=dict)
-    """Folded call of a first pass → folded calls that it stands for → their numbers, from 1."""
-
-    def first(self, node: int) -> int:
-        """The node that stands for an op in all its passes."""
-        return self.passes(node)[0]
-
-    def passes(self, node: int) -> tuple[int, ...]:
-        """All nodes for which this one stands."""
-        return self.trace.rolled.nodes_of(node) if self.is_on and self.trace.tables.nodes.kind[node] == OP else (node,)
-
-    def note_call(self, first: int, call: int) -> None:
-        """Note that a folded call is a pass of an earlier one."""
-        calls = self._calls.setdefault(first, {})
-        calls.setdefault(call, len(calls) + 1)
-
-    def n_calls(self, first: int) -> int:
-        """How often the module of a folded call ran."""
-        return len(self._calls.get(first, (0,)))
-
-    def turn(self, node: int, first: int, call: int) -> tuple[int, int]:
-        """Number of the pass in which a node was made, and of how many; of its folded call, where it is in one."""
-        if first:
-            return self._calls.get(first, {}).get(call, 1), self.n_calls(first)
-        n_passes = len(self.passes(node))
-        return self.trace.rolled.number_of(node) if n_passes > 1 else 1, n_passes
 
 
 def spans(numbers: set[int]) -> str:

@@ -1,0 +1,96 @@
+"""A real browser for the tests: one for each process, a fresh page for each test that asks for `page`.
+
+`python -m tests.browser` says whether one can be found.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, ConsoleMessage, Page, Request
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+HERE = ("file:", "data:", "blob:", "about:", "http://127.0.0.1:", "http://localhost:")
+HOW = "install it (Debian: apt-get install chromium; elsewhere: .venv/bin/playwright install chromium)."
+
+
+def executable() -> str | None:
+    """The browser of the system, or the one that playwright has fetched."""
+    named = [os.environ.get("CUTAWAY_CHROMIUM"), *map(shutil.which, NAMES)]
+    found = next((path for path in named if path), None)
+    if found is None:
+        from playwright.sync_api import sync_playwright
+
+        with sync_playwright() as playwright:
+            own = playwright.chromium.executable_path
+        found = own if Path(own).is_file() else None
+    return found
+
+
+@dataclass
+class Seen:
+    """What went on in a page beside what it shows."""
+
+    errors: list[str] = field(default_factory=list)
+    """Errors on its console, and those that nobody caught."""
+    addresses: list[str] = field(default_factory=list)
+    """What it asked for outside this machine."""
+
+    def note_console(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            self.errors.append(message.text)
+
+    def note_request(self, request: Request) -> None:
+        if not request.url.startswith(HERE):
+            self.addresses.append(request.url)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """One browser for all tests of a process."""
+    from playwright.sync_api import sync_playwright
+
+    path = executable()
+    if path is None:
+        pytest.fail(f"the tests look at pictures in Chromium, and there is none here: {HOW}", pytrace=False)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A fresh page. The test fails if an error was logged in it, or if it asked for something on the network."""
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    page, seen = context.new_page(), Seen()
+    page.on("console", seen.note_console)
+    page.on("pageerror", lambda error: seen.errors.append(str(error)))
+    context.on("request", seen.note_request)
+    yield page
+    context.close()
+    assert seen.errors == []
+    assert seen.addresses == []
+
+
+if __name__ == "__main__":
+    if executable() is None:
+        sys.exit(f"The tests look at pictures in Chromium, and there is none here: {HOW}")

@@ -1,0 +1,119 @@
+"""The TypeScript types of the views, made from the dataclasses: `python -m tests.wire` writes `web/src/lib/wire.ts`."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType, NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+FILE = Path(__file__).parent.parent / "web" / "src" / "lib" / "wire.ts"
+MODULES = ("cutaway.views.graph", "cutaway.views.picture", "cutaway.views.values", "cutaway.views.details")
+ROOTS = ("GraphView", "Fold", "Picture", "Detail")
+HEAD = """\
+// The views as they come from Python. Made from the dataclasses in views/ by `python -m tests.wire`: change those.
+"""
+PLAIN = {int: "number", float: "number", str: "string", bool: "boolean", NoneType: "null", Any: "unknown"}
+
+
+def typescript() -> str:
+    """The text of the file: closed sets of words, flags, then one interface for each dataclass that travels."""
+    modules = [import_module(name) for name in MODULES]
+    named: dict[str, type] = {}
+    for module in modules:
+        named.update({name: kind for name, kind in vars(module).items() if name in ROOTS})
+    reached: dict[type, None] = {}
+    for root in ROOTS:
+        _reach(named[root], reached)
+    words = _words(modules, reached)
+    parts = [HEAD, "\n".join(f"export type {name} = {_union(hint)};" for hint, name in words.items())]
+    parts += ["\n".join(f"export const {name} = {value};" for name, value in _flags(modules[0]))]
+    parts += [_interface(kind, words) for kind in reached]
+    return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
+
+
+def _reach(kind: type, reached: dict[type, None]) -> None:
+    """Note a dataclass, and those that its fields hold."""
+    if kind not in reached:
+        reached[kind] = None
+        for hint in get_type_hints(kind).values():
+            for part in _parts(hint):
+                if is_dataclass(part) and isinstance(part, type):
+                    _reach(part, reached)
+
+
+def _parts(hint: Any) -> Iterator[Any]:
+    yield hint
+    for part in get_args(hint):
+        yield from _parts(part)
+
+
+def _words(modules: list[ModuleType], kinds: dict[type, None]) -> dict[Any, str]:
+    """The closed sets of words that have a name in Python and are used by one of the kinds."""
+    used = [part for kind in kinds for hint in get_type_hints(kind).values() for part in _parts(hint)]
+    found: dict[Any, str] = {}
+    for module in modules:
+        for name, value in vars(module).items():
+            if get_origin(value) is Literal and value in used and not name.startswith("_"):
+                found.setdefault(value, name)
+    return found
+
+
+def _flags(module: ModuleType) -> list[tuple[str, int]]:
+    return [(name, value) for name, value in vars(module).items() if name.isupper() and isinstance(value, int)]
+
+
+def _union(hint: Any) -> str:
+    return " | ".join(f'"{word}"' for word in get_args(hint))
+
+
+def _interface(kind: type, words: dict[Any, str]) -> str:
+    said, hints = _docstrings(kind), get_type_hints(kind)
+    lines = []
+    for field in fields(kind):
+        lines += [f"  /** {said[field.name]} */"] if field.name in said else []
+        lines.append(f"  {field.name}: {_typed(hints[field.name], words)};")
+    about = (inspect.getdoc(kind) or "").partition("\n")[0]
+    return "\n".join([f"/** {about} */", f"export interface {kind.__name__} {{", *lines, "}"])
+
+
+def _docstrings(kind: type) -> dict[str, str]:
+    """What stands below the fields of a class."""
+    (body,) = (node.body for node in ast.parse(inspect.getsource(kind)).body if isinstance(node, ast.ClassDef))
+    found, name = {}, ""
+    for statement in body:
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+            name = statement.target.id
+        elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant) and name:
+            found[name] = " ".join(str(statement.value.value).split())
+    return found
+
+
+def _typed(hint: Any, words: dict[Any, str]) -> str:
+    if hint in words:
+        return words[hint]
+    if hint in PLAIN:
+        return PLAIN[hint]
+    if is_dataclass(hint) and isinstance(hint, type):
+        return hint.__name__
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return _union(hint)
+    if origin in (Union, UnionType):
+        return " | ".join(dict.fromkeys(_typed(arg, words) for arg in args))
+    if origin is dict:
+        return f"Record<{_typed(args[0], words)}, {_typed(args[1], words)}>"
+    if origin is tuple and args[-1:] != (Ellipsis,):
+        return f"[{', '.join(_typed(arg, words) for arg in args)}]"
+    if origin in (tuple, list, frozenset):
+        item = _typed(args[0], words)
+        return f"({item})[]" if "|" in item else f"{item}[]"
+    raise TypeError(f"there is no TypeScript for {hint!r}")
+
+
+if __name__ == "__main__":
+    FILE.write_text(typescript(), encoding="utf-8")

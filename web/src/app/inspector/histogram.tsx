@@ -1,0 +1,48 @@
+// How the values of a tensor are spread.
+
+import { useState } from "preact/hooks";
+import { short } from "../../lib/units";
+import type { Histogram as Counts } from "../../lib/wire";
+
+const [WIDTH, HEIGHT] = [400, 74];
+
+export function Histogram({ histogram: { low, high, counts } }: { histogram: Counts }) {
+  const [isLog, setLog] = useState(false);
+  const [over, setOver] = useState(-1);
+  const scaled = counts.map((count) => (isLog ? Math.log1p(count) : count));
+  const most = Math.max(...scaled, 1e-9);
+  const step = WIDTH / counts.length;
+  const edge = (bin: number): number => low + ((high - low) * bin) / counts.length;
+  const zero = low < 0 && high > 0 ? (-low / (high - low)) * WIDTH : null;
+  const said = (bin: number): string => {
+    const share = ((100 * counts[bin]) / all).toPrecision(2);
+    return `${short(edge(bin))} to ${short(edge(bin + 1))}: ${counts[bin].toLocaleString("en")} (${share} %)`;
+  };
+  const all = counts.reduce((sum, count) => sum + count, 0);
+  return (
+    <figure class="histogram">
+      <figcaption>
+        <span>{over >= 0 ? said(over) : "distribution"}</span>
+        <button type="button" class="toggle" aria-pressed={isLog} title="Logarithmic heights" onClick={() => setLog(!isLog)}>log</button>
+      </figcaption>
+      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img"
+        aria-label={`Histogram from ${short(low)} to ${short(high)}`} onPointerLeave={() => setOver(-1)}
+        onPointerMove={(event) => {
+          const { left, width } = event.currentTarget.getBoundingClientRect();
+          setOver(Math.max(0, Math.min(counts.length - 1, Math.floor(((event.clientX - left) / width) * counts.length))));
+        }}>
+        {zero !== null && <line x1={zero} x2={zero} y1={0} y2={HEIGHT} class="zero" />}
+        {scaled.map((count, bin) => {
+          const height = count > 0 ? Math.max(1, (count / most) * (HEIGHT - 2)) : 0;
+          const place = { x: (bin + 0.06) * step, y: HEIGHT - height, width: step * 0.88, height };
+          return <rect key={bin} {...place} class={bin === over ? "over" : ""} />;
+        })}
+      </svg>
+      <div class="axis">
+        <span>{short(low)}</span>
+        {zero !== null && zero > 60 && zero < WIDTH - 60 && <span class="at-zero" style={{ left: `${(100 * zero) / WIDTH}%` }}>0</span>}
+        <span>{short(high)}</span>
+      </div>
+    </figure>
+  );
+}

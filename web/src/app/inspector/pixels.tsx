@@ -1,0 +1,92 @@
+// The values of a tensor as pixels, which can be enlarged and asked for their numbers.
+
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { gradient, DIVERGING, RISING, RISING_DARK, palette } from "../../lib/colours";
+import { decodedPixels, placeOf, valueAt } from "../../lib/pixels";
+import { short } from "../../lib/units";
+import type { Image } from "../../lib/wire";
+import { IconButton } from "../controls";
+import { usePage } from "../page";
+
+/** A picture is at most so high before it scrolls, in CSS pixels. */
+const HIGHEST = 260;
+/** A pixel is at most so large where nobody enlarged it. */
+const LARGEST = 16;
+
+export function Pixels({ image }: { image: Image }) {
+  const { isDark } = usePage();
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const frame = useRef<HTMLDivElement>(null);
+  const [zoom, setZoom] = useState(1);
+  const [width, setWidth] = useState(360);
+  const [over, setOver] = useState<{ row: number; column: number } | null>(null);
+  const data = useMemo(() => decodedPixels(image), [image]);
+  const { colours, isDiverging } = useMemo(() => palette(image.low, image.high, isDark), [image, isDark]);
+  useEffect(() => {
+    if (frame.current) setWidth(frame.current.clientWidth);
+  }, []);
+  useEffect(() => {
+    const context = canvas.current?.getContext("2d");
+    if (!context) return;
+    const pixels = context.createImageData(image.columns, image.rows);
+    for (let i = 0; i < data.length; i++) {
+      const isIn = placeOf(image, Math.floor(i / image.columns), i % image.columns) !== null;
+      if (isIn) pixels.data.set(colours.subarray(4 * data[i], 4 * data[i] + 4), 4 * i);
+    }
+    context.putImageData(pixels, 0, 0);
+  }, [data, colours, image]);
+  // Pixels are square as far as that fits; a long vector or a tall matrix is stretched to be seen at all.
+  const pixel = Math.min(width / image.columns, LARGEST);
+  const along = Math.max(Math.min(pixel, HIGHEST / image.rows), image.kind === "line" ? 22 / image.rows : 0);
+  const size = { width: `${pixel * image.columns * zoom}px`, height: `${Math.max(along * image.rows, 8) * zoom}px` };
+  const value = over ? valueAt(image, data, over.row, over.column) : null;
+  const place = over && placeOf(image, over.row, over.column);
+  const hasTiles = image.kind === "tiles";
+  return (
+    <figure class="pixels">
+      <figcaption>
+        <span>{place ? `${said(image, place)}: ${value === null ? "not finite" : `≈ ${short(value)}`}` : image.caption}</span>
+        <span class="zoom">
+          <IconButton icon="minus" title="Smaller" isOff={zoom === 1} onClick={() => setZoom(zoom / 2)} />
+          <IconButton icon="plus" title="Larger" isOff={zoom >= 16} onClick={() => setZoom(zoom * 2)} />
+        </span>
+      </figcaption>
+      <div class="pixels-frame" ref={frame} style={{ maxHeight: `${HIGHEST + 40}px` }}>
+        <div class="pixels-sheet" style={size}>
+          <canvas ref={canvas} width={image.columns} height={image.rows} onPointerLeave={() => setOver(null)}
+            onPointerMove={(event) => {
+              const { left, top, width: across, height } = event.currentTarget.getBoundingClientRect();
+              setOver({ row: at((event.clientY - top) / height, image.rows), column: at((event.clientX - left) / across, image.columns) });
+            }} />
+          {hasTiles && <Grid image={image} />}
+        </div>
+      </div>
+      <div class="pixels-scale">
+        <span>{short(isDiverging ? -Math.max(-image.low, image.high) : image.low)}</span>
+        <i style={{ background: gradient(isDiverging ? DIVERGING : isDark ? RISING_DARK : RISING) }} />
+        <span>{short(isDiverging ? Math.max(-image.low, image.high) : image.high)}</span>
+      </div>
+    </figure>
+  );
+}
+
+/** Which of n things of the same size lies at a share of them all. */
+function at(share: number, n: number): number {
+  return Math.max(0, Math.min(n - 1, Math.floor(share * n)));
+}
+
+function said(image: Image, { tile, row, column }: { tile: number; row: number; column: number }): string {
+  const place = image.tile_rows === 1 ? `[${column}]` : `[${row}, ${column}]`;
+  return image.kind === "tiles" ? `tile ${tile + 1} ${place}` : place;
+}
+
+/** Lines between the tiles. */
+function Grid({ image }: { image: Image }) {
+  const lines = (n: number, step: number): number[] => Array.from({ length: Math.round(n / step) - 1 }, (_, i) => (i + 1) * step);
+  return (
+    <svg class="tile-grid" viewBox={`0 0 ${image.columns} ${image.rows}`} preserveAspectRatio="none" aria-hidden="true">
+      {lines(image.columns, image.tile_columns).map((x) => <line key={`x${x}`} x1={x} x2={x} y1={0} y2={image.rows} />)}
+      {lines(image.rows, image.tile_rows).map((y) => <line key={`y${y}`} x1={0} x2={image.columns} y1={y} y2={y} />)}
+    </svg>
+  );
+}

@@ -1,0 +1,38 @@
+// Keeps the address of the page in step with its state, so that a reload shows the same.
+
+import { useEffect, useRef } from "preact/hooks";
+import type { GraphView } from "../lib/wire";
+import { fromHash, toHash, type Camera } from "./hash";
+import type { State } from "./state";
+
+interface Shown {
+  readonly state: State;
+  readonly camera: Camera | null;
+}
+
+/** Write the state into the address, and hear of addresses that the reader types or goes back to. */
+export function useAddress(view: GraphView, shown: Shown, isOn: boolean, onGo: (to: Shown) => void): void {
+  const { state, camera } = shown;
+  const written = useRef<string | null>(null);
+  useEffect(() => {
+    if (!isOn) return undefined;
+    // Not at every step: browsers allow only so many changes in a while.
+    const timer = setTimeout(() => {
+      const hash = toHash(view, state, camera);
+      if (hash === written.current || `#${hash}` === location.hash) return;
+      written.current = hash;
+      try {
+        history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
+      } catch {
+        // Some viewers of local files forbid it; the picture works without.
+      }
+    }, 150);
+    return () => clearTimeout(timer);
+  }, [view, state, camera, isOn]);
+  useEffect(() => {
+    if (!isOn) return undefined;
+    const go = (): void => onGo(fromHash(view, location.hash));
+    addEventListener("hashchange", go);
+    return () => removeEventListener("hashchange", go);
+  }, [view, isOn]);
+}

@@ -1,0 +1,77 @@
+// From the state to what is drawn: folded, placed, decorated; each step anew only where something it reads changed.
+
+import { useMemo, useRef } from "preact/hooks";
+import type { Decorations } from "../canvas";
+import type { Placement } from "../canvas/types";
+import { folded } from "../lib/fold";
+import { place, placeCache } from "../lib/place";
+import { ancestors, between, descendants, type Reached, type Ways } from "../lib/reach";
+import { hits as listed, search, searchIndex, type Found, type Hit } from "../lib/search";
+import { nodesOf, shown } from "../lib/shown";
+import { Representatives } from "../lib/standing";
+import type { GraphView } from "../lib/wire";
+import { coloured, decorations, type Coloured, type Drawn } from "./decorate";
+import { drawnAs, foldOf, type State } from "./state";
+
+/** What is drawn, and where. */
+export function usePicture(view: GraphView, { open, rolled, apart, direction }: State): { drawn: Drawn; placement: Placement } {
+  const drawn = useMemo((): Drawn => {
+    const fold = foldOf({ open, rolled, apart });
+    const { picture, box } = folded(view, fold);
+    return { view, fold, picture, shown: shown(picture, box), stands: new Representatives(view, fold) };
+  }, [view, open, rolled, apart]);
+  const cache = useRef(placeCache());
+  const placement = useMemo(() => place(drawn.picture, direction, cache.current), [drawn, direction]);
+  return { drawn, placement };
+}
+
+/** What fits the query. */
+export function useFound(view: GraphView, query: string): { found: Found | null; hits: readonly Hit[] } {
+  const index = useMemo(() => searchIndex(view), [view]);
+  return useMemo(() => {
+    if (!query.trim()) return { found: null, hits: [] };
+    const found = search(index, query);
+    return { found, hits: listed(view, found) };
+  }, [view, index, query]);
+}
+
+/** A measure on the boxes that are shown; null for none of that name. */
+export function useColoured(drawn: Drawn, name: string, isDark: boolean): Coloured | null {
+  return useMemo(() => {
+    const measure = drawn.view.measures.find((known) => known.name === name);
+    return measure ? coloured(drawn, measure, isDark) : null;
+  }, [drawn, name, isDark]);
+}
+
+/** The nodes that hang together with the selection in the way that is asked for; null for no highlight. */
+function reachedBy(drawn: Drawn, ways: Ways, { highlight, selection, second }: State): Reached | null {
+  if (!highlight || selection === null) return null;
+  const of = (key: string): readonly number[] => nodesOf(drawn.view, drawn.picture, drawn.shown, key);
+  if (highlight === "paths") return second === null ? null : between(ways, of(selection), of(second));
+  return highlight === "ancestors" ? ancestors(ways, of(selection)) : descendants(ways, of(selection));
+}
+
+interface Asking {
+  readonly colour: Coloured | null;
+  readonly size: Coloured | null;
+  readonly found: Found | null;
+}
+
+/** The looks of all boxes. */
+export function useDecorations(drawn: Drawn, ways: Ways, state: State, asked: Asking): Decorations {
+  const { highlight, selection, second } = state;
+  const reached = useMemo(() => reachedBy(drawn, ways, state), [drawn, ways, highlight, selection, second]);
+  const { colour, size, found } = asked;
+  return useMemo(() => {
+    return decorations(drawn, { colour, size, reached, found, second: second && visible(drawn, second) });
+  }, [drawn, colour, size, reached, found, second]);
+}
+
+/** The box or frame in which something is to be seen: itself, or what it is folded into. */
+export function visible({ view, picture, shown, stands }: Drawn, key: string): string | null {
+  const own = drawnAs(stands, key);
+  if (picture.boxes.some((box) => box.key === own) || picture.frames.some((frame) => frame.key === own)) return own;
+  const node = key.startsWith("g") ? view.groups.first[Number(key.slice(1))] : Number(key.slice(1));
+  const box = shown.box[node] ?? -1;
+  return box >= 0 ? picture.boxes[box].key : null;
+}

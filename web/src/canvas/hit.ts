@@ -1,0 +1,40 @@
+/** What is under the pointer. */
+
+import { toPicture } from "./camera";
+import { CHEVRON } from "./paint-adornments";
+import { INDENT } from "./titles";
+import type { Title } from "./titles";
+import type { Stage } from "./stage";
+import type { Camera } from "./types";
+
+export type Part = "box" | "chevron" | "title" | "frame";
+
+export interface Hit {
+  readonly key: string;
+  readonly part: Part;
+}
+
+/** Titles lie over boxes, boxes over frames, inner frames over outer ones. `shown` are titles by number of the frame. */
+export function hitAt(stage: Stage, shown: readonly Title[], camera: Camera, x: number, y: number): Hit | null {
+  for (const title of shown) {
+    if (x < title.x - 4 || x > title.x + title.width || y < title.y || y > title.y + title.height) continue;
+    const part = x < title.x + title.size * INDENT ? "chevron" : "title";
+    return { key: stage.frames[title.frame]!.frame.key, part };
+  }
+  const [px, py] = toPicture(camera, x, y);
+  // A finger or an unsteady hand may miss small boxes by a little.
+  const slop = Math.min(2 / camera.scale, 6);
+  const near = stage.boxGrid.within({ x: px - slop, y: py - slop, width: 2 * slop, height: 2 * slop });
+  for (const i of near.reverse()) {
+    const item = stage.boxes[i]!;
+    const isIn = px >= item.x - slop && px <= item.x + item.width + slop && py >= item.y - slop && py <= item.y + item.height + slop;
+    if (!isIn) continue;
+    const isChevron = item.box.form === "folded" && camera.scale > 0.35 && px < item.x + CHEVRON;
+    return { key: item.box.key, part: isChevron ? "chevron" : "box" };
+  }
+  for (let i = stage.frames.length - 1; i > 0; i--) {
+    const { x: left, y: top, width, height, frame } = stage.frames[i]!;
+    if (px >= left && px <= left + width && py >= top && py <= top + height) return { key: frame.key, part: "frame" };
+  }
+  return null;
+}

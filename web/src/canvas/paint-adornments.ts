@@ -1,0 +1,139 @@
+/** Draws what boxes carry: strips, bars, chevrons, signs, badges, rings and notes. */
+
+import { EM, LEAD, LINE, NAME, SMALL } from "./detail";
+import { inkOn } from "./colour";
+import { pixels, radiusOf } from "./paint-boxes";
+import type { BoxItem } from "./stage";
+import type { Context, View } from "./view";
+
+/** Width of the chevron's side of a folded box, in units: a click there opens it. */
+export const CHEVRON = 17;
+
+/** Before the text. */
+export function paintStrips(ctx: Context, view: View, items: readonly BoxItem[]): void {
+  for (const item of items) {
+    const { look } = item;
+    if (!look) continue;
+    ctx.globalAlpha = item.style.alpha * item.alpha;
+    if (look.strip !== undefined) strip(ctx, view, item, look.strip);
+    if (look.size !== undefined) bar(ctx, view, item, look.size);
+  }
+  ctx.globalAlpha = 1;
+}
+
+// The left end of the box up to a straight line, also where that end is round.
+function strip(ctx: Context, view: View, item: BoxItem, colour: string): void {
+  const { x, y, width, height } = pixels(item, view);
+  const radius = radiusOf(item.style, { x, y, width, height }, view);
+  const wide = Math.min(Math.max(7 * view.k, 3 * view.dpr), width / 2);
+  ctx.fillStyle = colour;
+  ctx.beginPath();
+  if (radius <= wide) ctx.roundRect(x, y, wide, height, [radius, 0, 0, radius]);
+  else {
+    const angle = Math.acos((radius - wide) / radius);
+    ctx.arc(x + radius, y + radius, radius, Math.PI + angle, Math.PI, true);
+    ctx.arc(x + radius, y + height - radius, radius, Math.PI, Math.PI - angle, true);
+  }
+  ctx.fill();
+}
+
+function bar(ctx: Context, view: View, item: BoxItem, size: number): void {
+  const { x, y, width, height } = pixels(item, view);
+  const radius = radiusOf(item.style, { x, y, width, height }, view);
+  const room = width - 2 * radius;
+  const thick = Math.max(2 * view.dpr, 3 * view.k);
+  ctx.fillStyle = view.theme.isDark ? "rgba(255,255,255,0.14)" : "rgba(0,0,0,0.1)";
+  ctx.fillRect(x + radius, y + height - thick, room, thick);
+  ctx.fillStyle = item.look?.strip ?? view.theme.accent;
+  ctx.fillRect(x + radius, y + height - thick, room * Math.min(1, Math.max(0, size)), thick);
+}
+
+/** After the text. */
+export function paintAdornments(ctx: Context, view: View, items: readonly BoxItem[]): void {
+  for (const item of items) {
+    const { look, style, box } = item;
+    ctx.globalAlpha = style.alpha * item.alpha;
+    if (box.form === "folded") chevron(ctx, view, item);
+    if (look?.ring !== undefined) ring(ctx, view, item, look.ring);
+    if (style.sign) sign(ctx, view, item);
+    if (view.scale < 0.3) continue;
+    if (look?.badge) badge(ctx, view, item, look.badge);
+    if (look?.note && view.detail.lines) note(ctx, view, item, look.note);
+  }
+  ctx.globalAlpha = 1;
+}
+
+function chevron(ctx: Context, view: View, item: BoxItem): void {
+  const { x, y, width, height } = pixels(item, view);
+  const size = Math.min(Math.max(3 * view.k, 2.4 * view.dpr), height / 5);
+  const left = x + Math.min(6 * view.k, width / 8) + (item.look?.strip === undefined ? 0 : 5 * view.k);
+  const middle = view.detail.lines ? y + chevronLine(item) * view.k : y + height / 2;
+  ctx.fillStyle = item.style.more;
+  ctx.beginPath();
+  ctx.moveTo(left, middle - size * 1.2);
+  ctx.lineTo(left + size * 1.5, middle);
+  ctx.lineTo(left, middle + size * 1.2);
+  ctx.fill();
+}
+
+/** How far down the chevron stands: beside the first line that leaves room for it, or the shortest. */
+function chevronLine({ box, width, height }: BoxItem): number {
+  const room = (line: string, i: number): number => (width - line.length * (i ? LINE : NAME) * EM) / 2;
+  let best = 0;
+  for (let i = 0; i < box.lines.length; i++) {
+    if (room(box.lines[best]!, best) >= CHEVRON) break;
+    if (room(box.lines[i]!, i) > room(box.lines[best]!, best)) best = i;
+  }
+  return (height - LEAD * box.lines.length) / 2 + (best + 0.5) * LEAD;
+}
+
+function ring(ctx: Context, view: View, item: BoxItem, colour: string): void {
+  const { x, y, width, height } = pixels(item, view);
+  const off = 3.5 * view.dpr;
+  ctx.strokeStyle = colour;
+  ctx.lineWidth = 2 * view.dpr;
+  ctx.beginPath();
+  ctx.roundRect(x - off, y - off, width + 2 * off, height + 2 * off, radiusOf(item.style, { x, y, width, height }, view) + off);
+  ctx.stroke();
+}
+
+function sign(ctx: Context, view: View, item: BoxItem): void {
+  const { x, y, height } = pixels(item, view);
+  const size = Math.min(Math.max(7 * view.k, 5 * view.dpr), Math.max(height / 2, 3 * view.dpr), 9 * view.dpr);
+  const at = item.style.isRound ? Math.min(4 * view.k, height / 6) : 0;
+  ctx.fillStyle = item.style.signColour;
+  ctx.beginPath();
+  ctx.arc(x + at, y + at, size, 0, 2 * Math.PI);
+  ctx.fill();
+  ctx.fillStyle = inkOn(item.style.signColour);
+  ctx.font = `700 ${size * 1.7}px ${view.theme.mono}`;
+  ctx.textAlign = "center";
+  ctx.textBaseline = "middle";
+  ctx.fillText(item.style.sign, x + at, y + at + size * 0.08);
+  ctx.textBaseline = "alphabetic";
+}
+
+function badge(ctx: Context, view: View, item: BoxItem, text: string): void {
+  const { x, y, width } = pixels(item, view);
+  const size = Math.max((SMALL + 1) * view.k, 7.5 * view.dpr);
+  const wide = text.length * size * EM + size * 0.9;
+  const high = size * 1.45;
+  const left = x + width - wide + 5 * view.k + (item.box.stack > 1 ? 5 * view.k : 0);
+  const top = y - high / 2;
+  ctx.fillStyle = view.theme.ink;
+  ctx.beginPath();
+  ctx.roundRect(left, top, wide, high, high / 2);
+  ctx.fill();
+  ctx.fillStyle = view.theme.paper;
+  ctx.font = `600 ${size}px ${view.theme.mono}`;
+  ctx.textAlign = "center";
+  ctx.fillText(text, left + wide / 2, top + high / 2 + size * 0.35);
+}
+
+function note(ctx: Context, view: View, item: BoxItem, text: string): void {
+  const { x, y, width, height } = pixels(item, view);
+  ctx.font = `${(SMALL + 1) * view.k}px ${view.theme.mono}`;
+  ctx.textAlign = "center";
+  ctx.fillStyle = item.look?.ring ?? view.theme.bad;
+  ctx.fillText(text, x + width / 2, y + height + 14 * view.k);
+}

@@ -1,0 +1,72 @@
+/** Draws what boxes say: all lines from near, names alone from farther away. */
+
+import { LEAD, LINE, NAME, fittedName } from "./detail";
+import type { BoxItem } from "./stage";
+import type { Context, View } from "./view";
+
+export function paintText(ctx: Context, view: View, items: readonly BoxItem[]): void {
+  ctx.textAlign = "center";
+  ctx.textBaseline = "alphabetic";
+  const shown = items.filter((item) => item.alpha > 0.05 && !item.isBare);
+  if (view.detail.lines) {
+    paintNames(ctx, view, shown);
+    paintMore(ctx, view, shown);
+  } else if (view.detail.names) paintFitted(ctx, view, shown);
+  ctx.globalAlpha = 1;
+}
+
+function firstLine(item: BoxItem): number {
+  return item.y + (item.height - LEAD * item.box.lines.length) / 2 + 11;
+}
+
+function paintNames(ctx: Context, view: View, items: readonly BoxItem[]): void {
+  const { k, ox, oy, theme } = view;
+  const fonts = {
+    name: `600 ${NAME * k}px ${theme.mono}`, small: `${LINE * k}px ${theme.mono}`, ghost: `italic ${LINE * k}px ${theme.mono}`,
+  };
+  for (const which of ["name", "small", "ghost"] as const) {
+    ctx.font = fonts[which];
+    for (const item of items) {
+      const { style, box } = item;
+      if (which !== (style.isItalic ? "ghost" : box.form === "small" ? "small" : "name")) continue;
+      ctx.globalAlpha = style.alpha * item.alpha;
+      ctx.fillStyle = style.name;
+      ctx.fillText(box.lines[0] ?? "", (item.x + item.width / 2) * k - ox, firstLine(item) * k - oy);
+    }
+  }
+}
+
+function paintMore(ctx: Context, view: View, items: readonly BoxItem[]): void {
+  const { k, ox, oy, theme } = view;
+  ctx.font = `${LINE * k}px ${theme.mono}`;
+  for (const item of items) {
+    const { lines } = item.box;
+    if (lines.length < 2) continue;
+    ctx.globalAlpha = item.style.alpha * item.alpha;
+    ctx.fillStyle = item.style.more;
+    const middle = (item.x + item.width / 2) * k - ox;
+    const first = firstLine(item);
+    for (let i = 1; i < lines.length; i++) ctx.fillText(lines[i]!, middle, (first + i * LEAD) * k - oy);
+  }
+}
+
+function paintFitted(ctx: Context, view: View, items: readonly BoxItem[]): void {
+  const { k, ox, oy, dpr, theme, scale } = view;
+  const bySize = new Map<number, [BoxItem, string][]>();
+  for (const item of items) {
+    const side = item.box.form === "folded" ? 32 : 8;
+    const fitted = fittedName(item.box.lines[0] ?? "", item.width * scale - side * Math.max(scale, 0.4), item.height * scale, scale);
+    if (!fitted) continue;
+    const same = bySize.get(fitted.size);
+    if (same) same.push([item, fitted.text]);
+    else bySize.set(fitted.size, [[item, fitted.text]]);
+  }
+  for (const [size, texts] of bySize) {
+    ctx.font = `600 ${size * dpr}px ${theme.mono}`;
+    for (const [item, text] of texts) {
+      ctx.globalAlpha = item.style.alpha * item.alpha;
+      ctx.fillStyle = item.style.name;
+      ctx.fillText(text, (item.x + item.width / 2) * k - ox, (item.y + item.height / 2) * k - oy + size * 0.35 * dpr);
+    }
+  }
+}

@@ -1,0 +1,89 @@
+// Where a picture gets what is not in its view: from the file it lies in, or from the kernel of a notebook.
+
+import type { Detail } from "./wire";
+
+export interface Host {
+  /** All that an op holds, by its row in the trace; null where it was not kept with the picture. */
+  detail(row: number): Promise<Detail | null>;
+}
+
+/** What anywidget hands to the front end, as far as it is used here. */
+export interface Model {
+  get(name: string): unknown;
+  on(name: string, callback: (...args: never[]) => void): void;
+  off(name: string, callback?: (...args: never[]) => void): void;
+  send(message: unknown): void;
+}
+
+/** So many rows lie in one chunk of details in a file (server/page.py). */
+export const CHUNK = 64;
+
+/** The details that lie in the file, in chunks that are decoded when first looked into. `find` gives a chunk's text. */
+export function embedded(find: (chunk: number) => string | null): Host {
+  const chunks = new Map<number, Promise<Record<number, Detail>>>();
+  return {
+    async detail(row) {
+      const number = Math.floor(row / CHUNK);
+      let chunk = chunks.get(number);
+      if (!chunk) {
+        const text = find(number);
+        chunk = text === null ? Promise.resolve({}) : inflated(decoded(text)).then((json) => JSON.parse(json));
+        chunks.set(number, chunk);
+      }
+      return (await chunk)[row] ?? null;
+    },
+  };
+}
+
+/** Details asked of the kernel, each once; again only where it did not answer, being busy or gone. */
+export function kernel(model: Model, view: number): Host {
+  const asked = new Map<number, Promise<Detail | null>>();
+  return {
+    detail(row) {
+      let answer = asked.get(row);
+      if (!answer) {
+        answer = ask(model, view, row, () => asked.delete(row));
+        asked.set(row, answer);
+      }
+      return answer;
+    },
+  };
+}
+
+/** How long a kernel may be busy with something else before the picture says that there is no answer. */
+const PATIENCE = 20_000;
+let lastId = 0;
+
+function ask(model: Model, view: number, row: number, unanswered: () => void): Promise<Detail | null> {
+  const id = ++lastId;
+  return new Promise((resolve) => {
+    const answered = (message: { id?: number; detail?: Detail | null }) => {
+      if (message?.id === id) finish(message.detail ?? null);
+    };
+    const finish = (detail: Detail | null) => {
+      clearTimeout(timer);
+      model.off("msg:custom", answered);
+      resolve(detail);
+    };
+    const timer = setTimeout(() => {
+      unanswered();
+      finish(null);
+    }, PATIENCE);
+    model.on("msg:custom", answered);
+    model.send({ id, view, row });
+  });
+}
+
+/** The text behind zlib-compressed bytes. */
+export async function inflated(bytes: BufferSource): Promise<string> {
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Response(stream).text();
+}
+
+/** The bytes behind base64, without a call for each of millions of characters. */
+export function decoded(base64: string): Uint8Array<ArrayBuffer> {
+  const text = atob(base64.trim());
+  const bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+  return bytes;
+}

@@ -1,0 +1,81 @@
+// What a node depends on and what depends on it, on the full graph: ancestors, descendants, the paths between two.
+
+/** Neighbours of every node: those of node n are to[start[n]] … to[start[n + 1] - 1]. */
+export interface Neighbours {
+  readonly start: Int32Array;
+  readonly to: Int32Array;
+}
+
+/** The edges of a graph, readable from both ends. */
+export interface Ways {
+  readonly n: number;
+  readonly up: Neighbours;
+  readonly down: Neighbours;
+}
+
+/** A node is in it if its entry is 1. */
+export type Reached = Uint8Array;
+
+/** The edges of a graph of `n` nodes, given as two columns. */
+export function ways(n: number, parents: readonly number[], children: readonly number[]): Ways {
+  return { n, up: neighbours(n, children, parents), down: neighbours(n, parents, children) };
+}
+
+function neighbours(n: number, from: readonly number[], to: readonly number[]): Neighbours {
+  const start = new Int32Array(n + 1);
+  for (const node of from) start[node + 1] = start[node + 1] + 1;
+  for (let i = 0; i < n; i++) start[i + 1] = start[i + 1] + start[i];
+  const next = start.slice();
+  const out = new Int32Array(from.length);
+  for (let i = 0; i < from.length; i++) {
+    const place = next[from[i]];
+    out[place] = to[i];
+    next[from[i]] = place + 1;
+  }
+  return { start, to: out };
+}
+
+/** The nodes from which one of these can be reached, these included. */
+export function ancestors(graph: Ways, of: Iterable<number>): Reached {
+  return flood(graph.n, graph.up, of);
+}
+
+/** The nodes that can be reached from one of these, these included. */
+export function descendants(graph: Ways, of: Iterable<number>): Reached {
+  return flood(graph.n, graph.down, of);
+}
+
+/** The nodes on the paths from one set to the other, or back if there are none that way; nothing where no path is. */
+export function between(graph: Ways, one: readonly number[], other: readonly number[]): Reached {
+  const there = both(descendants(graph, one), ancestors(graph, other));
+  return there.some((is) => is === 1) ? there : both(descendants(graph, other), ancestors(graph, one));
+}
+
+function flood(n: number, { start, to }: Neighbours, from: Iterable<number>): Reached {
+  const reached = new Uint8Array(n);
+  const waiting = new Int32Array(n);
+  let top = 0;
+  for (const node of from) {
+    if (reached[node] === 0) {
+      reached[node] = 1;
+      waiting[top++] = node;
+    }
+  }
+  while (top > 0) {
+    const node = waiting[--top];
+    for (let i = start[node]; i < start[node + 1]; i++) {
+      const next = to[i];
+      if (reached[next] === 0) {
+        reached[next] = 1;
+        waiting[top++] = next;
+      }
+    }
+  }
+  return reached;
+}
+
+function both(one: Reached, other: Reached): Reached {
+  const out = new Uint8Array(one.length);
+  for (let i = 0; i < out.length; i++) out[i] = one[i] & other[i];
+  return out;
+}

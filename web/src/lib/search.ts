@@ -1,0 +1,118 @@
+// Finding ops and modules by what they are called: by words, or by a site with `*` and `**`.
+
+import type { GraphView } from "./wire";
+
+/** Numbers of the nodes and of the groups found, in the order of the graph. */
+export interface Found {
+  readonly nodes: readonly number[];
+  readonly groups: readonly number[];
+}
+
+/** One of the things found. */
+export interface Hit {
+  readonly key: string;
+  readonly title: string;
+  readonly about: string;
+}
+
+/** What is searched, made once for a view. */
+export interface SearchIndex {
+  readonly nodes: readonly string[];
+  readonly sites: readonly string[];
+  /** Of modules of one op their address, which is another name of what the op made; "" for all others. */
+  readonly leaves: readonly string[];
+  readonly groups: readonly string[];
+  readonly addresses: readonly string[];
+}
+
+const NOTHING: Found = { nodes: [], groups: [] };
+
+/** Prepare a view for searching. */
+export function searchIndex({ nodes, groups }: GraphView): SearchIndex {
+  return {
+    // The lines of a module of one op name its address and class.
+    nodes: nodes.label.map((label, node) =>
+      [label, nodes.function[node], ...(nodes.form[node] === "leaf" ? [nodes.site[node], ...nodes.lines[node]] : [])]
+        .join("\n")
+        .toLowerCase(),
+    ),
+    sites: nodes.site,
+    leaves: nodes.site.map((site, node) => (nodes.form[node] === "leaf" ? site.replace(/\/[^/:]*/, "") : "")),
+    groups: groups.label.map((label, group) => (group === 0 ? "" : `${label}\n${groups.class_name[group]}`.toLowerCase())),
+    addresses: groups.label.map((label) => label.replace(/ .*$/, "")),
+  };
+}
+
+/** What fits a query: all of its words, or, where `*` occurs in it, its pattern. */
+export function search(index: SearchIndex, query: string): Found {
+  const asked = query.trim();
+  if (!asked) return NOTHING;
+  if (asked.includes("*")) {
+    const fits = sitePattern(asked);
+    return {
+      nodes: numbers(index.sites, (site, node) => fits.test(site) || (index.leaves[node] !== "" && fits.test(index.leaves[node]))),
+      groups: numbers(index.addresses, (address, group) => group > 0 && fits.test(address)),
+    };
+  }
+  const words = asked.toLowerCase().split(/\s+/);
+  const has = (text: string): boolean => words.every((word) => text.includes(word));
+  const found = { nodes: numbers(index.nodes, has), groups: numbers(index.groups, has) };
+  if (found.nodes.length || found.groups.length || !/[./]/.test(asked)) return found;
+  return { nodes: numbers(index.sites, (site) => has(site.toLowerCase())), groups: [] };
+}
+
+function numbers(texts: readonly string[], fits: (text: string, number: number) => boolean): number[] {
+  const out: number[] = [];
+  for (let i = 0; i < texts.length; i++) if (fits(texts[i], i)) out.push(i);
+  return out;
+}
+
+/** A site pattern as a regular expression: `*` one path part or a piece of it, `**` any number of parts. */
+export function sitePattern(pattern: string): RegExp {
+  const [, address = "", rest = ""] = /^([^/@:#]*)(.*)$/.exec(pattern)!;
+  // What is left open (ordinal, pass) covers all; only a trailing `**` reaches into the ops of a module.
+  const open = /(^|\.)\*\*$/.test(address) ? "(?:/.*)?" : "";
+  const [, op = "", tail = ""] = /^([^:#]*)(.*)$/.exec(rest)!;
+  const ordinal = op && !/\.\d+$/.test(op) ? "(?:\\.\\d+)?" : "";
+  const turn = tail.includes(":") ? "" : "(?::\\d+)?";
+  const body = dotted(address) + escape(op).replace(/\\\*/g, "[^./]*") + ordinal + open + escape(tail) + turn;
+  return new RegExp(`^(?:${body})$`, "i");
+}
+
+function dotted(address: string): string {
+  const parts = address.split(".");
+  if (parts.every((part) => part === "**")) return "[^/]*";
+  let out = "";
+  let isBegun = false;
+  for (const part of parts) {
+    if (part === "**") {
+      out += isBegun ? "(?:\\.[^./]+)*" : "(?:[^./]+\\.)*";
+      continue;
+    }
+    const literal = part === "*" ? "[^./]+" : escape(part).replace(/\\\*/g, "[^./]*");
+    out += isBegun ? `\\.${literal}` : literal;
+    isBegun = true;
+  }
+  return out;
+}
+
+function escape(text: string): string {
+  return text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+}
+
+/** The things found as one list in the order of the graph, a module before what is in it. */
+export function hits({ nodes, groups }: GraphView, found: Found): Hit[] {
+  const out: Hit[] = [];
+  let next = 0;
+  const group = (number: number): Hit => ({
+    key: `g${number}`,
+    title: groups.label[number],
+    about: `${groups.class_name[number]} · ${groups.n_ops[number].toLocaleString("en")} ops`,
+  });
+  for (const node of found.nodes) {
+    while (next < found.groups.length && groups.first[found.groups[next]] <= node) out.push(group(found.groups[next++]));
+    out.push({ key: `n${node}`, title: nodes.label[node], about: nodes.site[node] });
+  }
+  while (next < found.groups.length) out.push(group(found.groups[next++]));
+  return out;
+}

@@ -1,0 +1,278 @@
+// The views as they come from Python. Made from the dataclasses in views/ by `python -m tests.wire`: change those.
+
+export type Kind = "input" | "buffer" | "constant" | "plain" | "parametric" | "made" | "standin" | "failed";
+export type Form = "function" | "leaf" | "folded" | "small";
+export type Mark = "" | "new" | "gone" | "changed";
+export type Total = "sum" | "max";
+export type Scale = "log" | "linear" | "diverging";
+
+export const OUTPUT = 1;
+export const LIGHT = 2;
+export const CONDITION = 4;
+export const FAILED = 8;
+
+/** The whole graph. */
+export interface GraphView {
+  title: string;
+  subtitle: string;
+  /** Model class, ops and bytes, parameters…, for the header: what, how much. */
+  facts: [string, string][];
+  /** What ended the trace early; "" if nothing did. */
+  error: string;
+  nodes: NodeColumns;
+  groups: GroupColumns;
+  runs: BlockRun[];
+  edges: EdgeColumns;
+  measures: Measure[];
+  comparison: Comparison | null;
+  /** Whether loops are better rolled up at first. */
+  is_rolled: boolean;
+  kind: string;
+}
+
+/** One entry for each op and each source that is drawn. Parents stand first, the nodes of a group together. */
+export interface NodeColumns {
+  /** Row in the trace, by which details are asked for; -1 for an op that failed, or that another trace has. */
+  row: number[];
+  label: string[];
+  /** What the box says below its name. */
+  lines: string[][];
+  kind: Kind[];
+  form: Form[];
+  flags: number[];
+  /** The innermost group; 0 is the whole picture. */
+  group: number[];
+  function: string[];
+  site: string[];
+  /** The first of the nodes that the same call of a function made: all results of a split have one. */
+  event: number[];
+  /** The node that stands for all its passes: the first of them. */
+  rolled: number[];
+  /** Number of the pass, from 1. */
+  pass_: number[];
+  /** Node → its lines where it stands for all its passes, if they are others. */
+  rolled_lines: Record<number, string[]>;
+  /** What the model returned: the place in the returned structure, "" for a bare tensor, and the node. */
+  outputs: [string, number][];
+}
+
+/** One entry for each module call that can be a frame or be folded into a box; 0 is the whole picture. */
+export interface GroupColumns {
+  parent: number[];
+  /** Address, and pass where the module ran several times. */
+  label: string[];
+  /** Address without the pass. */
+  rolled_label: string[];
+  class_name: string[];
+  /** Shapes and bytes of what it returned. */
+  size: string[];
+  /** How many it has, in words; "" for none. */
+  parameters: string[];
+  kind: Kind[];
+  flags: number[];
+  /** How many module calls are around its own; -1 for the world outside all modules. */
+  depth: number[];
+  /** The first of its nodes. */
+  first: number[];
+  /** The node behind its last one. */
+  end: number[];
+  n_ops: number[];
+  /** The group that stands for all runs of the module in a loop: the first of them. */
+  rolled: number[];
+  /** Number among those runs, from 1. */
+  pass_: number[];
+  /** The run of identical blocks it belongs to; -1 for none. */
+  run: number[];
+  /** Its place in that run, from 0. */
+  place: number[];
+  /** Number of the module call in the trace. */
+  call: number[];
+}
+
+/** Identical blocks, one after the other: `h.0` to `h.23`. Nodes and groups of one correspond by their order. */
+export interface BlockRun {
+  groups: number[];
+  /** `h.0 … 23`. */
+  label: string;
+}
+
+/** One entry for each tensor that goes from a node to another, and each argument as which it does. */
+export interface EdgeColumns {
+  parent: number[];
+  child: number[];
+  /** Position or keyword, where it matters. */
+  argument: string[];
+  /** Numbers of the edges where the branch of a conditional leaves the path to the output. */
+  begins: number[];
+}
+
+/** A number for every node, by which the picture can be coloured. */
+export interface Measure {
+  /** `seconds`, `std`, `grad_norm`… */
+  name: string;
+  title: string;
+  unit: string;
+  /** What a folded group shows: the sum over its nodes, or the largest. */
+  total: Total;
+  scale: Scale;
+  values: (number | null)[];
+}
+
+/** What differs from another trace, by node. */
+export interface Comparison {
+  mark: Mark[];
+  /** How far the values are apart, from 0 (not at all) to 4. */
+  shade: number[];
+  /** The same in words. */
+  amount: string[];
+  /** The same as a number to sort by. */
+  order: number[];
+}
+
+/** What is open, and what is drawn once for many. */
+export interface Fold {
+  open: number[];
+  rolled: boolean;
+  apart: number[];
+}
+
+/** All that is to be drawn; boxes stand parents first, those of one frame next to each other. */
+export interface Picture {
+  title: string;
+  subtitle: string;
+  boxes: Box[];
+  frames: Frame[];
+  edges: Edge[];
+  /** Boxes that are only there for orientation. */
+  faint: number[];
+}
+
+/** One op, one source, one folded group, or a stand-in for what is drawn elsewhere. */
+export interface Box {
+  /** The same whatever else is open: "n12" for a node, "g3" for a group, "s…" for a stand-in. */
+  key: string;
+  /** The first of them is its name. */
+  lines: string[];
+  kind: Kind;
+  form: Form;
+  frame: number;
+  /** Number among the nodes of the graph; -1 for none. */
+  node: number;
+  /** Number of the group that is folded into it; -1 for none. */
+  group: number;
+  flags: number;
+  /** How many identical blocks it stands for. */
+  stack: number;
+  /** Of a stand-in: the keys of the boxes that it stands for. */
+  stands_for: string[];
+  mark: Mark;
+  /** How far its values are apart from those of another trace, from 0 to 4. */
+  shade: number;
+}
+
+/** An open group around several boxes; frame 0 is the whole picture. */
+export interface Frame {
+  key: string;
+  title: string;
+  parent: number;
+  group: number;
+  stack: number;
+  flags: number;
+  /** Whether all in it is new, or gone. */
+  mark: Mark;
+}
+
+/** From a box to another one; the label tells the argument and, where it repeats, how often. */
+export interface Edge {
+  parent: number;
+  child: number;
+  label: string;
+}
+
+/** All that is known of one op or source. */
+export interface Detail {
+  row: number;
+  label: string;
+  site: string;
+  kind: string;
+  function: string;
+  /** What, how much. */
+  facts: [string, string][];
+  arguments: Argument[];
+  source: Source | null;
+  /** File, line, function; the innermost first. */
+  stack: [string, number, string][];
+  /** The tests that it decided, and the arms in which it ran. */
+  tests: string[];
+  parameters: ParameterPicture[];
+  value: ValuePicture | null;
+  /** Why there is no value. */
+  missing: string;
+  grad: ValuePicture | null;
+}
+
+/** One argument of a call. */
+export interface Argument {
+  /** Its position, its keyword, or both with its place in a list: `0`, `dim`, `0.2`. */
+  name: string;
+  text: string;
+  /** The row of the tensor, if it is one. */
+  row: number | null;
+}
+
+/** A line of the user's code with its surroundings. */
+export interface Source {
+  file: string;
+  function: string;
+  line: number;
+  /** The line number of the first of `text`. */
+  first: number;
+  /** Empty where the file is not at hand any more. */
+  text: string[];
+}
+
+/** A parameter that an op reads. */
+export interface ParameterPicture {
+  name: string;
+  shape: string;
+  value: ValuePicture | null;
+  grad: ValuePicture | null;
+}
+
+/** What can be seen of a value at a glance. */
+export interface ValuePicture {
+  shape: number[];
+  dtype: string;
+  /** mean, std, min, max and norm of the finite elements, the share of zeros, the numbers of NaN and Inf. */
+  statistics: ([string, number | null])[];
+  histogram: Histogram | null;
+  image: Image | null;
+  /** The whole value, if it is small; else how it was looked at, or why it could not be. */
+  text: string;
+}
+
+/** How often values lie where, in equal steps from `low` to `high`; the outermost bins also hold what lies beyond. */
+export interface Histogram {
+  low: number;
+  high: number;
+  counts: number[];
+}
+
+/** Values as grey levels, row by row. */
+export interface Image {
+  kind: "line" | "matrix" | "tiles";
+  /** Pixels from top to bottom, tiles that stand below each other included. */
+  rows: number;
+  columns: number;
+  /** Pixels of one tile from top to bottom; as many as `rows` where there is one. */
+  tile_rows: number;
+  tile_columns: number;
+  /** Tiles that are filled, from the left and row by row; pixels behind the last one mean nothing. */
+  n_tiles: number;
+  low: number;
+  high: number;
+  /** Base64 of a byte for each pixel: 0 is `low` or less, 254 is `high` or more, 255 is not finite. */
+  data: string;
+  /** What is shown of the value. */
+  caption: string;
+}

@@ -1,0 +1,76 @@
+// The entry of the bundle. A notebook calls `render` (anywidget); a page that holds data mounts itself.
+//
+// All of it lives in one element of class "cutaway", and every selector of the style sheet begins with it: in a notebook
+// the page belongs to somebody else. `data-theme` on that element ("light", "dark", or absent: as the system prefers).
+
+import { render as mount } from "preact";
+import { decoded, embedded, inflated, kernel, type Host, type Model } from "./lib/host";
+import { follow } from "./lib/theme";
+import type { GraphView } from "./lib/wire";
+import { Shell } from "./shell";
+
+/** The build puts the style sheet here. */
+const STYLE = "__CUTAWAY_STYLE__";
+const DATA = "cutaway-data";
+
+function addStyle(around: Document | ShadowRoot): void {
+  const place = around instanceof Document ? around.head : around;
+  if (place.querySelector("style[data-cutaway]")) return;
+  const style = document.createElement("style");
+  style.dataset.cutaway = "";
+  style.textContent = STYLE;
+  place.append(style);
+}
+
+function picture(root: HTMLElement, views: GraphView[], hosts: Host[]): void {
+  mount(<Shell views={views} hosts={hosts} />, root);
+}
+
+/** anywidget: its trait "views" is the compressed views; details are asked for by message. */
+async function render({ model, el }: { model: Model; el: HTMLElement }): Promise<() => void> {
+  const root = document.createElement("div");
+  root.className = "cutaway cutaway-notebook";
+  el.append(root);
+  const around = el.getRootNode();
+  addStyle(around instanceof ShadowRoot ? around : document);
+  const unfollow = follow(root);
+  const draw = async () => {
+    const state = model.get("views") as BufferSource | string;
+    const views = JSON.parse(await inflated(typeof state === "string" ? decoded(state) : state)) as GraphView[];
+    picture(root, views, views.map((_, index) => kernel(model, index)));
+  };
+  const redraw = () => void draw();
+  model.on("change:views", redraw);
+  await draw();
+  return () => {
+    model.off("change:views", redraw);
+    unfollow();
+    mount(null, root);
+  };
+}
+
+async function open(data: Element): Promise<void> {
+  const root = document.getElementById("cutaway") ?? document.body.appendChild(document.createElement("div"));
+  root.className = "cutaway cutaway-page";
+  addStyle(document);
+  try {
+    const views = JSON.parse(await inflated(decoded(data.textContent ?? ""))) as GraphView[];
+    data.remove(); // megabytes of text that nobody needs again
+    picture(root, views, views.map((_, index) => embedded((chunk) => take(`cutaway-details-${index}-${chunk}`))));
+  } catch (error) {
+    root.textContent = `This picture could not be opened: ${error}. It needs a browser from 2023 or later.`;
+    throw error;
+  }
+}
+
+/** The text of an element, which is then let go. */
+function take(id: string): string | null {
+  const element = document.getElementById(id);
+  element?.remove();
+  return element?.textContent ?? null;
+}
+
+const data = typeof document === "undefined" ? null : document.getElementById(DATA);
+if (data) void open(data);
+
+export default { render };

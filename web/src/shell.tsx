@@ -1,0 +1,45 @@
+// One view fills the place; several have a tab each, and keep their state when another is looked at.
+
+import { useState } from "preact/hooks";
+import { App } from "./app/app";
+import type { Host } from "./lib/host";
+import { tabNames } from "./lib/tabs";
+import type { GraphView } from "./lib/wire";
+import "./shell.css";
+
+export function Shell({ views, hosts }: { views: GraphView[]; hosts: Host[] }) {
+  const [current, select] = useState(0);
+  const [seen, see] = useState<readonly number[]>([0]);
+  if (views.length === 1) return <App view={views[0]} host={hosts[0]} />;
+  const names = tabNames(views.map((view) => view.title));
+  const choose = (index: number) => {
+    select(index);
+    if (!seen.includes(index)) see([...seen, index]);
+  };
+  const step = (event: KeyboardEvent) => {
+    const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!by) return;
+    const next = (current + by + views.length) % views.length;
+    choose(next);
+    const tabs = (event.currentTarget as HTMLElement).querySelectorAll<HTMLElement>("[role=tab]");
+    tabs[next].focus();
+    event.stopPropagation();
+  };
+  return (
+    <div class="cutaway-tabs">
+      <div role="tablist" onKeyDown={step}>
+        {views.map((view, index) => (
+          <button role="tab" aria-selected={index === current} tabIndex={index === current ? 0 : -1}
+            title={view.subtitle} onClick={() => choose(index)}>
+            {names[index]}
+          </button>
+        ))}
+      </div>
+      {views.map((view, index) => seen.includes(index) && (
+        <div role="tabpanel" hidden={index !== current} key={index}>
+          <App view={view} host={hosts[index]} />
+        </div>
+      ))}
+    </div>
+  );
+}
