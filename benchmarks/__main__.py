@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from benchmarks import comgra, editing, models, recording, report, storing, torchlens, tracing, validating
+from benchmarks import comgra, editing, models, picturing, recording, report, storing, torchlens, tracing, validating
 from benchmarks.measure import one_thread
 from benchmarks.peers import COMGRA, ROOT, TORCHLENS
 from benchmarks.report import Figure
@@ -55,12 +55,18 @@ def record(options: argparse.Namespace) -> tuple[list[Figure], dict[str, str], t
     return recording.figures(size, peer), {COMGRA.name: COMGRA.version}, peer.problems
 
 
+def graph(options: argparse.Namespace) -> tuple[list[Figure], dict[str, str], tuple[str, ...]]:
+    """Figures of the interactive picture, measured in a browser."""
+    return picturing.figures(picturing.QUICK if options.quick else picturing.FULL), {}, ()
+
+
 SUITES: dict[str, Callable[[argparse.Namespace], tuple[list[Figure], dict[str, str], tuple[str, ...]]]] = {
     "trace": trace,
     "validate": validate,
     "edit": edit,
     "store": store,
     "record": record,
+    "graph": graph,
 }
 
 

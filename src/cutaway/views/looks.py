@@ -19,13 +19,15 @@ LIGHT: Final[Mapping[str, str]] = {
     "paper": "#ffffff", "ink": "#22262b", "dim": "#565c63", "line": "#7d848c", "border": "#c9ced4", "veil": "#5a6e8c",
     "plain": "#ffffff", "green": "#d5efd9", "leaf": "#3f9a56", "red": "#cf2f3a", "pink": "#fbdcdf",
     "stone": "#d0d3d7", "yellow": "#ffe27a", "gold": "#8a6600", "blue": "#0b62c4",
-    "plum": "#8a3b8f", "cream": "#f8f0da", "straw": "#c9a227", "apart1": "#fbeedc", "apart2": "#f9dcbb", "apart3": "#f6c890", "apart4": "#f2b068",
+    "plum": "#8a3b8f", "cream": "#f8f0da", "straw": "#c9a227",
+    "apart1": "#fbeedc", "apart2": "#f9dcbb", "apart3": "#f6c890", "apart4": "#f2b068",
 }  # fmt: skip
 DARK: Final[Mapping[str, str]] = {
     "paper": "#16181b", "ink": "#e6e8ea", "dim": "#a9b0b8", "line": "#868e97", "border": "#454b53", "veil": "#96afd7",
     "plain": "#1f2327", "green": "#1f4429", "leaf": "#56b870", "red": "#ff6670", "pink": "#4d2329",
     "stone": "#3b4047", "yellow": "#6b5600", "gold": "#f2c83a", "blue": "#74b3ff",
-    "plum": "#dc96e0", "cream": "#40381f", "straw": "#a3852c", "apart1": "#30261c", "apart2": "#4e361f", "apart3": "#714a23", "apart4": "#895621",
+    "plum": "#dc96e0", "cream": "#40381f", "straw": "#a3852c",
+    "apart1": "#30261c", "apart2": "#4e361f", "apart3": "#714a23", "apart4": "#895621",
 }  # fmt: skip
 INK: Final = "#000000"
 CHALK: Final = "#ffffff"
