@@ -5,7 +5,19 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from benchmarks import comgra, editing, models, picturing, recording, report, storing, torchlens, tracing, validating
+from benchmarks import (
+    comgra,
+    editing,
+    models,
+    picturing,
+    recording,
+    report,
+    storing,
+    torchlens,
+    tracing,
+    validating,
+    viewing,
+)
 from benchmarks.measure import one_thread
 from benchmarks.peers import COMGRA, ROOT, TORCHLENS
 from benchmarks.report import Figure
@@ -60,6 +72,11 @@ def graph(options: argparse.Namespace) -> tuple[list[Figure], dict[str, str], tu
     return picturing.figures(picturing.QUICK if options.quick else picturing.FULL), {}, ()
 
 
+def view(options: argparse.Namespace) -> tuple[list[Figure], dict[str, str], tuple[str, ...]]:
+    """Figures of the viewer, measured in a browser."""
+    return viewing.figures(viewing.QUICK if options.quick else viewing.FULL), {}, ()
+
+
 SUITES: dict[str, Callable[[argparse.Namespace], tuple[list[Figure], dict[str, str], tuple[str, ...]]]] = {
     "trace": trace,
     "validate": validate,
@@ -67,6 +84,7 @@ SUITES: dict[str, Callable[[argparse.Namespace], tuple[list[Figure], dict[str, s
     "store": store,
     "record": record,
     "graph": graph,
+    "view": view,
 }
 
 

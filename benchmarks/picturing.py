@@ -21,8 +21,9 @@ from tests.browser import FLAGS, executable
 
 import cutaway
 from benchmarks.report import Figure
-from cutaway.server.page import html, write
+from cutaway.server.page import html
 from cutaway.views.showing import showing
+from cutaway.views.writing import write
 
 WRITE = "page written, all details of all ops"
 PAINT = "first paint of a graph, from opening the file"
@@ -30,6 +31,8 @@ PAN = "panning, all ops drawn: frames longer than 1/50 s"
 FRAME = "panning, all ops drawn: a frame, at the 95th percentile"
 OPEN = "a block opened: key pressed to its first frame"
 OPEN_ALL = "a block opened while all ops are drawn"
+ALL = "everything opened"
+ORDER = (PAINT, OPEN, ALL, PAN, FRAME, OPEN_ALL, WRITE)
 
 _FRAMES_LONG = 20.0
 _PAN = """
@@ -82,7 +85,7 @@ def transformer(n_blocks: int) -> cutaway.Trace:
 def figures(size: Size) -> list[Figure]:
     """All figures, on graphs of about 10,000 and 20,000 ops."""
     found = []
-    with TemporaryDirectory() as folder, _browser() as browser:
+    with TemporaryDirectory() as folder, chromium() as browser:
         for n_blocks in size.blocks:
             trace = transformer(n_blocks)
             path = Path(folder) / f"{n_blocks}.html"
@@ -92,11 +95,12 @@ def figures(size: Size) -> list[Figure]:
             megabytes = path.stat().st_size / 1e6
             found.append(Figure(WRITE, on, perf_counter() - begun, "s", remark=f"{megabytes:.1f} MB"))
             found += _in_browser(browser, path, on, size)
-    return found
+    return sorted(found, key=lambda figure: ORDER.index(figure.work))
 
 
 @contextmanager
-def _browser() -> Iterator[Any]:
+def chromium() -> Iterator[Any]:
+    """The browser that figures are measured in."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
@@ -106,18 +110,19 @@ def _browser() -> Iterator[Any]:
 
 
 def _in_browser(browser: Any, path: Path, on: str, size: Size) -> Iterator[Figure]:
-    aim = 2000.0 if on.endswith("ops") and size.blocks[0] > 90 and f"× {size.blocks[0]} " in on else None
+    is_aim = f"× {FULL.blocks[0]} " in on
+    aim = 2000.0 if is_aim else None
     paints = [_first_paint(browser, path) for _ in range(size.repeats)]
     remark = f"{min(paints):.0f} to {max(paints):.0f}"
     yield Figure(PAINT, on, median(paints), "ms", aim=aim, remark=remark)
     page = _opened(browser, path)
-    yield Figure(OPEN, on, median(_openings(page, size.repeats)), "ms", aim=150 if aim else None)
+    yield Figure(OPEN, on, median(_openings(page, size.repeats)), "ms", aim=150 if is_aim else None)
     begun = perf_counter()
     n = len(page.evaluate(_PAINTED))
     page.get_by_role("radio", name="one by one").click()
     page.get_by_role("button", name="all", exact=True).click()
     page.wait_for_function(f"{_PAINTED}.length >= {n + 2}")
-    yield Figure("everything opened", on, 1000 * (perf_counter() - begun), "ms", remark=_boxes(page))
+    yield Figure(ALL, on, 1000 * (perf_counter() - begun), "ms", remark=_boxes(page))
     page.wait_for_timeout(2000)
     for name, keys in (("all in view", "0"), ("near enough to read", "0+++++++++++++++")):
         for key in keys:
@@ -128,9 +133,9 @@ def _in_browser(browser: Any, path: Path, on: str, size: Size) -> Iterator[Figur
         late = sum(frame > _FRAMES_LONG for frame in frames) / len(frames)
         what = f"{on}, {name}"
         rate = 1000 * len(frames) / (times[-1] - times[0])
-        yield Figure(PAN, what, 100 * late, "%", aim=5 if aim else None, remark=f"{rate:.0f} frames/s")
+        yield Figure(PAN, what, 100 * late, "%", aim=5 if is_aim else None, remark=f"{rate:.0f} frames/s")
         yield Figure(FRAME, what, frames[int(0.95 * len(frames))], "ms", remark=f"median {median(frames):.1f}")
-    yield Figure(OPEN_ALL, on, median(_openings(page, size.repeats)), "ms", aim=150 if aim else None)
+    yield Figure(OPEN_ALL, on, median(_openings(page, size.repeats)), "ms", aim=150 if is_aim else None)
     page.context.close()
 
 

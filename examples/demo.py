@@ -60,9 +60,10 @@ def main() -> None:
 
     folder = Path("demo")
     folder.mkdir(exist_ok=True)
-    for depth, name in ((3, "smollm2.svg"), (5, "smollm2-open.svg")):
-        trace.draw(str(folder / name), depth=depth)
-        print(f"Drew {folder / name} (modules open to depth {depth}): open it in a browser.")
+    trace.draw(folder / "smollm2.svg", depth=3, rolled=True)
+    print(f"\nDrew {folder / 'smollm2.svg'}: the thirty identical layers are one, ×30.")
+    trace.to_html(folder / "smollm2.html")
+    print(f"Wrote {folder / 'smollm2.html'}: open it in a browser and click through the model.")
 
 
 if __name__ == "__main__":

@@ -24,14 +24,14 @@ import cutaway
 Case = tuple[nn.Module, tuple[Any, ...], dict[str, Any]]
 FIGURES: dict[str, dict[str, Any]] = {
     "mlp": {},
-    "resnet50": {"depth": 3, "rolled": True},
+    "resnet50": {"depth": 4, "rolled": True},
     "googlenet": {"depth": 2},
     "unet": {"depth": 1},
     "lstm": {"rolled": True},
     "gpt2": {"depth": 3, "rolled": True},
-    "t5": {"depth": 4, "rolled": True},
-    "mixture": {"depth": 4, "rolled": True},
-    "mamba": {"depth": 2, "rolled": True},
+    "t5": {"depth": 3, "rolled": True},
+    "mixture": {"depth": 3, "rolled": True},
+    "mamba": {"depth": 3, "rolled": True},
     "conditional": {},
     "siamese": {"depth": 1},
 }

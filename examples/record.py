@@ -105,7 +105,7 @@ def main() -> None:
     print(f"Training for {seconds:.0f} seconds, recorded to {folder} …", flush=True)
     train(folder, seconds)
     ask(folder)
-    print(f"The run is in {folder}. Look at it with: {os.path.relpath(sys.executable)} -m cutaway info {folder}")
+    print(f"The run is in {folder}. Look at it with: {os.path.relpath(sys.executable)} -m cutaway view {folder}")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,9 @@ import os
 
 from tests.browser import browser as browser
 from tests.browser import page as page
+from tests.server.recorded import recorded as recorded
+from tests.server.recorded import recorded_copy as recorded_copy
+from tests.server.served import served as served
 
 # No test opens windows on the screen of whoever runs it.
 os.environ["CUTAWAY_BROWSER"] = "none"

@@ -12,8 +12,15 @@ from types import ModuleType, NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 FILE = Path(__file__).parent.parent / "web" / "src" / "lib" / "wire.ts"
-MODULES = ("cutaway.views.graph", "cutaway.views.picture", "cutaway.views.values", "cutaway.views.details")
-ROOTS = ("GraphView", "Fold", "Picture", "Detail")
+MODULES = (
+    *("cutaway.views.graph", "cutaway.views.picture", "cutaway.views.values", "cutaway.views.details"),
+    *("cutaway.views.run_view", "cutaway.views.run_graph", "cutaway.views.sample_view", "cutaway.views.tensor_view"),
+    "cutaway.views.network_view",
+)
+ROOTS = (
+    *("GraphView", "Fold", "Picture", "Detail"),
+    *("RunItem", "RunView", "RunGraph", "SamplesView", "TensorView", "NetworkView"),
+)
 HEAD = """\
 // The views as they come from Python. Made from the dataclasses in views/ by `python -m tests.wire`: change those.
 """

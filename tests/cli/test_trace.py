@@ -14,6 +14,7 @@ from tests.cli.conftest import Ask
 import cutaway
 
 NETS = """
+import os
 import torch
 from torch import nn
 
@@ -46,6 +47,17 @@ class Drop(nn.Module):
     def forward(self, x):
         assert self.training and torch.is_grad_enabled()
         return nn.functional.dropout(x, 0.5, self.training)
+
+class Loud(nn.Module):
+    def forward(self, x):
+        print("from Python")
+        os.write(1, b"from C;")
+        os.system("echo from a child")
+        return x + 1
+
+class Leaves(nn.Module):
+    def forward(self, x):
+        raise SystemExit(x.sum().item())
 
 made = Net()
 number = 3
@@ -140,6 +152,7 @@ def test_a_model_that_raises_is_written_up_to_there_and_exit_code_one(ask: Ask, 
         (["NETS:number"], "NETS:number is a int: give a torch.nn.Module, or what makes one."),
         (["NETS:nothing"], "NETS:nothing gave a dict and no torch.nn.Module."),
         (["NETS:fails"], "NETS:fails() raised ValueError: no weights"),
+        (["NETS:Net"], "the model could not be run: InputError: these arguments do not fit"),
         (["NETS:Net", "--input", "2,3", "--draw", "net.jpg"], "draw knows the format by the ending of the path"),
         (["NETS:Net", "--input", "2,3", "--dtype", "int9"], "torch has no dtype 'int9'"),
         (["NETS:Net", "--input", "2,3", "--dtype", "int3"], "no random tensor of int3 and shape [2, 3] can be made"),
@@ -179,3 +192,22 @@ def test_the_command_works_from_a_shell(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, env=os.environ)
     assert json.loads(done.stdout)["written"] == {"draw": "net.json"}
     assert json.loads((tmp_path / "net.json").read_text(encoding="utf-8"))["graphs"]
+
+
+def test_only_json_is_printed_whatever_the_model_prints(tmp_path: Path) -> None:
+    (tmp_path / "nets.py").write_text(NETS)
+    command = [sys.executable, "-m", "cutaway", "trace", "nets:Loud", "--input", "1,3", "--validate", "--json"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, env=os.environ)
+    assert json.loads(done.stdout)["n_ops"] == 1
+    for said in ("imported", "from Python", "from C", "from a child"):
+        assert said in done.stderr
+
+
+def test_a_model_that_leaves_python_is_one_that_raised(ask: Ask, nets: str) -> None:
+    answer = ask("trace", f"{nets}:Leaves", "--input", "0")
+    assert answer.code == 1
+    assert answer.err.endswith("cutaway: the model raised SystemExit: 0.0\n")
+
+
+def test_a_model_without_inputs_is_told_how_to_give_some(ask: Ask, nets: str) -> None:
+    assert ask("trace", f"{nets}:Net").err.endswith("Say what it gets with --input or --inputs.\n")

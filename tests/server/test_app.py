@@ -60,6 +60,34 @@ def becomes(page: Page, script: str) -> None:
     pytest.fail(f"never so: {script}; the address is {page.url}")
 
 
+# Moving the pointer from here would take twenty times as long.
+TOLD = """async (points) => {
+    const canvas = document.querySelector('.graph-canvas canvas');
+    const told = [];
+    for (const [clientX, clientY] of points) {
+        canvas.dispatchEvent(new PointerEvent('pointermove', { clientX, clientY, bubbles: true }));
+        await new Promise((done) => setTimeout(done));
+        told.push(document.querySelector('.tooltip')?.textContent ?? '');
+    }
+    return told;
+}"""
+
+
+def points_of(page: Page, text: str) -> list[tuple[float, float]]:
+    """The points on the canvas at which the pointer is told something with this text, from top to bottom."""
+    box = page.locator(".stage").bounding_box()
+    assert box is not None
+    columns = range(int(box["width"] * 0.3), int(box["width"] * 0.7), 24)
+    points = [(box["x"] + x, box["y"] + y) for y in range(10, int(box["height"]) - 4, 24) for x in columns]
+    found = told(page, text, points)
+    assert found, f"nothing on the canvas tells '{text}'"
+    return found
+
+
+def told(page: Page, text: str, points: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    return [point for point, said in zip(points, page.evaluate(TOLD, points), strict=True) if text in said]
+
+
 def test_the_header_says_what_the_model_is(app: Page) -> None:
     assert app.inner_text(".model") == "Tower"
     assert f"{N_BLOCKS * 4 + 1} ops" in app.inner_text(".facts")
@@ -81,6 +109,29 @@ def test_identical_blocks_are_drawn_one_by_one_when_asked(app: Page) -> None:
     app.click("text=one by one")
     becomes(app, f"parseInt(document.querySelector('.shown-count').textContent) > {once}")
     assert n_boxes(app) - once == 4 * (N_BLOCKS - 1)
+
+
+def test_a_stack_of_blocks_has_a_button_that_shows_all(app: Page) -> None:
+    app.keyboard.press("[")
+    becomes(app, "document.querySelector('.stepper output').textContent === '1'")
+    app.wait_for_timeout(300)
+    text = f"{N_BLOCKS} identical blocks"
+    inside = points_of(app, text)
+    right, top = max(x for x, _ in inside), min(y for _, y in inside)
+    above = told(app, text, [(right - 8, top - dy) for dy in range(0, 40, 2)])
+    once = n_boxes(app)
+    app.mouse.click(right - 8, min(y for _, y in above) + 3)  # what stands over the upper right corner
+    becomes(app, f"parseInt(document.querySelector('.shown-count').textContent) === {once + N_BLOCKS - 1}")
+
+
+def test_the_list_of_what_was_found_gives_way_to_what_is_told_of_it(app: Page) -> None:
+    app.keyboard.press("/")
+    app.keyboard.type("relu")
+    app.wait_for_selector(".search-results")
+    app.keyboard.press("Enter")
+    assert app.query_selector(".search-results") is None
+    app.keyboard.type("6")
+    assert "Nothing is called that" in app.inner_text(".search-results")
 
 
 def test_a_search_goes_to_the_op_in_the_block_that_stands_for_its_own(app: Page) -> None:
@@ -135,6 +186,7 @@ def test_paths_between_two_ops(app: Page) -> None:
     app.keyboard.press("ArrowDown")
     app.keyboard.press("p")
     assert "other end" in app.inner_text(".hint")
+    assert app.evaluate("getComputedStyle(document.querySelector('.hint')).pointerEvents") == "none"
     app.keyboard.press("/")
     app.keyboard.type("head")
     app.keyboard.press("Enter")
@@ -192,3 +244,39 @@ def test_a_narrow_window_shows_the_inspector_below_with_the_first_selection(page
     assert place["y"] >= stage["y"] + stage["height"]
     assert place["width"] > 500
     assert page.evaluate("document.documentElement.scrollWidth") <= 600
+
+
+def test_what_is_selected_stays_in_view_when_the_inspector_takes_half_of_it(page: Page, file: Path) -> None:
+    page.set_viewport_size({"width": 600, "height": 900})
+    page.goto(file.as_uri())
+    page.wait_for_selector(".cutaway .toolbar")
+    page.wait_for_timeout(200)
+    page.mouse.click(*points_of(page, "add")[-1])
+    page.wait_for_selector(".inspector")
+    name = selected(page)
+    page.wait_for_timeout(300)
+    assert points_of(page, name)
+
+
+def test_differences_are_walked_through_all_together_or_one_sort_at_a_time(page: Page, tmp_path: Path) -> None:
+    one = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4))
+    two = nn.Sequential(nn.Linear(4, 4), nn.GELU(), nn.Linear(4, 4), nn.Softmax(-1))
+    x = torch.randn(2, 4)
+    page.goto(to_html(cutaway.diff(cutaway.trace(one, x), cutaway.trace(two, x)), tmp_path / "diff.html").as_uri())
+    page.wait_for_selector(".compare")
+    walked = []
+    for _ in range(4):
+        page.click("[title='The next difference']")
+        walked.append(selected(page).lstrip("+~ ").split("_")[0])
+    assert walked == ["linear", "gelu", "linear", "softmax"]
+    page.click(".mark-new")
+    assert page.inner_text(".place") == "1/1"
+
+
+def test_a_model_that_does_nothing_says_so(page: Page, tmp_path: Path) -> None:
+    class Nothing(nn.Module):
+        def forward(self) -> int:
+            return 3
+
+    page.goto(to_html(cutaway.trace(Nothing()), tmp_path / "nothing.html").as_uri())
+    assert "nothing to draw" in page.inner_text(".stage .empty")

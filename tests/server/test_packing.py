@@ -42,3 +42,7 @@ def test_a_dataclass_is_packed_under_the_names_of_its_fields() -> None:
 def test_a_number_that_json_has_no_word_for_is_null() -> None:
     measure = Measure("std", "std", "", "max", "log", (1.0, float("nan"), None, float("inf")))
     assert json.loads(text(measure), parse_constant=refuse)["values"] == [1.0, None, None, None]
+
+
+def test_half_a_surrogate_pair_is_a_question_mark() -> None:
+    assert json.loads(zlib.decompress(packed(["é \udc80.py"]))) == ["é ?.py"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import sys
 import webbrowser
@@ -32,6 +33,7 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.fixture
 def kernel(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """A notebook; gives what was published in it."""
+    importlib.import_module("cutaway.server.widget")  # which needs the real IPython
     published: list[dict[str, Any]] = []
     display = SimpleNamespace(publish=lambda data, metadata: published.append(data))
     shell = SimpleNamespace(kernel=object(), execution_count=1, display_pub=display, published=published)

@@ -149,3 +149,13 @@ def test_removed_it_leaves_nothing_behind(page: Page) -> None:
     page.evaluate("window.cleanup()")
     assert page.locator("#cell canvas").count() == 0
     assert page.evaluate("window.listening()") == 0
+
+
+def test_a_kernel_that_is_busy_is_said_to_be(page: Page) -> None:
+    page.expose_function("ask", lambda _: [])
+    page.set_content("")
+    render(page, Picture([showing(tower())]))
+    page.wait_for_selector("#cell .cutaway canvas")
+    page.focus("#cell canvas")
+    page.keyboard.press("ArrowDown")
+    page.wait_for_selector("text=The kernel is busy", timeout=10_000)

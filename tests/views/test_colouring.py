@@ -148,6 +148,8 @@ def test_what_is_no_measure_site_or_number_is_refused() -> None:
         trace.draw(color_by="secs")
     with pytest.raises(SiteError, match="no site matches 'nowhere'"):
         trace.draw(color_by={"nowhere": 1.0})
+    with pytest.raises(InputError, match="which is no number"):
+        trace.draw(color_by=lambda op: 10**400)
     with pytest.raises(InputError, match="color_by gives 'much' for 0, which is no number"):
         trace.draw(color_by={"0": "much"})  # type: ignore[dict-item]
     with pytest.raises(InputError, match="color_by is the name of a measure"):

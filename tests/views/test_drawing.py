@@ -239,7 +239,7 @@ def test_depth_one_shows_the_children_of_the_root_and_its_own_ops() -> None:
 
 def test_depth_zero_is_the_whole_model_in_one_box() -> None:
     view = picture(MODELS["encoder"](), depth=0)
-    assert [box.lines[0] for box in view.boxes] == ["input_1", "."]
+    assert [box.lines[0] for box in view.boxes] == ["input_1", "TransformerEncoder"]
     assert view.boxes[1].is_output
 
 

@@ -154,6 +154,17 @@ def test_a_tensor_with_very_many_users_gets_stand_ins() -> None:
 
 def test_depth_zero_is_the_model_as_one_box() -> None:
     drawn = picture(cutaway.trace(nn.Sequential(nn.Linear(4, 4), nn.ReLU()), X), depth=0)
-    assert [box.lines[0] for box in drawn.boxes] == ["input_1", "."]
+    assert [box.lines[0] for box in drawn.boxes] == ["input_1", "Sequential"]
     with pytest.raises(InputError, match="depth is a whole number from 0"):
         fold_to_depth(stack_of_blocks(), -1)
+
+
+def test_a_model_among_other_ops_goes_by_its_class_and_not_by_a_dot() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+    with cutaway.watch(model) as trace:
+        model(torch.randn(2, 4)).sum()
+    view = graph_view(trace)
+    opened = fold(view, fold_to_depth(view, None))
+    assert [frame.title for frame in opened.frames[1:]] == ["Sequential"]
+    folded = fold(view, fold_to_depth(view, 0))
+    assert [box.lines[:2] for box in folded.boxes if box.form == "folded"] == [("Sequential", "2 ops")]

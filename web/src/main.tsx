@@ -1,4 +1,4 @@
-// The entry of the bundle. A notebook calls `render` (anywidget); a page that holds data mounts itself.
+// The entry of the bundle. A notebook calls `render` (anywidget); a page that holds data, or that a server serves, mounts itself.
 //
 // All of it lives in one element of class "cutaway", and every selector of the style sheet begins with it: in a notebook
 // the page belongs to somebody else. `data-theme` on that element ("light", "dark", or absent: as the system prefers).
@@ -8,6 +8,8 @@ import { decoded, embedded, inflated, kernel, type Host, type Model } from "./li
 import { follow } from "./lib/theme";
 import type { GraphView } from "./lib/wire";
 import { Shell } from "./shell";
+import { makeClient } from "./viewer/client";
+import { restoreTheme, Viewer } from "./viewer/viewer";
 
 /** The build puts the style sheet here. */
 const STYLE = "__CUTAWAY_STYLE__";
@@ -70,7 +72,19 @@ function take(id: string): string | null {
   return element?.textContent ?? null;
 }
 
-const data = typeof document === "undefined" ? null : document.getElementById(DATA);
-if (data) void open(data);
+/** The page of the server, which asks for what it shows. */
+function view(root: HTMLElement): void {
+  root.className = "cutaway cutaway-page";
+  addStyle(document);
+  restoreTheme(root);
+  mount(<Viewer client={makeClient()} />, root);
+}
+
+if (typeof document !== "undefined") {
+  const data = document.getElementById(DATA);
+  const root = document.querySelector<HTMLElement>("#cutaway[data-viewer]");
+  if (data) void open(data);
+  else if (root) view(root);
+}
 
 export default { render };

@@ -1,4 +1,4 @@
-"""The command line: `cutaway trace · ls · info · query · verify · export`. A command is imported when asked for."""
+"""The command line: `cutaway view · trace · ls · info · query · verify · export`, each imported when asked for."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from cutaway import __version__
 from cutaway.core.errors import CutawayError
 
 COMMANDS: Final = {
+    "view": "look at runs and saved traces in the browser, also while they are written",
     "trace": "build a model, run it once, and write its picture, its page or the trace itself",
     "ls": "list the runs and traces below a folder",
     "info": "everything about one run or trace at a glance",
@@ -25,6 +26,7 @@ COMMANDS: Final = {
 _BROKEN_PIPE = 141
 _INTERRUPTED = 130
 _EPILOG = """examples:
+  cutaway view runs/
   cutaway trace nets.py:Net --input 1,3,224,224 --html net.html
   cutaway ls runs/
   cutaway info runs/base

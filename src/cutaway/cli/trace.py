@@ -67,11 +67,13 @@ def run(args: argparse.Namespace) -> int:
     if args.draw:
         check_path(args.draw)
     with _importable(Path.cwd()):
-        outcome = _traced(args)
+        with _only_ours_printed():
+            outcome = _traced(args)
         trace = outcome.trace
         written = _write(trace, args)
-        # A trace that broke off has nothing more to prove: the model raised.
-        validation = trace.validate() if args.validate and outcome.error is None else None
+        with _only_ours_printed():  # to prove a trace may mean to run the model again
+            # A trace that broke off has nothing more to prove: the model raised.
+            validation = trace.validate() if args.validate and outcome.error is None else None
     if args.json:
         say_json(_document(trace, written) | ({"validation": validation} if validation is not None else {}))
     else:
@@ -90,19 +92,19 @@ def _traced(args: argparse.Namespace) -> _Outcome:
         raise MissingExtraError("cutaway trace needs torch: pip install torch") from error
     from cutaway.capture.watching import trace as capture
 
-    with redirect_stdout(sys.stderr):  # what the model prints is not what this command prints
-        torch.manual_seed(args.seed)
-        model = _model(args.model, args.seed)
-        positional, named = _arguments(args)
-        model.train(args.train)
-        with nullcontext() if args.train else torch.no_grad():
-            try:
-                return _Outcome(capture(model, *positional, **named), None)
-            except Exception as error:
-                partial = getattr(error, "cutaway_trace", None)
-                if not isinstance(partial, Trace):
-                    raise InputError(f"the model could not be run: {_said(error)}") from error
-                return _Outcome(partial, error)
+    torch.manual_seed(args.seed)
+    model = _model(args.model, args.seed)
+    positional, named = _arguments(args)
+    model.train(args.train)
+    with nullcontext() if args.train else torch.no_grad():
+        try:
+            return _Outcome(capture(model, *positional, **named), None)
+        except (Exception, SystemExit) as error:
+            partial = getattr(error, "cutaway_trace", None)
+            if not isinstance(partial, Trace):
+                hint = "" if positional or named else " Say what it gets with --input or --inputs."
+                raise InputError(f"the model could not be run: {_said(error)}{hint}") from error
+            return _Outcome(partial, error)
 
 
 def _write(trace: Trace, args: argparse.Namespace) -> dict[str, str]:
@@ -268,6 +270,24 @@ def _called(function: Any, place: str) -> Any:
 def _said(error: BaseException) -> str:
     first = str(error).strip().partition("\n")[0]
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
+
+
+@contextmanager
+def _only_ours_printed() -> Iterator[None]:
+    """What the model prints is not what this command prints: it goes to stderr, from C and from children, too."""
+    sys.stdout.flush()
+    try:
+        kept = os.dup(1)
+        os.dup2(2, 1)
+    except OSError:  # there is no such file: nothing can reach it
+        kept = -1
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        if kept >= 0:
+            os.dup2(kept, 1)
+            os.close(kept)
 
 
 @contextmanager

@@ -35,7 +35,9 @@ def packed(value: Any) -> bytes:
 
 
 def _json(data: Any) -> str:
-    return json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    found = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    # Halves of surrogate pairs, from names that could not be decoded, cannot be encoded either.
+    return found if found.isascii() else found.encode("utf-8", "replace").decode()
 
 
 def _finite(data: Any) -> Any:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
-import os
 from collections.abc import Iterator, Sequence
 from html import escape
 from os import PathLike
@@ -15,6 +14,7 @@ from cutaway.server import bundle
 from cutaway.server.packing import packed
 from cutaway.views.details import Detail
 from cutaway.views.showing import Showing, showing
+from cutaway.views.writing import write
 
 BUDGET = 40_000_000
 """So many bytes of details, before compression, are put into a file."""
@@ -71,19 +71,6 @@ def html(shown: Sequence[Showing], *, budget: int = BUDGET, seconds: float = mat
 def to_html(thing: object, path: str | PathLike[str]) -> Path:
     """Write the page of one thing; gives where it lies."""
     return write(path, html([showing(thing)]))
-
-
-def write(path: str | PathLike[str], content: str) -> Path:
-    """Put a text at a path, all of it or nothing."""
-    target = Path(path)
-    beside = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        beside.write_text(content, encoding="utf-8")
-        os.replace(beside, target)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
-    return target
 
 
 def _data(name: str, content: bytes) -> str:

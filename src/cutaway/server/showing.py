@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
 import sys
 import tempfile
-import webbrowser
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cutaway.core.errors import InputError
-from cutaway.server.page import html, write
+from cutaway.server.browsers import open_in_browser
+from cutaway.server.page import html
 from cutaway.views.showing import Showing, showing, still
+from cutaway.views.writing import write
 
 if TYPE_CHECKING:
     from cutaway.server.widget import Picture
@@ -121,13 +121,7 @@ class Shown:
         """Open the file in a browser. A picture that cannot be opened is no reason for a program to end."""
         if self.path is None:
             return
-        opened = False
-        if os.environ.get("CUTAWAY_BROWSER") != "none" and _has_screen():
-            try:
-                opened = webbrowser.open(self.path.absolute().as_uri())
-            except (webbrowser.Error, OSError) as error:
-                _LOG.info("the browser did not open: %s", error)
-        if not opened:
+        if not open_in_browser(self.path.absolute().as_uri()):
             _LOG.warning("no browser was opened; the picture is in %s", self.path)
 
     def __repr__(self) -> str:
@@ -152,10 +146,3 @@ def _kernel() -> Any:
 def _is_marimo() -> bool:
     marimo = sys.modules.get("marimo")
     return marimo is not None and bool(marimo.running_in_notebook())
-
-
-def _has_screen() -> bool:
-    """Whether a browser would have a window: without one, a text browser would take over the terminal."""
-    if sys.platform in ("darwin", "win32"):
-        return True
-    return any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER"))

@@ -41,6 +41,11 @@ class Segments:
         """Damage that reading came upon and went around."""
         return tuple(self._problems)
 
+    @property
+    def n_cached(self) -> int:
+        """Bytes of what was read that are kept in memory."""
+        return self._cache.n_bytes
+
     def note(self, problem: DamagedError) -> None:
         """Keep in mind that something is missing in what was read."""
         if len(self._problems) < _MOST_PROBLEMS:
@@ -119,7 +124,53 @@ class Segments:
                 self._must_be_sealed(index, segment)
         return self._sealed_curve(index, segment, steps, row, column)
 
+    def rows(self, index: SessionIndex, steps: Sequence[StepRecord], row: int) -> NDArray[Any]:
+        """Every statistic of one row at steps of one schema whose matrices lie in one segment, `[step, statistic]`.
+
+        Only what holds these steps is read. What is damaged is NaN, and `problems` says so.
+        """
+        schema = index.schema_of(steps[0].schema)
+        places = [step.matrix for step in steps if step.matrix is not None]
+        segment = places[0][0]
+        if not self._is_sealed(index, segment):
+            try:
+                return self._growing_rows(index, schema, places, row)
+            except FileNotFoundError:
+                self._must_be_sealed(index, segment)
+        there = self._steps(index, segment, schema)
+        wanted = np.fromiter((step.step for step in steps), np.int64, len(steps))
+        at = np.minimum(np.searchsorted(there, wanted), max(len(there) - 1, 0))
+        is_there = there[at] == wanted if len(there) else np.zeros(len(wanted), bool)
+        found = np.full((len(steps), len(schema.statistics)), np.nan, schema.dtype)
+        start = 0
+        for number, entry in enumerate(self._tiles(index, segment, schema)):
+            stop = start + entry.shape[2]
+            inside = np.flatnonzero(is_there & (at >= start) & (at < stop))
+            if len(inside):
+                try:
+                    tile = self._tile_row(index, segment, schema, number, row)
+                    found[inside] = tile[:, at[inside] - start].T
+                except DamagedError as error:
+                    self.note(error)
+            start = stop
+        return found
+
     # statistics that grow
+
+    def _growing_rows(
+        self, index: SessionIndex, schema: Schema, places: Sequence[tuple[int, int, int]], row: int
+    ) -> NDArray[Any]:
+        name = _growing(index, places[0][0])
+        try:
+            return self._rows(name, schema, places, row)
+        except DamagedError:
+            found = np.full((len(places), len(schema.statistics)), np.nan, schema.dtype)
+        for number, place in enumerate(places):
+            try:
+                found[number] = self._rows(name, schema, [place], row)[0]
+            except DamagedError as error:
+                self.note(error)
+        return found
 
     def _growing_curve(
         self, index: SessionIndex, schema: Schema, places: Sequence[tuple[int, int, int]], row: int, column: int

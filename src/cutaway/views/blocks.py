@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 from cutaway.views.graph import OUTPUT, BlockRun, GraphView
 
 _FEWEST = 3
 """Two blocks alike are as quickly read as one with a sign that there are two."""
 
+_RETURNED = -1
+"""Stands for whoever called the model."""
+
 Shape = tuple[object, ...]
 Feed = tuple[int, str, str, int]
 """What comes into a block: which of its nodes takes it, as what, from the block "before" or "outside", which node."""
 
 
-def with_runs(view: GraphView) -> GraphView:
-    """The same graph, with the runs of identical blocks that it holds."""
-    finder = _Finder(view)
+def with_runs(view: GraphView, likeness: Callable[[int], object]) -> GraphView:
+    """The same graph, with the runs of identical blocks that it holds.
+
+    Args:
+        likeness: by node, all that is not in the graph and must be the same in identical blocks.
+    """
+    finder = _Finder(view, likeness)
     runs: list[BlockRun] = []
     run, place = list(view.groups.run), list(view.groups.place)
     for blocks in finder.found():
@@ -37,8 +46,9 @@ def _label(first: str, last: str) -> str:
 
 
 class _Finder:
-    def __init__(self, view: GraphView) -> None:
+    def __init__(self, view: GraphView, likeness: Callable[[int], object]) -> None:
         self.view, self.nodes, self.groups = view, view.nodes, view.groups
+        self.likeness = cache(likeness)
         self.into: list[list[int]] = [[] for _ in self.nodes.row]
         self.out_of: list[list[int]] = [[] for _ in self.nodes.row]
         for edge, (parent, child) in enumerate(zip(view.edges.parent, view.edges.child, strict=True)):
@@ -83,12 +93,16 @@ class _Finder:
         """What is in a block, and how it hangs together; the same for identical blocks."""
         if group not in self._shapes:
             nodes, first, end = self.nodes, self.groups.first[group], self.groups.end[group]
-            found: list[object] = []
+            found: list[object] = [self._said(group)]
+            inner = group + 1  # what is inside a group follows it
+            while inner < len(self.groups.first) and self.groups.first[inner] < end:
+                found.append((self.groups.parent[inner] - group, *self._said(inner)))
+                inner += 1
             feeds = []
             for i in range(first, end):
                 size = nodes.lines[i][:1]
                 found.append((nodes.function[i], nodes.kind[i], nodes.form[i], size, nodes.flags[i] & ~OUTPUT))
-                found.append((nodes.group[i] - group, nodes.rolled[i] - i, len(nodes.lines[i])))
+                found.append((nodes.group[i] - group, nodes.rolled[i] - i, len(nodes.lines[i]), self.likeness(i)))
                 if self.view.comparison is not None:
                     found.append((self.view.comparison.mark[i], self.view.comparison.shade[i]))
                 for edge in self.into[i]:
@@ -99,6 +113,10 @@ class _Finder:
                         feeds.append((i - first, argument, parent))
             self._shapes[group], self._feeds[group] = tuple(found), feeds
         return self._shapes[group]
+
+    def _said(self, group: int) -> tuple[str, str, str]:
+        """What a box says of a group, but for its name."""
+        return self.groups.class_name[group], self.groups.size[group], self.groups.parameters[group]
 
     def _fed(self, group: int, previous: int) -> list[Feed]:
         """All that comes into a block, seen from it: the same where it is fed as its neighbour is."""
@@ -116,11 +134,10 @@ class _Finder:
         given = set()
         for group in run[:-1]:
             first = groups.first[group]
-            outside = {
-                (i - first, edges.child[edge])
-                for i in range(first, groups.end[group])
-                for edge in self.out_of[i]
-                if edges.child[edge] >= end
+            inside = range(first, groups.end[group])
+            outside = {(i - first, _RETURNED) for i in inside if self.nodes.flags[i] & OUTPUT}
+            outside |= {
+                (i - first, edges.child[edge]) for i in inside for edge in self.out_of[i] if edges.child[edge] >= end
             }
             given.add(frozenset(outside))
         return len(given) == 1

@@ -97,15 +97,18 @@ class Effort:
     """Of larger values a sample is looked at."""
     with_parameters: bool = True
     """Whether parameters are looked at."""
+    with_files: bool = True
+    """Whether the files are read in which the code stood; else the line is told that was saved with the trace."""
 
 
-def detail(trace: Trace, row: int, most_pixels: int = MOST_PIXELS) -> Detail:
+def detail(trace: Trace, row: int, most_pixels: int = MOST_PIXELS, *, with_files: bool = True) -> Detail:
     """All that is known of one row of a trace, made or read from disk.
 
     Args:
         most_pixels: of each picture.
+        with_files: whether the files may be read in which the code stood, which a trace of a stranger names at will.
     """
-    return _detail(Op(trace, row), Effort(most_pixels))
+    return _detail(Op(trace, row), Effort(most_pixels, with_files=with_files))
 
 
 def _detail(op: Op, effort: Effort) -> Detail:
@@ -119,7 +122,7 @@ def _detail(op: Op, effort: Effort) -> Detail:
         function=printable(op.function),
         facts=tuple((what, printable(said)) for what, said in _facts(op)),
         arguments=tuple(_arguments(op)),
-        source=_source(op),
+        source=_source(op, with_files=effort.with_files),
         stack=tuple((printable(place.file), place.line, printable(place.function)) for place in stack),
         tests=tuple(printable(said) for said in _tests(op)),
         parameters=_parameters(op, effort),
@@ -217,8 +220,8 @@ def _facts(op: Op) -> Iterator[tuple[str, str]]:
         yield "inside", " › ".join(op.groups)
     if op.position is not None:
         yield "position", f"{op.position + 1} of {len(trace)}"
-    if len(op.siblings) > 1:
-        yield "result", f"{op.output_path or '?'}, one of {len(op.siblings)}"
+    if op.output_path and (n_results := len(op.siblings)) > 1:
+        yield "result", f"{op.output_path}, one of {n_results}"
     if not op.is_source and op.n_passes > 1:
         yield "pass", f"{op.loop_pass} of {op.n_passes}"
     yield from _place(op)
@@ -315,11 +318,11 @@ def _holds_op(value: Any) -> bool:
 # where it stands in the code
 
 
-def _source(op: Op) -> Source | None:
+def _source(op: Op, *, with_files: bool) -> Source | None:
     place = op.source
     if place is None:
         return None
-    lines = linecache.getlines(place.file)
+    lines = linecache.getlines(place.file) if with_files else []
     first, said = max(place.line - _AROUND, 1), place.text
     text = lines[first - 1 : place.line + _AROUND]
     if not 0 < place.line <= len(lines) or lines[place.line - 1].strip() != said:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from os import PathLike
 
@@ -20,6 +20,7 @@ from cutaway.views.folding import fold_to_depth
 from cutaway.views.gone import Twins
 from cutaway.views.graph import Comparison, Fold, GraphView, Mark, Measure
 from cutaway.views.graphing import graph_view
+from cutaway.views.likeness import Likeness
 from cutaway.views.measuring import ColourBy
 from cutaway.views.merging import merged
 from cutaway.views.placing import Direction
@@ -69,13 +70,20 @@ def difference_view(diff: Diff) -> GraphView:
     said = ", ".join(f"{n} {how}" for how, n in counts) or "the same ops"
     n_apart = len(diff.different)
     values = f"{n_apart:,} values differ" if n_apart != 1 else "1 value differs"
+    like_a, like_b = Likeness(a), Likeness(b)
+
+    def likeness(node: int) -> tuple[object, ...]:
+        like, row = (like_a, one.nodes.row[gone[node]]) if node in gone else (like_b, view.nodes.row[node])
+        return like.of(row) if row >= 0 else ()
+
     return with_runs(
         replace(
             view,
             title=f"{view.title}: what differs",
             subtitle=f"{said} · {values} · {diff.a} → {diff.b}",
             facts=(*counts, ("values that differ", f"{n_apart:,}"), *view.facts),
-        )
+        ),
+        likeness,
     )
 
 
@@ -103,7 +111,7 @@ class _Marking:
     diff: Diff
     b: Trace
     view: GraphView
-    gone: frozenset[int]
+    gone: Collection[int]
     new: set[int]
     """Rows of the second trace that the first does not have."""
     _changes: dict[int, Change] = field(default_factory=dict)

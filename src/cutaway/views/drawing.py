@@ -27,6 +27,7 @@ from cutaway.views.placing import Direction, place
 from cutaway.views.raster import raster
 from cutaway.views.scene import Sheet
 from cutaway.views.svg import svg_of
+from cutaway.views.writing import write
 
 FORMATS: Final[Mapping[str, str]] = {
     ".svg": "vector graphics, for the web and for papers",
@@ -170,13 +171,6 @@ def _written(sheet: Sheet, path: str | os.PathLike[str] | None) -> str | bytes:
 
 
 def _kept(content: str | bytes, path: str | os.PathLike[str] | None) -> str | bytes:
-    """Write a file as a whole, beside its place first: there never is half a file."""
     if path is not None:
-        target = Path(path)
-        beside = target.with_name(f".{target.name}.{os.getpid()}.part")
-        try:
-            beside.write_bytes(content if isinstance(content, bytes) else content.encode())
-            beside.replace(target)
-        finally:
-            beside.unlink(missing_ok=True)
+        write(path, content)
     return content

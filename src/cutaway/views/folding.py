@@ -64,7 +64,7 @@ def fold(view: GraphView, how: Fold, *, bright: Collection[int] | None = None) -
     n_ops = view.groups.n_ops[0]
     n_rolled = sum(i == rep for i, rep in draft.ops_rolled())
     rolled = f" rolled up to {n_rolled:,}" if how.rolled and n_rolled < n_ops else ""
-    subtitle = f"{n_ops:,} ops{rolled} · {view.subtitle}"
+    subtitle = f"{n_ops:,} {view.noun}{rolled} · {view.subtitle}"
     if bright is not None:
         selected = sum(view.nodes.kind[i] not in _SOURCES for i in bright)
         subtitle = f"{selected:,} selected of {subtitle}"
@@ -124,6 +124,8 @@ class _Draft:
                 continue
             if upper == lower and (not rolled or self.standing.are_in_one(parent, child)):
                 continue
+            if upper == lower and (self.nodes.kind[parent], self.nodes.form[parent]) == ("parametric", "small"):
+                continue  # a parameter is the same in all passes
             wire = self.wires.get((upper, lower))
             if wire is None:
                 wire = self.wires[upper, lower] = _Wire(child)
@@ -219,7 +221,9 @@ class _Draft:
 
     def frame(self, group: int, parent: int) -> Frame:
         mark = self.whole(group)
-        title = f"{_SIGNS[mark]} {self.group_name(group)} ({self.groups.class_name[group]})".strip()
+        name = self.group_name(group)
+        named = name if self.groups.label[group].startswith(".") else f"{name} ({self.groups.class_name[group]})"
+        title = f"{_SIGNS[mark]} {named}".strip()
         return Frame(f"g{group}", title, parent, group, self.standing.stack(group), self.groups.flags[group], mark)
 
     def whole(self, group: int) -> Mark:
@@ -253,7 +257,7 @@ class _Draft:
     def box(self, key: Key, frame: int) -> Box:
         if key[0] == "s":
             return self.standin_box(key, frame)
-        notes = [f"feeds {self.users[key]} ops"] if key in self.users else []
+        notes = [f"feeds {self.users[key]} {self.view.noun}"] if key in self.users else []
         paths = self.outputs.get(key)
         if paths is not None:
             rest = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
@@ -284,7 +288,7 @@ class _Draft:
     def folded_box(self, group: int, frame: int, notes: list[str], flags: int) -> Box:
         groups, stack = self.groups, self.standing.stack(group)
         each = " each" if stack > 1 else ""
-        n_ops = f"{groups.n_ops[group]:,} ops{each}"
+        n_ops = f"{groups.n_ops[group]:,} {self.view.noun}{each}"
         if self.bright is not None and ("g", group) in self.bright:
             n_ops += f", {self.bright['g', group]:,} selected"
         parameters = groups.parameters[group] + each if groups.parameters[group] else ""
@@ -323,11 +327,18 @@ class _Draft:
         if not apart:
             return mark, 0, lines
         worst = max(apart, key=lambda node: comparison.order[node])
-        lines.append(f"Δ in {len(apart):,} ops, at most {comparison.amount[worst]}")
+        lines.append(f"Δ in {len(apart):,} {self.view.noun}, at most {comparison.amount[worst]}")
         return mark, max(comparison.shade[node] for node in apart), lines
 
     def group_name(self, group: int) -> str:
-        """Address and pass; of repeated blocks from where to where; rolled up, how often it ran."""
+        """Address and pass; of repeated blocks from where to where; rolled up, how often it ran.
+
+        The whole model has no address but a dot: it goes by its class.
+        """
+        name = self.address(group)
+        return f"{self.groups.class_name[group]}{name[1:]}" if name.startswith(".") else name
+
+    def address(self, group: int) -> str:
         groups, n = self.groups, self.standing.stack(group)
         if n > 1:
             return f"{self.view.runs[groups.run[group]].label} ×{n}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-Kind = Literal["input", "buffer", "constant", "plain", "parametric", "made", "standin", "failed"]
+Kind = Literal["input", "buffer", "constant", "plain", "parametric", "made", "standin", "failed", "target", "loss"]
 Form = Literal["function", "leaf", "folded", "small"]
 Mark = Literal["", "new", "gone", "changed"]
 Total = Literal["sum", "max"]
@@ -157,6 +157,8 @@ class GraphView:
     is_rolled: bool = False
     """Whether loops are better rolled up at first."""
     kind: str = "graph"
+    noun: str = "ops"
+    """What its nodes are, in words: those of a run are tensors."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,8 @@ from cutaway.views.graph import (
     NodeColumns,
 )
 from cutaway.views.groups import Groups
+from cutaway.views.likeness import Likeness
+from cutaway.views.passing import passed_on
 from cutaway.views.wording import module_name, parameter_text, shape_text, short, size_text
 
 _LABELLED = 12
@@ -60,7 +62,8 @@ def graph_view(trace: Trace) -> GraphView:
         edges=draft.edges(),
         is_rolled=len(nodes.rolled) > 2 * n_rolled,
     )
-    return with_runs(view)
+    like = Likeness(trace)
+    return with_runs(view, lambda node: like.of(nodes.row[node]) if nodes.row[node] >= 0 else ())
 
 
 def _error(trace: Trace) -> str:
@@ -99,10 +102,12 @@ class _Draft:
             node: [p for p in self.table.parents[node] if kind[p] != PARAMETER and (kind[p] != OP or p in drawn)]
             for node in trace.op_nodes
         }
-        self.passed_on = self._passed_on()
+        self.passed_on = passed_on(trace.tables, trace.op_nodes, self.parents)
         self.order = self._ordered()
         self.index = {row: i for i, row in enumerate(self.order)}
         self.first, self.end = self._spans()
+        self.sizes: dict[int, str] = {}
+        """By call of a function with several results: what is said of their sizes."""
 
     def _ordered(self) -> list[int]:
         """Rows of the trace; -1 for the op that failed."""
@@ -133,22 +138,6 @@ class _Draft:
                 order.extend(heads.get(inner, ()))
             order.append(row)
         return order
-
-    def _passed_on(self) -> dict[tuple[int, int], int]:
-        """(tensor, reader) → the op that gave the tensor back as it was, where one did before it was read.
-
-        A dropout in evaluation returns the very tensor it got, so those who read it afterwards are readers of the
-        tensor itself. In a picture they stand behind the dropout, where the code has them.
-        """
-        given_back: dict[int, int] = {}
-        found: dict[tuple[int, int], int] = {}
-        for row in self.trace.op_nodes:
-            for parent in self.parents[row]:
-                if parent in given_back:
-                    found[parent, row] = given_back[parent]
-            if self.table.flags[row] & IDENTITY and len(set(self.table.parents[row])) == 1 and self.parents[row]:
-                given_back[self.parents[row][0]] = row
-        return found
 
     def _spans(self) -> tuple[list[int], list[int]]:
         """First node and end of each group."""
@@ -232,10 +221,9 @@ class _Draft:
 
     def _lines(self, op: Op, *, is_rolled: bool = False) -> tuple[str, ...]:
         passes = self.trace.rolled.nodes_of(op.node) if is_rolled else (op.node,)
-        results = [sibling for sibling in op.siblings if sibling.node in self.index] if op.output_path else [op]
         call, leaf = op.module, self._leaf(op)
         parameters = [parameter_text(parent, call) for parent in op.parents if parent.kind == PARAMETER]
-        lines = [self._size(results, passes)]
+        lines = [self._size(op, passes)]
         lines += [" · ".join(parameters[i : i + 2]) for i in range(0, len(parameters), 2)]
         if leaf is not None:
             name = leaf.address if is_rolled else module_name(leaf)
@@ -245,13 +233,19 @@ class _Draft:
             lines.append("gives back its input")
         return tuple(line for line in lines if line)
 
-    def _size(self, results: list[Op], passes: Sequence[int]) -> str:
+    def _size(self, op: Op, passes: Sequence[int]) -> str:
         """Shape and bytes of one pass, of all results of the call together."""
-        shapes = {Op(self.trace, node).shape for node in passes}
-        if len(shapes) > 1:
-            return f"{shape_text(results[0])} to {shape_text(Op(self.trace, passes[-1]))}"
-        several = f"{len(results)} results: " if len(results) > 1 else ""
-        return several + size_text(results)
+        if len({Op(self.trace, node).shape for node in passes}) > 1:
+            return f"{shape_text(op)} to {shape_text(Op(self.trace, passes[-1]))}"
+        if not op.output_path:
+            return size_text([op])
+        # All results of a call say the same: an unbind may have thousands.
+        event = id(self.table.event[op.node])
+        if event not in self.sizes:
+            results = [sibling for sibling in op.siblings if sibling.node in self.index]
+            several = f"{len(results)} results: " if len(results) > 1 else ""
+            self.sizes[event] = several + size_text(results)
+        return self.sizes[event]
 
     # groups
 

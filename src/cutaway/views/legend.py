@@ -19,6 +19,8 @@ _HEAD_EM: Final = 1.12
 
 _MEANINGS: Final = (
     ("input", "function", "input", "input"),
+    ("target", "function", "target", "target"),
+    ("loss", "function", "loss", "loss"),
     ("plain output", "function", "output", "output"),
     ("parametric", "leaf", "with parameters", "parametric"),
     ("plain", "leaf", "module", "leaf"),

@@ -20,6 +20,7 @@ LIGHT: Final[Mapping[str, str]] = {
     "plain": "#ffffff", "green": "#d5efd9", "leaf": "#3f9a56", "red": "#cf2f3a", "pink": "#fbdcdf",
     "stone": "#d0d3d7", "yellow": "#ffe27a", "gold": "#8a6600", "blue": "#0b62c4",
     "plum": "#8a3b8f", "cream": "#f8f0da", "straw": "#c9a227",
+    "aqua": "#d2eeee", "teal": "#1b8585", "mauve": "#f5dcf0", "magenta": "#b4359c",
     "apart1": "#fbeedc", "apart2": "#f9dcbb", "apart3": "#f6c890", "apart4": "#f2b068",
 }  # fmt: skip
 DARK: Final[Mapping[str, str]] = {
@@ -27,6 +28,7 @@ DARK: Final[Mapping[str, str]] = {
     "plain": "#1f2327", "green": "#1f4429", "leaf": "#56b870", "red": "#ff6670", "pink": "#4d2329",
     "stone": "#3b4047", "yellow": "#6b5600", "gold": "#f2c83a", "blue": "#74b3ff",
     "plum": "#dc96e0", "cream": "#40381f", "straw": "#a3852c",
+    "aqua": "#173f41", "teal": "#4db6b6", "mauve": "#47223f", "magenta": "#e27fcd",
     "apart1": "#30261c", "apart2": "#4e361f", "apart3": "#714a23", "apart4": "#895621",
 }  # fmt: skip
 INK: Final = "#000000"
@@ -62,6 +64,8 @@ _BOXES: Final[tuple[tuple[str, Look], ...]] = (
     ("box", Look(fill="plain", stroke="line", width=1.0, dash=(), fill_opacity=1.0, opacity=1.0)),
     ("parametric", Look(fill="cream", stroke="straw")),
     ("input", Look(fill="green", stroke="leaf")),
+    ("target", Look(fill="aqua", stroke="teal")),
+    ("loss", Look(fill="mauve", stroke="magenta")),
     ("made", Look(dash=(5, 3))),
     ("buffer", Look(fill="stone")),
     ("constant", Look(fill="stone", dash=(2, 2))),

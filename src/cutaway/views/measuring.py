@@ -28,7 +28,8 @@ def measure_of(trace: Trace, view: GraphView, by: ColourBy) -> Measure:
         if by not in known:
             names = ", ".join(known) or "none: nothing ran"
             raise InputError(
-                f"this trace can not be coloured by {by!r}: there is nothing known of it. There is {names}."
+                f"this trace can not be coloured by {by!r}: nothing is known of it, or it is 0 everywhere. "
+                f"There is {names}."
             )
         return known[by]
     numbers: dict[int, float] = {}
@@ -78,5 +79,5 @@ def _scale(values: Iterable[float | None]) -> Scale:
 def _number(value: Any, what: str) -> float:
     try:
         return float(value)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"color_by gives {value!r} for {what}, which is no number.") from error

@@ -10,15 +10,15 @@ from cutaway.views.graph import EdgeColumns, GraphView, GroupColumns, Kind, Node
 from cutaway.views.wording import short
 
 
-def merged(one: GraphView, two: GraphView, twins: Twins) -> tuple[GraphView, frozenset[int]]:
-    """The second graph with what is gone in it, and which of its nodes are gone.
+def merged(one: GraphView, two: GraphView, twins: Twins) -> tuple[GraphView, dict[int, int]]:
+    """The second graph with what is gone in it, and which of its nodes are gone: each with its node in the first.
 
     What is gone stands in the group it belongs to, behind the op it ran after. A group that is gone as a whole is one
     there, and so are many ops in a row.
     """
     plan = Plan(one, two, twins)
     plan.make()
-    return _Columns(plan).view(), frozenset(i for i, (side, _) in enumerate(plan.nodes) if side == "old")
+    return _Columns(plan).view(), {i: node for i, (side, node) in enumerate(plan.nodes) if side == "old"}
 
 
 class _Columns:

@@ -34,11 +34,15 @@ class Showing:
     view: GraphView
     trace: Trace | None
 
-    def detail(self, row: int) -> Detail | None:
-        """All that an op holds, by its row in the trace; None where nothing is known of it."""
+    def detail(self, row: int, *, with_files: bool = True) -> Detail | None:
+        """All that an op holds, by its row in the trace; None where nothing is known of it.
+
+        Args:
+            with_files: whether the files may be read in which the code stood.
+        """
         if self.trace is None or not 0 <= row < len(self.trace.tables.nodes.kind):
             return None
-        return detail(self.trace, row)
+        return detail(self.trace, row, with_files=with_files)
 
     def details(self, budget: int, seconds: float = math.inf) -> dict[int, Detail]:
         """The same for every op, as much of each as fits into so many bytes of JSON together.

@@ -75,6 +75,6 @@ def _n(value: float) -> str:
 
 def _text(text: str) -> str:
     """Escaped, and without the characters that XML forbids."""
-    if text.isprintable():
+    if text.replace("\n", "").isprintable():
         return escape(text)
     return escape("".join(c if c.isprintable() or c == "\n" else "?" for c in text))

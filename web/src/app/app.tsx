@@ -6,7 +6,7 @@ import type { Host } from "../lib/host";
 import { ways as waysOf } from "../lib/reach";
 import type { GraphView } from "../lib/wire";
 import "../style/index.css";
-import { GraphPane, type Move } from "./graph-pane";
+import { GraphPane } from "./graph-pane";
 import { fromHash, type Camera } from "./hash";
 import { ErrorBanner, Header } from "./header";
 import { Help } from "./help";
@@ -14,10 +14,11 @@ import { Inspector } from "./inspector/inspector";
 import { PageContext, type Page } from "./page";
 import { runner } from "./running";
 import { Splitter } from "./splitter";
-import { initial, inRun, reduce, type Action, type State } from "./state";
+import { initial, reduce, type Action, type State } from "./state";
 import { Toolbar } from "./toolbar";
 import { useAddress } from "./use-address";
 import { useKeys } from "./use-keys";
+import { useMoves } from "./use-moves";
 import { useColoured, useDecorations, useFound, usePicture, visible } from "./use-picture";
 import { useTheme } from "./use-theme";
 
@@ -49,7 +50,6 @@ function Whole({ view, host, isCompact, element }: { view: GraphView; host: Host
   const hasAddress = !isCompact && element.closest("[role=tabpanel]") === null;
   const first = useMemo(() => (hasAddress ? fromHash(view, location.hash) : { state: initial(view), camera: null }), [view]);
   const [state, act] = useReducer<State, Action>((now, action) => reduce(view, now, action), first.state);
-  const move = useRef<Move>(first.camera ? { camera: first.camera } : { focus: first.state.selection ?? undefined });
   const canvas = useRef<GraphCanvas | null>(null);
   const [camera, setCamera] = useState<Camera | null>(first.camera);
   const [isHelpOpen, setHelp] = useState(false);
@@ -67,35 +67,14 @@ function Whole({ view, host, isCompact, element }: { view: GraphView; host: Host
   const decorations = useDecorations(drawn, ways, state, { colour, size, found });
   const selected = state.selection === null ? null : visible(drawn, state.selection) ?? state.selection;
   useAddress(view, { state, camera }, hasAddress, (to) => {
-    move.current = { camera: to.camera };
+    moves.move.current = { camera: to.camera };
     act({ do: "restore", state: to.state });
   });
 
+  const moves = useMoves({ view, state, drawn, hits, canvas, act, first: first.camera ? { camera: first.camera } : { focus: first.state.selection ?? undefined } });
   const page: Page = {
     view, host, state, drawn, ways, colour, size, hits, isDark, isCompact, act,
-    go(key) {
-      const isOpen = reduce(view, state, { do: "reveal", key }) === state;
-      act({ do: "reveal", key });
-      act({ do: "select", key });
-      const target = visible(drawn, key);
-      if (isOpen && target) canvas.current?.focus(target, { zoom: true, animate: true });
-      else move.current = { focus: key };
-    },
-    toggle(group) {
-      move.current = { anchor: `g${group}` };
-      act({ do: "toggle", group });
-    },
-    part(run, is) {
-      move.current = { focus: inRun(view, state.selection, run) ?? `g${view.runs[run].groups[0]}` };
-      act({ do: "apart", run, is });
-    },
-    step(by) {
-      if (!hits.length) return;
-      const hit = (Math.max(state.hit, by > 0 ? -1 : 0) + by + hits.length) % hits.length;
-      act({ do: "hit", hit });
-      page.go(hits[hit].key);
-    },
-    fit: () => canvas.current?.fit(undefined, { animate: true }),
+    go: moves.go, toggle: moves.toggle, part: moves.part, step: moves.step, fit: moves.fit,
   };
   const run = runner(page, {
     canvas: () => canvas.current, element, selected, turn,
@@ -103,16 +82,6 @@ function Whole({ view, host, isCompact, element }: { view: GraphView; host: Host
   });
   useKeys(element, !isCompact, run);
 
-  const takeMove = (): Move => {
-    const { focus, ...rest } = move.current;
-    move.current = {};
-    return focus ? { ...rest, focus: visible(drawn, focus) ?? undefined } : rest;
-  };
-  const open = (key: string): void => {
-    const [stoodFor] = drawn.picture.boxes.find((box) => box.key === key)?.stands_for ?? [];
-    if (key.startsWith("g")) page.toggle(Number(key.slice(1)));
-    else if (stoodFor) page.go(stoodFor);
-  };
   return (
     <PageContext.Provider value={page}>
       <Header onTheme={turn} onHelp={() => setHelp(true)} onPanel={() => setPanel(!isPanelOpen)} isPanelOpen={isPanelOpen} />
@@ -120,8 +89,8 @@ function Whole({ view, host, isCompact, element }: { view: GraphView; host: Host
       <Toolbar />
       <div class={`body${isPanelOpen ? "" : " alone"}`} style={{ "--panel-width": `${width}px` }}>
         <GraphPane drawn={drawn} placement={placement} direction={state.direction} decorations={decorations} selected={selected}
-          hasGuide={isPanelOpen && state.selection === null} takeMove={takeMove}
-          onReady={(made) => (canvas.current = made)} onCamera={setCamera} onOpen={open}
+          hasGuide={isPanelOpen && state.selection === null} takeMove={moves.takeMove}
+          onReady={(made) => (canvas.current = made)} onCamera={setCamera} onOpen={moves.open} onAct={moves.partOrNot}
           onSelect={(key, isSecond) => {
             if (isSecond && key !== null && state.selection !== null && !state.isPicking) act({ do: "pick" });
             act({ do: "select", key });

@@ -9,13 +9,13 @@ export interface MenuPlace {
   readonly y: number;
 }
 
-interface Item {
+export interface Item {
   readonly text: string;
   run(): void;
 }
 
-export function ContextMenu({ at, onClose }: { at: MenuPlace; onClose(): void }) {
-  const items = useItems(at.key);
+export function ContextMenu({ at, more = [], onClose }: { at: MenuPlace; more?: readonly Item[]; onClose(): void }) {
+  const items = [...useItems(at.key), ...more];
   const list = useRef<HTMLUListElement>(null);
   useEffect(() => {
     list.current?.querySelector("button")?.focus();

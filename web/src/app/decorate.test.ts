@@ -25,9 +25,16 @@ const closed = drawn(); // n0, g1, g3, g5, n16
 test("what is not reached is dim, and a folded group says how much of it is", () => {
   const graph = ways(view.nodes.row.length, view.edges.parent, view.edges.child);
   const { boxes, edges, otherEdges } = decorations(closed, { ...NOTHING, reached: ancestors(graph, [7]) });
-  assert.deepEqual([boxes.get("g1"), boxes.get("g3"), boxes.get("g5")], [undefined, { badge: "2 of 5" }, { dim: true }]);
+  assert.deepEqual([boxes.get("g1")?.dim, boxes.get("g3"), boxes.get("g5")], [undefined, { badge: "2 of 5" }, { dim: true }]);
   assert.deepEqual([...edges.keys()], [edgeKey("n0", "g1"), edgeKey("g1", "g3")]);
   assert.equal(otherEdges, "faint");
+});
+
+test("identical blocks have a button that shows all of them, and the first one that shows them once", () => {
+  const actions = (from: Drawn): unknown[] => [...decorations(from, NOTHING).boxes].map(([key, { action }]) => [key, action]);
+  assert.deepEqual(actions(drawn({ apart: [] })), [["g1", "show all 3"]]);
+  assert.deepEqual(actions(drawn({ apart: [], open: [0, 1] })), [["g1", "show all 3"]]);
+  assert.deepEqual(actions(closed), [["g1", "show once"]]);
 });
 
 test("hits in a folded group are counted on it", () => {

@@ -50,31 +50,43 @@ type Draft = { -readonly [K in keyof Look]: Look[K] };
 
 /** The looks of all boxes and edges. */
 export function decorations(drawn: Drawn, asked: Asked): Decorations {
-  const { view, picture, shown } = drawn;
+  const { picture, shown } = drawn;
   const found = asked.found ? counts(drawn, asked.found) : null;
   const colour = asked.colour?.scale ? shades(asked.colour.scale) : null;
   const boxes = new Map<string, Look>();
   const keep = (key: string, look: Draft): void => {
     for (const _ in look) return void boxes.set(key, look);
   };
-  picture.boxes.forEach(({ key }, number) => {
+  picture.boxes.forEach(({ key, group, stack }, number) => {
     const look: Draft = {};
     const value = asked.colour?.values[number];
     if (colour && asked.colour?.scale && isOn(asked.colour.scale, value)) look.strip = colour(value);
     if (asked.size) addSize(look, asked.size, number);
     if (asked.reached) addReached(look, asked.reached, shown.nodes[number]);
     if (found) addFound(look, found, key);
+    const action = actionOf(drawn, group, stack);
+    if (action) look.action = action;
     if (key === asked.second) [look.ring, look.note] = [OTHER, "to here"];
     keep(key, look);
   });
-  for (const { key, group } of picture.frames.slice(1)) {
+  const lit = asked.reached && litFrames(drawn, asked.reached);
+  for (const { key, group, stack } of picture.frames.slice(1)) {
     const look: Draft = {};
-    if (asked.reached && !isReached(view, asked.reached, group)) look.dim = true;
+    const action = actionOf(drawn, group, stack);
+    if (action) look.action = action;
+    if (lit && !lit.has(key)) look.dim = true;
     if (found?.has(key)) look.strong = true;
     keep(key, look);
   }
   if (!asked.reached) return { boxes, edges: new Map() };
   return { boxes, edges: ways(drawn, asked.reached), otherEdges: "faint" };
+}
+
+/** What the button of a block among identical ones says: show all of them, or, at the first of all, only one. */
+function actionOf({ view: { groups, runs }, fold }: Drawn, group: number, stack: number): string {
+  if (stack > 1) return `show all ${stack}`;
+  const run = group > 0 ? groups.run[group] : -1;
+  return run >= 0 && fold.apart.includes(run) && runs[run].groups[0] === group ? "show once" : "";
 }
 
 /** Colours of values, each made once: thousands of boxes share a few hundred. */
@@ -125,9 +137,14 @@ export function counts({ view, picture, shown, stands }: Drawn, found: Found): M
   return out;
 }
 
-function isReached({ groups }: GraphView, reached: Reached, group: number): boolean {
-  for (let node = groups.first[group]; node < groups.end[group]; node++) if (reached[node]) return true;
-  return false;
+/** The keys of the frames around boxes that hold something reached. */
+function litFrames({ picture: { boxes, frames }, shown }: Drawn, reached: Reached): Set<string> {
+  const lit = new Set<string>();
+  boxes.forEach(({ frame }, box) => {
+    if (!shown.nodes[box].some((node) => reached[node])) return;
+    for (let at = frame; at > 0; at = frames[at].parent) lit.add(frames[at].key);
+  });
+  return lit;
 }
 
 /** The edges between boxes along which something reached leads to something reached. */

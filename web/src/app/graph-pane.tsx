@@ -1,10 +1,11 @@
 // The canvas in the page: hands it pictures, decorations and the selection, and hears what the reader does.
 
+import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { GraphCanvas, type Camera, type Decorations } from "../canvas";
 import type { Placement } from "../canvas/types";
 import { Breadcrumbs } from "./breadcrumbs";
-import { ContextMenu, type MenuPlace } from "./context-menu";
+import { ContextMenu, type Item, type MenuPlace } from "./context-menu";
 import type { Drawn } from "./decorate";
 import { Legend } from "./legend";
 import { usePage } from "./page";
@@ -21,6 +22,14 @@ export interface Move {
   readonly fit?: boolean;
 }
 
+/** What a page shows over the graph in the place of what is usual. */
+export interface Over {
+  readonly legend: ComponentChildren;
+  tooltip(hover: Hover): ComponentChildren;
+  /** What can be done with a box or module besides what is usual. */
+  items(key: string): readonly Item[];
+}
+
 interface Props {
   readonly drawn: Drawn;
   readonly placement: Placement;
@@ -30,11 +39,14 @@ interface Props {
   readonly selected: string | null;
   /** Whether the legend is told beside the graph already. */
   readonly hasGuide: boolean;
+  readonly over?: Over;
   /** Taken once, by the picture that comes next. */
   takeMove(): Move;
   onReady(canvas: GraphCanvas): void;
   onSelect(key: string | null, isSecond: boolean): void;
   onOpen(key: string): void;
+  /** The button of a block among identical ones. */
+  onAct(key: string): void;
   onCamera(camera: Camera): void;
 }
 
@@ -56,7 +68,8 @@ export function GraphPane(props: Props) {
       on: {
         select: (key, event) => latest.current.onSelect(key, event.shiftKey),
         open: (key) => latest.current.onOpen(key),
-        hover: (key, at) => setHover(key === null ? null : { key, ...at }),
+        act: (key) => latest.current.onAct(key),
+        hover: (key, at) => setHover(key === null ? null : { key, ...at, width: host.current!.clientWidth, height: host.current!.clientHeight }),
         menu: (key, event) => {
           const { left, top } = host.current!.getBoundingClientRect();
           setHover(null);
@@ -80,7 +93,7 @@ export function GraphPane(props: Props) {
       made.destroy();
     };
   }, [view]);
-  const { drawn, placement, direction, decorations, selected } = props;
+  const { drawn, placement, direction, decorations, selected, over } = props;
   const decorated = useRef<Decorations | null>(null);
   useLayoutEffect(() => {
     const { anchor, focus, camera, fit } = latest.current.takeMove();
@@ -98,6 +111,11 @@ export function GraphPane(props: Props) {
   }, [decorations]);
   useEffect(() => canvas.current?.select(selected), [selected, placement]);
   const touch = (): void => void (isTouched.current = true);
+  useEffect(() => {
+    if (!over) return undefined;
+    addEventListener("keydown", touch, true);
+    return () => removeEventListener("keydown", touch, true);
+  }, [over === undefined]);
   const wheel = (event: WheelEvent): void => {
     // Whoever scrolls through a notebook is not to be caught by its pictures: the wheel is ours after a click.
     if (isCompact && !event.ctrlKey && !event.metaKey && !hasFocus(host.current)) event.stopPropagation();
@@ -108,10 +126,11 @@ export function GraphPane(props: Props) {
       <Breadcrumbs middle={middle} />
       <div class="stage">
         <div class="graph-canvas" ref={host} />
-        {(colour || size || !props.hasGuide) && !(isCompact && !colour && !size) && <Legend hasKinds={!props.hasGuide && !isCompact} />}
+        {over ? over.legend : (colour || size || !props.hasGuide) && !(isCompact && !colour && !size) && <Legend hasKinds={!props.hasGuide && !isCompact} />}
+        {drawn.picture.boxes.length === 0 && <div class="empty">No op was recorded, so there is nothing to draw.</div>}
         {state.isPicking && <div class="hint" role="status">Click the other end of the path, or press Esc.</div>}
-        {hover && !menu && <Tooltip hover={hover} />}
-        {menu && <ContextMenu at={menu} onClose={() => setMenu(null)} />}
+        {hover && !menu && (over ? over.tooltip(hover) : <Tooltip hover={hover} />)}
+        {menu && <ContextMenu at={menu} more={over?.items(menu.key)} onClose={() => setMenu(null)} />}
       </div>
     </section>
   );

@@ -8,6 +8,7 @@ import { Search } from "./search";
 
 /** The facts for which there is room in one line; the rest is told beside the graph. */
 const BRIEF = ["ops", "values", "parameters", "FLOPs", "time", "backward passes"];
+const ONE: Readonly<Record<string, string>> = { ops: "op", "backward passes": "backward pass" };
 
 function brief(facts: readonly (readonly [string, string])[]): [string, string][] {
   const known = new Map(facts);
@@ -15,7 +16,8 @@ function brief(facts: readonly (readonly [string, string])[]): [string, string][
   const parameters = frozen === "0" ? "trainable parameters" : trainable === "0" ? "frozen parameters" : `parameters, ${frozen} frozen`;
   return BRIEF.flatMap((name) => {
     const value = known.get(name);
-    return value && value !== "0" ? [[name === "parameters" ? parameters : name, value]] : [];
+    const shown = name === "parameters" ? parameters : value === "1" ? ONE[name] ?? name : name;
+    return value && value !== "0" ? [[shown, value]] : [];
   });
 }
 

@@ -32,6 +32,8 @@ const MEANINGS: readonly Meaning[] = [
   kind("input", "input", "function"),
   flag("output", OUTPUT),
   kind("has parameters", "parametric", "leaf"),
+  kind("target", "target", "function"),
+  kind("loss", "loss", "function"),
   meaning("module", { form: "leaf" }, (box) => box.kind === "plain" && box.form === "leaf"),
   meaning("function", {}, (box) => box.kind === "plain" && box.form === "function"),
   meaning("folded module", { form: "folded" }, (box) => box.form === "folded"),

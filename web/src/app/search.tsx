@@ -9,7 +9,7 @@ import { usePage } from "./page";
 const MOST = 60;
 export const SEARCH_FIELD = "search-field";
 
-export function Search() {
+export function Search({ example = "relu, Linear, h.*.attn/softmax" }: { example?: string }) {
   const { state, hits, act, go, step } = usePage();
   const [isOpen, setOpen] = useState(false);
   const list = useRef<HTMLUListElement>(null);
@@ -21,6 +21,8 @@ export function Search() {
     if (by !== undefined) {
       event.preventDefault();
       step(by);
+      // The list lies over the panel that tells of what was found.
+      setOpen(event.key !== "Enter" || !hits.length);
     } else if (event.key === "Escape") {
       // What was found stays marked, for n and N; a second Esc clears it.
       setOpen(false);
@@ -35,9 +37,10 @@ export function Search() {
     <div class="search" role="search" onFocusCapture={() => setOpen(true)}
       onFocusOut={(event) => { if (!event.currentTarget.contains(event.relatedTarget as Node | null)) setOpen(false); }}>
       <Icon name="search" />
-      <input type="text" class={SEARCH_FIELD} placeholder="relu, Linear, h.*.attn/softmax" aria-label="Search" spellcheck={false}
+      <input type="text" class={SEARCH_FIELD} placeholder={example} aria-label="Search" spellcheck={false}
         autocomplete="off" value={state.query}
-        onInput={(event) => act({ do: "query", query: event.currentTarget.value })} onKeyDown={key} />
+        onClick={() => setOpen(true)} onKeyDown={key}
+        onInput={(event) => { setOpen(true); act({ do: "query", query: event.currentTarget.value }); }} />
       {hasQuery ? (
         <>
           <span class="search-count">{counted}</span>
@@ -56,7 +59,7 @@ export function Search() {
           <ul ref={list} role="listbox" aria-label="Found">
             {hits.slice(0, MOST).map((hit, place) => (
               <li role="option" aria-selected={place === state.hit} key={hit.key} onMouseDown={(event) => event.preventDefault()}
-                onClick={() => { act({ do: "hit", hit: place }); go(hit.key); }}>
+                onClick={() => { act({ do: "hit", hit: place }); go(hit.key); setOpen(false); }}>
                 <span class={hit.key.startsWith("g") ? "found-module" : "found-op"}>{hit.title}</span>
                 <span class="found-about">{hit.about}</span>
               </li>

@@ -60,7 +60,7 @@ export function Toolbar() {
   );
 }
 
-function Depth() {
+export function Depth() {
   const { view, state, act } = usePage();
   const most = deepest(view);
   if (most === 1) return null;

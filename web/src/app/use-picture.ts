@@ -2,9 +2,9 @@
 
 import { useMemo, useRef } from "preact/hooks";
 import type { Decorations } from "../canvas";
-import type { Placement } from "../canvas/types";
 import { folded } from "../lib/fold";
-import { place, placeCache } from "../lib/place";
+import { without } from "../lib/hiding";
+import { place, placeCache, type Placement } from "../lib/place";
 import { ancestors, between, descendants, type Reached, type Ways } from "../lib/reach";
 import { hits as listed, search, searchIndex, type Found, type Hit } from "../lib/search";
 import { nodesOf, shown } from "../lib/shown";
@@ -13,21 +13,25 @@ import type { GraphView } from "../lib/wire";
 import { coloured, decorations, type Coloured, type Drawn } from "./decorate";
 import { drawnAs, foldOf, type State } from "./state";
 
-/** What is drawn, and where. */
-export function usePicture(view: GraphView, { open, rolled, apart, direction }: State): { drawn: Drawn; placement: Placement } {
+const NONE: ReadonlySet<number> = new Set();
+
+/** What is drawn, and where; `hidden` are nodes that are left out. */
+export function usePicture(
+  view: GraphView, { open, rolled, apart, direction }: State, hidden: ReadonlySet<number> = NONE,
+): { drawn: Drawn; placement: Placement } {
   const drawn = useMemo((): Drawn => {
     const fold = foldOf({ open, rolled, apart });
-    const { picture, box } = folded(view, fold);
+    const { picture, box } = without(folded(view, fold), hidden);
     return { view, fold, picture, shown: shown(picture, box), stands: new Representatives(view, fold) };
-  }, [view, open, rolled, apart]);
+  }, [view, open, rolled, apart, hidden]);
   const cache = useRef(placeCache());
   const placement = useMemo(() => place(drawn.picture, direction, cache.current), [drawn, direction]);
   return { drawn, placement };
 }
 
-/** What fits the query. */
-export function useFound(view: GraphView, query: string): { found: Found | null; hits: readonly Hit[] } {
-  const index = useMemo(() => searchIndex(view), [view]);
+/** What fits the query; `names` are further names of the nodes. */
+export function useFound(view: GraphView, query: string, names?: readonly string[]): { found: Found | null; hits: readonly Hit[] } {
+  const index = useMemo(() => searchIndex(view, names), [view, names]);
   return useMemo(() => {
     if (!query.trim()) return { found: null, hits: [] };
     const found = search(index, query);

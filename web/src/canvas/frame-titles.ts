@@ -13,7 +13,7 @@ export function frameTitles(stage: Stage, frames: readonly FrameItem[], camera: 
   const onScreen = frames.map((item) => {
     const [x, y] = toScreen(camera, item.x, item.y);
     const parent = place.get(stage.frames[item.frame.parent]?.frame.key ?? "") ?? -1;
-    return { title: item.frame.title, parent, x, y: y - top, width: item.width * camera.scale, height: item.height * camera.scale };
+    return { title: item.frame.title, action: item.look?.action, parent, x, y: y - top, width: item.width * camera.scale, height: item.height * camera.scale };
   });
   const [border] = toScreen(camera, stage.bounds.width, 0);
   const screen = { width: size.width, height: size.height - top };

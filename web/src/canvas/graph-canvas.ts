@@ -1,7 +1,7 @@
 /** The canvas itself: holds what is shown and where the camera stands, and hands the work to the other files. */
 
 import { described, liveRegion } from "./announce";
-import { around, atFirst, between, eased, fitted, held, inView, panned, revealing, toScreen, zoomed } from "./camera";
+import { around, atFirst, between, eased, fitted, held, intersects, inView, panned, revealing, toScreen, zoomed } from "./camera";
 import type { Size } from "./camera";
 import { frameTitles } from "./frame-titles";
 import { Glide, anchored, inTheMiddle } from "./glide";
@@ -31,6 +31,16 @@ const SETTLE_MS = 90;
 
 /** In the browser's timeline: the first frame of a new scene is on the canvas. */
 const PAINTED = "cutaway:painted";
+
+/** Among more lines than this, those of what is selected are hard to follow, unless the others recede. */
+const MANY = 20;
+const RECEDING = 0.45;
+
+/** From the border to what is kept in view, in pixels: other things may stand at the corners. */
+const AWAY = 52;
+
+/** The part of the screen that stays between its border and what is walked to: so much of the way on is seen, too. */
+const AROUND = 0.2;
 
 const NOTHING: Near = { lines: new Set(), boxes: new Set() };
 
@@ -108,7 +118,7 @@ export class GraphCanvas {
     this.selected = this.marked(this.selected?.key ?? null);
     this.hovered = null;
     this.surface.clear();
-    this.minimap?.redraw(stage, this.theme, this.dpr);
+    this.minimap?.redraw(stage, this.size, this.theme, this.dpr);
     this.request();
     this.moved();
   }
@@ -119,14 +129,17 @@ export class GraphCanvas {
     if (!this.stage) return;
     this.stage.decorate(decorations, this.theme);
     this.surface.clear();
-    this.minimap?.redraw(this.stage, this.theme, this.dpr);
+    this.minimap?.redraw(this.stage, this.size, this.theme, this.dpr);
     this.request();
   }
 
   /** Mark as selected, and say so to screen readers. */
   select(key: string | null): void {
     if (key === (this.selected?.key ?? null)) return;
+    const wasMarked = this.selected !== null;
     this.selected = this.marked(key);
+    // The other edges recede, or come back.
+    if (wasMarked !== (this.selected !== null)) this.surface.clear();
     this.region.textContent = key && this.stage ? described(this.stage, key) : "";
     this.request();
   }
@@ -138,7 +151,8 @@ export class GraphCanvas {
     const isFrame = !this.stage!.boxOf.has(key);
     if (how.zoom && isFrame) this.travel(fitted(rect, this.size, 40), how.animate);
     else if (how.zoom && this.place.scale < 0.75) this.travel(fitted(rect, this.size, 40, 1), how.animate);
-    else this.travel(revealing(this.place, rect, this.size), how.animate);
+    else if (how.zoom && !intersects(rect, inView(this.place, this.size))) this.travel(fitted(rect, this.size, 40, this.place.scale), how.animate);
+    else this.travel(revealing(this.place, rect, this.size, how.zoom ? 40 : Math.min(this.size.width, this.size.height) * AROUND), how.animate);
   }
 
   /** All in view, or only these boxes and frames. */
@@ -251,6 +265,9 @@ export class GraphCanvas {
     if (hit?.part === "chevron") {
       this.openedAt = performance.now();
       this.options.on.open(hit.key);
+    } else if (hit?.part === "action") {
+      this.openedAt = performance.now();
+      this.options.on.act?.(hit.key);
     } else this.options.on.select(hit?.key ?? null, event);
   }
 
@@ -336,6 +353,7 @@ export class GraphCanvas {
 
   private resize(): void {
     const { clientWidth: width, clientHeight: height } = this.host;
+    const before = this.size;
     this.dpr = window.devicePixelRatio || 1;
     this.size = { width, height };
     this.canvas.width = Math.max(1, Math.round(width * this.dpr));
@@ -343,9 +361,22 @@ export class GraphCanvas {
     this.surface.resize(this.canvas.width, this.canvas.height);
     if (!this.stage) return;
     if (this.isFitWanted && width) this.fitAtOnce();
-    this.minimap?.redraw(this.stage, this.theme, this.dpr);
+    else this.keepSelected(before);
+    this.minimap?.redraw(this.stage, this.size, this.theme, this.dpr);
     // At once: a canvas that was resized is empty until it is drawn again.
     this.frame(performance.now());
+  }
+
+  /** What is selected stays in view where the canvas gets smaller, as when a panel opens beside it. */
+  private keepSelected(before: Size): void {
+    const rect = this.selected && this.stage!.rect(this.selected.key);
+    const to = this.drift?.to ?? this.place;
+    if (!rect || !this.size.width || !intersects(rect, inView(to, before))) return;
+    const place = revealing(to, rect, this.size, AWAY);
+    if (place.x === to.x && place.y === to.y) return;
+    this.glide = this.drift = null;
+    this.place = place;
+    this.moved();
   }
 
   // Drawing.
@@ -379,7 +410,9 @@ export class GraphCanvas {
   }
 
   private view(camera: Camera): View {
-    return viewOf(camera, this.dpr, this.theme, this.stage!.isRight);
+    const view = viewOf(camera, this.dpr, this.theme, this.stage!.isRight);
+    const isCrowded = this.selected !== null && !this.decorations.otherEdges && this.stage!.lines.length > MANY;
+    return isCrowded ? { ...view, detail: { ...view.detail, edgeAlpha: view.detail.edgeAlpha * RECEDING } } : view;
   }
 
   private paintGlide(t: number): void {

@@ -29,3 +29,13 @@ test("a folded box has a chevron at its left", () => {
 });
 
 test("a near miss counts", () => assert.equal(hitAt(stage, [], camera, 10 + 151, 10 + 41)?.key, "a"));
+
+test("buttons lie over the border of their box and behind the title of their frame", () => {
+  const looks = new Map([["g1", { action: "show all 3" }]]);
+  const closed = new Stage(folded(), { ...PLAIN, boxes: looks }, LIGHT_THEME);
+  const { x, y, width } = closed.rect("g1")!;
+  assert.deepEqual(hitAt(closed, [], camera, 10 + x + width - 20, 10 + y - 4), { key: "g1", part: "action" });
+  const named = { ...title, width: 160, action: { text: "show all 3", from: 80 } };
+  assert.deepEqual(hitAt(stage, [named], camera, 38 + 90, 140), { key: "g1", part: "action" });
+  assert.deepEqual(hitAt(stage, [named], camera, 38 + 50, 140), { key: "g1", part: "title" });
+});

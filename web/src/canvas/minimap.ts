@@ -9,12 +9,15 @@ import type { Camera, Rect } from "./types";
 
 const WIDEST = 168;
 const HIGHEST = 200;
-const LEAST = 44;
+const LEAST = 36;
+/** Nor more than this part of either side of the screen. */
+const SHARE = 5;
 const SOON_MS = 60;
 
 /** Size of the map: true to shape, but neither side so short that one cannot point at anything. */
-export function mapSize(picture: Size): Size {
-  const scale = Math.min(WIDEST / Math.max(picture.width, 1), HIGHEST / Math.max(picture.height, 1));
+export function mapSize(picture: Size, screen: Size): Size {
+  const [widest, highest] = [Math.min(WIDEST, screen.width / SHARE), Math.min(HIGHEST, screen.height / SHARE)];
+  const scale = Math.min(widest / Math.max(picture.width, 1), highest / Math.max(picture.height, 1));
   return {
     width: Math.round(Math.max(LEAST, picture.width * scale)),
     height: Math.round(Math.max(LEAST, picture.height * scale)),
@@ -59,17 +62,17 @@ export class Minimap {
   }
 
   /** Draw the picture anew, a moment later: the large picture comes first. */
-  redraw(stage: Stage, theme: Theme, dpr: number): void {
+  redraw(stage: Stage, screen: Size, theme: Theme, dpr: number): void {
     clearTimeout(this.soon);
     this.soon = setTimeout(() => {
-      this.draw(stage, theme, dpr);
+      this.draw(stage, screen, theme, dpr);
       if (this.last) this.update(...this.last);
     }, SOON_MS);
   }
 
-  private draw(stage: Stage, theme: Theme, dpr: number): void {
+  private draw(stage: Stage, screen: Size, theme: Theme, dpr: number): void {
     this.picture = stage.bounds;
-    this.size = mapSize(this.picture);
+    this.size = mapSize(this.picture, screen);
     for (const canvas of [this.canvas, this.drawn]) {
       canvas.width = this.size.width * dpr;
       canvas.height = this.size.height * dpr;

@@ -4,6 +4,8 @@ import { EM, LEAD, LINE, NAME, SMALL } from "./detail";
 import { inkOn } from "./colour";
 import { pixels, radiusOf } from "./paint-boxes";
 import type { BoxItem } from "./stage";
+import { NEAR } from "./titles";
+import type { Rect } from "./types";
 import type { Context, View } from "./view";
 
 /** Width of the chevron's side of a folded box, in units: a click there opens it. */
@@ -59,6 +61,7 @@ export function paintAdornments(ctx: Context, view: View, items: readonly BoxIte
     if (view.scale < 0.3) continue;
     if (look?.badge) badge(ctx, view, item, look.badge);
     if (look?.note && view.detail.lines) note(ctx, view, item, look.note);
+    if (look?.action && view.scale >= NEAR) button(ctx, view, item, look.action);
   }
   ctx.globalAlpha = 1;
 }
@@ -118,7 +121,8 @@ function badge(ctx: Context, view: View, item: BoxItem, text: string): void {
   const size = Math.max((SMALL + 1) * view.k, 7.5 * view.dpr);
   const wide = text.length * size * EM + size * 0.9;
   const high = size * 1.45;
-  const left = x + width - wide + 5 * view.k + (item.box.stack > 1 ? 5 * view.k : 0);
+  const button = view.scale >= NEAR ? buttonOf(item, view.scale) : null;
+  const left = button ? button.x * view.k - view.ox - wide - 3 * view.k : x + width - wide + 5 * view.k + (item.box.stack > 1 ? 5 * view.k : 0);
   const top = y - high / 2;
   ctx.fillStyle = view.theme.ink;
   ctx.beginPath();
@@ -128,6 +132,32 @@ function badge(ctx: Context, view: View, item: BoxItem, text: string): void {
   ctx.font = `600 ${size}px ${view.theme.mono}`;
   ctx.textAlign = "center";
   ctx.fillText(text, left + wide / 2, top + high / 2 + size * 0.35);
+}
+
+/** Where the button of a box is, in units of the picture; null if it has none. */
+export function buttonOf({ x, y, width, look }: BoxItem, scale: number): Rect | null {
+  if (!look?.action) return null;
+  // From afar larger than all around it, so that it can be read and hit.
+  const unit = Math.max(1, 0.9 / scale);
+  const wide = (look.action.length * SMALL * EM + 10) * unit;
+  return { x: x + width + 8 - wide, y: y - 10 * unit, width: wide, height: 14 * unit };
+}
+
+function button(ctx: Context, view: View, item: BoxItem, text: string): void {
+  const rect = buttonOf(item, view.scale)!;
+  const { k, ox, oy, theme } = view;
+  const unit = (rect.height / 14) * k;
+  ctx.beginPath();
+  ctx.roundRect(rect.x * k - ox, rect.y * k - oy, rect.width * k, rect.height * k, 7 * unit);
+  ctx.fillStyle = theme.panel;
+  ctx.fill();
+  ctx.strokeStyle = theme.accent;
+  ctx.lineWidth = view.dpr;
+  ctx.stroke();
+  ctx.fillStyle = theme.accent;
+  ctx.font = `${SMALL * unit}px ${theme.mono}`;
+  ctx.textAlign = "center";
+  ctx.fillText(text, (rect.x + rect.width / 2) * k - ox, rect.y * k - oy + 10.2 * unit);
 }
 
 function note(ctx: Context, view: View, item: BoxItem, text: string): void {

@@ -103,6 +103,9 @@ export function paintTitles(ctx: Context, view: View, frames: readonly FrameItem
     ctx.fill();
     ctx.font = `${view.scale < 0.3 ? "600 " : ""}${size}px ${theme.mono}`;
     ctx.fillText(title.text, x + size * INDENT, middle + size * 0.36);
+    if (!title.action) continue;
+    ctx.fillStyle = theme.accent;
+    ctx.fillText(title.action.text, x + title.action.from * dpr, middle + size * 0.36);
   }
   ctx.globalAlpha = 1;
 }

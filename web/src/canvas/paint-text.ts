@@ -2,6 +2,7 @@
 
 import { LEAD, LINE, NAME, fittedName } from "./detail";
 import type { BoxItem } from "./stage";
+import type { Box } from "./types";
 import type { Context, View } from "./view";
 
 export function paintText(ctx: Context, view: View, items: readonly BoxItem[]): void {
@@ -13,6 +14,19 @@ export function paintText(ctx: Context, view: View, items: readonly BoxItem[]): 
     paintMore(ctx, view, shown);
   } else if (view.detail.names) paintFitted(ctx, view, shown);
   ctx.globalAlpha = 1;
+}
+
+/** The name without the sign of a comparison: that stands at the corner already. */
+function nameOf({ lines: [name = ""], mark }: Box): string {
+  return mark ? name.replace(/^[+−~] /, "") : name;
+}
+
+/** Width of a strip, in units: what a box says stands beside it. */
+const STRIP = 7;
+
+/** The middle of what is left of a box beside its strip. */
+function middleOf({ x, width, look }: BoxItem): number {
+  return x + (width + (look?.strip === undefined ? 0 : STRIP)) / 2;
 }
 
 function firstLine(item: BoxItem): number {
@@ -31,7 +45,7 @@ function paintNames(ctx: Context, view: View, items: readonly BoxItem[]): void {
       if (which !== (style.isItalic ? "ghost" : box.form === "small" ? "small" : "name")) continue;
       ctx.globalAlpha = style.alpha * item.alpha;
       ctx.fillStyle = style.name;
-      ctx.fillText(box.lines[0] ?? "", (item.x + item.width / 2) * k - ox, firstLine(item) * k - oy);
+      ctx.fillText(nameOf(box), middleOf(item) * k - ox, firstLine(item) * k - oy);
     }
   }
 }
@@ -44,7 +58,7 @@ function paintMore(ctx: Context, view: View, items: readonly BoxItem[]): void {
     if (lines.length < 2) continue;
     ctx.globalAlpha = item.style.alpha * item.alpha;
     ctx.fillStyle = item.style.more;
-    const middle = (item.x + item.width / 2) * k - ox;
+    const middle = middleOf(item) * k - ox;
     const first = firstLine(item);
     for (let i = 1; i < lines.length; i++) ctx.fillText(lines[i]!, middle, (first + i * LEAD) * k - oy);
   }
@@ -54,8 +68,8 @@ function paintFitted(ctx: Context, view: View, items: readonly BoxItem[]): void 
   const { k, ox, oy, dpr, theme, scale } = view;
   const bySize = new Map<number, [BoxItem, string][]>();
   for (const item of items) {
-    const side = item.box.form === "folded" ? 32 : 8;
-    const fitted = fittedName(item.box.lines[0] ?? "", item.width * scale - side * Math.max(scale, 0.4), item.height * scale, scale);
+    const side = (item.box.form === "folded" ? 32 : 8) + (item.look?.strip === undefined ? 0 : STRIP);
+    const fitted = fittedName(nameOf(item.box), item.width * scale - side * Math.max(scale, 0.4), item.height * scale, scale);
     if (!fitted) continue;
     const same = bySize.get(fitted.size);
     if (same) same.push([item, fitted.text]);
@@ -66,7 +80,7 @@ function paintFitted(ctx: Context, view: View, items: readonly BoxItem[]): void 
     for (const [item, text] of texts) {
       ctx.globalAlpha = item.style.alpha * item.alpha;
       ctx.fillStyle = item.style.name;
-      ctx.fillText(text, (item.x + item.width / 2) * k - ox, (item.y + item.height / 2) * k - oy + size * 0.35 * dpr);
+      ctx.fillText(text, middleOf(item) * k - ox, (item.y + item.height / 2) * k - oy + size * 0.35 * dpr);
     }
   }
 }

@@ -6,7 +6,7 @@ import { Styles, styleOf } from "./style";
 import { DARK_THEME, LIGHT_THEME } from "./theme";
 import type { Box } from "./types";
 
-const KINDS: Kind[] = ["input", "buffer", "constant", "plain", "parametric", "made", "standin", "failed"];
+const KINDS: Kind[] = ["input", "buffer", "constant", "plain", "parametric", "made", "standin", "failed", "target", "loss"];
 const FORMS: Form[] = ["function", "leaf", "folded", "small"];
 const MARKS: Mark[] = ["", "new", "gone", "changed"];
 

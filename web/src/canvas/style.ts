@@ -32,7 +32,7 @@ export const DIM = 0.26;
 const SHADES = [0, 0.16, 0.32, 0.5, 0.7];
 const NOTHING = "rgba(0,0,0,0)";
 
-const KINDS: readonly Kind[] = ["input", "buffer", "constant", "plain", "parametric", "made", "standin", "failed"];
+const KINDS: readonly Kind[] = ["input", "buffer", "constant", "plain", "parametric", "made", "standin", "failed", "target", "loss"];
 const FORMS: readonly Form[] = ["function", "leaf", "folded", "small"];
 const MARKS: readonly Mark[] = ["", "new", "gone", "changed"];
 
@@ -85,6 +85,13 @@ function byKind(style: Draft, { kind }: Box, theme: Theme): void {
     style.fill = mix(theme.input, theme.panel, tint + 0.08);
     style.stroke = style.coarse = theme.input;
     style.width = 1.5;
+  } else if (kind === "target" || kind === "loss") {
+    const own = kind === "target" ? theme.target : theme.loss;
+    style.fill = mix(own, theme.panel, tint + 0.04);
+    style.stroke = style.coarse = own;
+    style.width = kind === "target" ? 1.5 : 2;
+    style.dash = kind === "target" ? [7, 2.5] : [];
+    style.isDouble = kind === "loss";
   } else if (kind === "parametric") {
     style.fill = mix(theme.param, theme.panel, tint);
     style.stroke = mix(theme.param, theme.panel, 0.75);

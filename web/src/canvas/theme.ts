@@ -17,6 +17,8 @@ export interface Theme {
   readonly input: string;
   readonly param: string;
   readonly value: string;
+  readonly target: string;
+  readonly loss: string;
   readonly yellow: string;
   readonly gold: string;
   readonly grey: string;
@@ -31,10 +33,11 @@ export interface Theme {
 const LIGHT = {
   bg: "#f7f7f5", panel: "#ffffff", ink: "#1d1f23", soft: "#6b7078", a: "#3366cc", b: "#d9822b", bad: "#c8324b",
   ok: "#2e8b57", input: "#4c9f70", param: "#c9a227", value: "#7a86b8",
+  target: "#2a8c8c", loss: "#b5489a",
 };
 const DARK: typeof LIGHT = {
   ...LIGHT, bg: "#14161a", panel: "#1b1e24", ink: "#e7e8ea", soft: "#9aa0a9", a: "#7aa2f7", b: "#f0a35e",
-  bad: "#f0718a", ok: "#63c08a", value: "#98a4d8",
+  bad: "#f0718a", ok: "#63c08a", value: "#98a4d8", target: "#4db8b8", loss: "#d977c0",
 };
 const MONO = 'ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace';
 
@@ -59,9 +62,9 @@ export function readTheme(host: HTMLElement): Theme {
 
 /** All tones from the few colours of the page. */
 export function themeOf(tokens: typeof LIGHT, isDark: boolean, mono = MONO): Theme {
-  const { bg, panel, ink, soft, a, b, bad, ok, input, param, value } = tokens;
+  const { bg, panel, ink, soft, a, b, bad, ok, input, param, value, target, loss } = tokens;
   return {
-    isDark, mono, paper: bg, panel, ink, soft, accent: a, bad, ok, amber: b, input, param, value,
+    isDark, mono, paper: bg, panel, ink, soft, accent: a, bad, ok, amber: b, input, param, value, target, loss,
     plum: isDark ? "#dc96e0" : "#8a3b8f",
     yellow: isDark ? "#5c4b08" : "#ffe58a",
     gold: isDark ? "#f2c83a" : "#a67c00",

@@ -51,3 +51,17 @@ test("where frames are too narrow, titles stand beside the picture, those of out
   assert.ok(titles.every((title) => title.isOutside && title.x > 130));
   assert.ok(titles[2]!.x > titles[0]!.x);
 });
+
+test("a button stands behind the title, and takes the place of the class where both do not fit", () => {
+  const action = "show all 12";
+  const named = (width: number) => titlesOf([{ ...frame("model.h.0 … 11 ×12 (Block)", -1, 100, 50, width, 200), action }], screen, 1)[0]!;
+  assert.equal(named(400).text, "model.h.0 … 11 ×12 (Block)");
+  assert.equal(named(400).action?.text, action);
+  assert.equal(named(250).text, "model.h.0 … 11 ×12");
+  assert.equal(named(250).action?.text, action);
+  for (const width of [160, 200, 250, 300, 400]) {
+    const title = named(width);
+    assert.ok(title.x + title.width <= 100 + width);
+    if (title.action) assert.ok(title.action.from > title.text.length * title.size * 0.6);
+  }
+});

@@ -5,6 +5,8 @@ import { EM, LINE, shortened } from "./detail";
 /** A frame on the screen, in CSS pixels. */
 export interface Titled {
   readonly title: string;
+  /** The text of a button behind the title. */
+  readonly action?: string;
   /** Place in this list of the frame around it; -1 if there is none. */
   readonly parent: number;
   readonly x: number;
@@ -27,6 +29,8 @@ export interface Title {
   readonly isStuck: boolean;
   /** Whether it stands at the right of the picture. */
   readonly isOutside: boolean;
+  /** The button behind the text, where there is room for it: what it says, and how far from `x` it begins. */
+  readonly action?: { readonly text: string; readonly from: number };
 }
 
 interface Screen {
@@ -42,6 +46,8 @@ const STRIP = 24;
 const FAR = 0.16;
 /** Pixels of height from which on a frame that is named outside names its inner frames too. */
 const ROOMY = 130;
+/** From this scale on there are buttons. */
+export const NEAR = 0.45;
 /** The text begins behind the chevron. */
 export const INDENT = 1.25;
 
@@ -101,7 +107,25 @@ function titleOf(frame: Titled, number: number, above: Title | undefined, screen
   const top = frame.y + (scale > FAR ? Math.min(4 * scale, STRIP * scale - height) : 1);
   const y = Math.min(Math.max(top, floor), bottom - height - 1);
   const x = Math.max(frame.x, 0) + pad;
-  return { frame: number, text, x, y, size, height, width: size * INDENT + text.length * size * EM, isStuck: y > top + 0.5, isOutside: false };
+  const width = size * INDENT + text.length * size * EM;
+  const title = { frame: number, text, x, y, size, height, width, isStuck: y > top + 0.5, isOutside: false };
+  return (frame.action && scale >= NEAR && withAction(title, frame.title, frame.action, room)) || title;
+}
+
+/** The title with its button, which is worth more than the class in brackets; null if there is no room for both. */
+function withAction(title: Title, whole: string, action: string, room: number): Title | null {
+  const { size } = title;
+  const more = (1.5 + action.length * EM) * size;
+  const short = shortened(whole, Math.floor((room - more) / (size * EM) - INDENT / EM));
+  for (const text of [title.text, short]) {
+    const width = size * INDENT + text.length * size * EM;
+    // What is left of an address must still be one.
+    if (width + more > room || !/^[^\d]/.test(text) || text.endsWith("…")) continue;
+    return { ...title, text, width: width + more, action: { text: action, from: width + 1.5 * size } };
+  }
+  // "show all 5", or "all 5".
+  const [, ...rest] = action.split(" ");
+  return rest.length ? withAction(title, whole, rest.join(" "), room) : null;
 }
 
 // True to scale from near; from afar larger, as far as the frame has room.

@@ -85,6 +85,8 @@ export interface Look {
   readonly ring?: string;
   /** A word or two below the box, in the colour of the ring. */
   readonly note?: string;
+  /** A small button at the upper right corner of a box, behind the title of a frame. */
+  readonly action?: string;
 }
 
 export type EdgeLook = "strong" | "faint" | "hidden";
@@ -133,6 +135,8 @@ export interface Events {
   select(key: string | null, event: MouseEvent | PointerEvent): void;
   /** Chevron clicked, or double-click: fold or open it. */
   open(key: string): void;
+  /** The button of a box or frame was clicked. */
+  act?(key: string): void;
   /** The pointer is over something else; `at` is in CSS pixels from the corner of the host. */
   hover?(key: string | null, at: { x: number; y: number }): void;
   /** A click with the secondary button, or a long touch. */

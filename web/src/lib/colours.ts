@@ -1,5 +1,6 @@
 // Colours for numbers: ramps that also readers with red-green blindness tell apart, and the scales that lead onto them.
 
+import { symlog } from "./symlog";
 import type { Measure } from "./wire";
 
 export type Rgb = readonly [number, number, number];
@@ -16,8 +17,10 @@ export const RISING_DARK: Ramp = [[52, 50, 66], [106, 44, 112], [190, 62, 90], [
 export interface ColourScale {
   readonly low: number;
   readonly high: number;
-  readonly scale: Measure["scale"];
+  readonly scale: Measure["scale"] | "symlog";
   readonly ramp: Ramp;
+  /** Of "symlog": below it in size the scale is straight. */
+  readonly knee?: number;
 }
 
 /** The colour at `t` of a ramp, from 0 to 1. */
@@ -63,9 +66,10 @@ export function scaleOf(measure: Measure, values: Iterable<number | null>, isDar
 }
 
 /** Where a value lies on a scale, from 0 to 1; one value alone lies in the middle. */
-export function position({ low, high, scale }: ColourScale, value: number): number {
+export function position({ low, high, scale, knee = 1 }: ColourScale, value: number): number {
   if (Number.isNaN(value)) return 1;
   if (!(high > low)) return 0.5;
+  if (scale === "symlog") return clamp(0.5 + symlog(value, knee) / (2 * symlog(high, knee)));
   if (scale !== "log") return clamp((value - low) / (high - low));
   return value <= 0 ? 0 : clamp(Math.log(value / low) / Math.log(high / low));
 }

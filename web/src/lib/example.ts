@@ -95,5 +95,6 @@ export function exampleView(n: number): GraphView {
     comparison: null,
     is_rolled: false,
     kind: "graph",
+    noun: "ops",
   };
 }

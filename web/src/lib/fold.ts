@@ -94,6 +94,7 @@ class Draft {
       const upper = this.keys[parent], lower = this.keys[child];
       if (this.standing.isChain(parent, child)) continue;
       if (upper === lower && (!this.how.rolled || this.standing.areInOne(parent, child))) continue;
+      if (upper === lower && nodes.kind[parent] === "parametric" && nodes.form[parent] === "small") continue; // a parameter is the same in all passes
       const at = upper * this.#span + lower;
       let wire = this.wires.get(at);
       if (!wire) this.wires.set(at, (wire = { upper, lower, child, taken: [], ways: [], begins: false }));
@@ -179,7 +180,9 @@ class Draft {
   frame(group: number, parent: number): Frame {
     const { groups } = this.view;
     const mark = this.whole(group);
-    const title = `${SIGNS[mark]} ${this.groupName(group)} (${groups.class_name[group]})`.trim();
+    const name = this.groupName(group);
+    const named = groups.label[group].startsWith(".") ? name : `${name} (${groups.class_name[group]})`;
+    const title = `${SIGNS[mark]} ${named}`.trim();
     return { key: `g${group}`, title, parent, group, stack: this.standing.stack(group), flags: groups.flags[group], mark };
   }
 
@@ -217,7 +220,7 @@ class Draft {
 
   box(key: Key, frame: number): Box {
     if (this.isStandin(key)) return this.standinBox(key, frame);
-    const notes = this.users.has(key) ? [`feeds ${this.users.get(key)} ops`] : [];
+    const notes = this.users.has(key) ? [`feeds ${this.users.get(key)} ${this.view.noun}`] : [];
     const paths = this.outputs.get(key);
     if (paths) {
       const rest = paths.length > 1 ? ` and ${paths.length - 1} more` : "";
@@ -260,13 +263,13 @@ class Draft {
   }
 
   foldedBox(group: number, frame: number, notes: string[], flags: number): Box {
-    const { groups, title } = this.view;
+    const { groups, title, noun } = this.view;
     const stack = this.standing.stack(group);
     const each = stack > 1 ? " each" : "";
     const name = this.groupName(group) || title;
     const { mark, shade, differs } = this.comparedInside(this.#n + group);
     const lines = [
-      mark ? `${SIGNS[mark]} ${name}` : name, groups.class_name[group], `${counted(groups.n_ops[group])} ops${each}`,
+      mark ? `${SIGNS[mark]} ${name}` : name, groups.class_name[group], `${counted(groups.n_ops[group])} ${noun}${each}`,
       groups.size[group], groups.parameters[group] && groups.parameters[group] + each, ...notes, ...differs,
     ].filter((line, i) => line && !(i === 1 && line === name));
     return {
@@ -277,7 +280,7 @@ class Draft {
 
   /** How a folded group differs: its mark, its shade, and both in words. */
   comparedInside(key: Key): { mark: Mark; shade: number; differs: string[] } {
-    const { comparison, nodes } = this.view;
+    const { comparison, nodes, noun } = this.view;
     if (!comparison) return { mark: "", shade: 0, differs: [] };
     const inside = this.members.get(key)!.filter((node) => !SOURCES.has(nodes.kind[node]));
     const counts = MARKS.map((how) => [inside.filter((node) => comparison.mark[node] === how).length, how] as const);
@@ -288,12 +291,20 @@ class Draft {
     const apart = inside.filter((node) => comparison.shade[node]);
     if (!apart.length) return { mark, shade: 0, differs };
     const worst = apart.reduce((a, b) => (comparison.order[b] > comparison.order[a] ? b : a));
-    differs.push(`Δ in ${counted(apart.length)} ops, at most ${comparison.amount[worst]}`);
+    differs.push(`Δ in ${counted(apart.length)} ${noun}, at most ${comparison.amount[worst]}`);
     return { mark, shade: Math.max(...apart.map((node) => comparison.shade[node])), differs };
   }
 
-  /** Address and pass; of repeated blocks from where to where; rolled up, how often it ran. */
+  /**
+   * Address and pass; of repeated blocks from where to where; rolled up, how often it ran. The whole model has no address
+   * but a dot: it goes by its class.
+   */
   groupName(group: number): string {
+    const name = this.address(group);
+    return name.startsWith(".") ? `${this.view.groups.class_name[group]}${name.slice(1)}` : name;
+  }
+
+  address(group: number): string {
     const { groups, runs } = this.view;
     const stack = this.standing.stack(group);
     if (stack > 1) return `${runs[groups.run[group]].label} ×${stack}`;

@@ -5,6 +5,8 @@ import type { Detail } from "./wire";
 export interface Host {
   /** All that an op holds, by its row in the trace; null where it was not kept with the picture. */
   detail(row: number): Promise<Detail | null>;
+  /** What to say where that takes long. */
+  readonly delay?: string;
 }
 
 /** What anywidget hands to the front end, as far as it is used here. */
@@ -35,14 +37,18 @@ export function embedded(find: (chunk: number) => string | null): Host {
   };
 }
 
-/** Details asked of the kernel, each once; again only where it did not answer, being busy or gone. */
+/** Details asked of the kernel, each once; again only where it has not answered for long, being busy or gone. */
 export function kernel(model: Model, view: number): Host {
   const asked = new Map<number, Promise<Detail | null>>();
   return {
+    delay: "The kernel is busy with something else, or gone. What this op holds is shown as soon as it answers.",
     detail(row) {
       let answer = asked.get(row);
       if (!answer) {
-        answer = ask(model, view, row, () => asked.delete(row));
+        answer = ask(model, view, row);
+        const own = answer;
+        const forget = setTimeout(() => asked.get(row) === own && asked.delete(row), PATIENCE);
+        void answer.then(() => clearTimeout(forget));
         asked.set(row, answer);
       }
       return answer;
@@ -50,25 +56,18 @@ export function kernel(model: Model, view: number): Host {
   };
 }
 
-/** How long a kernel may be busy with something else before the picture says that there is no answer. */
+/** How long a kernel may be busy before it is asked again, should somebody come back to the op. */
 const PATIENCE = 20_000;
 let lastId = 0;
 
-function ask(model: Model, view: number, row: number, unanswered: () => void): Promise<Detail | null> {
+function ask(model: Model, view: number, row: number): Promise<Detail | null> {
   const id = ++lastId;
   return new Promise((resolve) => {
     const answered = (message: { id?: number; detail?: Detail | null }) => {
-      if (message?.id === id) finish(message.detail ?? null);
-    };
-    const finish = (detail: Detail | null) => {
-      clearTimeout(timer);
+      if (message?.id !== id) return;
       model.off("msg:custom", answered);
-      resolve(detail);
+      resolve(message.detail ?? null);
     };
-    const timer = setTimeout(() => {
-      unanswered();
-      finish(null);
-    }, PATIENCE);
     model.on("msg:custom", answered);
     model.send({ id, view, row });
   });

@@ -52,6 +52,12 @@ test("a module of one op is found by its address", () => {
   assert.equal(search(index, "h.*.attn.qkv").nodes.length, 24);
 });
 
+test("nodes are found by further names that they go by", () => {
+  const view = exampleView(1);
+  const index = searchIndex(view, view.nodes.site.map((_, node) => (node === 2 ? "Memory.out" : "")));
+  assert.deepEqual(search(index, "memory out").nodes, [2]);
+});
+
 test("hits stand in the order of the graph, a module before its ops", () => {
   const keys = hits(view, search(index, "h.0.**")).map((hit) => hit.key);
   assert.equal(keys[0], "g1");

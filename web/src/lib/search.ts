@@ -27,12 +27,12 @@ export interface SearchIndex {
 
 const NOTHING: Found = { nodes: [], groups: [] };
 
-/** Prepare a view for searching. */
-export function searchIndex({ nodes, groups }: GraphView): SearchIndex {
+/** Prepare a view for searching; `more` are further names of its nodes. */
+export function searchIndex({ nodes, groups }: GraphView, more: readonly string[] = []): SearchIndex {
   return {
     // The lines of a module of one op name its address and class.
     nodes: nodes.label.map((label, node) =>
-      [label, nodes.function[node], ...(nodes.form[node] === "leaf" ? [nodes.site[node], ...nodes.lines[node]] : [])]
+      [label, nodes.function[node], more[node] ?? "", ...(nodes.form[node] === "leaf" ? [nodes.site[node], ...nodes.lines[node]] : [])]
         .join("\n")
         .toLowerCase(),
     ),

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { counted, quantity, short } from "./units";
+import { counted, duration, exact, quantity, short } from "./units";
 
 test("numbers have three figures at most", () => {
   const numbers = [0, 3, 0.12345, 12345, 1234567, 0.00001234, -0.5];
@@ -25,4 +25,15 @@ test("one op, two ops", () => {
   assert.equal(counted(1, "op"), "1 op");
   assert.equal(counted(2000, "op"), "2,000 ops");
   assert.equal(counted(2, "class", "classes"), "2 classes");
+});
+
+test("an exact number is the one that single precision holds, no more", () => {
+  for (const value of [0.1, 1 / 3, -12345.678, 6.02e23, 1.5e-12, 3].map(Math.fround)) {
+    assert.equal(Math.fround(Number(exact(value).replaceAll("−", "-").replaceAll(",", ""))), value, exact(value));
+  }
+  assert.deepEqual([0.1, 0, NaN].map(exact), ["0.1", "0", "NaN"]);
+});
+
+test("a time is told in seconds, minutes or hours", () => {
+  assert.deepEqual([0, 40, 210, 7200].map(duration), ["0 s", "40 s", "3.5 min", "2 h"]);
 });

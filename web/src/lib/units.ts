@@ -58,3 +58,19 @@ function three(value: number): string {
 export function counted(n: number, one: string, many = `${one}s`): string {
   return `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
 }
+
+/** As many figures as tell a number of single precision from its neighbours. */
+export function exact(value: number): string {
+  if (!Number.isFinite(value) || value === 0) return short(value);
+  const figures = [6, 7, 8, 9].find((n) => Math.fround(Number(value.toPrecision(n))) === Math.fround(value)) ?? 9;
+  const rounded = Number(value.toPrecision(figures));
+  const size = Math.abs(value);
+  return minus(size >= 1e7 || size < 1e-4 ? rounded.toExponential().replace("e+", "e") : String(rounded));
+}
+
+/** A time that has passed: `40 s`, `3.5 min`, `2 h`. */
+export function duration(value: number): string {
+  const size = Math.abs(value);
+  if (size < 120) return `${short(value)} s`;
+  return size < 7200 ? `${three(value / 60)} min` : `${three(value / 3600)} h`;
+}

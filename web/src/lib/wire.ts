@@ -1,10 +1,13 @@
 // The views as they come from Python. Made from the dataclasses in views/ by `python -m tests.wire`: change those.
 
-export type Kind = "input" | "buffer" | "constant" | "plain" | "parametric" | "made" | "standin" | "failed";
+export type Kind = "input" | "buffer" | "constant" | "plain" | "parametric" | "made" | "standin" | "failed" | "target" | "loss";
 export type Form = "function" | "leaf" | "folded" | "small";
 export type Mark = "" | "new" | "gone" | "changed";
 export type Total = "sum" | "max";
 export type Scale = "log" | "linear" | "diverging";
+export type RunState = "live" | "ended" | "killed" | "unknown";
+export type RunKind = "run" | "trace";
+export type TableSource = "batch" | "kept";
 
 export const OUTPUT = 1;
 export const LIGHT = 2;
@@ -28,6 +31,8 @@ export interface GraphView {
   /** Whether loops are better rolled up at first. */
   is_rolled: boolean;
   kind: string;
+  /** What its nodes are, in words: those of a run are tensors. */
+  noun: string;
 }
 
 /** One entry for each op and each source that is drawn. Parents stand first, the nodes of a group together. */
@@ -275,4 +280,285 @@ export interface Image {
   data: string;
   /** What is shown of the value. */
   caption: string;
+}
+
+/** One entry in the list of a folder. */
+export interface RunItem {
+  /** Short, the same at every start, and safe in an address. */
+  id: string;
+  name: string;
+  path: string;
+  kind: RunKind;
+  /** `unknown` where another machine may be writing it. */
+  state: RunState;
+  n_steps: number;
+  last_step: number | null;
+  n_tensors: number;
+  /** Kinds of steps, in the order they first were. */
+  kinds: string[];
+  /** What is damaged, or why it could not be opened. */
+  problems: string[];
+}
+
+/** All that is known of a run before any statistics or values are read. */
+export interface RunView {
+  item: RunItem;
+  /** The recorded steps in order. */
+  steps: number[];
+  kinds: string[];
+  /** By step, its kind: an index into `kinds`. */
+  kind_of: number[];
+  structures: StructureView[];
+  /** By step, its dependency graph: an index into `structures`; -1 where it is not known. */
+  structure_of: number[];
+  /** The steps with which a resumed session began. */
+  sessions: number[];
+  rows: RowView[];
+  /** The columns of every matrix. */
+  statistics: string[];
+  /** Changes when rows or statistics were added: matrices got before that are shorter. */
+  digest: string;
+  iterations: number[];
+  /** The losses that have gradients of their own, `grad/<loss>`. */
+  losses: string[];
+  scalars: string[];
+  /** The newest ones, in the order they were noted. */
+  notes: NoteView[];
+  n_notes: number;
+  /** What is known of samples, at some step: text, label… */
+  sample_fields: string[];
+  config: Record<string, unknown>;
+  environment: Record<string, unknown>;
+  problems: string[];
+  /** What could not be written. */
+  lost: LostView[];
+}
+
+/** One dependency graph of the run. */
+export interface StructureView {
+  hash: string;
+  /** The first recorded step that has it. */
+  from_step: number;
+  n_steps: number;
+  kinds: string[];
+}
+
+/** One tensor and what of it was recorded: one row of every matrix of statistics. */
+export interface RowView {
+  /** The viewer's own number, the same over all steps and schemas, also while the run grows. */
+  row: number;
+  site: string;
+  /** "value", "grad", "grad/<loss>", "update"… */
+  of: string;
+  /** From 1; 0 where steps have none. */
+  iteration: number;
+  /** "input", "target", "loss", "parameter", "buffer", "value"; or whatever the writer said. */
+  role: string;
+  /** The node of the dependency graph it was given to; "" for one of its own. */
+  node: string;
+  part: string;
+  /** Further names of the same tensor. */
+  names: string[];
+}
+
+/** Something that was said during a run. */
+export interface NoteView {
+  step: number | null;
+  /** Seconds since 1970. */
+  time: number;
+  level: string;
+  text: string;
+  about: Record<string, unknown>;
+}
+
+/** Something that could not be written, and why. */
+export interface LostView {
+  what: string;
+  steps: number[];
+  reason: string;
+  time: number;
+}
+
+/** The dependency graph of one structure. */
+export interface RunGraph {
+  /** Its hash; "" where nothing is known but the tensors. */
+  structure: string;
+  /** `row` of its nodes is an index into `nodes`; groups are modules. */
+  view: GraphView;
+  nodes: NodeRows[];
+  /** By group, the node that is the result of its module; -1 for none. */
+  group_node: number[];
+  /** Edges that carry no gradient. */
+  no_gradient: number[];
+  /** Edges that were drawn by hand. */
+  manual: number[];
+  /** Links that lead back to an earlier node, as can be where a node holds several tensors: parent, child. */
+  loops: [number, number][];
+  /** Nodes that are hidden on the user's own request. */
+  n_hidden: number;
+  /** Why there are no links; "" if there are. */
+  why_missing: string;
+}
+
+/** What was recorded of one node of the graph. */
+export interface NodeRows {
+  name: string;
+  /** The same without the iteration: `node` of its rows, or their site where that is empty. */
+  node: string;
+  /** From 1; 0 where it has none, or where its tensors are of several. */
+  iteration: number;
+  role: string;
+  /** Every name of its tensors. */
+  sites: string[];
+  /** The viewer's rows of its tensors: values, gradients, updates; the main tensor first. */
+  rows: number[];
+  /** The parts its tensors play in it; empty where there is but one. */
+  parts: string[];
+}
+
+/** The kept samples of one step. */
+export interface SamplesView {
+  step: number;
+  /** Also counted where nothing is known of them, or they are too many to be listed. */
+  n_kept: number;
+  fields: string[];
+  items: SampleItem[];
+  /** Why there are none; "" if there are. */
+  why_missing: string;
+}
+
+/** One sample. */
+export interface SampleItem {
+  /** Its place among the kept ones. */
+  number: number;
+  id: string;
+  /** Its category; "" where it is not known. */
+  label: string;
+  /** Its text; that of its tokens where no other was given. */
+  text: string;
+  tokens: string[];
+  image: SampleImage | null;
+  /** Further fields: name, what it says. */
+  others: [string, string][];
+}
+
+/** A sample's picture. */
+export interface SampleImage {
+  rows: number;
+  columns: number;
+  /** 1 for grey, 3 for red, green and blue, 4 with opacity. */
+  n_channels: number;
+  /** Base64 of a byte for each pixel and channel, row by row, channels last; low is 0 and high is 255. */
+  data: string;
+  low: number;
+  high: number;
+}
+
+/** One row of the matrix of a step, with all that is known of it. */
+export interface TensorView {
+  row: number;
+  site: string;
+  of: string;
+  iteration: number;
+  step: number;
+  /** Of the step. */
+  kind: string;
+  role: string;
+  node: string;
+  part: string;
+  names: string[];
+  statistics: StatisticView[];
+  /** Of at most 1,024 values of the whole tensor, as it was recorded. */
+  histogram: Histogram | null;
+  /** Of the kept value; "" if none was kept. */
+  dtype: string;
+  /** Of the kept value. */
+  shape: number[];
+  /** How many samples its first dimension counts; 0 where it counts none. */
+  n_samples: number;
+  /** The chosen sample. */
+  sample: SampleItem | null;
+  /** Whether the picture is of deviations from the mean over the batch, in standard deviations. */
+  is_normalised: boolean;
+  picture: ValuePicture | null;
+  tokens: TokenValues | null;
+  beside: Beside[];
+  units: TableView | null;
+  samples: TableView | null;
+  /** Why there is no picture; "" if there is one. */
+  why_missing: string;
+}
+
+/** One statistic at one step, and how far it is from what is usual. */
+export interface StatisticView {
+  name: string;
+  /** None where there is none, or it is not finite. */
+  value: number | null;
+  /** "nan", "inf" or "-inf" where that is the value; else "". */
+  word: string;
+  /** Robust deviations from this tensor's own last steps of the same kind; None where there are too few. */
+  z_history: number | null;
+  /** Robust deviations from the tensors of the same role at this step; None where there are too few. */
+  z_step: number | null;
+  n_history: number;
+  n_step: number;
+}
+
+/** What the tensor holds for each token of the chosen sample. */
+export interface TokenValues {
+  tokens: string[];
+  measures: string[];
+  /** By measure, by token. */
+  values: ((number | null)[])[];
+}
+
+/** Another tensor of the same sample that belongs beside it: the target, the output of the model. */
+export interface Beside {
+  row: number;
+  site: string;
+  role: string;
+  shape: number[];
+  /** Its elements, if they are few; else how many there are. */
+  text: string;
+}
+
+/** A table that is fetched apart: one line for each unit or each sample. */
+export interface TableView {
+  columns: string[];
+  n_rows: number;
+  /** Whether it is of the whole batch, or only of the samples whose values were kept. */
+  source: TableSource;
+}
+
+/** The module tree. */
+export interface NetworkView {
+  modules: ModuleRow[];
+  n_parameters: number;
+  n_trainable: number;
+  bytes: number;
+  /** Why there are no modules; "" if there are. */
+  why_missing: string;
+}
+
+/** One module; those inside it follow. */
+export interface ModuleRow {
+  /** "." is the model itself. */
+  address: string;
+  /** The last part of the address. */
+  name: string;
+  class_name: string;
+  /** The row around it; -1 for none. */
+  parent: number;
+  depth: number;
+  /** With all that is inside it; a shared parameter counts where it is first met. */
+  n_parameters: number;
+  n_trainable: number;
+  bytes: number;
+  n_buffers: number;
+  /** Without what is inside it. */
+  own_parameters: number;
+  own_trainable: number;
+  own_bytes: number;
+  /** The viewer's rows of its own parameters and buffers, their values. */
+  rows: number[];
 }

@@ -1,12 +1,19 @@
 // How the values of a tensor are spread.
 
 import { useState } from "preact/hooks";
-import { short } from "../../lib/units";
+import { exact, short } from "../../lib/units";
 import type { Histogram as Counts } from "../../lib/wire";
 
 const [WIDTH, HEIGHT] = [400, 74];
 
-export function Histogram({ histogram: { low, high, counts } }: { histogram: Counts }) {
+interface HistogramProps {
+  readonly histogram: Counts;
+  readonly title?: string;
+  /** Whether the counts are only shares of the whole. */
+  readonly areShares?: boolean;
+}
+
+export function Histogram({ histogram: { low, high, counts }, title = "distribution", areShares = false }: HistogramProps) {
   const [isLog, setLog] = useState(false);
   const [over, setOver] = useState(-1);
   const scaled = counts.map((count) => (isLog ? Math.log1p(count) : count));
@@ -16,13 +23,15 @@ export function Histogram({ histogram: { low, high, counts } }: { histogram: Cou
   const zero = low < 0 && high > 0 ? (-low / (high - low)) * WIDTH : null;
   const said = (bin: number): string => {
     const share = ((100 * counts[bin]) / all).toPrecision(2);
-    return `${short(edge(bin))} to ${short(edge(bin + 1))}: ${counts[bin].toLocaleString("en")} (${share} %)`;
+    return `${short(edge(bin))} to ${short(edge(bin + 1))}: ${areShares ? `${share} %` : `${counts[bin].toLocaleString("en")} (${share} %)`}`;
   };
   const all = counts.reduce((sum, count) => sum + count, 0);
+  // Of values that lie close together, more figures.
+  const end = short(low) === short(high) ? exact : short;
   return (
     <figure class="histogram">
       <figcaption>
-        <span>{over >= 0 ? said(over) : "distribution"}</span>
+        <span>{over >= 0 ? said(over) : title}</span>
         <button type="button" class="toggle" aria-pressed={isLog} title="Logarithmic heights" onClick={() => setLog(!isLog)}>log</button>
       </figcaption>
       <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img"
@@ -39,9 +48,9 @@ export function Histogram({ histogram: { low, high, counts } }: { histogram: Cou
         })}
       </svg>
       <div class="axis">
-        <span>{short(low)}</span>
+        <span>{end(low)}</span>
         {zero !== null && zero > 60 && zero < WIDTH - 60 && <span class="at-zero" style={{ left: `${(100 * zero) / WIDTH}%` }}>0</span>}
-        <span>{short(high)}</span>
+        <span>{end(high)}</span>
       </div>
     </figure>
   );

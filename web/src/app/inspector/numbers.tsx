@@ -29,6 +29,7 @@ export function Numbers({ nodes }: { nodes: readonly number[] }) {
             {share !== null && (
               <small>{percent(share)} of all{share > 0.005 && <i style={{ width: `${100 * Math.min(1, share)}%` }} />}</small>
             )}
+            {measure.total === "max" && nodes.length > 1 && <small>the most of any op</small>}
           </button>
         );
       })}

@@ -14,12 +14,13 @@ import { ValueView } from "./value";
 
 const KINDS = {
   input: "input", buffer: "buffer", constant: "constant", parametric: "has parameters", made: "made inside",
-  plain: "", standin: "", failed: "",
+  plain: "", standin: "", failed: "", target: "target", loss: "loss",
 };
 
-const NOT_KEPT =
-  "What this op holds is not in this picture: a file keeps only as many details as fit its size, " +
-  "and a notebook asks the kernel, which may be busy or gone.";
+const NOT_KEPT = "What this op holds is not in this picture: a file keeps only as many details as fit its size.";
+const NOT_READ = "What this op holds can no longer be read: the trace is closed, or its file is gone.";
+/** From then on an answer takes long. */
+const LONG_MS = 4000;
 
 export function OpPanel({ node }: { node: number }) {
   const { view, drawn } = usePage();
@@ -56,13 +57,15 @@ export function OpPanel({ node }: { node: number }) {
 function Held({ node }: { node: number }) {
   const { view, host } = usePage();
   const row = view.nodes.row[node];
-  const [detail, setDetail] = useState<Detail | null | "asked">("asked");
+  const [detail, setDetail] = useState<Detail | null | "asked" | "delayed">("asked");
   useEffect(() => {
     let isCurrent = true;
     setDetail("asked");
+    const delayed = setTimeout(() => setDetail((now) => (now === "asked" ? "delayed" : now)), LONG_MS);
     if (row >= 0) host.detail(row).then((found) => isCurrent && setDetail(found), () => isCurrent && setDetail(null));
     return () => {
       isCurrent = false;
+      clearTimeout(delayed);
     };
   }, [row, host]);
   if (row < 0) {
@@ -71,7 +74,8 @@ function Held({ node }: { node: number }) {
     return <p class="note">{"Only the other trace has this op; its values are not in this picture."}</p>;
   }
   if (detail === "asked") return <p class="note loading">Asking for what it holds …</p>;
-  if (detail === null) return <p class="note">{NOT_KEPT}</p>;
+  if (detail === "delayed") return <p class="note loading">{host.delay ?? "Still asking for what it holds …"}</p>;
+  if (detail === null) return <p class="note">{host.delay ? NOT_READ : NOT_KEPT}</p>;
   return <Details detail={detail} />;
 }
 

@@ -1,20 +1,33 @@
 // The values of a tensor as pixels, which can be enlarged and asked for their numbers.
 
+import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { gradient, DIVERGING, RISING, RISING_DARK, palette } from "../../lib/colours";
+import type { Reader } from "../../lib/exact";
 import { decodedPixels, placeOf, valueAt } from "../../lib/pixels";
-import { short } from "../../lib/units";
+import { exact, short } from "../../lib/units";
 import type { Image } from "../../lib/wire";
 import { IconButton } from "../controls";
-import { usePage } from "../page";
 
 /** A picture is at most so high before it scrolls, in CSS pixels. */
 const HIGHEST = 260;
+/** The same of one of many tiles. */
+const HIGHEST_TILES = 340;
 /** A pixel is at most so large where nobody enlarged it. */
 const LARGEST = 16;
+/** One of an image is not smaller than this, if there is room. */
+const LEAST = 3;
 
-export function Pixels({ image }: { image: Image }) {
-  const { isDark } = usePage();
+interface PixelsProps {
+  readonly image: Image;
+  readonly isDark: boolean;
+  /** The elements themselves, where they are at hand. */
+  readonly read?: Reader | null;
+  /** Further controls beside those that enlarge. */
+  readonly children?: ComponentChildren;
+}
+
+export function Pixels({ image, isDark, read, children }: PixelsProps) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const frame = useRef<HTMLDivElement>(null);
   const [zoom, setZoom] = useState(1);
@@ -36,22 +49,28 @@ export function Pixels({ image }: { image: Image }) {
     context.putImageData(pixels, 0, 0);
   }, [data, colours, image]);
   // Pixels are square as far as that fits; a long vector or a tall matrix is stretched to be seen at all.
-  const pixel = Math.min(width / image.columns, LARGEST);
-  const along = Math.max(Math.min(pixel, HIGHEST / image.rows), image.kind === "line" ? 22 / image.rows : 0);
-  const size = { width: `${pixel * image.columns * zoom}px`, height: `${Math.max(along * image.rows, 8) * zoom}px` };
+  const hasTiles = image.kind === "tiles";
+  const highest = hasTiles ? HIGHEST_TILES : HIGHEST;
+  const wide = Math.min(width / image.columns, LARGEST);
+  const along = Math.max(Math.min(wide, highest / image.rows), image.kind === "line" ? 22 / image.rows : 0);
+  const pixel = hasTiles ? Math.min(wide, Math.max(along, LEAST)) : wide; // images keep their shape
+  const size = { width: `${pixel * image.columns * zoom}px`, height: `${Math.max((hasTiles ? pixel : along) * image.rows, 8) * zoom}px` };
   const value = over ? valueAt(image, data, over.row, over.column) : null;
   const place = over && placeOf(image, over.row, over.column);
-  const hasTiles = image.kind === "tiles";
+  const element = over && read ? read(over.row, over.column) : null;
+  const about = element ? `[${element.index.join(", ")}]: ${exact(element.value)}`
+    : place && `${said(image, place)}: ${value === null ? "not finite" : `≈ ${short(value)}`}`;
   return (
     <figure class="pixels">
       <figcaption>
-        <span>{place ? `${said(image, place)}: ${value === null ? "not finite" : `≈ ${short(value)}`}` : image.caption}</span>
+        <span>{about ?? image.caption}</span>
         <span class="zoom">
+          {children}
           <IconButton icon="minus" title="Smaller" isOff={zoom === 1} onClick={() => setZoom(zoom / 2)} />
           <IconButton icon="plus" title="Larger" isOff={zoom >= 16} onClick={() => setZoom(zoom * 2)} />
         </span>
       </figcaption>
-      <div class="pixels-frame" ref={frame} style={{ maxHeight: `${HIGHEST + 40}px` }}>
+      <div class="pixels-frame" ref={frame} style={{ maxHeight: `${highest + 40}px` }}>
         <div class="pixels-sheet" style={size}>
           <canvas ref={canvas} width={image.columns} height={image.rows} onPointerLeave={() => setOver(null)}
             onPointerMove={(event) => {

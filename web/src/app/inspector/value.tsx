@@ -2,6 +2,7 @@
 
 import { short } from "../../lib/units";
 import type { ValuePicture } from "../../lib/wire";
+import { usePage } from "../page";
 import { Histogram } from "./histogram";
 import { Pixels } from "./pixels";
 import { Card } from "./parts";
@@ -10,6 +11,7 @@ import { Card } from "./parts";
 const ALARMING = /^(nan|inf)/i;
 
 export function ValueView({ value, title }: { value: ValuePicture; title?: string }) {
+  const { isDark } = usePage();
   const about = `${value.shape.length ? value.shape.join("×") : "scalar"} ${value.dtype}`;
   // One number says all about itself.
   const isOne = value.text !== "" && value.shape.every((size) => size === 1);
@@ -27,7 +29,7 @@ export function ValueView({ value, title }: { value: ValuePicture; title?: strin
         </div>
       )}
       {value.histogram && <Histogram histogram={value.histogram} />}
-      {value.image && <Pixels image={value.image} />}
+      {value.image && <Pixels image={value.image} isDark={isDark} />}
       {value.text && !isOne && <pre class="value-text">{value.text}</pre>}
     </>
   );

@@ -1,0 +1,289 @@
+"""The nodes of a dependency graph in an order that suits a picture: parents first, those of one module together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
+
+Way = tuple[str, ...]
+"""The modules around something, by address, the outermost first."""
+Links = Sequence[tuple[int, int]]
+"""Parent and child, by number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """What is put in order."""
+
+    order: float
+    way: Way
+    is_source: bool = False
+    """Whether it belongs at the head of a module, as a parameter does; only without parents."""
+    finishes: Mapping[str, str] = field(default_factory=dict)
+    """The modules whose results it is → which pass of each."""
+
+
+@dataclass(slots=True, eq=False)
+class Nest:
+    """One stay in a module: a module that ran several times, or in between others, has several."""
+
+    address: str
+    above: Nest | None = None
+    heads: list[int | Nest] = field(default_factory=list)
+    """Sources."""
+    inside: list[int | Nest] = field(default_factory=list)
+    finished: str = ""
+
+    @property
+    def content(self) -> list[int | Nest]:
+        return [*self.heads, *self.inside]
+
+    def items(self) -> Iterator[int]:
+        """All that is in it, in order."""
+        for one in self.content:
+            if isinstance(one, Nest):
+                yield from one.items()
+            else:
+                yield one
+
+
+def sequence(items: Sequence[Item], links: Links) -> tuple[list[int], list[tuple[int, int]]]:
+    """Parents before children, and the links that had to be left out because they close a loop.
+
+    What is in the module just entered comes first, until its result is there; all else by order.
+
+    >>> items = [Item(0, ()), Item(3, ("a",)), Item(1, ("a",)), Item(2, ())]
+    >>> sequence(items, [(0, 1), (0, 3), (2, 1)])
+    ([0, 2, 1, 3], [])
+    """
+    loop = _loops(len(items), links)
+    rank = {i: at for at, i in enumerate(sorted(range(len(items)), key=lambda i: (items[i].order, i)))}
+    below: list[list[int]] = [[] for _ in items]
+    n_open = [0] * len(items)
+    for parent, child in links:
+        if loop[parent] != loop[child] or rank[parent] < rank[child]:  # within a loop the order decides
+            below[parent].append(child)
+            n_open[child] += 1
+    ready: dict[Way, list[tuple[int, int]]] = {}
+
+    def push(i: int) -> None:
+        way = items[i].way
+        for depth in range(len(way) + 1):
+            heappush(ready.setdefault(way[:depth], []), (rank[i], i))
+
+    for first, n in enumerate(n_open):
+        if not n:
+            push(first)
+    place: dict[int, int] = {}
+    at: Way = ()
+    while (i := _next(ready, at, place)) is not None:
+        place[i] = len(place)
+        at = items[i].way
+        done = [depth for depth, address in enumerate(at) if address in items[i].finishes]
+        at = at[: done[0]] if done else at
+        for child in below[i]:
+            n_open[child] -= 1
+            if not n_open[child]:
+                push(child)
+    return list(place), [(parent, child) for parent, child in links if place[parent] >= place[child]]
+
+
+def _loops(n: int, links: Links) -> list[int]:
+    """For each item the loop it is in: the same number for all that lead to each other (Tarjan, without recursion)."""
+    below: list[list[int]] = [[] for _ in range(n)]
+    for parent, child in links:
+        below[parent].append(child)
+    seen, low, found = [-1] * n, [0] * n, [-1] * n
+    count = 0
+    open_: list[int] = []
+    for root in range(n):
+        stack = [(root, 0)] if seen[root] < 0 else []
+        while stack:
+            i, done = stack.pop()
+            if not done:
+                seen[i] = low[i] = count
+                count += 1
+                open_.append(i)
+            else:
+                low[i] = min(low[i], low[below[i][done - 1]])
+            while done < len(below[i]):
+                child = below[i][done]
+                done += 1
+                if seen[child] < 0:
+                    stack += [(i, done), (child, 0)]
+                    break
+                if found[child] < 0:
+                    low[i] = min(low[i], seen[child])
+            else:
+                if low[i] == seen[i]:
+                    while found[i] < 0:
+                        found[open_.pop()] = i
+    return found
+
+
+def _next(ready: Mapping[Way, list[tuple[int, int]]], at: Way, known: Mapping[int, int]) -> int | None:
+    for depth in range(len(at), -1, -1):
+        heap = ready.get(at[:depth], [])
+        while heap and heap[0][1] in known:
+            heappop(heap)
+        if heap:
+            return heappop(heap)[1]
+    return None
+
+
+def nested(items: Sequence[Item], links: Links, several: frozenset[str]) -> tuple[Nest, list[tuple[int, int]]]:
+    """The items within their modules, and the links that lead back.
+
+    Args:
+        several: addresses of modules that ran several times: after a result, the next pass begins.
+    """
+    has_parents = {child for _, child in links}
+    sources = [i for i, item in enumerate(items) if item.is_source and i not in has_parents]
+    others = [i for i, item in enumerate(items) if not item.is_source or i in has_parents]
+    number = {i: at for at, i in enumerate(others)}
+    among = [(number[parent], number[child]) for parent, child in links if parent in number]
+    inner = gathered([items[i] for i in others], among, several)
+    items = [*items]
+    for i, item in zip(others, inner, strict=True):
+        items[i] = item
+    found, back = sequence(inner, among)
+    chain, loops = [others[at] for at in found], [(others[parent], others[child]) for parent, child in back]
+    root = _walked(chain, items, several)
+    home = {i: nest for nest in _nests(root) for i in nest.inside if isinstance(i, int)}
+    first: dict[str, Nest] = {}
+    for nest in _nests(root):
+        first.setdefault(nest.address, nest)
+    place = {i: at for at, i in enumerate(chain)}
+    readers: dict[int, list[int]] = {}
+    for parent, child in links:
+        readers.setdefault(parent, []).append(child)
+    made: dict[tuple[int, str], Nest] = {}
+    for i in sorted(sources, key=lambda i: (items[i].order, i)):
+        reader = min(readers.get(i, ()), key=place.__getitem__, default=None)
+        _put(i, items[i].way, None if reader is None else home[reader], first=first, made=made)
+    return root, loops
+
+
+def gathered(items: Sequence[Item], links: Links, several: frozenset[str]) -> list[Item]:
+    """The items, those that stand between two of one module moved into it: it would be torn apart by them.
+
+    What a model returns along the way, such as keys and values for a cache, is made in the middle of a module and used
+    there. Passes of one module are left apart.
+    """
+    chain, _ = sequence(items, links)
+    place = {i: at for at, i in enumerate(chain)}
+    above: list[list[int]] = [[] for _ in items]
+    below: list[list[int]] = [[] for _ in items]
+    for parent, child in links:
+        if place[parent] < place[child]:
+            above[place[child]].append(place[parent])
+            below[place[parent]].append(place[child])
+    found = [items[i] for i in chain]
+    spans: dict[Way, tuple[int, int]] = {}
+    for at, item in enumerate(found):
+        for depth in range(1, len(item.way) + 1):
+            first, _ = spans.get(item.way[:depth], (at, at))
+            spans[item.way[:depth]] = (first, at)
+    finished = {address for item in items for address in item.finishes}
+    for way in sorted(spans, key=len):
+        if _is_several(way[-1], several, finished):
+            continue
+        first, last = spans[way]
+        inside = {at for at in range(first, last + 1) if found[at].way[: len(way)] == way}
+        after, before = set(inside), set(inside)
+        for at in range(first, last + 1):
+            if any(up in after for up in above[at]):
+                after.add(at)
+        for at in range(last, first - 1, -1):
+            if any(down in before for down in below[at]):
+                before.add(at)
+        for at in (after & before) - inside:
+            if found[at].way == way[: len(found[at].way)]:
+                found[at] = replace(found[at], way=way)
+    return [found[place[i]] for i in range(len(items))]
+
+
+def _is_several(address: str, several: frozenset[str], finished: Set[str]) -> bool:
+    """Whether a module ran several times, as far as its own results or those of its parts tell."""
+    if address in several or address in finished:
+        return address in several
+    return any(other.startswith(f"{address}.") for other in several)
+
+
+def _walked(chain: Sequence[int], items: Sequence[Item], several: frozenset[str]) -> Nest:
+    root = at = Nest("")
+    depth = 0
+    for i in chain:
+        way, path, shared = items[i].way, _path(at), 0
+        while shared < min(len(path), len(way)) and path[shared].address == way[shared]:
+            nest = path[shared]
+            if nest.address in several and nest.finished not in ("", items[i].finishes.get(nest.address)):
+                break  # its next pass
+            shared += 1
+        while depth > shared and at.above is not None:
+            at, depth = at.above, depth - 1
+        for address in way[shared:]:
+            inner = Nest(address, at)
+            at.inside.append(inner)
+            at, depth = inner, depth + 1
+        at.inside.append(i)
+        for nest in _path(at):
+            nest.finished = items[i].finishes.get(nest.address, nest.finished)
+    return root
+
+
+def _put(
+    i: int, way: Way, reader: Nest | None, *, first: Mapping[str, Nest], made: dict[tuple[int, str], Nest]
+) -> None:
+    """Put a source where it belongs: in its own module, as near to its first reader as that allows."""
+    at = reader
+    if at is None:  # nobody reads it
+        at = next((first[address] for address in reversed(way) if address in first), first[""])
+    path = _path(at)
+    shared = 0
+    while shared < min(len(path), len(way)) and path[shared].address == way[shared]:
+        shared += 1
+    nest = path[shared - 1] if shared else first[""]
+    for address in way[shared:]:
+        if address in first:  # its module is elsewhere, and will not be torn apart for it
+            break
+        inner = made.get((id(nest), address))
+        if inner is None:
+            inner = made[id(nest), address] = Nest(address, nest)
+            nest.heads.append(inner)
+        nest = inner
+    nest.heads.append(i)
+
+
+def _path(nest: Nest) -> list[Nest]:
+    """A nest and all around it but the outermost, the innermost last."""
+    found: list[Nest] = []
+    at: Nest | None = nest
+    while at is not None and at.above is not None:
+        found.append(at)
+        at = at.above
+    return found[::-1]
+
+
+def _nests(nest: Nest) -> Iterator[Nest]:
+    yield nest
+    for one in nest.content:
+        if isinstance(one, Nest):
+            yield from _nests(one)
+
+
+def pruned(nest: Nest) -> Nest:
+    """The same without modules that hold a single item: a frame around one box says nothing."""
+    found = Nest(nest.address)
+    for one in nest.content:
+        if isinstance(one, Nest):
+            inner = pruned(one)
+            if sum(1 for _ in inner.items()) > 1:
+                inner.above = found
+                found.inside.append(inner)
+            else:
+                found.inside.extend(inner.items())
+        else:
+            found.inside.append(one)
+    return found

@@ -1,0 +1,375 @@
+"""One tensor at one step, for the inspector: statistics with marks, a picture, what its tables hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutaway.core.arrays import Array
+from cutaway.core.errors import CutawayError, DamagedError, NotSavedError
+from cutaway.store.moments import Step
+from cutaway.store.records import VALUE, Row
+from cutaway.views.kept import (
+    SAMPLES,
+    UNIT,
+    Kept,
+    array_beside,
+    kept,
+    normalised,
+    numbers_of_kept,
+    one_sample,
+    row_at,
+)
+from cutaway.views.outliers import deviations, is_judged
+from cutaway.views.run_rows import RunRows
+from cutaway.views.sample_view import SampleItem, sample_item
+from cutaway.views.summaries import Histogram
+from cutaway.views.values import ValuePicture, finite_or_none, value_picture
+
+TableSource = Literal["batch", "kept"]
+
+N_HISTORY: Final = 200
+"""Recorded steps of the same kind that count as recent."""
+_N_SPREAD: Final = 1_024
+"""The recorded histogram is of at most so many values."""
+_N_BINS: Final = 16
+_FEW: Final = 16
+_MEASURES: Final = ("mean", "norm", "max")
+
+
+@dataclass(frozen=True, slots=True)
+class StatisticView:
+    """One statistic at one step, and how far it is from what is usual."""
+
+    name: str
+    value: float | None
+    """None where there is none, or it is not finite."""
+    word: str
+    """"nan", "inf" or "-inf" where that is the value; else ""."""
+    z_history: float | None
+    """Robust deviations from this tensor's own last steps of the same kind; None where there are too few."""
+    z_step: float | None
+    """Robust deviations from the tensors of the same role at this step; None where there are too few."""
+    n_history: int
+    n_step: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableView:
+    """A table that is fetched apart: one line for each unit or each sample."""
+
+    columns: tuple[str, ...]
+    n_rows: int
+    source: TableSource
+    """Whether it is of the whole batch, or only of the samples whose values were kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenValues:
+    """What the tensor holds for each token of the chosen sample."""
+
+    tokens: tuple[str, ...]
+    measures: tuple[str, ...]
+    values: tuple[tuple[float | None, ...], ...]
+    """By measure, by token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Another tensor of the same sample that belongs beside it: the target, the output of the model."""
+
+    row: int
+    site: str
+    role: str
+    shape: tuple[int, ...]
+    text: str
+    """Its elements, if they are few; else how many there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorView:
+    """One row of the matrix of a step, with all that is known of it."""
+
+    row: int
+    site: str
+    of: str
+    iteration: int
+    step: int
+    kind: str
+    """Of the step."""
+    role: str
+    node: str
+    part: str
+    names: tuple[str, ...]
+    statistics: tuple[StatisticView, ...]
+    histogram: Histogram | None
+    """Of at most 1,024 values of the whole tensor, as it was recorded."""
+    dtype: str
+    """Of the kept value; "" if none was kept."""
+    shape: tuple[int, ...]
+    """Of the kept value."""
+    n_samples: int
+    """How many samples its first dimension counts; 0 where it counts none."""
+    sample: SampleItem | None
+    """The chosen sample."""
+    is_normalised: bool
+    """Whether the picture is of deviations from the mean over the batch, in standard deviations."""
+    picture: ValuePicture | None
+    tokens: TokenValues | None
+    beside: tuple[Beside, ...]
+    units: TableView | None
+    samples: TableView | None
+    why_missing: str
+    """Why there is no picture; "" if there is one."""
+
+
+def tensor_view(
+    rows: RunRows, number: int, *, step: int, sample: int | None = None, is_normalised: bool = False
+) -> TensorView:
+    """All that is known of one row at one step. What is missing or damaged is told in `why_missing`.
+
+    Statistics are marked by `outliers.deviations`: `z_history` against the same row at up to 200 recorded steps of the
+    same kind before this one, `z_step` against all other rows of the same role and the same `of` at this step.
+
+    Args:
+        number: the viewer's number of the row.
+        sample: one of the kept samples; None for the whole batch.
+        is_normalised: whether the picture shows deviations from the mean over the batch, in standard deviations.
+    """
+    row, at = rows.row(number), rows.run.at(step)
+    problems: list[str] = []
+    statistics: tuple[StatisticView, ...] = ()
+    recorded: dict[str, float] = {}
+    if rows.has(at, number):
+        try:
+            matrix = rows.matrix(at)
+            recorded = dict(zip(rows.statistics, matrix[number].tolist(), strict=True))
+            statistics = _statistics(rows, number, at, matrix)
+        except DamagedError as error:
+            problems.append(str(error))
+    part = _Part(rows, row, at)
+    try:
+        part.read(sample, recorded, is_normalised=is_normalised)
+    except CutawayError as error:
+        problems.append(str(error))
+    return TensorView(
+        row=number,
+        site=row.site,
+        of=row.of,
+        iteration=row.iteration,
+        step=at.step,
+        kind=at.kind,
+        role=row.role,
+        node=row.node,
+        part=row.part,
+        names=row.names,
+        statistics=statistics,
+        histogram=_histogram(recorded),
+        dtype=part.dtype,
+        shape=part.shape,
+        n_samples=part.n_samples,
+        sample=part.sample,
+        is_normalised=is_normalised,
+        picture=part.picture,
+        tokens=part.tokens,
+        beside=() if sample is None else _beside(rows, at, number, sample),
+        units=_table(part, "unit"),
+        samples=_table(part, "samples"),
+        why_missing=" ".join(dict.fromkeys(problems)),
+    )
+
+
+def tensor_values(
+    rows: RunRows, number: int, *, step: int, sample: int | None = None, is_normalised: bool = False
+) -> Array:
+    """All kept values of a row at a step, or those of one sample without that dimension."""
+    row, at = rows.row(number), rows.run.at(step)
+    found = kept(rows.run, at, row)
+    array = found.raw.array()
+    if is_normalised:
+        stats = dict(zip(rows.statistics, rows.matrix(at)[number].tolist(), strict=True))
+        array = normalised(numbers_of_kept(found), found, array_beside(at, row, "unit"), stats)
+    return array if sample is None else one_sample(array, found, sample)[0]
+
+
+def unit_values(rows: RunRows, number: int, *, step: int) -> NDArray[np.float32]:
+    """Statistics of each unit, `[unit, statistic]`: of the whole batch where recorded, else of what was kept."""
+    return _filled(rows, rows.row(number), rows.run.at(step), "unit")
+
+
+def sample_values(rows: RunRows, number: int, *, step: int) -> NDArray[np.float32]:
+    """Statistics of each sample, `[sample, statistic]`: of the whole batch where recorded, else of what was kept."""
+    return _filled(rows, rows.row(number), rows.run.at(step), "samples")
+
+
+# statistics
+
+
+def _statistics(rows: RunRows, number: int, at: Step, matrix: NDArray[Any]) -> tuple[StatisticView, ...]:
+    row, names = rows.row(number), rows.statistics
+    values = matrix[number].astype(np.float64)
+    others = [
+        other
+        for other, found in enumerate(rows.rows)
+        if other != number and found.role == row.role and found.of == row.of
+    ]
+    z_history, n_history = deviations(values, rows.history(number, at.step, most=N_HISTORY), names)
+    z_step, n_step = deviations(values, matrix[others], names)
+    own = frozenset(at.statistics)
+    return tuple(
+        StatisticView(
+            name=name,
+            value=finite_or_none(values[column]),
+            word="" if math.isfinite(values[column]) else str(values[column]),
+            z_history=finite_or_none(z_history[column]) if is_judged(name) else None,
+            z_step=finite_or_none(z_step[column]) if is_judged(name, by_others=True) else None,
+            n_history=int(n_history[column]),
+            n_step=int(n_step[column]),
+        )
+        for column, name in enumerate(names)
+        if name in own and name not in _BINS and name not in ("low", "high")
+    )
+
+
+_BINS: Final = tuple(f"h{number}" for number in range(_N_BINS))
+
+
+def _histogram(recorded: Mapping[str, float]) -> Histogram | None:
+    """The recorded shares as counts again."""
+    shares = [recorded.get(name, math.nan) for name in _BINS]
+    low, high, n = (recorded.get(name, math.nan) for name in ("low", "high", "count"))
+    if not all(map(math.isfinite, [*shares, low, high, n])):
+        return None
+    n = min(n, _N_SPREAD)
+    return Histogram(low, high, tuple(round(share * n) for share in shares))
+
+
+# values
+
+
+class _Part:
+    """What is shown of the kept values; as much of it as could be read."""
+
+    def __init__(self, rows: RunRows, row: Row, at: Step) -> None:
+        self.rows, self.row, self.at = rows, row, at
+        self.dtype, self.shape, self.n_samples = "", (), 0
+        self.kept: Kept | None = None
+        self.sample: SampleItem | None = None
+        self.picture: ValuePicture | None = None
+        self.tokens: TokenValues | None = None
+
+    shape: tuple[int, ...]
+
+    def read(self, sample: int | None, recorded: Mapping[str, float], *, is_normalised: bool) -> None:
+        found = self.kept = kept(self.rows.run, self.at, self.row)
+        self.dtype, self.shape, self.n_samples = found.raw.dtype, found.shape, found.n_samples
+        array = numbers_of_kept(found)
+        if is_normalised:
+            array = normalised(array, found, array_beside(self.at, self.row, "unit"), recorded)
+        if sample is not None and found.n_samples:
+            array = one_sample(array, found, sample)
+        picture = value_picture(
+            array,
+            unit_dimension=found.unit_dimension,
+            is_batched=found.n_samples > 0,
+            dtype="float32" if is_normalised else found.raw.dtype,
+        )
+        self.picture = picture if sample is None or not found.n_samples else replace(picture, shape=found.shape[1:])
+        if sample is not None:
+            self._tell(sample, array, found)
+
+    def _tell(self, sample: int, array: Array, found: Kept) -> None:
+        """What the sample is, and what the tensor holds for each of its tokens."""
+        samples = self.at.samples
+        if sample < len(samples):
+            self.sample = sample_item(samples, sample)
+            if found.n_samples and self.sample.tokens and array.ndim > 1:
+                longest = max(len(tokens) for tokens in samples.fields["tokens"])
+                self.tokens = _by_token(array[0], self.sample.tokens, longest)
+
+
+def _by_token(array: Array, tokens: tuple[str, ...], longest: int) -> TokenValues | None:
+    """One number for each token, where some dimension counts tokens; what is padded is left out.
+
+    Args:
+        array: the values of one sample.
+        longest: how many tokens the longest of the samples has.
+    """
+    sizes = (longest, len(tokens))
+    dimension = next((d for size in sizes for d in range(array.ndim) if array.shape[d] == size), None)
+    if dimension is None:
+        return None
+    each = np.moveaxis(array, dimension, 0).reshape(array.shape[dimension], -1)[: len(tokens)].astype(np.float64)
+    if each.shape[1] == 1:
+        return TokenValues(tokens, ("value",), (tuple(map(finite_or_none, each[:, 0])),))
+    with np.errstate(all="ignore"):
+        measured = (each.mean(1), np.sqrt(np.square(each).sum(1)), each.max(1))
+    return TokenValues(tokens, _MEASURES, tuple(tuple(map(finite_or_none, values)) for values in measured))
+
+
+def _beside(rows: RunRows, at: Step, number: int, sample: int) -> tuple[Beside, ...]:
+    """Targets and what the model returned, of the same sample."""
+    found = []
+    for other, row in enumerate(rows.rows):
+        is_output = "." in (row.site, *row.names)
+        if other == number or row.of != VALUE or not (row.role == "target" or is_output) or row_at(at, row) is None:
+            continue
+        try:
+            one = kept(rows.run, at, row)
+            values = one_sample(one.raw.array(), one, sample)[0]
+        except CutawayError:
+            continue
+        role = row.role if row.role == "target" else "output"
+        text = _printed(values) if values.size <= _FEW else f"{values.size:,} values"
+        found.append(Beside(other, row.site, role, tuple(values.shape), text))
+    return tuple(found)
+
+
+def _printed(values: Array) -> str:
+    return np.array2string(values, precision=4, separator=", ", max_line_width=10_000).replace("\n", "")
+
+
+# tables
+
+
+def _table(part: _Part, what: Literal["unit", "samples"]) -> TableView | None:
+    """What the table of a row holds; None if there is none."""
+    columns = UNIT if what == "unit" else SAMPLES
+    try:
+        recorded = array_beside(part.at, part.row, what)
+    except CutawayError:
+        return None
+    if recorded is not None:
+        return TableView(columns, len(recorded), "batch")
+    n = 0 if part.kept is None else _n_of(part.kept, what)
+    return TableView(columns, n, "kept") if n else None
+
+
+def _n_of(found: Kept, what: Literal["unit", "samples"]) -> int:
+    if not math.prod(found.shape):
+        return 0
+    if what == "samples":
+        return found.n_samples
+    return 0 if found.unit_dimension is None or not found.shape else found.shape[found.unit_dimension]
+
+
+def _filled(rows: RunRows, row: Row, at: Step, what: Literal["unit", "samples"]) -> NDArray[np.float32]:
+    recorded = array_beside(at, row, what)
+    if recorded is not None:
+        return np.ascontiguousarray(recorded, np.float32)
+    found = kept(rows.run, at, row)
+    if not _n_of(found, what):
+        raise NotSavedError(f"what was kept of {row.site!r} at step {at.step} has no {what.removesuffix('s')}s.")
+    dimension = 0 if what == "samples" else found.unit_dimension or 0
+    values = numbers_of_kept(found)
+    each = np.moveaxis(values, dimension, 0).reshape(values.shape[dimension], -1).astype(np.float64)
+    with np.errstate(all="ignore"):
+        columns = [each.mean(1), np.abs(each).mean(1), each.std(1), np.abs(each).max(1)]
+        if what == "unit":
+            columns = [each.mean(1), each.std(1), each.min(1), each.max(1), (each == 0).mean(1)]
+        return np.stack(columns, 1).astype(np.float32)

@@ -1,0 +1,55 @@
+"""A viewer that is really served, on a free port and by a thread of this process, for browsers and clients."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from cutaway.server.app import Viewer
+
+
+@dataclass(frozen=True)
+class Served:
+    """Where it is, and what goes on behind it."""
+
+    url: str
+    viewer: Viewer
+
+
+@contextmanager
+def serving(*paths: str | os.PathLike[str], **options: Any) -> Iterator[Served]:
+    """The viewer of some paths, until the block ends."""
+    from cutaway.server.app import viewer
+    from cutaway.server.serving import Server, listening
+
+    made = viewer([os.fspath(path) for path in paths], **{"patience": 60.0, **options})
+    socket = listening("127.0.0.1", 0)
+    server = Server(made)
+    thread = threading.Thread(target=server.run, args=([socket],), daemon=True)
+    thread.start()
+    until = monotonic() + 20
+    while not server.started and monotonic() < until:
+        sleep(0.01)
+    assert server.started, "the viewer did not start"
+    try:
+        yield Served(f"http://127.0.0.1:{socket.getsockname()[1]}", made)
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        assert not thread.is_alive(), "the viewer did not end"
+
+
+@pytest.fixture(scope="session")
+def served(recorded: Path) -> Iterator[Served]:
+    """The viewer on the recorded runs, for all tests of a process."""
+    with serving(recorded) as found:
+        yield found

@@ -1,0 +1,129 @@
+// Curves made ready to be drawn: thinned, smoothed, brought onto one axis. What a reader points at is looked up in the whole.
+
+import { axisOf, extent, type Axis, type Extent } from "./axes";
+import { decimated, nearest, type Numbers } from "./decimate";
+import { smoothed } from "./smooth";
+
+/** One curve. `x` ascends; what is not finite in `y` is a gap. */
+export interface Line {
+  readonly key: string;
+  readonly name: string;
+  /** As CSS knows it, variables included. */
+  readonly colour: string;
+  /** Lengths of strokes and gaps; solid if nothing is said. */
+  readonly dash?: readonly number[];
+  readonly x: Numbers;
+  readonly y: Numbers;
+}
+
+export interface SheetOptions {
+  /** The part of x that is looked at; null for all. */
+  readonly zoom: readonly [number, number] | null;
+  /** Room in pixels. */
+  readonly width: number;
+  readonly isLog: boolean;
+  /** How much older points count, from 0 (no smoothing) to 1. */
+  readonly smoothing: number;
+  /** About so many ticks at the side. */
+  readonly nTicks?: number;
+}
+
+/** A column of places on the y axis: null for a gap, undefined where another curve has a point and this one has not. */
+export type Column = (number | null | undefined)[];
+
+export interface Sheet {
+  readonly low: number;
+  readonly high: number;
+  readonly y: Axis;
+  readonly xs: number[];
+  /** Of each line: as it was, and as it is drawn; the same where nothing is smoothed. */
+  readonly raw: readonly Column[];
+  readonly drawn: readonly Column[];
+  /** Where a line has values that are not finite, by x. */
+  readonly broken: readonly number[];
+  readonly isEmpty: boolean;
+}
+
+/** Kept as long as the numbers themselves: a drag of the slider or a zoom smooths nothing twice. */
+const quiet = new WeakMap<object, { weight: number; y: Float64Array }>();
+
+/** The curve as it is drawn. */
+export function drawnOf(line: Line, smoothing: number): Numbers {
+  if (!(smoothing > 0)) return line.y;
+  const known = quiet.get(line.y);
+  if (known?.weight === smoothing) return known.y;
+  const made = { weight: smoothing, y: smoothed(line.y, smoothing) };
+  quiet.set(line.y, made);
+  return made.y;
+}
+
+/** From the first x to the last of all lines. */
+export function reach(lines: readonly Line[]): [number, number] {
+  let [low, high] = [Infinity, -Infinity];
+  for (const { x } of lines) {
+    if (!x.length) continue;
+    low = Math.min(low, x[0]);
+    high = Math.max(high, x[x.length - 1]);
+  }
+  return low <= high ? [low, high] : [0, 1];
+}
+
+export function sheetOf(lines: readonly Line[], { zoom, width, isLog, smoothing, nTicks = 4 }: SheetOptions): Sheet {
+  let [low, high] = zoom ?? reach(lines);
+  if (low === high) [low, high] = [low - 0.5, high + 0.5];
+  const stretches = Math.max(50, Math.floor(width));
+  const places = lines.map(({ x, y }) => decimated(x, y, low, high, stretches));
+  let known: Extent | null = null;
+  lines.forEach(({ x, y }, i) => {
+    const seen = places[i].filter((place) => x[place] >= low && x[place] <= high);
+    known = extent(y, seen, known);
+  });
+  const axis = axisOf(known, isLog, nTicks);
+  const xs = [...new Set(lines.flatMap(({ x }, i) => places[i].map((place) => x[place])))].sort((a, b) => a - b);
+  const at = new Map(xs.map((x, column) => [x, column]));
+  const column = ({ x }: Line, y: Numbers, own: readonly number[]): Column => {
+    const out: Column = new Array<undefined>(xs.length).fill(undefined);
+    for (const place of own) out[at.get(x[place])!] = Number.isFinite(y[place]) ? axis.forward(y[place]) : null;
+    return out;
+  };
+  const raw = lines.map((line, i) => column(line, line.y, places[i]));
+  const drawn = smoothing > 0 ? lines.map((line, i) => column(line, drawnOf(line, smoothing), places[i])) : raw;
+  const broken = lines.flatMap(({ x, y }, i) => places[i].filter((place) => !Number.isFinite(y[place])).map((place) => x[place]));
+  return { low, high, y: axis, xs, raw, drawn, broken: [...new Set(broken)], isEmpty: known === null };
+}
+
+/** Points of a column with no neighbour to draw a line to. */
+export function lonely(column: Column): number[] {
+  const own = column.flatMap((value, place) => (value === undefined ? [] : [place]));
+  const isPoint = (i: number): boolean => i >= 0 && i < own.length && column[own[i]] !== null;
+  return own.filter((_, i) => isPoint(i) && !isPoint(i - 1) && !isPoint(i + 1));
+}
+
+/** What a line says near an x. */
+export interface Reading {
+  readonly line: number;
+  readonly x: number;
+  readonly value: number;
+  /** As it is drawn, where that is not the same. */
+  readonly smooth: number | null;
+}
+
+/** The x of a point of any line that is nearest to a place; null if there is none. */
+export function snapped(lines: readonly Line[], x: number): number | null {
+  let best: number | null = null;
+  for (const line of lines) {
+    const place = nearest(line.x, x);
+    if (place >= 0 && (best === null || Math.abs(line.x[place] - x) < Math.abs(best - x))) best = line.x[place];
+  }
+  return best;
+}
+
+/** What each line that has been there says at an x: at the point nearest to it, no farther than `far`. */
+export function readings(lines: readonly Line[], x: number, far: number, smoothing = 0): Reading[] {
+  return lines.flatMap((line, number) => {
+    const place = nearest(line.x, x);
+    if (place < 0 || Math.abs(line.x[place] - x) > far) return [];
+    const smooth = smoothing > 0 ? drawnOf(line, smoothing)[place] : null;
+    return [{ line: number, x: line.x[place], value: line.y[place], smooth }];
+  });
+}

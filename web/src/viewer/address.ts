@@ -1,0 +1,90 @@
+// What was asked for as the part of the address behind `#`, so that a reload or a sent link shows the same.
+
+import { useEffect, useRef } from "preact/hooks";
+import { INITIAL, ORDER, TABS, type State, type Tab, type Wish } from "./state";
+
+const KEPT = "~";
+
+/** What differs from the first look, as text; "" if nothing does. */
+export function toHash(state: State): string {
+  const said: [string, string][] = [];
+  const say = (name: string, value: string, usual = ""): void => void (value !== usual && said.push([name, value]));
+  say("tab", state.tab, INITIAL.tab);
+  say("runs", state.runs.join(","));
+  say("run", state.active, state.runs[0] ?? "");
+  say("node", state.node ?? "");
+  say("part", state.part);
+  say("of", state.of, INITIAL.of);
+  say("iteration", `${state.iteration}`, `${INITIAL.iteration}`);
+  say("kind", state.kind ?? "");
+  say("step", `${state.step ?? ""}`);
+  say("sample", `${state.sample ?? ""}`);
+  say("statistic", state.statistic);
+  say("since", `${state.since ?? ""}`);
+  say("order", state.order.join(","), ORDER.join(","));
+  for (const name of Object.keys(state.kept).sort()) say(KEPT + name, state.kept[name]);
+  return said.map(([name, value]) => `${name}=${encodeURIComponent(value).replaceAll("%2C", ",").replaceAll("%2F", "/")}`).join("&");
+}
+
+/** The state behind such a text; what it does not say, or says badly, is as at first. */
+export function fromHash(hash: string): State {
+  const said = new URLSearchParams(hash.replace(/^#/, ""));
+  const number = (name: string): number | null => (/^\d+$/.test(said.get(name) ?? "") ? Number(said.get(name)) : null);
+  const runs = (said.get("runs") ?? "").split(",").filter(Boolean);
+  const active = said.get("run") ?? runs[0] ?? "";
+  const order = (said.get("order") ?? "").split(",") as Wish[];
+  const kept = [...said].filter(([name]) => name.startsWith(KEPT)).map(([name, text]) => [name.slice(KEPT.length), text]);
+  return {
+    ...INITIAL,
+    tab: TABS.find((tab) => tab === said.get("tab")) ?? INITIAL.tab,
+    runs: active && !runs.includes(active) ? [...runs, active] : runs,
+    active,
+    node: said.get("node") || null,
+    part: said.get("part") ?? "",
+    of: said.get("of") || INITIAL.of,
+    iteration: number("iteration") ?? INITIAL.iteration,
+    kind: said.get("kind") || null,
+    step: number("step"),
+    sample: number("sample"),
+    statistic: said.get("statistic") ?? "",
+    since: number("since"),
+    order: [...order].sort().join() === [...ORDER].sort().join() ? order : ORDER,
+    kept: Object.fromEntries(kept),
+  };
+}
+
+/** A change after which the way back is worth an entry in the browser's history. */
+function isPlace(before: State, now: State): boolean {
+  const place = ({ tab, active, node }: State): (string | null)[] => [tab, active, node];
+  return place(before).join("\n") !== place(now).join("\n");
+}
+
+/** Write the state into the address, and hear of addresses that the reader types or goes back to. */
+export function useAddress(state: State, onGo: (state: State) => void): void {
+  const written = useRef(state);
+  useEffect(() => {
+    // Not at every step: browsers allow only so many changes in a while.
+    const timer = setTimeout(() => {
+      const hash = toHash(state);
+      if (`#${hash}` === (location.hash || "#")) return;
+      const to = hash ? `#${hash}` : location.pathname + location.search;
+      if (isPlace(written.current, state)) history.pushState(null, "", to);
+      else history.replaceState(null, "", to);
+      written.current = state;
+    }, 150);
+    return () => clearTimeout(timer);
+  }, [state]);
+  useEffect(() => {
+    const go = (): void => {
+      written.current = fromHash(location.hash);
+      onGo(written.current);
+    };
+    addEventListener("popstate", go);
+    return () => removeEventListener("popstate", go);
+  }, []);
+}
+
+/** How the tabs are called. */
+export const TAB_NAMES: Readonly<Record<Tab, string>> = {
+  tensors: "Tensors", ops: "Ops", curves: "Curves", overview: "Overview", network: "Network", notes: "Notes",
+};

@@ -1,0 +1,102 @@
+// What can be asked of the server: the address of each thing, and how its answer is read.
+
+import type { Detail, GraphView, NetworkView, RunGraph, RunItem, RunView, SamplesView, TensorView } from "../lib/wire";
+
+/** One thing to ask for. Two with the same key are the same. */
+export interface Ask<T> {
+  readonly key: string;
+  /** Id of the run it belongs to; "" for none. */
+  readonly run: string;
+  /** Whether the answer changes while the run is written; the answers of recorded steps do not. */
+  readonly isGrowing: boolean;
+  readonly read: (response: Response) => Promise<T>;
+}
+
+/** All statistics of a step: row, statistic. NaN where there is none. */
+export interface Matrix {
+  readonly n_rows: number;
+  readonly n_columns: number;
+  readonly values: Float32Array;
+}
+
+/** A number over steps. */
+export interface CurveData {
+  readonly steps: Float64Array;
+  readonly values: Float32Array;
+  /** Since the session began; null where the server does not tell. */
+  readonly seconds: Float32Array | null;
+}
+
+const json = <T>(response: Response): Promise<T> => response.json() as Promise<T>;
+
+export const runsAsk = (): Ask<RunItem[]> => ({ key: "/api/runs", run: "", isGrowing: true, read: json });
+export const runAsk = (run: string): Ask<RunView> => grown(run, "");
+/** `digest` is that of the run: new rows are new rows of nodes. */
+export const graphAsk = (run: string, structure: string, digest = ""): Ask<RunGraph> => marked(fixed(run, "/graph", { structure }), digest);
+export const networkAsk = (run: string, digest = ""): Ask<NetworkView> => marked(fixed(run, "/network", {}), digest);
+export const samplesAsk = (run: string, step: number): Ask<SamplesView> => fixed(run, "/samples", { step });
+/** `row` is the `row` of a RowView. */
+export const tensorAsk = (run: string, row: number, step: number, sample: number | null = null, isNormalised = false): Ask<TensorView> =>
+  fixed(run, "/tensor", { row, step, sample, normalised: isNormalised ? 1 : null });
+export const matrixAsk = (run: string, step: number): Ask<Matrix> => ({ ...fixed(run, "/matrix", { step }), read: matrix });
+/** One statistic of one row over steps, those of one kind if one is given. */
+export const curveAsk = (run: string, row: number, stat: string, kind: string | null = null): Ask<CurveData> =>
+  ({ ...grown(run, "/curve", { row, stat, kind }), read: curve });
+export const scalarAsk = (run: string, name: string): Ask<CurveData> => ({ ...grown(run, "/scalar", { name }), read: curve });
+/** A number for each unit and statistic of one tensor. */
+export const unitsAsk = (run: string, row: number, step: number): Ask<Matrix> => ({ ...fixed(run, "/units", { row, step }), read: matrix });
+/** A number for each sample and statistic of one tensor. */
+export const samplesTableAsk = (run: string, row: number, step: number): Ask<Matrix> =>
+  ({ ...fixed(run, "/samples_table", { row, step }), read: matrix });
+/** All kept values of one tensor, row by row, as numbers; see `shape` of its picture. */
+export const valuesAsk = (run: string, row: number, step: number, isNormalised = false): Ask<Float32Array> =>
+  ({ ...fixed(run, "/values", { row, step, format: "bin", normalised: isNormalised ? 1 : null }), read: async (response) => new Float32Array(await response.arrayBuffer()) });
+export const traceAsk = (id: string): Ask<GraphView> => ({ key: `/api/trace/${encodeURIComponent(id)}`, run: id, isGrowing: false, read: json });
+export const detailAsk = (id: string, row: number): Ask<Detail | null> =>
+  ({ key: `/api/trace/${encodeURIComponent(id)}/detail?row=${row}`, run: id, isGrowing: false, read: json });
+
+/** Where the values of a tensor can be downloaded. */
+export function valuesLink(run: string, row: number, step: number, format: "npy" | "csv"): string {
+  return address(run, "/values", { row, step, format });
+}
+
+type Query = Readonly<Record<string, string | number | null>>;
+
+function address(run: string, path: string, query: Query): string {
+  const pairs = Object.entries(query).filter(([, value]) => value !== null).map(([name, value]) => [name, String(value)]);
+  const text = new URLSearchParams(pairs).toString();
+  return `/api/run/${encodeURIComponent(run)}${path}${text && `?${text}`}`;
+}
+
+function fixed<T>(run: string, path: string, query: Query): Ask<T> {
+  return { key: address(run, path, query), run, isGrowing: false, read: json };
+}
+
+function grown<T>(run: string, path: string, query: Query = {}): Ask<T> {
+  return { key: address(run, path, query), run, isGrowing: true, read: json };
+}
+
+/** The same address at another time. What stands behind `#` is not sent. */
+function marked<T>(ask: Ask<T>, mark: string): Ask<T> {
+  return mark ? { ...ask, key: `${ask.key}#${mark}` } : ask;
+}
+
+async function matrix(response: Response): Promise<Matrix> {
+  const [n_rows = 0, n_columns = 0] = (response.headers.get("X-Shape") ?? "").split(/[,x ]+/).map(Number);
+  return { n_rows, n_columns, values: new Float32Array(await response.arrayBuffer()) };
+}
+
+/** int32 n, int64 steps[n], float32 values[n], and float32 seconds[n] if they are told; all little-endian. */
+async function curve(response: Response): Promise<CurveData> {
+  const buffer = await response.arrayBuffer();
+  const view = new DataView(buffer);
+  const n = view.getInt32(0, true);
+  const [steps, values] = [new Float64Array(n), new Float32Array(n)];
+  const seconds = buffer.byteLength >= 4 + 16 * n ? new Float32Array(n) : null;
+  for (let i = 0; i < n; i++) {
+    steps[i] = Number(view.getBigInt64(4 + 8 * i, true));
+    values[i] = view.getFloat32(4 + 8 * n + 4 * i, true);
+    if (seconds) seconds[i] = view.getFloat32(4 + 12 * n + 4 * i, true);
+  }
+  return { steps, values, seconds };
+}

@@ -1,0 +1,116 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { choose, counterpart, nearest, offerOf, stepped } from "./choice";
+import { exampleRun } from "./example";
+import { INITIAL, reduce, type Action, type State } from "./state";
+
+const run = exampleRun("a");
+const after = (...actions: Action[]): State => actions.reduce(reduce, INITIAL);
+
+test("the newest step is shown until another is asked for", () => {
+  assert.equal(choose(run, INITIAL).step, 390);
+  assert.equal(choose(run, after({ do: "step", step: 120 })).step, 120);
+});
+
+test("of a step that was not recorded the next one is shown, the lower of two", () => {
+  assert.equal(choose(run, after({ do: "step", step: 124 })).step, 120);
+  assert.equal(choose(run, after({ do: "step", step: 125 })).step, 120);
+  assert.equal(choose(run, after({ do: "step", step: 126 })).step, 130);
+  assert.equal(choose(run, after({ do: "step", step: 99_999 })).step, 390);
+});
+
+test("a kind of step moves to the next step of that kind, and without it the old step comes back", () => {
+  const at = after({ do: "step", step: 100 });
+  const long = reduce(at, { do: "kind", kind: "long" });
+  assert.equal(choose(run, long).step, 110);
+  assert.equal(choose(run, reduce(long, { do: "kind", kind: null })).step, 100);
+});
+
+test("a kind that a run does not have is not asked of it", () => {
+  const other = { ...run, kinds: ["short"], kind_of: run.steps.map(() => 0) };
+  const state = after({ do: "kind", kind: "rare" }, { do: "step", step: 50 });
+  assert.deepEqual([choose(other, state).kind, choose(other, state).step], [null, 50]);
+  assert.equal(choose(run, state).kind, "rare");
+});
+
+test("following shows the newest of the kind", () => {
+  const following = after({ do: "step", step: 30 }, { do: "follow" });
+  assert.equal(choose(run, following).step, 390);
+  assert.equal(choose(run, reduce(following, { do: "kind", kind: "long" })).step, 380);
+});
+
+test("the gradient is shown where there is one, the value elsewhere, and the gradient again after that", () => {
+  const grad = after({ do: "of", of: "grad/aux" }, { do: "iteration", iteration: 2 }, { do: "node", node: "blocks.1" });
+  const shown = (state: State) => {
+    const { row } = choose(run, state);
+    return row && [row.site, row.of, row.iteration];
+  };
+  assert.deepEqual(shown(grad), ["blocks.1", "grad/aux", 2]);
+  assert.deepEqual(offerOf(run).iterations, [1, 2, 3]);
+  assert.deepEqual(shown(reduce(grad, { do: "node", node: "head" })), ["head", "grad", 0]);
+  assert.deepEqual(shown(reduce(grad, { do: "node", node: "$loss" })), ["$loss", "value", 0]);
+  assert.deepEqual(shown(reduce(grad, { do: "node", node: "blocks.3" })), ["blocks.3", "grad/aux", 2]);
+  assert.deepEqual(shown(reduce(grad, { do: "node", node: "blocks.3.out" })), ["blocks.3", "grad/aux", 2]);
+});
+
+test("of two wishes at odds the one chosen last counts", () => {
+  const margin = after({ do: "node", node: "head" }, { do: "of", of: "grad" }, { do: "part", part: "margin" });
+  assert.deepEqual([choose(run, margin).part, choose(run, margin).of], ["margin", "value"]);
+  const grad = reduce(margin, { do: "of", of: "grad" });
+  assert.deepEqual([choose(run, grad).part, choose(run, grad).of], ["", "grad"]);
+});
+
+test("a node that this run does not have is not selected, and what was asked for is still told", () => {
+  const { node, row, of, iteration } = choose(run, after({ do: "node", node: "gone" }, { do: "of", of: "update" }));
+  assert.deepEqual([node, row, of, iteration], [null, null, "update", 1]);
+});
+
+test("a run without steps shows none", () => {
+  assert.deepEqual(choose({ ...run, steps: [], kind_of: [] }, after({ do: "step", step: 5 })).step, -1);
+});
+
+test("a sample is shown as long as the step has kept it", () => {
+  const state = after({ do: "sample", sample: 3 });
+  assert.equal(choose(run, state, 8).sample, 3);
+  assert.equal(choose(run, state, 2).sample, null);
+});
+
+test("every wish and every node of a run leads to one of its rows", () => {
+  for (const node of offerOf(run).nodes.keys()) {
+    for (const of of [...offerOf(run).ofs, "grad/other"]) {
+      for (const iteration of [0, 1, 7]) {
+        const { row } = choose(run, after({ do: "node", node }, { do: "of", of }, { do: "iteration", iteration }));
+        assert.ok(row && run.rows[row.row] === row);
+        const exact = run.rows.find((other) => (other.node || other.site) === node && other.of === of && other.iteration === iteration);
+        if (exact) assert.deepEqual([row.of, row.iteration], [of, iteration]);
+      }
+    }
+  }
+});
+
+test("steps are walked one by one, by kind, and also from between two of a kind", () => {
+  assert.equal(stepped(run, 5, 1, null), 6);
+  assert.equal(stepped(run, 39, 1, null), 39);
+  assert.equal(stepped(run, 5, 1, "long"), 8);
+  assert.equal(stepped(run, 6, 1, "long"), 8);
+  assert.equal(stepped(run, 6, -1, "long"), 5);
+  assert.equal(stepped(run, 7, 1, "long"), 8);
+  assert.equal(stepped(run, 7, -1, "long"), 5);
+  assert.equal(stepped(run, 0, -1, "long"), 2);
+});
+
+test("the nearest of rising numbers is what a full search finds", () => {
+  const numbers = [0, 1, 4, 9, 16, 25];
+  for (let to = -2; to < 30; to += 0.5) {
+    const found = numbers[nearest(numbers, (n) => n, to)];
+    assert.equal(Math.abs(found - to), Math.min(...numbers.map((n) => Math.abs(n - to))));
+  }
+});
+
+test("the same tensor of another run is found by its site, not by its number", () => {
+  const other = exampleRun("b", { nModules: 2 });
+  const row = run.rows.find(({ site, of }) => site === "$loss" && of === "value")!;
+  assert.equal(counterpart(other, row)?.site, "$loss");
+  assert.notEqual(counterpart(other, row)?.row, row.row);
+  assert.equal(counterpart(other, run.rows.find(({ site }) => site === "blocks.3")!), null);
+});

@@ -1,0 +1,173 @@
+// What is shown of what was asked for. Wishes that a run cannot fulfil are relaxed, and come back where they fit.
+
+import type { RowView, RunView } from "../lib/wire";
+import type { State } from "./state";
+
+/** What is shown. */
+export interface Choice {
+  /** The recorded step; -1 where none was recorded. */
+  readonly step: number;
+  /** Its place in `run.steps`; -1 where none was recorded. */
+  readonly place: number;
+  readonly kind: string | null;
+  /** The selected node; null for none, also where this run has no such node. */
+  readonly node: string | null;
+  /** What to show of it, one of `run.rows`; null if no node is selected. */
+  readonly row: RowView | null;
+  /** Of that row; of the wish, as far as this run has such rows, where no node is selected. */
+  readonly of: string;
+  readonly iteration: number;
+  readonly part: string;
+  /** Number of the kept sample; null for the whole batch. */
+  readonly sample: number | null;
+}
+
+/** What the selectors offer, worked out once for a run. */
+export interface Offer {
+  /** Places in `run.steps`, by kind; "" has all. */
+  readonly places: ReadonlyMap<string, readonly number[]>;
+  /** In the order of the rows. */
+  readonly nodes: ReadonlyMap<string, readonly RowView[]>;
+  /** Further names of nodes → the name they go by. */
+  readonly aliases: ReadonlyMap<string, string>;
+  /** "value", "grad", "grad/<loss>", "update", as far as there are such rows. */
+  readonly ofs: readonly string[];
+  readonly iterations: readonly number[];
+}
+
+const offers = new WeakMap<RunView, Offer>();
+
+export function offerOf(run: RunView): Offer {
+  let offer = offers.get(run);
+  if (!offer) offers.set(run, (offer = offered(run)));
+  return offer;
+}
+
+function offered(run: RunView): Offer {
+  const places = new Map<string, number[]>([["", run.steps.map((_, place) => place)]]);
+  run.kinds.forEach((kind) => places.set(kind, []));
+  run.kind_of.forEach((kind, place) => places.get(run.kinds[kind])?.push(place));
+  const nodes = new Map<string, RowView[]>();
+  const aliases = new Map<string, string>();
+  const [ofs, iterations] = [new Set<string>(), new Set<number>()];
+  for (const row of run.rows) {
+    if (!isShown(row.of)) continue;
+    ofs.add(row.of);
+    iterations.add(row.iteration);
+    const rows = nodes.get(nodeOf(row));
+    if (rows) rows.push(row);
+    else nodes.set(nodeOf(row), [row]);
+    for (const name of [row.site, ...row.names]) if (!aliases.has(name)) aliases.set(name, nodeOf(row));
+  }
+  return {
+    places, nodes, aliases,
+    ofs: [...ofs].sort((a, b) => rankOf(a) - rankOf(b) || a.localeCompare(b)),
+    // 0 is the iteration of what lies outside of all.
+    iterations: [...iterations].filter((iteration) => iteration > 0 || iterations.size === 1).sort((a, b) => a - b),
+  };
+}
+
+/** Rows with further statistics, or with what the samples are, belong to other rows. */
+function isShown(of: string): boolean {
+  return of === "value" || of === "update" || of.split("/")[0] === "grad";
+}
+
+function rankOf(of: string): number {
+  return of === "value" ? 0 : of === "grad" ? 1 : of === "update" ? 3 : 2;
+}
+
+/** The node a row belongs to. */
+export function nodeOf(row: RowView): string {
+  return row.node || row.site;
+}
+
+/** All that was recorded of a node, by any of its names. */
+export function rowsOfNode(run: RunView, node: string): readonly RowView[] {
+  const { nodes, aliases } = offerOf(run);
+  return nodes.get(node) ?? nodes.get(aliases.get(node) ?? "") ?? [];
+}
+
+/** The row of another run that holds the same thing; null if it has none. */
+export function counterpart(run: RunView, row: RowView): RowView | null {
+  const rows = rowsOfNode(run, nodeOf(row));
+  return rows.find((other) => other.site === row.site && other.of === row.of && other.iteration === row.iteration) ?? null;
+}
+
+/** `nKept` is how many samples the step has kept, as far as that is known. */
+export function choose(run: RunView, state: State, nKept = Infinity): Choice {
+  const { ofs, iterations } = offerOf(run);
+  const { kind, place } = chosenStep(run, state);
+  const step = place < 0 ? -1 : run.steps[place];
+  const sample = state.sample !== null && state.sample < nKept ? state.sample : null;
+  const row = state.node === null ? null : rowOfNode(run, state, state.node);
+  if (row) {
+    return { step, place, kind, node: state.node, row, of: row.of, iteration: row.iteration, part: row.part, sample };
+  }
+  return {
+    step, place, kind, node: null, row: null, part: "", sample,
+    of: least(ofs, (of) => farOf(of, state.of)) ?? "value",
+    iteration: least(iterations, (iteration) => Math.abs(iteration - state.iteration)) ?? 0,
+  };
+}
+
+/** What is shown of a node: the row that comes next to the wishes, those that were chosen last before the others. */
+export function rowOfNode(run: RunView, state: State, node: string): RowView | null {
+  const rows = rowsOfNode(run, node);
+  const far = (row: RowView): number[] => state.order.map((wish) => {
+    if (wish === "of") return farOf(row.of, state.of);
+    if (wish === "iteration") return Math.abs(row.iteration - state.iteration);
+    return row.part === state.part ? 0 : 1;
+  });
+  let best: { row: RowView; far: number[] } | null = null;
+  for (const row of rows) {
+    const own = far(row);
+    if (!best || isLess(own, best.far)) best = { row, far: own };
+  }
+  return best?.row ?? null;
+}
+
+function isLess(a: readonly number[], b: readonly number[]): boolean {
+  const place = a.findIndex((value, i) => value !== b[i]);
+  return place >= 0 && a[place] < b[place];
+}
+
+/** A gradient of one loss stands in for that of another; the value stands in for everything. */
+function farOf(of: string, wish: string): number {
+  if (of === wish) return 0;
+  if (wish.split("/")[0] === "grad" && of.split("/")[0] === "grad") return of === "grad" ? 1 : 2;
+  return of === "value" ? 3 : 4;
+}
+
+function least<T>(choices: readonly T[], far: (choice: T) => number): T | undefined {
+  return choices.reduce<T | undefined>((best, choice) => (best === undefined || far(choice) < far(best) ? choice : best), undefined);
+}
+
+function chosenStep(run: RunView, state: State): { kind: string | null; place: number } {
+  const { places } = offerOf(run);
+  const kind = state.kind !== null && places.get(state.kind)?.length ? state.kind : null;
+  const possible = places.get(kind ?? "")!;
+  if (state.step === null) return { kind, place: possible.at(-1) ?? -1 };
+  return { kind, place: possible.length ? possible[nearest(possible, (place) => run.steps[place], state.step)] : -1 };
+}
+
+/** The index of the item whose number is nearest to one, where numbers rise; the lower one of two. */
+export function nearest<T>(items: readonly T[], number: (item: T) => number, to: number): number {
+  let [low, high] = [0, items.length - 1];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (number(items[middle]) < to) low = middle + 1;
+    else high = middle;
+  }
+  return low > 0 && to - number(items[low - 1]) <= Math.abs(number(items[low]) - to) ? low - 1 : low;
+}
+
+/** The place so many recorded steps on, among those of a kind; it stays where there is no more. */
+export function stepped(run: RunView, place: number, by: number, kind: string | null): number {
+  const possible = offerOf(run).places.get(kind ?? "") ?? [];
+  if (!possible.length) return place;
+  const at = nearest(possible, (other) => other, place);
+  const isBetween = possible[at] !== place;
+  // From between two of a kind, one step back is the one below, and one step on the one above.
+  const from = isBetween && by > 0 && possible[at] > place ? at - 1 : isBetween && by < 0 && possible[at] < place ? at + 1 : at;
+  return possible[Math.max(0, Math.min(possible.length - 1, from + by))];
+}

@@ -1,0 +1,88 @@
+// What the palette offers, and how well each of it fits what was typed.
+
+import type { RunItem, RunView } from "../lib/wire";
+import { TAB_NAMES } from "./address";
+import { nearest, offerOf } from "./choice";
+import type { Command } from "./keys";
+import { ofName } from "./running";
+import { TABS, type Action } from "./state";
+
+export interface Offered {
+  readonly group: "Go to" | "Tensors" | "Steps" | "Runs" | "Do";
+  readonly title: string;
+  readonly about: string;
+  /** What to do: a change of state, or a command. */
+  readonly does: readonly (Action | Command)[];
+}
+
+const DEEDS: readonly (readonly [string, string, Command])[] = [
+  ["Follow the newest step", "l", "follow"],
+  ["Go to the first step", "Home", "first"],
+  ["Go to the last step", "End", "last"],
+  ["Next kind of step", "k", "next kind"],
+  ["Next iteration", "e", "next iteration"],
+  ["Show value, gradient, update", "s", "next of"],
+  ["Next sample", "b", "next sample"],
+  ["Statistics of the whole batch", "B", "batch"],
+  ["Light or dark", "t", "theme"],
+  ["Keys and help", "?", "help"],
+];
+
+/** All that can be found in a run, in the order of the page. */
+export function offers(run: RunView | null, items: readonly RunItem[]): Offered[] {
+  const out: Offered[] = TABS.map((tab, number) => ({ group: "Go to", title: TAB_NAMES[tab], about: `${number + 1}`, does: [{ do: "tab", tab }] }));
+  for (const item of items) out.push({ group: "Runs", title: item.name, about: item.path === item.name ? `${item.n_steps} steps` : item.path, does: [{ do: "run", id: item.id }] });
+  for (const [title, about, command] of DEEDS) out.push({ group: "Do", title, about, does: [command] });
+  if (!run) return out;
+  for (const [node, rows] of offerOf(run).nodes) {
+    const names = [...new Set(rows.flatMap((row) => [row.site, ...row.names]))].filter((name) => name !== node);
+    const ofs = [...new Set(rows.map((row) => ofName(row.of)))];
+    const about = [names.slice(0, 3).join(", "), ofs.length > 1 ? ofs.join(", ") : "", rows[0].role].filter(Boolean).join(" · ");
+    out.push({ group: "Tensors", title: node, about, does: [{ do: "node", node }, { do: "tab", tab: "tensors" }] });
+  }
+  for (const { step, text } of run.notes) {
+    if (step !== null) out.push({ group: "Steps", title: `step ${step}`, about: text.slice(0, 120), does: [{ do: "step", step }] });
+  }
+  return out;
+}
+
+/** The best of them for what was typed; a number is a step. */
+export function found(all: readonly Offered[], query: string, run: RunView | null, most = 60): Offered[] {
+  const asked = query.trim().toLowerCase();
+  const [, digits] = /^(?:step\s*)?([\d,._]+)$/.exec(asked) ?? [];
+  const out: { offered: Offered; cost: number }[] = [];
+  if (digits && run?.steps.length) {
+    const step = Number(digits.replace(/\D/g, ""));
+    const to = run.steps[nearest(run.steps, (own) => own, step)];
+    const about = to === step ? run.kinds[run.kind_of[run.steps.indexOf(to)]] ?? "" : `${step} was not recorded: the next that was`;
+    out.push({ offered: { group: "Steps", title: `step ${to.toLocaleString("en")}`, about, does: [{ do: "step", step: to }] }, cost: -1 });
+  }
+  for (const offered of all) {
+    const cost = asked ? costOf(offered, asked) : 0;
+    if (cost !== null) out.push({ offered, cost });
+  }
+  out.sort((a, b) => a.cost - b.cost); // stable: equal ones stay in the order of the page
+  return out.slice(0, most).map(({ offered }) => offered);
+}
+
+/** How far an offer is from words; null where one of them is not in it. Beginnings of parts count most, then short titles. */
+function costOf({ title, about }: Offered, asked: string): number | null {
+  const [name, whole] = [title.toLowerCase(), `${title} ${about}`.toLowerCase()];
+  let cost = 0;
+  for (const word of asked.split(/\s+/)) {
+    const at = name.indexOf(word);
+    if (at >= 0) cost += at === 0 || /[^a-z0-9]/.test(name[at - 1]) ? 0 : 2;
+    else if (whole.includes(word)) cost += 4;
+    else if (isInOrder(name, word)) cost += 8;
+    else return null;
+  }
+  return cost + title.length / 1000;
+}
+
+/** Whether the letters occur one after the other: `h0attn` in `h.0.attn`. */
+function isInOrder(text: string, letters: string): boolean {
+  let at = -1;
+  for (const letter of letters) if ((at = text.indexOf(letter, at + 1)) < 0) return false;
+  return true;
+}
+

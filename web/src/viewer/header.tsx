@@ -1,0 +1,181 @@
+// The top of the viewer: runs, tabs, whether something is being written, and the few buttons.
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { IconButton } from "../app/controls";
+import { Icon, Logo } from "../app/icons";
+import { counted } from "../lib/units";
+import type { RunItem } from "../lib/wire";
+import { TAB_NAMES } from "./address";
+import { TABS, type Action, type State } from "./state";
+
+/** So many runs have a chip of their own whether or not they are on the page. */
+const FEW = 3;
+const N_COLOURS = 6;
+
+export function runColour(place: number): string {
+  return `var(--run-${place % N_COLOURS})`;
+}
+
+interface Props {
+  readonly items: readonly RunItem[];
+  /** Ids of those on the page. */
+  readonly shown: readonly string[];
+  readonly active: string;
+  /** Id → why it cannot be shown. */
+  readonly errors: ReadonlyMap<string, string>;
+  readonly state: State;
+  /** The step that is looked at. */
+  readonly step: number;
+  readonly act: (action: Action) => void;
+  onPalette(): void;
+  onTheme(): void;
+  onHelp(): void;
+  onFollow(): void;
+}
+
+export function Header(props: Props) {
+  const { items, state, act } = props;
+  const active = items.find(({ id }) => id === props.active);
+  return (
+    <header class="header viewer-header">
+      <div class="logo" title="Cutaway"><Logo /><span>Cutaway</span></div>
+      <Chips {...props} />
+      <nav class="tabs" role="tablist" aria-label="What is looked at" onKeyDown={walk}>
+        {TABS.map((tab, number) => (
+          <button type="button" role="tab" id={`tab-${tab}`} key={tab} aria-selected={state.tab === tab} aria-controls="panel" tabIndex={state.tab === tab ? 0 : -1}
+            title={`${TAB_NAMES[tab]} (${number + 1})`} onClick={() => act({ do: "tab", tab })}>{TAB_NAMES[tab]}</button>
+        ))}
+      </nav>
+      <div class="header-end">
+        {active && <Live item={active} isFollowing={state.step === null} step={props.step} onFollow={props.onFollow} />}
+        <button type="button" class="palette-button" title="Find a tensor, a step, a run, or what can be done (Ctrl + K)" onClick={props.onPalette}>
+          <Icon name="search" /><span>Find</span> <kbd>{isMac() ? "⌘K" : "Ctrl K"}</kbd>
+        </button>
+        <Share />
+        <IconButton icon="theme" title="Light or dark (t)" onClick={props.onTheme} />
+        <button type="button" class="icon-button" title="Keys (?)" aria-label="Help" onClick={props.onHelp}>?</button>
+      </div>
+    </header>
+  );
+}
+
+function walk(event: KeyboardEvent): void {
+  const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+  if (!by) return;
+  const tabs = [...(event.currentTarget as HTMLElement).querySelectorAll<HTMLElement>("[role=tab]")];
+  const next = tabs[(tabs.findIndex((tab) => tab === document.activeElement) + by + tabs.length) % tabs.length];
+  next.focus();
+  next.click();
+  event.preventDefault();
+  event.stopPropagation();
+}
+
+function isMac(): boolean {
+  return /Mac|iPhone|iPad/.test(navigator.platform);
+}
+
+function Chips({ items, shown, active, errors, act }: Props) {
+  const [isOpen, setOpen] = useState(false);
+  const chips = items.length <= FEW ? items : items.filter(({ id }) => shown.includes(id));
+  return (
+    <div class="chips">
+      <div class="chip-row">
+        {chips.map((item) => (
+          <Chip key={item.id} item={item} colour={runColour(items.indexOf(item))} isShown={shown.includes(item.id)} isActive={item.id === active}
+            isOnly={shown.length < 2} error={errors.get(item.id) ?? ""} act={act} />
+        ))}
+      </div>
+      {items.length > FEW && (
+        <button type="button" class="chip more" aria-expanded={isOpen} title="All runs of this folder" onClick={() => setOpen(!isOpen)}>
+          {items.length - chips.length > 0 ? `+ ${items.length - chips.length}` : "runs"}<Icon name="down" />
+        </button>
+      )}
+      {isOpen && <RunList items={items} shown={shown} active={active} act={act} onClose={() => setOpen(false)} />}
+    </div>
+  );
+}
+
+function Chip(props: { item: RunItem; colour: string; isShown: boolean; isActive: boolean; isOnly: boolean; error: string; act: Props["act"] }) {
+  const { item, colour, isShown, isActive, isOnly, error, act } = props;
+  const trouble = error || item.problems[0] || "";
+  return (
+    <span class={`chip${isActive ? " active" : ""}${isShown ? "" : " off"}`} style={{ "--own": colour }}>
+      <button type="button" class="chip-dot" aria-pressed={isShown} disabled={isShown && isOnly}
+        title={isShown ? (isOnly ? "The only run on the page" : `Take ${item.name} off the page`) : `Lay ${item.name} over the others`}
+        aria-label={`${item.name} on the page`} onClick={() => act({ do: "toggle run", id: item.id })}><i /></button>
+      <button type="button" class="chip-name" title={`${item.path} · ${counted(item.n_steps, "step")}, ${counted(item.n_tensors, "tensor")}${trouble && `\n${trouble}`}`}
+        aria-current={isActive} onClick={() => act({ do: "run", id: item.id })}>{item.name}</button>
+      {trouble && <span class="chip-warn" title={trouble}><Icon name="warn" /></span>}
+    </span>
+  );
+}
+
+/** All runs of the folder, to be put on the page and taken off it. */
+function RunList({ items, shown, active, act, onClose }: Pick<Props, "items" | "shown" | "active" | "act"> & { onClose(): void }) {
+  const [query, setQuery] = useState("");
+  const box = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    box.current?.querySelector("input")?.focus();
+    const shut = (event: Event): void => {
+      if (!box.current?.parentElement?.contains(event.target as Node)) onClose();
+    };
+    addEventListener("pointerdown", shut, true);
+    return () => removeEventListener("pointerdown", shut, true);
+  }, []);
+  const words = query.toLowerCase().split(/\s+/);
+  const found = items.filter(({ name, path }) => words.every((word) => `${name} ${path}`.toLowerCase().includes(word)));
+  return (
+    <div class="run-list" role="dialog" aria-label="Runs" ref={box} onKeyDown={(event) => {
+      if (event.key !== "Escape") return;
+      event.stopPropagation();
+      onClose();
+    }}>
+      <input type="text" placeholder="Find a run" aria-label="Find a run" value={query} spellcheck={false} onInput={(event) => setQuery(event.currentTarget.value)} />
+      <ul>
+        {found.slice(0, 300).map((item) => (
+          <li key={item.id} class={item.id === active ? "active" : ""} style={{ "--own": runColour(items.indexOf(item)) }}>
+            <label title={item.path}>
+              <input type="checkbox" checked={shown.includes(item.id)} disabled={shown.length < 2 && shown.includes(item.id)}
+                onChange={() => act({ do: "toggle run", id: item.id })} />
+              <i class="chip-mark" />
+            </label>
+            <button type="button" onClick={() => { act({ do: "run", id: item.id }); onClose(); }}>
+              <b>{item.name}</b> <span class="quiet">{counted(item.n_steps, "step")}{item.state === "live" ? " · being written" : item.state === "killed" ? " · stopped early" : ""}</span>
+            </button>
+          </li>
+        ))}
+      </ul>
+      {!found.length && <p class="quiet">No run has this in its name.</p>}
+    </div>
+  );
+}
+
+/** Whether the run is being written, and whether the page goes along. */
+function Live({ item, isFollowing, step, onFollow }: { item: RunItem; isFollowing: boolean; step: number; onFollow(): void }) {
+  const last = item.last_step === null ? "" : ` ${item.last_step.toLocaleString("en")}`;
+  if (item.state === "live") {
+    const text = isFollowing ? `following step ${step < 0 ? "…" : step.toLocaleString("en")}` : `live at step${last}`;
+    return (
+      <button type="button" class={`live${isFollowing ? " on" : ""}`} aria-pressed={isFollowing} onClick={onFollow}
+        title={isFollowing ? "The newest step is shown as it comes. Press to stay at this one (l)" : "The run is being written. Press to follow it (l)"}>
+        <i />{text}
+      </button>
+    );
+  }
+  const said = { ended: "ended at step", killed: "stopped at step", unknown: "seen up to step" }[item.state];
+  const title = { ended: "The run has ended.", killed: "The process that wrote this run died without ending it. All that it had written is here.",
+    unknown: "Another machine may be writing this run; what it adds appears here." }[item.state];
+  return <span class={`live ended ${item.state}`} title={title}>{item.state === "killed" && <Icon name="warn" />}{last ? `${said}${last}` : "no step yet"}</span>;
+}
+
+/** The address of the page shows the same to others who can reach it. */
+function Share() {
+  const [isDone, setDone] = useState(false);
+  const copy = (): void => {
+    void navigator.clipboard?.writeText(location.href).then(() => {
+      setDone(true);
+      setTimeout(() => setDone(false), 1500);
+    }, () => undefined);
+  };
+  return <button type="button" class="share" title="Copy a link to just what is shown" onClick={copy}>{isDone ? "Copied" : "Share"}</button>;
+}

@@ -1,0 +1,24 @@
+// What stands where there is nothing to show: why, and what would change that.
+
+import type { ComponentChildren } from "preact";
+import { Icon } from "../app/icons";
+
+export function Hint({ title, children, isQuiet = false }: { title: string; children?: ComponentChildren; isQuiet?: boolean }) {
+  return (
+    <div class={`blank${isQuiet ? " loading" : ""}`} role="status">
+      <h2>{title}</h2>
+      {children}
+    </div>
+  );
+}
+
+/** Something could not be shown: the server's own sentence. */
+export function Failure({ what, error, children }: { what: string; error: string; children?: ComponentChildren }) {
+  return (
+    <div class="blank failed" role="alert">
+      <h2><Icon name="warn" /> {what} cannot be shown</h2>
+      <p>{error}</p>
+      {children}
+    </div>
+  );
+}

@@ -1,0 +1,65 @@
+// All about the selected tensor at the selected step.
+
+import { ranked } from "../lib/statistics";
+import type { RunView } from "../lib/wire";
+import { tensorAsk } from "./asks";
+import { Cards } from "./inspect/cards";
+import { Head, TakeAlong } from "./inspect/head";
+import { OverSteps } from "./inspect/over-steps";
+import { Picture, Spread } from "./inspect/picture";
+import { Sample } from "./inspect/sample";
+import { Tables } from "./inspect/tables";
+import type { PanelProps } from "./panels";
+import { useAsked } from "./use-asked";
+import "../style/tensor.css";
+
+export function InspectorPanel(props: PanelProps) {
+  const { run, choice, client, state } = props;
+  const { row, step, sample } = choice;
+  const isNormalised = state.kept["inspect.normal"] === "1";
+  const ask = row && step >= 0 ? tensorAsk(run.item.id, row.row, step, sample, isNormalised) : null;
+  const { value, isOld, error } = useAsked(client, ask);
+  if (step < 0) return <Empty title="Nothing is recorded yet">As soon as the run has recorded its first step, its tensors are shown here.</Empty>;
+  if (!row) return <Hints />;
+  // What was shown of another tensor says nothing about this one.
+  const tensor = value && value.row === row.row ? value : undefined;
+  const statistic = chosenStatistic(run, state.statistic);
+  return (
+    <article class={`panel tensor-panel${isOld ? " old" : ""}`}>
+      <Head {...props} row={row} tensor={tensor} />
+      {error !== null && <p class="note">{error}</p>}
+      {tensor && <TakeAlong {...props} row={row} tensor={tensor} />}
+      {tensor && <Cards {...props} tensor={tensor} statistic={statistic} />}
+      {statistic && <OverSteps {...props} row={row} statistic={statistic} />}
+      {tensor && <Sample {...props} tensor={tensor} />}
+      {tensor && <Spread tensor={tensor} />}
+      {tensor && <Picture {...props} tensor={tensor} />}
+      {tensor && <Tables {...props} tensor={tensor} />}
+    </article>
+  );
+}
+
+/** What is drawn over steps: what colours the graph, else the size of the values. */
+function chosenStatistic(run: RunView, wish: string): string {
+  if (run.statistics.includes(wish)) return wish;
+  return ["abs_mean", "std", "norm", "mean"].find((name) => run.statistics.includes(name)) ?? ranked(run.statistics)[0] ?? "";
+}
+
+function Empty({ title, children }: { title: string; children: string }) {
+  return <article class="panel"><h2>{title}</h2><p class="note">{children}</p></article>;
+}
+
+function Hints() {
+  return (
+    <article class="panel">
+      <h2>No tensor is selected</h2>
+      <p class="quiet lead">Its statistics, its values and its past will stand here.</p>
+      <ul class="hints">
+        <li>Click a node of the graph, or walk there with <kbd>←</kbd> <kbd>↑</kbd> <kbd>↓</kbd> <kbd>→</kbd>.</li>
+        <li><kbd>/</kbd> finds a node by its name.</li>
+        <li>Colour the graph by a statistic: what explodes or dies is seen at once.</li>
+        <li>The Overview has all tensors of this step in one table.</li>
+      </ul>
+    </article>
+  );
+}

@@ -1,0 +1,71 @@
+// Hears from the server when runs grow and when new ones appear.
+
+/** What the server says of a run that has grown. */
+export interface Growth {
+  readonly run: string;
+  readonly n_steps: number;
+  readonly last_step: number | null;
+  readonly state: string;
+}
+
+export interface Hearing {
+  /** A run has grown, or its state has changed. */
+  onGrowth(growth: Growth): void;
+  /** The list of runs has changed. */
+  onRuns(): void;
+  /** Nothing was heard for a while and anything may have happened; or, with false, nothing will be heard for now. */
+  onThere(isThere: boolean): void;
+}
+
+const AGAIN = 2000;
+
+/** Listen while the page is looked at: a browser gives only a few connections to all tabs together. Gives a function that ends it. */
+export function listen(hearing: Hearing, url = "/api/events"): () => void {
+  let source: EventSource | null = null;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let wasAway = false;
+  const open = (): void => {
+    clearTimeout(timer);
+    source?.close();
+    source = new EventSource(url);
+    source.onopen = () => {
+      if (wasAway) hearing.onThere(true);
+      wasAway = false;
+    };
+    source.onmessage = ({ data }) => hear(hearing, String(data));
+    source.onerror = () => {
+      if (!wasAway) hearing.onThere(false);
+      wasAway = true;
+      // The browser tries again by itself, except where it was refused.
+      if (source?.readyState === EventSource.CLOSED) timer = setTimeout(open, AGAIN);
+    };
+  };
+  const close = (): void => {
+    clearTimeout(timer);
+    source?.close();
+    source = null;
+  };
+  const look = (): void => {
+    if (document.hidden) {
+      close();
+      wasAway = true;
+    } else if (!source) open();
+  };
+  document.addEventListener("visibilitychange", look);
+  look();
+  return () => {
+    document.removeEventListener("visibilitychange", look);
+    close();
+  };
+}
+
+export function hear(hearing: Pick<Hearing, "onGrowth" | "onRuns">, data: string): void {
+  let said: Partial<Growth> & { runs?: boolean };
+  try {
+    said = JSON.parse(data);
+  } catch {
+    return;
+  }
+  if (said?.runs) hearing.onRuns();
+  else if (typeof said?.run === "string") hearing.onGrowth(said as Growth);
+}

@@ -1,0 +1,49 @@
+// The saved traces of the folder, op by op: the picture of one trace, whose details come from the server.
+
+import { useMemo } from "preact/hooks";
+import { App } from "../app/app";
+import { Menu } from "../app/controls";
+import type { Host } from "../lib/host";
+import type { RunItem } from "../lib/wire";
+import { detailAsk, traceAsk } from "./asks";
+import type { Client } from "./client";
+import { Failure, Hint } from "./hint";
+import type { Action, State } from "./state";
+import { useAsked } from "./use-asked";
+
+const KEPT = "trace";
+
+interface Props {
+  readonly items: readonly RunItem[];
+  readonly state: State;
+  readonly act: (action: Action) => void;
+  readonly client: Client;
+}
+
+export function OpsPanel({ items, state, act, client }: Props) {
+  const traces = items.filter(({ kind }) => kind === "trace");
+  const item = traces.find(({ id }) => id === state.kept[KEPT]) ?? traces[0];
+  const { value, error } = useAsked(client, item ? traceAsk(item.id) : null);
+  const host = useMemo((): Host | null => item ? { detail: (row) => client.load(detailAsk(item.id, row)), delay: "The server is busy." } : null, [item?.id, client]);
+  if (!item) {
+    return (
+      <Hint title="No trace lies in this folder">
+        <p>A trace has every op of a forward pass, with its values. Save one beside the runs, and it appears here:</p>
+        <pre class="value-text">{'trace = cutaway.trace(model, batch)\ntrace.save("runs/first.trace")'}</pre>
+      </Hint>
+    );
+  }
+  return (
+    <div class="ops-panel">
+      {traces.length > 1 && (
+        <div class="panel-bar">
+          <span class="label">Trace</span>
+          <Menu name="Trace" value={item.id} choices={traces.map(({ id, name }) => [id, name])} onChoose={(text) => act({ do: "keep", name: KEPT, text })} />
+        </div>
+      )}
+      {error && <Failure what={item.name} error={error} />}
+      {!error && value && host && <App view={value} host={host} />}
+      {!error && !value && <Hint title="Reading the trace…" isQuiet />}
+    </div>
+  );
+}

@@ -1,0 +1,147 @@
+// All recorded tensors of a step in one table, with the ranges of their values on one axis: the first look at a new model.
+
+import { useMemo } from "preact/hooks";
+import { Menu, Segments } from "../app/controls";
+import { Icon } from "../app/icons";
+import { axisOf } from "../lib/symlog";
+import { deviations, rangeAt, type Range } from "../lib/overview";
+import { FAR, isQuantile, ranked, titleOf } from "../lib/statistics";
+import { ofTitle, oddityAt, statisticAt, type Matrix } from "../lib/tinting";
+import { counted, exact, short } from "../lib/units";
+import type { RowView, RunView } from "../lib/wire";
+import { matrixAsk } from "./asks";
+import { choose, nodeOf, offerOf } from "./choice";
+import { Failure, Hint } from "./hint";
+import type { PanelProps } from "./panels";
+import { AxisTitle, RangeBar } from "./range-bar";
+import { useAsked } from "./use-asked";
+import { VirtualTable, type Column, type Sorting } from "./virtual-table";
+import "../style/overview.css";
+
+const DOTS: Readonly<Record<string, string>> = { input: "input", parameter: "parametric", buffer: "buffer", target: "target", loss: "loss" };
+
+export function OverviewPanel({ run, state, choice, act, client }: PanelProps) {
+  const { value: matrix, error } = useAsked(client, choice.step < 0 ? null : matrixAsk(run.item.id, choice.step));
+  const { ofs } = offerOf(run);
+  const [role, query] = [state.kept.role ?? "", state.kept.find ?? ""];
+  const roles = useMemo(() => [...new Set(run.rows.map((row) => row.role))], [run.rows]);
+  // What was chosen for the page, not what there is of the selected tensor.
+  const asked = choose(run, { ...state, node: null }).of;
+  const here = state.kept.of === "all" ? "all" : asked;
+  const rows = useMemo(() => chosen(run, { role, query, of: here }), [run.rows, role, query, here, ofs]);
+  const recorded = useMemo(() => (matrix ? rows.filter((row) => oddityAt(matrix, run.statistics, row) !== "none") : rows), [rows, matrix]);
+  const columns = useMemo(() => (matrix ? columnsOf(run, matrix, recorded) : []), [run, matrix, recorded]);
+  const byNumber = useMemo(() => new Map(run.rows.map((row) => [row.row, row])), [run.rows]);
+  const keep = (name: string, text: string): void => act({ do: "keep", name, text });
+  const select = (number: number): void => {
+    const row = byNumber.get(number)!;
+    act({ do: "tensor", node: nodeOf(row), part: row.part, of: row.of, iteration: row.iteration });
+  };
+  if (choice.step < 0) return <Hint title="No step was recorded yet"><p>The table fills with the first one.</p></Hint>;
+  if (error !== null) return <Failure what="This step" error={error} />;
+  return (
+    <div class="overview">
+      <div class="overview-bar" role="toolbar" aria-label="Which tensors are listed">
+        <label class="search">
+          <Icon name="search" />
+          <input type="text" placeholder="attn weight" aria-label="Search tensors" spellcheck={false} autocomplete="off" value={query}
+            onInput={(event) => keep("find", event.currentTarget.value)} />
+        </label>
+        {ofs.length > 1 && (
+          <Segments name="What of the tensors" value={here === "all"} onChoose={(is) => keep("of", is ? "all" : "")} choices={[
+            { value: false, text: ofTitle(asked), title: "What is chosen above" },
+            { value: true, text: "everything", title: "Values, gradients and updates in one table" },
+          ]} />
+        )}
+        <Menu name="Role" value={role} onChoose={(text) => keep("role", text)}
+          choices={[["", "every role"], ...roles.map((name) => [name, name] as const)]} />
+        <span class="shown-count">{counted(recorded.length, "tensor")} at step {choice.step.toLocaleString("en")}</span>
+      </div>
+      <div class="overview-table">
+        <VirtualTable label={`Tensors at step ${choice.step}`} columns={columns} rows={recorded} version={matrix}
+          sorting={sortingOf(state.kept.sort)} onSort={(sorting) => keep("sort", sorting ? `${sorting.column} ${sorting.isDown ? "down" : "up"}` : "")}
+          selected={choice.row?.row ?? null} onSelect={select}
+          empty={rows.length ? "Nothing of this was recorded at this step." : "No tensor is called that."} />
+      </div>
+    </div>
+  );
+}
+
+function sortingOf(text: string | undefined): Sorting | null {
+  const [, column, way] = /^(.+) (down|up)$/.exec(text ?? "") ?? [];
+  return column ? { column, isDown: way === "down" } : null;
+}
+
+/** The rows that fit: all words in any of its names. */
+function chosen(run: RunView, { role, query, of }: { role: string; query: string; of: string }): Int32Array {
+  const words = query.toLowerCase().split(/\s+/).filter(Boolean);
+  const { ofs } = offerOf(run);
+  return Int32Array.from(run.rows.filter((row) => {
+    if (!ofs.includes(row.of) || (of !== "all" && row.of !== of) || (role && row.role !== role)) return false;
+    const text = [row.site, row.node, row.part, row.of, ...row.names].join(" ").toLowerCase();
+    return words.every((word) => text.includes(word));
+  }), (row) => row.row);
+}
+
+function columnsOf(run: RunView, matrix: Matrix, rows: Int32Array): Column[] {
+  const { statistics } = run;
+  const byNumber = new Map(run.rows.map((row) => [row.row, row]));
+  const of = (number: number): RowView => byNumber.get(number)!;
+  const places = new Map([...rows].map((row, place) => [row, place]));
+  const like = [...rows].map((row) => `${of(row).role} ${of(row).of}`);
+  const ranges = new Map([...rows].map((row) => [row, rangeAt(matrix, statistics, row)]));
+  const names = ranked(statistics).filter((name) => !isQuantile(name) && name !== "count");
+  const hasIterations = run.rows.some((row) => row.iteration > 0);
+  return [
+    {
+      name: "tensor", title: "Tensor", width: 250, text: (row) => label(of(row)), by: (row) => label(of(row)), mark: () => "name",
+      draw: (row) => <><i class={`dot kind-${DOTS[of(row).role] ?? "plain"}`} title={of(row).role} />{label(of(row))}</>,
+    },
+    ...(new Set(Array.from(rows, (row) => of(row).of)).size > 1 ? [{ name: "of", title: "Of", width: 110, text: (row: number) => ofTitle(of(row).of), by: (row: number) => of(row).of, mark: () => "quiet" }] : []),
+    ...(hasIterations ? [{
+      name: "iteration", title: "Iter.", plain: "iteration", width: 52, isNumber: true, text: (row: number) => `${of(row).iteration || ""}`, by: (row: number) => of(row).iteration,
+    }] : []),
+    rangeColumn(ranges, rows),
+    ...names.map((name) => numberColumn(name, matrix, statistics, rows, like, places)),
+  ];
+}
+
+function label({ site, part, node }: RowView): string {
+  return part && node ? `${node} · ${part}` : site;
+}
+
+function rangeColumn(ranges: ReadonlyMap<number, Range>, rows: Int32Array): Column {
+  const axis = axisOf([...rows].flatMap((row) => Object.values(ranges.get(row)!)));
+  const at = (row: number): Range => ranges.get(row)!;
+  const most = ({ min, max }: Range): number => (Number.isNaN(max) ? NaN : Math.max(Math.abs(min), Math.abs(max)));
+  return {
+    name: "range", plain: "range", title: <AxisTitle axis={axis} />, about: "min · p5 · median · p95 · max, on one axis. Sorts by the largest size.",
+    text: (row) => [at(row).min, at(row).low, at(row).middle, at(row).high, at(row).max].map((value) => exact(value)).join(" "),
+    by: (row) => most(at(row)), draw: (row) => <RangeBar axis={axis} range={at(row)} />, least: 240, mark: () => "range",
+  };
+}
+
+function numberColumn(
+  name: string, matrix: Matrix, statistics: readonly string[], rows: Int32Array, like: readonly string[], places: ReadonlyMap<number, number>,
+): Column {
+  const column = statistics.indexOf(name);
+  // Zeros say something beside the number of elements.
+  const isShare = name === "zeros" && statistics.includes("count");
+  const count = statistics.indexOf("count");
+  const at = (row: number): number => statisticAt(matrix, row, column) / (isShare ? statisticAt(matrix, row, count) : 1);
+  const isBroken = (row: number): boolean => oddityAt(matrix, statistics, row) === "nonfinite";
+  const isCount = name === "nonfinite" || name === "nans" || name === "infs";
+  let known: Float64Array | null = null;
+  const far = (row: number): number => (known ??= deviations(Array.from(rows, at), like))[places.get(row) ?? 0];
+  return {
+    name, title: titleOf(name), plain: name, width: Math.max(82, titleOf(name).length * 7 + 22), isNumber: true, by: at,
+    text: (row) => (Number.isNaN(at(row)) ? (isBroken(row) ? "NaN" : "–") : isShare ? `${short(100 * at(row))} %` : short(at(row))),
+    mark: (row) => {
+      const value = at(row);
+      if (isCount) return value > 0 ? "bad" : "quiet";
+      if (!Number.isFinite(value)) return Number.isNaN(value) && !isBroken(row) ? "quiet" : "bad";
+      if (isShare) return value >= 0.9 ? "warn" : "";
+      return Math.abs(far(row)) >= FAR ? "warn" : "";
+    },
+  };
+}

@@ -1,0 +1,68 @@
+// The palette: type a few letters to go to a tensor, a step, a run, a tab, or to do something.
+
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { Icon } from "../app/icons";
+import type { RunItem, RunView } from "../lib/wire";
+import { found, offers, type Offered } from "./finding";
+
+interface Props {
+  readonly run: RunView | null;
+  readonly items: readonly RunItem[];
+  onDo(does: Offered["does"]): void;
+  onClose(): void;
+}
+
+export function Palette({ run, items, onDo, onClose }: Props) {
+  const [query, setQuery] = useState("");
+  const [at, setAt] = useState(0);
+  const field = useRef<HTMLInputElement>(null);
+  const list = useRef<HTMLUListElement>(null);
+  const before = useRef(document.activeElement as HTMLElement | null);
+  const all = useMemo(() => offers(run, items), [run, items]);
+  const hits = useMemo(() => found(all, query, run), [all, query, run]);
+  useLayoutEffect(() => {
+    field.current?.focus();
+    return () => before.current?.focus?.({ preventScroll: true });
+  }, []);
+  useEffect(() => list.current?.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest" }), [at, hits]);
+  const take = (hit: Offered | undefined): void => {
+    if (!hit) return;
+    onClose();
+    onDo(hit.does);
+  };
+  const key = (event: KeyboardEvent): void => {
+    const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (by && hits.length) setAt((at + by + hits.length) % hits.length);
+    else if (event.key === "Enter") take(hits[at]);
+    else if (event.key === "Escape" || ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k")) onClose();
+    else {
+      event.stopPropagation();
+      return;
+    }
+    event.preventDefault();
+    event.stopPropagation();
+  };
+  return (
+    <div class="veil palette-veil" onPointerDown={(event) => event.target === event.currentTarget && onClose()}>
+      <div class="palette" role="dialog" aria-modal="true" aria-label="Find" onKeyDown={key}>
+        <div class="palette-field">
+          <Icon name="search" />
+          <input type="text" ref={field} value={query} placeholder="A tensor, a step, a run, something to do" spellcheck={false} autocomplete="off"
+            role="combobox" aria-expanded="true" aria-controls="palette-list" aria-activedescendant={hits[at] ? `palette-${at}` : undefined} aria-label="Find"
+            onInput={(event) => { setQuery(event.currentTarget.value); setAt(0); }} />
+          <kbd>Esc</kbd>
+        </div>
+        <ul id="palette-list" role="listbox" aria-label="Found" ref={list}>
+          {hits.map((hit, i) => (
+            <li id={`palette-${i}`} role="option" aria-selected={i === at} key={`${hit.group} ${hit.title} ${i}`} onPointerMove={() => i !== at && setAt(i)} onClick={() => take(hit)}>
+              <span class="palette-group">{hit.group}</span>
+              <span class={hit.group === "Tensors" ? "palette-title mono" : "palette-title"}>{hit.title}</span>
+              <span class="palette-about">{hit.about}</span>
+            </li>
+          ))}
+        </ul>
+        {!hits.length && <p class="quiet">Nothing is called so. Names may be shortened: <code>h0att</code> finds <code>h.0.attn</code>.</p>}
+      </div>
+    </div>
+  );
+}

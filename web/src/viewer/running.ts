@@ -1,0 +1,86 @@
+// Does what a key, a button or the palette says.
+
+import { type Choice, offerOf, rowsOfNode, stepped } from "./choice";
+import type { RunView } from "../lib/wire";
+import type { Command } from "./keys";
+import { TABS, type Action, type State, type Tab } from "./state";
+
+export interface Running {
+  readonly run: RunView;
+  readonly state: State;
+  readonly choice: Choice;
+  /** How many samples the step has kept. */
+  readonly nKept: number;
+  readonly act: (action: Action) => void;
+  readonly turn: () => void;
+  readonly help: () => void;
+  readonly palette: () => void;
+}
+
+const PLAIN: Partial<Record<Command, "turn" | "help" | "palette">> = { theme: "turn", help: "help", palette: "palette" };
+
+/** Whether there was something to do. */
+export function perform(command: Command, on: Running): boolean {
+  const plain = PLAIN[command];
+  if (plain) {
+    on[plain]();
+    return true;
+  }
+  const action = actionOf(command, on);
+  if (action) on.act(action);
+  return action !== null;
+}
+
+/** What a command asks for, seen from what is shown; null for nothing. */
+export function actionOf(command: Command, { run, state, choice, nKept }: Pick<Running, "run" | "state" | "choice" | "nKept">): Action | null {
+  if ((TABS as readonly string[]).includes(command)) return { do: "tab", tab: command as Tab };
+  const { ofs, iterations } = offerOf(run);
+  const to = (place: number): Action | null => (place < 0 ? null : { do: "step", step: run.steps[place] });
+  const own = choice.place < 0 ? null : run.kinds[run.kind_of[choice.place]] ?? null;
+  switch (command) {
+    case "earlier": return to(stepped(run, choice.place, -1, choice.kind));
+    case "later": return to(stepped(run, choice.place, 1, choice.kind));
+    case "earlier of kind": return to(stepped(run, choice.place, -1, own));
+    case "later of kind": return to(stepped(run, choice.place, 1, own));
+    case "first": return to(stepped(run, choice.place, -Infinity, choice.kind));
+    case "last": return to(stepped(run, choice.place, Infinity, choice.kind));
+    case "follow": return state.step === null ? to(choice.place) : { do: "follow" };
+    case "next kind": {
+      if (run.kinds.length < 2) return null;
+      return { do: "kind", kind: after<string | null>([null, ...run.kinds], choice.kind) };
+    }
+    case "next iteration": return iterations.length < 2 ? null : { do: "iteration", iteration: after(iterations, choice.iteration) };
+    case "next of": {
+      // Of a selected tensor only what was recorded of it is walked through.
+      const rows = choice.node === null ? null : rowsOfNode(run, choice.node);
+      const possible = rows ? ofs.filter((of) => rows.some((row) => row.of === of && row.part === choice.part)) : ofs;
+      return possible.length < 2 ? null : { do: "of", of: after(possible, choice.of) };
+    }
+    case "next sample": return nKept > 0 ? { do: "sample", sample: ((choice.sample ?? -1) + 1) % nKept } : null;
+    case "batch": return choice.sample === null ? null : { do: "sample", sample: null };
+    case "next part": {
+      const parts = partsOf(run, choice.node);
+      return parts.length < 2 ? null : { do: "part", part: after(parts, choice.part) };
+    }
+    case "next run": {
+      const { runs, active } = state;
+      return runs.length < 2 ? null : { do: "run", id: after(runs, active || runs[0]) };
+    }
+    default: return null;
+  }
+}
+
+/** The parts that tensors play in a node. */
+export function partsOf(run: RunView, node: string | null): string[] {
+  return node === null ? [] : [...new Set(rowsOfNode(run, node).map((row) => row.part))];
+}
+
+function after<T>(values: readonly T[], value: T): T {
+  return values[(values.indexOf(value) + 1) % values.length];
+}
+
+/** What `of` is called on the page. */
+export function ofName(of: string): string {
+  if (of === "grad") return "gradient";
+  return of.startsWith("grad/") ? `of ${of.slice(5)}` : of;
+}

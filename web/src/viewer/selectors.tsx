@@ -1,0 +1,110 @@
+// The bar of selectors: kind of step, step, iteration, what of a tensor, its part in the node, batch or one sample.
+
+import { IconButton, Labelled, Menu, Segments, type Choice as Segment } from "../app/controls";
+import { counted } from "../lib/units";
+import type { RunView, SamplesView } from "../lib/wire";
+import { offerOf, rowsOfNode } from "./choice";
+import { actionOf, ofName, partsOf, type Running } from "./running";
+import { StepSlider } from "./step-slider";
+
+/** More choices than this stand in a menu. */
+const MOST = 5;
+
+export function Selectors({ running, samples, isDark }: { running: Running; samples: SamplesView | undefined; isDark: boolean }) {
+  const { run, choice, act } = running;
+  const { ofs, iterations } = offerOf(run);
+  const parts = partsOf(run, choice.node);
+  const rows = choice.node === null ? null : rowsOfNode(run, choice.node);
+  const has = (fits: (row: RunView["rows"][number]) => boolean): boolean => !rows || rows.some(fits);
+  return (
+    <div class="selectors">
+      <div class="labelled step-selector">
+        <span class="label">Step · {recorded(run)}</span>
+        <div class="step-line">
+          <IconButton icon="left" title="The recorded step before (,)" isOff={choice.place <= 0} onClick={() => go(running, "earlier")} />
+          <StepSlider running={running} isDark={isDark} />
+          <IconButton icon="right" title="The next recorded step (.)" isOff={choice.place < 0 || choice.place >= run.steps.length - 1}
+            onClick={() => go(running, "later")} />
+        </div>
+      </div>
+      <div class="selector-row">
+        {run.kinds.length > 1 && (
+          <OneOf name="Kind of step" class="of-steps" about="k" value={choice.kind ?? ""} onChoose={(kind) => act({ do: "kind", kind: kind || null })}
+            choices={["", ...run.kinds].map((kind) => [kind, kind || "all", true])} />
+        )}
+        {iterations.length > 1 && (
+          <OneOf name="Iteration" about="e" value={`${choice.iteration}`} onChoose={(iteration) => act({ do: "iteration", iteration: Number(iteration) })}
+            choices={iterations.map((iteration) => [`${iteration}`, `${iteration}`, has((row) => row.iteration === iteration)])} />
+        )}
+        {ofs.length > 1 && (
+          <OneOf name="Show" about="s" value={choice.of} onChoose={(of) => act({ do: "of", of })}
+            choices={ofs.map((of) => [of, ofName(of), has((row) => row.of === of)])} />
+        )}
+        {parts.length > 1 && (
+          <OneOf name="Part" about="m" value={choice.part} onChoose={(part) => act({ do: "part", part })}
+            choices={parts.map((part) => [part, part || "main", true])} />
+        )}
+        <Over running={running} samples={samples} />
+      </div>
+    </div>
+  );
+}
+
+function go(running: Running, command: "earlier" | "later"): void {
+  const action = actionOf(command, running);
+  if (action) running.act(action);
+}
+
+function recorded({ steps, item }: RunView): string {
+  const last = item.last_step ?? steps.at(-1);
+  if (!steps.length) return "none recorded yet";
+  return last ? `${steps.length.toLocaleString("en")} recorded of ${last.toLocaleString("en")}` : counted(steps.length, "recorded", "recorded");
+}
+
+/** A few side by side, many in a menu. What the selected tensor does not have is faint, and can be chosen for others. */
+function OneOf(props: {
+  name: string;
+  class?: string;
+  about: string;
+  value: string;
+  choices: readonly (readonly [value: string, text: string, isThere: boolean])[];
+  onChoose(value: string): void;
+}) {
+  const { name, about, value, choices, onChoose } = props;
+  const labelled = (control: preact.VNode): preact.VNode => <div class={`labelled ${props.class ?? ""}`}><span class="label">{name}</span>{control}</div>;
+  if (choices.length > MOST + 1) {
+    return labelled(<Menu name={`${name} (${about})`} value={value} onChoose={onChoose} choices={choices.map(([own, text]) => [own, text])} />);
+  }
+  const segments: Segment<string>[] = choices.map(([own, text, isThere]) => ({
+    value: own, text: isThere ? text : <span class="not-there">{text}</span>,
+    title: isThere ? `${text} (${about})` : `${text}: not recorded of the selected tensor`,
+  }));
+  return labelled(<Segments name={name} value={value} choices={segments} onChoose={onChoose} />);
+}
+
+function Over({ running, samples }: { running: Running; samples: SamplesView | undefined }) {
+  const { choice, act, nKept } = running;
+  const none = samples?.why_missing || "No samples were kept at this step: record with samples=8 to keep eight.";
+  const name = (number: number): string => {
+    const item = samples?.items.find((other) => other.number === number);
+    const said = [item?.label, item?.label ? "" : item?.id, item?.text].filter(Boolean).join(" · ");
+    const short = said.length > 40 ? `${said.slice(0, 39)}…` : said;
+    return short ? `sample ${number} · ${short}` : `sample ${number}`;
+  };
+  const isKnown = samples !== undefined && nKept > 0;
+  return (
+    <Labelled name="Over">
+      <div class="segments over" role="radiogroup" aria-label="Over">
+        <button type="button" role="radio" aria-checked={choice.sample === null} class={choice.sample === null ? "on" : ""}
+          title="Statistics of the whole batch (B)" onClick={() => act({ do: "sample", sample: null })}>batch</button>
+        {isKnown ? (
+          <span class={`sample-menu${choice.sample === null ? "" : " on"}`}>
+            <Menu name="One sample (b)" value={`${choice.sample ?? ""}`}
+              choices={[...(choice.sample === null ? [["", "one sample"] as const] : []), ...Array.from({ length: nKept }, (_, i) => [`${i}`, name(i)] as const)]}
+              onChoose={(value) => act({ do: "sample", sample: value === "" ? null : Number(value) })} />
+          </span>
+        ) : <button type="button" disabled title={none}>sample</button>}
+      </div>
+    </Labelled>
+  );
+}

@@ -1,0 +1,117 @@
+// What the reader asked for, and how it changes. A wish stays when it does not fit; `choice.ts` says what is shown of it.
+
+export const TABS = ["tensors", "ops", "curves", "overview", "network", "notes"] as const;
+export type Tab = (typeof TABS)[number];
+
+/** Wishes about a tensor that can be at odds with each other: what was chosen last counts most. */
+export type Wish = "part" | "of" | "iteration";
+
+export interface State {
+  /** Ids of the runs on the page; empty for the first there is. */
+  readonly runs: readonly string[];
+  /** Id of the one that is looked at; "" for the first of them. */
+  readonly active: string;
+  readonly tab: Tab;
+  /** Null for steps of any kind. */
+  readonly kind: string | null;
+  /** What is shown is the recorded step next to it. Null follows the newest. */
+  readonly step: number | null;
+  readonly iteration: number;
+  /** "value", "grad", "grad/<loss>", "update"… */
+  readonly of: string;
+  /** Number of a kept sample; null for the whole batch. */
+  readonly sample: number | null;
+  /** The selected node of the dependency graph, by its name; null for none. */
+  readonly node: string | null;
+  /** The role of the tensor in that node; "" for the first. */
+  readonly part: string;
+  /** The statistic that colours nodes and sorts tables; "" for the panel's own choice. */
+  readonly statistic: string;
+  /** Colours tell the change since this step; null for the statistic itself. */
+  readonly since: number | null;
+  /** The wishes from the latest to the oldest. */
+  readonly order: readonly Wish[];
+  /** What panels keep in the address, each under a name of its own: folds, camera, sorting, axes. */
+  readonly kept: Readonly<Record<string, string>>;
+}
+
+export type Action =
+  | { do: "run"; id: string } // look at it; puts it on the page if it is not there
+  | { do: "toggle run"; id: string }
+  | { do: "stay"; runs: readonly string[]; active: string } // with these, which nobody asked for but are shown
+  | { do: "tab"; tab: Tab }
+  | { do: "kind"; kind: string | null }
+  | { do: "step"; step: number; ofAnyKind?: boolean } // a recorded step of another kind than the one asked for lifts that wish
+  | { do: "follow" } // the newest step, as it comes
+  | { do: "iteration"; iteration: number }
+  | { do: "of"; of: string }
+  | { do: "sample"; sample: number | null }
+  | { do: "node"; node: string | null }
+  | { do: "part"; part: string }
+  | { do: "tensor"; node: string; part: string; of: string; iteration: number } // one row, as from a table
+  | { do: "statistic"; statistic: string }
+  | { do: "since"; step: number | null }
+  | { do: "keep"; name: string; text: string } // "" forgets it
+  | { do: "restore"; state: State };
+
+export const ORDER: readonly Wish[] = ["part", "of", "iteration"];
+
+export const INITIAL: State = {
+  runs: [], active: "", tab: "tensors", kind: null, step: null, iteration: 0, of: "value", sample: null,
+  node: null, part: "", statistic: "", since: null, order: ORDER, kept: {},
+};
+
+export function reduce(state: State, action: Action): State {
+  switch (action.do) {
+    case "run":
+      return { ...state, active: action.id, runs: state.runs.includes(action.id) ? state.runs : [...state.runs, action.id] };
+    case "toggle run":
+      return toggled(state, action.id);
+    case "stay":
+      return state.runs.length ? state : { ...state, runs: action.runs, active: action.active };
+    case "tab":
+      return { ...state, tab: action.tab };
+    case "kind":
+      return { ...state, kind: action.kind };
+    case "step":
+      return { ...state, step: action.step, kind: action.ofAnyKind ? null : state.kind };
+    case "follow":
+      return { ...state, step: null };
+    case "iteration":
+      return { ...state, iteration: action.iteration, order: first(state.order, "iteration") };
+    case "of":
+      return { ...state, of: action.of, order: first(state.order, "of") };
+    case "sample":
+      return { ...state, sample: action.sample };
+    case "node":
+      return { ...state, node: action.node };
+    case "part":
+      return { ...state, part: action.part, order: first(state.order, "part") };
+    case "tensor": {
+      const { node, part, of, iteration } = action;
+      return { ...state, node, part, of, iteration };
+    }
+    case "statistic":
+      return { ...state, statistic: action.statistic };
+    case "since":
+      return { ...state, since: action.step };
+    case "keep": {
+      const { [action.name]: _, ...kept } = state.kept;
+      return { ...state, kept: action.text ? { ...kept, [action.name]: action.text } : kept };
+    }
+    case "restore":
+      return action.state;
+  }
+}
+
+function first(order: readonly Wish[], wish: Wish): readonly Wish[] {
+  return order[0] === wish ? order : [wish, ...order.filter((other) => other !== wish)];
+}
+
+/** The last run on the page stays. */
+function toggled(state: State, id: string): State {
+  if (!state.runs.includes(id)) return { ...state, runs: [...state.runs, id], active: state.active || id };
+  const runs = state.runs.filter((other) => other !== id);
+  if (!runs.length) return state;
+  return { ...state, runs, active: state.active === id ? runs[0] : state.active };
+}

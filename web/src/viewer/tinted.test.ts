@@ -1,0 +1,60 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { PLAIN } from "../canvas/types";
+import { exampleView } from "../lib/example";
+import { folded } from "../lib/fold";
+import { shown } from "../lib/shown";
+import { Representatives } from "../lib/standing";
+import { scaleFor, type Oddity } from "../lib/tinting";
+import { ODD, tinted, withEdges } from "./tinted";
+
+const view = exampleView(1);
+const n = view.nodes.row.length;
+
+function drawn(open: number[]) {
+  const fold = { open, rolled: false, apart: [] };
+  const { picture, box } = folded(view, fold);
+  return { view, fold, picture, shown: shown(picture, box), stands: new Representatives(view, fold) };
+}
+
+function tinting(values: number[], oddities: Oddity[], isFilled = false) {
+  const tints = { title: "", isChange: false, values: Float64Array.from(values), oddities, counts: new Float64Array(n) };
+  return { tints, scale: scaleFor(tints, "norm"), isFilled, chosen: (nodes: readonly number[]) => nodes };
+}
+
+const values = Array.from({ length: n }, (_, node) => 10 ** node);
+const fine = values.map((): Oddity => "");
+
+test("every box has a colour, from blue for the smallest to red for the largest", () => {
+  const { boxes } = tinted(PLAIN, drawn(view.groups.parent.map((_, group) => group)), tinting(values, fine));
+  assert.equal(boxes.size, n);
+  assert.equal(boxes.get("n0")!.strip, "rgb(45,58,140)");
+  assert.equal(boxes.get(`n${n - 1}`)!.strip, "rgb(179,37,63)");
+  assert.equal(boxes.get("n0")!.fill, undefined);
+});
+
+test("NaN, zeros and gaps have signs of their own, not colours of the ramp", () => {
+  const odd = fine.with(1, "nonfinite").with(2, "zero").with(4, "none");
+  const given = tinting(values.with(1, NaN).with(2, 0).with(4, NaN), odd, true);
+  const { boxes } = tinted(PLAIN, drawn(view.groups.parent.map((_, group) => group)), given);
+  assert.deepEqual([boxes.get("n1")!.strip, boxes.get("n1")!.badge, boxes.get("n1")!.fill], [ODD.nonfinite, "NaN", ODD.nonfinite]);
+  assert.deepEqual([boxes.get("n2")!.strip, boxes.get("n2")!.badge], [ODD.zero, "all 0"]);
+  assert.equal(boxes.get("n4"), undefined);
+});
+
+test("a folded module shows its largest number, and a NaN in it", () => {
+  const closed = drawn([0]);
+  const module = (given: ReturnType<typeof tinting>) => tinted(PLAIN, closed, given).boxes.get("g1")!;
+  const flat = tinting(values, fine);
+  assert.equal(module(flat).strip, tinted(PLAIN, drawn(view.groups.parent.map((_, group) => group)), flat).boxes.get("n5")!.strip);
+  assert.equal(module(tinting(values.with(3, NaN), fine.with(3, "nonfinite"))).badge, "NaN");
+});
+
+test("too many edges are hidden, edges without a gradient are faint, and a highlight stays", () => {
+  const all = drawn(view.groups.parent.map((_, group) => group));
+  assert.equal(withEdges(PLAIN, all, new Set(), true).otherEdges, "hidden");
+  assert.equal(withEdges({ ...PLAIN, otherEdges: "faint" }, all, new Set(), true).otherEdges, "faint");
+  const { parent, child } = view.edges;
+  const { edges } = withEdges(PLAIN, all, new Set([0]), false);
+  assert.deepEqual([...edges], [[`n${parent[0]}>n${child[0]}`, "faint"]]);
+});

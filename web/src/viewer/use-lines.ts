@@ -1,0 +1,67 @@
+// Lines over steps of all runs on the page, as far as they have come.
+
+import { useMemo, useRef } from "preact/hooks";
+import { linesOf, type StepLine } from "../lib/lines";
+import type { RowView } from "../lib/wire";
+import { curveAsk, scalarAsk, type Ask, type CurveData } from "./asks";
+import { counterpart } from "./choice";
+import type { Client } from "./client";
+import type { ShownRun } from "./panels";
+import { useAskedAll } from "./use-asked";
+
+export interface Lines {
+  readonly lines: readonly StepLine[];
+  readonly isLoading: boolean;
+  /** Sentences, one for each run that did not answer. */
+  readonly errors: readonly string[];
+  /** Whether the seconds are known. */
+  readonly hasSeconds: boolean;
+}
+
+export interface LinesWanted {
+  readonly kind: string | null;
+  readonly isByKind: boolean;
+  readonly xName: "step" | "seconds";
+}
+
+interface Wanted {
+  readonly run: ShownRun;
+  readonly ask: Ask<CurveData>;
+}
+
+/** One statistic of a row, in every run that has such a row. */
+export function useTensorLines(client: Client, runs: readonly ShownRun[], row: RowView | null, stat: string, options: LinesWanted): Lines {
+  const wanted = runs.flatMap((run): Wanted[] => {
+    const own = row && run.view.statistics.includes(stat) ? counterpart(run.view, row) : null;
+    return own ? [{ run, ask: curveAsk(run.view.item.id, own.row, stat) }] : [];
+  });
+  return useLines(client, wanted, runs.length > 1, options);
+}
+
+/** A logged number, in every run that has it. */
+export function useScalarLines(client: Client, runs: readonly ShownRun[], name: string, options: LinesWanted): Lines {
+  const wanted = runs.filter(({ view }) => view.scalars.includes(name)).map((run): Wanted => ({ run, ask: scalarAsk(run.view.item.id, name) }));
+  return useLines(client, wanted, runs.length > 1, options);
+}
+
+function useLines(client: Client, wanted: readonly Wanted[], isOneOfMany: boolean, { kind, isByKind, xName }: LinesWanted): Lines {
+  const asked = useAskedAll(client, wanted.map(({ ask }) => ask));
+  const came = useSame(asked.map(({ value }) => value));
+  const runs = useSame(wanted.map(({ run }) => run.view));
+  const colours = useSame(wanted.map(({ run }) => run.colour));
+  const lines = useMemo(() => came.flatMap((recorded, i) => (
+    recorded ? linesOf(runs[i], recorded, { colour: colours[i], isOneOfMany, kind, isByKind, xName }) : []
+  )), [came, runs, colours, isOneOfMany, kind, isByKind, xName]);
+  return {
+    lines, isLoading: asked.some(({ value, error }) => value === undefined && error === null),
+    errors: asked.flatMap(({ error }) => (error === null ? [] : [error])), hasSeconds: came.some((recorded) => recorded?.seconds),
+  };
+}
+
+/** The list of before, as long as it holds the same things. */
+function useSame<T>(list: readonly T[]): readonly T[] {
+  const before = useRef(list);
+  const isSame = before.current.length === list.length && list.every((one, i) => one === before.current[i]);
+  if (!isSame) before.current = list;
+  return before.current;
+}

@@ -1,0 +1,253 @@
+// The viewer: runs, selectors and tabs around the panels, which show what was chosen and say what is to be shown next.
+
+import { useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
+import { takesKeys } from "../app/keyboard";
+import { Splitter } from "../app/splitter";
+import { useTheme } from "../app/use-theme";
+import type { RunView } from "../lib/wire";
+import "../style/index.css";
+import "../style/viewer.css";
+import "../style/viewer-bars.css";
+import "../style/viewer-panels.css";
+import "../style/viewer-narrow.css";
+import { fromHash, TAB_NAMES, useAddress } from "./address";
+import { matrixAsk, samplesAsk, tensorAsk } from "./asks";
+import { choose, stepped, type Choice } from "./choice";
+import type { Client } from "./client";
+import { CurvesPanel } from "./curves-panel";
+import { GraphPanel } from "./graph-panel";
+import { Header } from "./header";
+import { ViewerHelp } from "./help";
+import { Failure, Hint } from "./hint";
+import { InspectorPanel } from "./inspector-panel";
+import { commandOf, type Command } from "./keys";
+import { NetworkPanel } from "./network-panel";
+import { NotesPanel } from "./notes-panel";
+import { OpsPanel } from "./ops-panel";
+import { OverviewPanel } from "./overview-panel";
+import { makePace } from "./pace";
+import { Palette } from "./palette";
+import type { PanelProps } from "./panels";
+import { perform, type Running } from "./running";
+import { Selectors } from "./selectors";
+import { reduce, type Action, type State, type Tab } from "./state";
+import { Strip } from "./strip";
+import { TabPanel } from "./tab-panel";
+import { useAsked } from "./use-asked";
+import { useRuns } from "./use-runs";
+
+const INSPECTOR = "inspector";
+const THEME = "cutaway.theme";
+
+export function Viewer({ client }: { client: Client }) {
+  const [element, setElement] = useState<HTMLElement | null>(null);
+  return (
+    <div class="viewer" ref={setElement} tabIndex={-1}>
+      {element && <Whole client={client} element={element} />}
+    </div>
+  );
+}
+
+function Whole({ client, element }: { client: Client; element: HTMLElement }) {
+  const [state, dispatch] = useReducer<State, Action, null>(reduce, null, () => fromHash(location.hash));
+  const [open, setOpen] = useState<"palette" | "help" | null>(null);
+  const { isDark, turn } = useKeptTheme(element);
+  const pace = useMemo(() => makePace(client), [client]);
+  useEffect(() => () => pace.end(), [pace]);
+  const known = useRuns(client, state);
+  const { run, runs, items, shown, active } = known;
+
+  const newest = useRef({ state, known });
+  newest.current = { state, known };
+  const act = useMemo(() => (action: Action): void => {
+    if (action.do !== "keep") pace.selected();
+    const { state: now, known: { run: of, shown: on, active: at } } = newest.current;
+    // From here on it is these runs, whatever else comes into the folder.
+    if (!now.runs.length && on.length && action.do !== "restore") dispatch({ do: "stay", runs: on, active: at });
+    dispatch(action.do === "step" && of ? { ...action, ofAnyKind: isOtherKind(of, now, action.step) } : action);
+  }, [pace]);
+  useAddress(state, (to) => act({ do: "restore", state: to }));
+  useLayoutEffect(() => pace.rendered());
+
+  const step = useMemo(() => (run ? choose(run, state).step : -1), [run, state]);
+  // What the samples are is wanted at once only where one of them is looked at.
+  const settled = useSettled(step);
+  const at = state.sample === null ? settled : step;
+  const samples = useAsked(client, run && run.steps.includes(at) && run.sample_fields.length ? samplesAsk(run.item.id, at) : null).value;
+  const nKept = samples?.n_kept ?? 0;
+  const choice = useMemo(() => (run ? choose(run, state, samples ? nKept : Infinity) : null), [run, state, samples, nKept]);
+  usePrefetch(client, run, choice);
+  useEffect(() => {
+    document.title = run ? `${run.item.name}${step >= 0 ? ` · step ${step.toLocaleString("en")}` : ""} · Cutaway` : "Cutaway";
+  }, [run, step]);
+
+  const running: Running | null = run && choice && {
+    run, state: shown.length ? { ...state, runs: shown, active } : state, choice, nKept, act, turn, help: () => setOpen("help"), palette: () => setOpen("palette"),
+  };
+  const command = (asked: Command): boolean => {
+    if (running) return perform(asked, running);
+    if (asked === "palette" || asked === "help") setOpen(asked);
+    else if (asked === "theme") turn();
+    return true;
+  };
+  useCommands(element, state.tab, command);
+
+  const props: PanelProps | null = run && choice && { run, runs, state, choice, act, client, isDark };
+  return (
+    <>
+      <Header items={known.chips} shown={shown} active={active} errors={known.errors} state={state} step={step} act={act}
+        onPalette={() => setOpen("palette")} onHelp={() => setOpen("help")} onTheme={turn} onFollow={() => command("follow")} />
+      {!known.isThere && <div class="banner" role="alert"><span class="banner-text">The server does not answer. What was seen can still be looked at; the rest comes when it is back. Is cutaway view still running?</span></div>}
+      {running && state.tab !== "ops" && <Selectors running={running} samples={samples} isDark={isDark} />}
+      <main class="tab-panels" id="panel">
+        <Tabs props={props} state={state} reason={reasonOf(known)}
+          ops={<OpsPanel items={items ?? []} state={state} act={act} client={client} />} />
+      </main>
+      {props && state.tab !== "ops" && <Strip {...props} />}
+      {open === "help" && <ViewerHelp onClose={() => setOpen(null)} />}
+      {open === "palette" && (
+        <Palette run={run} items={known.chips} onClose={() => setOpen(null)}
+          onDo={(does) => does.forEach((one) => (typeof one === "string" ? command(one) : act(one)))} />
+      )}
+    </>
+  );
+}
+
+/** The tab that is looked at, and those that were before. */
+function Tabs({ props, state, reason, ops }: { props: PanelProps | null; state: State; reason: preact.VNode; ops: preact.VNode }) {
+  const tab = (name: Tab, content: (props: PanelProps) => preact.VNode, needsSteps = true): preact.VNode => (
+    <TabPanel key={name} name={TAB_NAMES[name]} isShown={state.tab === name}>
+      {!props ? reason : needsSteps && !props.run.steps.length ? <NoSteps run={props.run} /> : content(props)}
+    </TabPanel>
+  );
+  return (
+    <>
+      {tab("tensors", (own) => <Beside {...own}><GraphPanel {...own} /></Beside>)}
+      <TabPanel key="ops" name="Ops" isShown={state.tab === "ops"}>{ops}</TabPanel>
+      {tab("curves", (own) => <CurvesPanel {...own} />, false)}
+      {tab("overview", (own) => <Beside {...own}><OverviewPanel {...own} /></Beside>)}
+      {tab("network", (own) => <NetworkPanel {...own} />, false)}
+      {tab("notes", (own) => <NotesPanel {...own} />, false)}
+    </>
+  );
+}
+
+/** Something with the inspector beside it. */
+function Beside({ children, ...props }: PanelProps & { children: preact.ComponentChildren }) {
+  const { state, choice, act } = props;
+  const box = useRef<HTMLDivElement>(null);
+  const [width, setWidth] = useState(() => Math.round(Math.min(640, Math.max(360, innerWidth * 0.385))));
+  const isOpen = state.kept[INSPECTOR] !== "shut" && (choice.row !== null || innerWidth > 700);
+  return (
+    <div class={`body${isOpen ? "" : " alone"}`} ref={box} style={{ "--panel-width": `${width}px` }}>
+      <div class="main-pane">{children}</div>
+      {isOpen && <Splitter width={width} onWidth={setWidth} />}
+      {isOpen && <aside class="inspector" aria-label="Inspector"><InspectorPanel {...props} /></aside>}
+      <button type="button" class="inspector-toggle" aria-expanded={isOpen} title={isOpen ? "Shut the inspector" : "Open the inspector"} aria-label="Inspector"
+        onClick={() => act({ do: "keep", name: INSPECTOR, text: isOpen ? "shut" : "" })}>{isOpen ? "›" : "‹"}</button>
+    </div>
+  );
+}
+
+function NoSteps({ run }: { run: RunView }) {
+  return (
+    <Hint title="No step was recorded yet" isQuiet={run.item.state === "live"}>
+      <p>{run.item.state === "live" ? "The run has begun; its first step appears here as soon as it is there." : "The run ended before a step was recorded. Notes and logged numbers are on their tabs."}</p>
+    </Hint>
+  );
+}
+
+/** Why there is no run to show. */
+function reasonOf({ items, error, errors, active, chips, shown }: ReturnType<typeof useRuns>): preact.VNode {
+  const own = errors.get(active);
+  if (error) return <Failure what="This folder" error={error} />;
+  if (own) return <Failure what={chips.find(({ id }) => id === active)?.name ?? active} error={own} />;
+  if (!items) return <Hint title="Looking into the folder…" isQuiet />;
+  if (shown.length) return <Hint title="Reading the run…" isQuiet />;
+  const hasTraces = items.some(({ kind }) => kind === "trace");
+  return (
+    <Hint title="There is no run here yet">
+      <p>{hasTraces ? "The traces of this folder are on the tab Ops. " : ""}Record a training into this folder, and it appears here as it is written:</p>
+      <pre class="value-text">{'with cutaway.record("runs/first", model, every=10) as run:\n    for batch in data:\n        with run.step():\n            …'}</pre>
+    </Hint>
+  );
+}
+
+function isOtherKind(run: RunView, { kind }: State, step: number): boolean {
+  if (kind === null) return false;
+  const place = run.steps.indexOf(step);
+  return place >= 0 && run.kinds[run.kind_of[place]] !== kind;
+}
+
+/** Steps next to the one that is looked at are probably looked at next. */
+function usePrefetch(client: Client, run: RunView | null, choice: Choice | null): void {
+  const key = run && choice && choice.place >= 0 ? [run.item.id, choice.place, choice.kind, choice.row?.row, choice.sample].join() : "";
+  useEffect(() => {
+    if (!key || !run || !choice) return undefined;
+    const timer = setTimeout(() => {
+      const places = [1, -1, 2, -2, 3].map((by) => stepped(run, choice.place, by, choice.kind)).filter((place) => place !== choice.place);
+      const steps = [...new Set(places)].map((place) => run.steps[place]);
+      const id = run.item.id;
+      client.prefetch(steps.flatMap((step) => [
+        matrixAsk(id, step),
+        ...(choice.row ? [tensorAsk(id, choice.row.row, step, choice.sample)] : []),
+        ...(choice.sample !== null ? [samplesAsk(id, step)] : []),
+      ]));
+    }, 40);
+    return () => clearTimeout(timer);
+  }, [client, key]);
+}
+
+/** A number, once it has stayed the same for a while. */
+function useSettled(value: number): number {
+  const [settled, setSettled] = useState(value);
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(value), 200);
+    return () => clearTimeout(timer);
+  }, [value]);
+  return settled;
+}
+
+/** Light or dark as the reader chose last. */
+function useKeptTheme(element: HTMLElement): { isDark: boolean; turn(): void } {
+  const { isDark, turn } = useTheme(element);
+  return {
+    isDark,
+    turn() {
+      turn();
+      try {
+        localStorage.setItem(THEME, element.closest<HTMLElement>(".cutaway")?.dataset.theme ?? "");
+      } catch {
+        // Without storage it is forgotten.
+      }
+    },
+  };
+}
+
+/** Set the theme that was chosen last. */
+export function restoreTheme(root: HTMLElement): void {
+  try {
+    const theme = localStorage.getItem(THEME);
+    if (theme === "light" || theme === "dark") root.dataset.theme = theme;
+  } catch {
+    // Without storage it is as the system prefers.
+  }
+}
+
+function useCommands(element: HTMLElement, tab: Tab, run: (command: Command) => boolean): void {
+  const newest = useRef({ tab, run });
+  newest.current = { tab, run };
+  useEffect(() => {
+    const hear = (event: KeyboardEvent): void => {
+      if (event.defaultPrevented) return;
+      const at = event.composedPath()[0];
+      const isTyping = takesKeys(at instanceof Element ? at : null, event.key);
+      const command = commandOf(event, isTyping, newest.current.tab);
+      // Below an open sheet only the palette is heard of.
+      if (!command || (element.querySelector("[aria-modal=true]") && command !== "palette")) return;
+      if (newest.current.run(command)) event.preventDefault();
+    };
+    addEventListener("keydown", hear);
+    return () => removeEventListener("keydown", hear);
+  }, [element]);
+}

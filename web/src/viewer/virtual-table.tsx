@@ -1,0 +1,189 @@
+// A table of any length: only the rows in view are drawn. Sortable, walked by keys, copied as text.
+
+import type { ComponentChildren } from "preact";
+import { useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { IconButton } from "../app/controls";
+import { heightOf, inOrder, rowAfter, scrollTo, tabbed, upTo, windowAt } from "../lib/virtual";
+import "../style/table.css";
+
+export interface Column {
+  /** By which a sorting is remembered. */
+  readonly name: string;
+  readonly title: ComponentChildren;
+  /** The title where only text will do; `name` if it is missing. */
+  readonly plain?: string;
+  /** What the pointer says of the title. */
+  readonly about?: string;
+  /** In pixels; a column without one takes the room that is left. */
+  readonly width?: number;
+  /** … but not less than this. */
+  readonly least?: number;
+  /** Numbers stand to the right, in figures of one width. */
+  readonly isNumber?: boolean;
+  /** What a cell says; "" for nothing. */
+  text(row: number): string;
+  /** What rows are sorted by; without it the column cannot be sorted. */
+  by?(row: number): number | string;
+  /** What is drawn in the place of the text. */
+  draw?(row: number): ComponentChildren;
+  /** Further classes of a cell: `bad` for one that stands out. */
+  mark?(row: number): string;
+}
+
+export interface Sorting {
+  readonly column: string;
+  readonly isDown: boolean;
+}
+
+interface Props {
+  /** What the table holds, for screen readers. */
+  readonly label: string;
+  readonly columns: readonly Column[];
+  /** The rows there are, by the numbers that the columns are asked for; or how many, from 0. */
+  readonly rows: Int32Array | number;
+  readonly sorting?: Sorting | null;
+  /** Not given: the table sorts by itself. */
+  readonly onSort?: (sorting: Sorting | null) => void;
+  readonly selected?: number | null;
+  readonly onSelect?: (row: number) => void;
+  readonly rowHeight?: number;
+  /** Said where there is no row. */
+  readonly empty?: ComponentChildren;
+  /** Changes whenever cells may say something else than before, for the same columns and rows. */
+  readonly version?: unknown;
+}
+
+const ROW = 26;
+const LEAST = 90;
+
+export function VirtualTable(props: Props) {
+  const { columns, rows, label, selected = null, rowHeight = ROW } = props;
+  const [own, setOwn] = useState<Sorting | null>(null);
+  const sorting = props.onSort ? props.sorting ?? null : own ?? props.sorting ?? null;
+  const all = useMemo(() => (typeof rows === "number" ? upTo(rows) : rows), [rows]);
+  const order = useMemo(() => {
+    const by = columns.find(({ name }) => name === sorting?.column)?.by;
+    return by ? inOrder(all, by, sorting!.isDown) : all;
+  }, [all, columns, sorting?.column, sorting?.isDown, props.version]);
+  const place = useMemo(() => (selected === null ? -1 : order.indexOf(selected)), [order, selected]);
+  const id = useId();
+  const scroller = useRef<HTMLDivElement>(null);
+  const [view, setView] = useState({ scrolled: 0, height: 600 });
+  useLayoutEffect(() => {
+    const element = scroller.current!;
+    const take = (): void => setView({ scrolled: element.scrollTop, height: bodyHeight(element) });
+    const observer = new ResizeObserver(take);
+    observer.observe(element);
+    take();
+    return () => observer.disconnect();
+  }, []);
+  const reveal = (row: number): void => {
+    const element = scroller.current!;
+    const to = scrollTo(row, element.scrollTop, bodyHeight(element), rowHeight, order.length);
+    if (to !== element.scrollTop) element.scrollTop = to;
+  };
+  // What is selected elsewhere comes into view here; what was clicked here is in view already.
+  useEffect(() => {
+    if (place >= 0) reveal(place);
+  }, [selected, sorting?.column, sorting?.isDown]);
+
+  const sort = (column: Column): void => {
+    if (!column.by) return;
+    const isSame = sorting?.column === column.name;
+    const first = column.isNumber ?? false; // of numbers the largest come first, of names the first
+    const next = !isSame ? { column: column.name, isDown: first } : sorting!.isDown === first ? { column: column.name, isDown: !first } : null;
+    (props.onSort ?? setOwn)(next);
+    if (scroller.current) scroller.current.scrollTop = 0;
+  };
+  const copy = (lines: Iterable<number>): void => {
+    const titles = columns.map(({ plain, name }) => plain ?? name);
+    void navigator.clipboard?.writeText(tabbed(titles, lines, (row, column) => columns[column].text(row)));
+  };
+  const key = (event: KeyboardEvent): void => {
+    if ((event.target as Element).closest("[role=columnheader]")) return;
+    if ((event.ctrlKey || event.metaKey) && event.key === "c" && place >= 0 && getSelection()?.isCollapsed !== false) {
+      copy([order[place]]);
+      event.preventDefault();
+      return;
+    }
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const next = rowAfter(event.key, place, order.length, Math.floor(view.height / rowHeight));
+    if (next === null) return;
+    event.preventDefault();
+    event.stopPropagation();
+    reveal(next);
+    props.onSelect?.(order[next]);
+  };
+  const { first, end, top } = windowAt(view.scrolled, view.height, rowHeight, order.length);
+  const widths = columns.map(({ width, least = LEAST }) => (width ? `${width}px` : `minmax(${least}px, 1fr)`)).join(" ");
+  const least = columns.reduce((sum, { width, least = LEAST }) => sum + (width ?? least), 0);
+  const lines = [];
+  for (let at = first; at < end; at++) {
+    lines.push(<Line key={at % (end - first + 1)} id={`${id}-${at}`} at={at} row={order[at]} columns={columns} isSelected={order[at] === selected}
+      onSelect={props.onSelect} version={props.version} />);
+  }
+  return (
+    <div class="table" role="grid" aria-label={label} aria-rowcount={order.length + 1} tabIndex={0} ref={scroller} onKeyDown={key}
+      aria-activedescendant={place >= first && place < end ? `${id}-${place}` : undefined}
+      style={{ "--columns": widths, "--row": `${rowHeight}px` }}
+      onScroll={(event) => setView({ scrolled: event.currentTarget.scrollTop, height: bodyHeight(event.currentTarget) })}>
+      <div class="table-head" role="row" style={{ minWidth: `${least}px` }}>
+        {columns.map((column) => <Head key={column.name} column={column} sorting={sorting} onSort={() => sort(column)} />)}
+        <span class="table-copy"><IconButton icon="copy" title="Copy the table as text" onClick={() => copy(order)} /></span>
+      </div>
+      {order.length === 0 && <div class="table-empty quiet">{props.empty ?? "Nothing fits."}</div>}
+      <div class="table-body" style={{ height: `${heightOf(order.length, rowHeight)}px`, minWidth: `${least}px` }}>
+        <div class="table-rows" style={{ transform: `translateY(${top}px)` }}>{lines}</div>
+      </div>
+    </div>
+  );
+}
+
+/** What is left for rows below the titles, which stay. */
+function bodyHeight(element: HTMLElement): number {
+  return Math.max(0, element.clientHeight - ((element.firstElementChild as HTMLElement | null)?.offsetHeight ?? 0));
+}
+
+function Head({ column, sorting, onSort }: { column: Column; sorting: Sorting | null; onSort(): void }) {
+  const isOn = sorting?.column === column.name;
+  const way = !isOn ? "none" : sorting!.isDown ? "descending" : "ascending";
+  return (
+    <span class={`table-title${column.isNumber ? " number" : ""}${isOn ? " on" : ""}`} role="columnheader" aria-sort={column.by ? way : undefined}>
+      {column.by ? (
+        <button type="button" title={column.about ?? `Sort by ${column.plain ?? column.name}`} onClick={onSort}>
+          {column.title}<i aria-hidden="true">{isOn ? (sorting!.isDown ? "↓" : "↑") : ""}</i>
+        </button>
+      ) : <span title={column.about}>{column.title}</span>}
+    </span>
+  );
+}
+
+interface LineProps {
+  readonly id: string;
+  readonly at: number;
+  readonly row: number;
+  readonly columns: readonly Column[];
+  readonly isSelected: boolean;
+  readonly onSelect?: (row: number) => void;
+  readonly version: unknown;
+}
+
+function Line({ id, at, row, columns, isSelected, onSelect, version }: LineProps) {
+  // Cells are made anew only where they say something else: scrolling moves rows and changes none.
+  const cells = useMemo(() => columns.map((column) => {
+    const mark = column.mark?.(row) ?? "";
+    const text = column.text(row);
+    return (
+      <span role="gridcell" key={column.name} class={`cell${column.isNumber ? " number" : ""}${mark ? ` ${mark}` : ""}`}
+        title={column.isNumber || column.draw ? undefined : text}>
+        {column.draw ? column.draw(row) : text}
+      </span>
+    );
+  }), [row, columns, version]);
+  return (
+    <div class={`table-row${isSelected ? " selected" : ""}${at % 2 ? " odd" : ""}`} role="row" id={id} aria-rowindex={at + 2}
+      aria-selected={isSelected} onClick={() => onSelect?.(row)}>
+      {cells}
+    </div>
+  );
+}
