@@ -171,7 +171,7 @@ def number(text: str) -> float:
 
 def like(text: str, value: float) -> bool:
     """Whether a number of three figures, or of two and an exponent, is this one."""
-    return number(text) == pytest.approx(value, rel=0.051 if "e" in text else 0.0051, abs=1e-12)
+    return number(text) == pytest.approx(value, rel=0.051 if "e" in text else 0.0051, abs=0)
 
 
 def agreeing(cards: dict[str, str], statistics: dict[str, float]) -> bool:

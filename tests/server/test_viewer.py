@@ -401,6 +401,54 @@ def test_a_tensor_is_found_and_looked_into_with_keys_alone(look: Look, run: Run)
     look.until(lambda seen: seen.node != "", f"a walk from {before}")
 
 
+def test_a_narrow_window_does_all_the_same(look: Look, run: Run) -> None:
+    look.page.set_viewport_size({"width": NARROW[0], "height": NARROW[1]})
+    look.open(step=STEP)
+    look.found(TENSOR)
+    look.agrees(run, TENSOR, iteration=1, step=STEP)
+    look.choose("Show", "of size")
+    look.choose("Iteration", "2")
+    look.agrees(run, TENSOR, "grad/size", iteration=2, step=STEP)
+    look.page.get_by_label("One sample (b)").select_option("2")
+    look.page.locator(".sample h3", has_text="sample 02").wait_for()
+    look.choose("Over", "batch")
+    look.page.locator(".step-slider").click(position={"x": 10, "y": 14})
+    look.agrees(run, TENSOR, "grad/size", iteration=2, step=0)
+    line = look.tab("Overview").get_by_role("row").filter(has_text="blocks.0.down").first
+    iteration = int(line.get_by_role("gridcell").nth(1).inner_text())
+    line.click()
+    look.agrees(run, "blocks.0.down", "grad/size", iteration=iteration, step=0)
+    look.tab("Tensors")
+    look.graph().focus()
+    look.page.keyboard.press("Escape")
+    look.page.keyboard.press("Escape")
+    look.page.locator(".inspector:visible").wait_for(state="detached")
+
+
+COVERED = """() => {
+    const named = (one) => one.ariaLabel || one.title || one.textContent.slice(0, 30);
+    const found = [];
+    for (const one of document.querySelectorAll("button, select, input, a[href], summary, [role=slider]")) {
+        if (one.disabled || one.closest(".treemap") || !one.checkVisibility({ visibilityProperty: true })) continue;
+        let { left, top, right, bottom } = one.getBoundingClientRect();
+        for (let outer = one.parentElement; outer; outer = outer.parentElement) {
+            if (getComputedStyle(outer).overflow === "visible") continue;
+            const box = outer.getBoundingClientRect();
+            [left, right] = [Math.max(left, box.left), Math.min(right, box.right)];
+            [top, bottom] = [Math.max(top, box.top), Math.min(bottom, box.bottom)];
+        }
+        [right, bottom] = [Math.min(right, innerWidth), Math.min(bottom, innerHeight)];
+        if (right - left < 8 || bottom - top < 8) continue;
+        const over = document.elementFromPoint((left + right) / 2, (top + bottom) / 2);
+        // What is scrolled below the end of a bar that stays comes out again.
+        if (!over || one.contains(over) || over.contains(one) || over.closest(".toolbar-end")) continue;
+        found.push(`${named(one)} lies under ${over.className || over.tagName}`);
+    }
+    return found;
+}"""
+"""What can be pressed and is in view, but has something else over its middle."""
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
 def test_the_main_states_are_kept_as_pictures(
@@ -422,5 +470,6 @@ def test_the_main_states_are_kept_as_pictures(
         panel = look.tab(tab)
         panel.locator("canvas, [role=row], .tile").first.wait_for()
         assert look.page.evaluate("() => document.documentElement.scrollWidth") <= size[0]
+        assert look.page.evaluate(COVERED) == []
         look.keep(f"{name}-{tab.lower()}", tmp_path)
     assert len(list(tmp_path.glob("*.png"))) == 6

@@ -184,7 +184,7 @@ def test_a_reload_and_another_window_show_the_same(viewer: Page, browser: Browse
     viewer.keyboard.press("4")
     viewer.keyboard.press(",")
     viewer.get_by_role("radio", name="gradient", exact=True).click()
-    says(viewer, "tab", "overview")
+    says(viewer, "of", "grad")
     step = viewer.locator(".step-slider").get_attribute("aria-valuenow")
     url = viewer.url
     viewer.reload()

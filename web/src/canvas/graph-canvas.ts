@@ -371,7 +371,8 @@ export class GraphCanvas {
   private keepSelected(before: Size): void {
     const rect = this.selected && this.stage!.rect(this.selected.key);
     const to = this.drift?.to ?? this.place;
-    if (!rect || !this.size.width || !intersects(rect, inView(to, before))) return;
+    const isSame = before.width === this.size.width && before.height === this.size.height;
+    if (isSame || !rect || !this.size.width || !intersects(rect, inView(to, before))) return;
     const place = revealing(to, rect, this.size, AWAY);
     if (place.x === to.x && place.y === to.y) return;
     this.glide = this.drift = null;

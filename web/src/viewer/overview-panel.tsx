@@ -115,7 +115,7 @@ function rangeColumn(ranges: ReadonlyMap<number, Range>, rows: Int32Array): Colu
   const at = (row: number): Range => ranges.get(row)!;
   const most = ({ min, max }: Range): number => (Number.isNaN(max) ? NaN : Math.max(Math.abs(min), Math.abs(max)));
   return {
-    name: "range", plain: "range", title: <AxisTitle axis={axis} />, about: "min · p5 · median · p95 · max, on one axis. Sorts by the largest size.",
+    name: "range", plain: "range", title: () => <AxisTitle axis={axis} />, about: "min · p5 · median · p95 · max, on one axis. Sorts by the largest size.",
     text: (row) => [at(row).min, at(row).low, at(row).middle, at(row).high, at(row).max].map((value) => exact(value)).join(" "),
     by: (row) => most(at(row)), draw: (row) => <RangeBar axis={axis} range={at(row)} />, least: 240, mark: () => "range",
   };

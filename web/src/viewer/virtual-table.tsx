@@ -1,6 +1,6 @@
 // A table of any length: only the rows in view are drawn. Sortable, walked by keys, copied as text.
 
-import type { ComponentChildren } from "preact";
+import { Component, type ComponentChildren } from "preact";
 import { useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { IconButton } from "../app/controls";
 import { heightOf, inOrder, rowAfter, scrollTo, tabbed, upTo, windowAt } from "../lib/virtual";
@@ -9,7 +9,8 @@ import "../style/table.css";
 export interface Column {
   /** By which a sorting is remembered. */
   readonly name: string;
-  readonly title: ComponentChildren;
+  /** A function makes it anew each time: what is drawn and kept keeps all that was ever drawn around it. */
+  readonly title: string | (() => ComponentChildren);
   /** The title where only text will do; `name` if it is missing. */
   readonly plain?: string;
   /** What the pointer says of the title. */
@@ -146,14 +147,15 @@ function bodyHeight(element: HTMLElement): number {
 
 function Head({ column, sorting, onSort }: { column: Column; sorting: Sorting | null; onSort(): void }) {
   const isOn = sorting?.column === column.name;
+  const title = typeof column.title === "function" ? column.title() : column.title;
   const way = !isOn ? "none" : sorting!.isDown ? "descending" : "ascending";
   return (
     <span class={`table-title${column.isNumber ? " number" : ""}${isOn ? " on" : ""}`} role="columnheader" aria-sort={column.by ? way : undefined}>
       {column.by ? (
         <button type="button" title={column.about ?? `Sort by ${column.plain ?? column.name}`} onClick={onSort}>
-          {column.title}<i aria-hidden="true">{isOn ? (sorting!.isDown ? "↓" : "↑") : ""}</i>
+          {title}<i aria-hidden="true">{isOn ? (sorting!.isDown ? "↓" : "↑") : ""}</i>
         </button>
-      ) : <span title={column.about}>{column.title}</span>}
+      ) : <span title={column.about}>{title}</span>}
     </span>
   );
 }
@@ -168,22 +170,29 @@ interface LineProps {
   readonly version: unknown;
 }
 
-function Line({ id, at, row, columns, isSelected, onSelect, version }: LineProps) {
-  // Cells are made anew only where they say something else: scrolling moves rows and changes none.
-  const cells = useMemo(() => columns.map((column) => {
-    const mark = column.mark?.(row) ?? "";
-    const text = column.text(row);
+/** Made anew only where it says something else: scrolling moves rows and changes few. (Cells that were drawn must not be kept
+ * instead: each would keep all that was around it.) */
+class Line extends Component<LineProps> {
+  shouldComponentUpdate(next: LineProps): boolean {
+    const { at, row, columns, isSelected, version } = this.props;
+    return at !== next.at || row !== next.row || columns !== next.columns || isSelected !== next.isSelected || version !== next.version;
+  }
+
+  render({ id, at, row, columns, isSelected }: LineProps) {
     return (
-      <span role="gridcell" key={column.name} class={`cell${column.isNumber ? " number" : ""}${mark ? ` ${mark}` : ""}`}
-        title={column.isNumber || column.draw ? undefined : text}>
-        {column.draw ? column.draw(row) : text}
-      </span>
+      <div class={`table-row${isSelected ? " selected" : ""}${at % 2 ? " odd" : ""}`} role="row" id={id} aria-rowindex={at + 2}
+        aria-selected={isSelected} onClick={() => this.props.onSelect?.(this.props.row)}>
+        {columns.map((column) => {
+          const mark = column.mark?.(row) ?? "";
+          const text = column.text(row);
+          return (
+            <span role="gridcell" key={column.name} class={`cell${column.isNumber ? " number" : ""}${mark ? ` ${mark}` : ""}`}
+              title={column.isNumber || column.draw ? undefined : text}>
+              {column.draw ? column.draw(row) : text}
+            </span>
+          );
+        })}
+      </div>
     );
-  }), [row, columns, version]);
-  return (
-    <div class={`table-row${isSelected ? " selected" : ""}${at % 2 ? " odd" : ""}`} role="row" id={id} aria-rowindex={at + 2}
-      aria-selected={isSelected} onClick={() => onSelect?.(row)}>
-      {cells}
-    </div>
-  );
+  }
 }
