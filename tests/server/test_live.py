@@ -19,6 +19,8 @@ from tests.server.served import Served, serving
 from cutaway.store.records import Row
 from cutaway.store.writer import Writer
 
+pytestmark = pytest.mark.slow
+
 
 class Events:
     """What the server tells one listener."""

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import monotonic, sleep
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +20,12 @@ from cutaway.server.listing import Listing
 from cutaway.server.opened import Gone, Held, Opened, rows_of
 from cutaway.store.records import Row
 from cutaway.store.writer import Writer
+
+
+def run_apart(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """In a thread of its own: a browser of another test may have left a loop running in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(lambda: asyncio.run(main())).result()
 
 
 def write(path: Path, n_steps: int = 3) -> Path:
@@ -90,7 +99,7 @@ def test_who_asks_a_slow_run_keeps_nobody_else_waiting(tmp_path: Path) -> None:
         assert await asyncio.gather(*slow) == ["slow"] * 12
         opened.close()
 
-    asyncio.run(main())
+    run_apart(main)
 
 
 def test_a_run_is_asked_one_question_at_a_time(tmp_path: Path) -> None:
@@ -109,7 +118,7 @@ def test_a_run_is_asked_one_question_at_a_time(tmp_path: Path) -> None:
         await asyncio.gather(*(opened.ask(id_, ask) for _ in range(10)))
         opened.close()
 
-    asyncio.run(main())
+    run_apart(main)
     assert inside[1] == 1
 
 
@@ -127,7 +136,7 @@ def test_the_loop_goes_on_while_disks_are_read(tmp_path: Path) -> None:
         assert longest < 0.4
         opened.close()
 
-    asyncio.run(main())
+    run_apart(main)
 
 
 def test_nothing_is_read_for_who_has_left_meanwhile(tmp_path: Path) -> None:
@@ -144,7 +153,7 @@ def test_nothing_is_read_for_who_has_left_meanwhile(tmp_path: Path) -> None:
         assert opened.open_runs == ()
         opened.close()
 
-    asyncio.run(main())
+    run_apart(main)
 
 
 def test_a_question_that_fails_leaves_the_run_open_to_the_next(tmp_path: Path) -> None:
@@ -161,7 +170,7 @@ def test_a_question_that_fails_leaves_the_run_open_to_the_next(tmp_path: Path) -
         assert await opened.ask(id_, n_steps_of) == 3
         opened.close()
 
-    asyncio.run(main())
+    run_apart(main)
 
 
 def test_runs_that_were_not_asked_longest_are_let_go_when_memory_is_short(tmp_path: Path) -> None:
@@ -182,7 +191,7 @@ def test_runs_that_were_not_asked_longest_are_let_go_when_memory_is_short(tmp_pa
         assert [await tiny.ask(id_, n_steps_of) for id_ in ids] == [200] * 5
         assert list(tiny.open_runs) == ids[-1:]
 
-    asyncio.run(main())
+    run_apart(main)
 
 
 def test_a_run_can_be_asked_while_it_grows(tmp_path: Path) -> None:
@@ -238,7 +247,7 @@ def test_a_long_list_comes_in_parts_and_is_whole_in_the_end(tmp_path: Path) -> N
         last = await listing.items()
         assert all(item.n_steps == 3 and item.state == "ended" and not item.problems for item in last)
 
-    asyncio.run(main())
+    run_apart(main)
 
 
 def test_what_ended_is_not_read_again_for_the_list_until_it_changes(tmp_path: Path) -> None:
@@ -256,4 +265,4 @@ def test_what_ended_is_not_read_again_for_the_list_until_it_changes(tmp_path: Pa
             writer.step(9, schema=schema, matrix=np.ones((2, 2), np.float32))
         assert [(each.n_steps, each.last_step) for each in await listing.items()] == [(4, 9)]
 
-    asyncio.run(main())
+    run_apart(main)

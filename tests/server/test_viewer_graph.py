@@ -13,6 +13,8 @@ from tests.server.test_app import TOLD, becomes
 
 import cutaway
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 

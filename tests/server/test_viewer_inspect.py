@@ -13,6 +13,8 @@ from tests.server.recorded import WORDS
 
 import cutaway
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
     from tests.server.served import Served

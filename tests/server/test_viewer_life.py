@@ -20,6 +20,8 @@ from cutaway.store.samples import packed_samples
 from cutaway.store.segments import Limits
 from cutaway.store.writer import Options, Writer
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     import torch
     from playwright.sync_api import Browser, Page

@@ -15,6 +15,8 @@ from tests.server.served import Served, serving
 from cutaway.store.records import Row
 from cutaway.store.writer import Writer
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 

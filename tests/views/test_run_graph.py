@@ -31,6 +31,8 @@ from cutaway.views.run_graph import RunGraph, run_graph
 from cutaway.views.run_rows import RunRows
 from cutaway.views.svg import svg
 
+pytestmark = pytest.mark.slow
+
 
 class Looped(nn.Module):
     """A cell that runs three times, a head after each."""
