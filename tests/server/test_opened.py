@@ -225,7 +225,7 @@ def test_a_run_can_be_asked_while_it_grows(tmp_path: Path) -> None:
         opened.close()
 
     with Writer(tmp_path / "live", kind="run") as writer:
-        asyncio.run(main(writer))
+        run_apart(lambda: main(writer))
 
 
 # the list
