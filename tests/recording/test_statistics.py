@@ -124,6 +124,12 @@ def test_no_size_of_float32_overflows_vanishes_or_cancels(size: int, exponent: i
 
 
 @pytest.mark.parametrize("make", SUMMARIES)
+def test_the_magnitudes_of_very_many_values_are_added_up_without_drift(make: type[Summary]) -> None:
+    values = torch.full((3_000_000,), 1.0001)
+    assert row(values, make=make)["abs_mean"] == pytest.approx(1.0001, rel=1e-6)
+
+
+@pytest.mark.parametrize("make", SUMMARIES)
 @pytest.mark.parametrize("size", [1000, 1 << 16, 300_001])
 def test_a_small_spread_around_a_large_mean_is_seen(make: type[Summary], size: int) -> None:
     made = np.random.default_rng(0).normal(1e6, 1e-2, size)
