@@ -1,14 +1,3 @@
-"""What every test of recording begins with: a process in which nothing is compiled yet."""
+"""What every test here begins with: a process in which nothing is compiled, so that recorded runs have graphs."""
 
-from __future__ import annotations
-
-import pytest
-import torch
-
-from cutaway.recording.subjects import is_anything_compiled
-
-
-@pytest.fixture(autouse=True)
-def _nothing_compiled() -> None:
-    if is_anything_compiled():
-        torch._dynamo.reset()
+from tests.compiling import nothing_compiled as nothing_compiled

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.compiling import forget_compiled
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -46,6 +47,7 @@ def record_into(path: Path, *, seed: int = 0, n_steps: int = N_STEPS) -> None:
 
     import cutaway
 
+    forget_compiled()
     torch.manual_seed(seed)
     model = _model()
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)

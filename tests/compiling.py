@@ -1,0 +1,21 @@
+"""Tests that record begin in a process in which nothing is compiled: where anything is, no step is traced."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def forget_compiled() -> None:
+    """Forget what earlier tests compiled."""
+    import torch
+
+    from cutaway.recording.subjects import is_anything_compiled
+
+    if is_anything_compiled():
+        torch._dynamo.reset()
+
+
+@pytest.fixture(autouse=True)
+def nothing_compiled() -> None:
+    """For the conftest of a folder whose tests record."""
+    forget_compiled()
