@@ -60,20 +60,29 @@ def train(folder: Path, seconds: float) -> None:
     model = Turner()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     config = {"lr": 3e-3, "blocks": len(model.blocks), "words": 32}
-    ends = monotonic() + seconds
+    begun, is_halved, is_right = monotonic(), False, False
     with cutaway.record(folder, model, every={"long": 10, "short": 25}, samples=4, config=config) as run:
-        while monotonic() < ends:
+        while monotonic() < begun + seconds:
             is_long = rng.random() < 0.05
             words, inputs, targets = batch(rng, 32, LENGTH if is_long else 8)
             with run.step(kind="long" if is_long else "short"):
                 scores = model(inputs)
                 run.tensor("target", targets, role="target")
-                run.samples(text=words, tokens=[list(word) for word in words])
+                run.samples(text=words, tokens=[list(word) for word in words], label=[len(word) for word in words])
                 loss = nn.functional.cross_entropy(scores.flatten(0, 1), targets.flatten())
-                run.log(loss=loss, right=(scores.argmax(-1) == targets).float().mean())
+                right = (scores.argmax(-1) == targets).float().mean()
+                run.log(loss=loss, right=right)
                 loss.backward()
                 optimizer.step()
                 optimizer.zero_grad()
+            if not is_right and right == 1:
+                is_right = True
+                run.note(f"the first {'long' if is_long else 'short'} words without a fault")
+            if not is_halved and monotonic() > begun + seconds / 2:
+                is_halved = True
+                optimizer.param_groups[0]["lr"] /= 2
+                run.note("the learning rate was halved", level="warning")
+    cutaway.trace(model.eval(), inputs[:2]).save(folder.with_suffix(".trace"))
 
 
 def ask(folder: Path) -> None:
@@ -96,7 +105,7 @@ def ask(folder: Path) -> None:
 def fresh(folder: Path) -> Path:
     """A path at which nothing lies yet: runs are never overwritten."""
     names = [folder, *(folder.with_name(f"{folder.name}-{number}") for number in range(2, 1000))]
-    return next(name for name in names if not name.exists())
+    return next(name for name in names if not name.exists() and not name.with_suffix(".trace").exists())
 
 
 def main() -> None:
