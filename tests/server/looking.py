@@ -26,13 +26,17 @@ _LOOK = """() => {
     const shown = document.querySelector(".tab-panel:not([hidden])");
     const panel = shown?.querySelector(".tensor-panel");
     const chosen = (group) => [group.ariaLabel, text(group.querySelector("[aria-checked=true]"))];
+    const picked = (menu) => [menu.ariaLabel.split(" (")[0], text(menu.selectedOptions[0])];
     const card = (one) => [text(one.querySelector(".label")), text(one.querySelector("b"))];
     return {
         tab: text(document.querySelector("[role=tab][aria-selected=true]")),
         runs: all(document, ".chip:not(.off) .chip-name").map(text),
         active: text(document.querySelector(".chip.active .chip-name")),
         step: Number(document.querySelector(".step-slider")?.getAttribute("aria-valuenow") ?? -1),
-        chosen: Object.fromEntries(all(document, ".selectors [role=radiogroup]").map(chosen)),
+        chosen: Object.fromEntries([
+            ...all(document, ".selectors .labelled > .menu select").map(picked),
+            ...all(document, ".selectors [role=radiogroup]").map(chosen),
+        ]),
         sample: document.querySelector(".sample-menu.on select")?.value ?? "",
         strip: all(document, ".strip-value b").map(text),
         node: new URLSearchParams(location.hash.slice(1)).get("node") ?? "",
@@ -41,6 +45,14 @@ _LOOK = """() => {
         cards: Object.fromEntries(all(panel, ".cards .stat").map(card)),
         is_old: panel?.classList.contains("old") ?? false,
     };
+}"""
+
+
+_SELECTED = """(canvas) => {
+    const found = canvas.graph.isMoving ? null : canvas.graph.places().find(({ isSelected }) => isSelected);
+    if (!found) return null;
+    const { x, y } = canvas.getBoundingClientRect();
+    return [x + found.rect.x + found.rect.width / 2, y + found.rect.y + found.rect.height / 2];
 }"""
 
 
@@ -101,7 +113,11 @@ class Look:
             self.page.wait_for_timeout(25)
 
     def choose(self, selector: str, text: str) -> Seen:
-        """Click one choice of a selector."""
+        """Click one choice of a selector, which is a menu where there is little room."""
+        menu = self.page.locator(f".selectors select[aria-label^='{selector} (']:visible")
+        if menu.count():
+            menu.select_option(label=text)
+            return self.until(lambda seen: seen.chosen.get(selector) == text, f"{selector}: {text}")
         group = self.page.get_by_role("radiogroup", name=selector, exact=True).locator("visible=true").first
         group.get_by_role("radio", name=re.compile(f"^{re.escape(text)}$")).click()
         return self.until(lambda seen: seen.chosen.get(selector) == text, f"{selector}: {text}")
@@ -126,19 +142,34 @@ class Look:
             f"{of} of {site}, iteration {iteration}, at step {step} with {moment.stats}",
         )
 
+    def slide(self, step: int, run: Run) -> None:
+        """Click the slider where a step is: it goes from the first step to the last, recorded or logged."""
+        slider = self.page.locator(".step-slider")
+        box = slider.bounding_box()
+        assert box is not None
+        logged = [int(end) for curve in run.scalars.values() for end in curve.steps[[0, -1]]]
+        low, high = min(int(run.steps[0]), *logged), max(int(run.steps[-1]), *logged)
+        slider.click(position={"x": 10 + (step - low) / (high - low) * (box["width"] - 20), "y": box["height"] / 2})
+
     def graph(self) -> Locator:
         return self.page.locator(".run-graph .graph-canvas canvas").first
 
     def found(self, name: str) -> tuple[float, float]:
-        """Search for a node, which brings it into the middle of the graph; where that is."""
+        """Search for a node, which brings it into view; the middle of its box."""
         self.page.keyboard.press("/")
         self.page.get_by_label("Search", exact=True).fill(name)
         self.page.keyboard.press("Enter")
         self.until(lambda seen: seen.node == name, f"{name} selected")
         self.page.keyboard.press("Escape")
-        box = self.graph().bounding_box()
-        assert box is not None
-        return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+        return self.selected()
+
+    def selected(self) -> tuple[float, float]:
+        """The middle of the selected box, once it has come to rest."""
+        end = monotonic() + PATIENCE
+        while (found := self.graph().evaluate(_SELECTED)) is None and monotonic() < end:
+            self.page.wait_for_timeout(25)
+        assert found is not None, "no box is selected"
+        return found[0], found[1]
 
     def tooltip(self, at: tuple[float, float], says: str = "") -> str:
         """What the pointer tells at a place, once it has these words in it."""

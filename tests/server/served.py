@@ -26,13 +26,13 @@ class Served:
 
 
 @contextmanager
-def serving(*paths: str | os.PathLike[str], **options: Any) -> Iterator[Served]:
+def serving(*paths: str | os.PathLike[str], port: int = 0, **options: Any) -> Iterator[Served]:
     """The viewer of some paths, until the block ends."""
     from cutaway.server.app import viewer
     from cutaway.server.serving import Server, listening
 
-    made = viewer([os.fspath(path) for path in paths], **{"patience": 60.0, **options})
-    socket = listening("127.0.0.1", 0)
+    made = viewer([os.fspath(path) for path in paths], **{"patience": 60.0, "every": 0.1, **options})
+    socket = listening("127.0.0.1", port)
     server = Server(made)
     thread = threading.Thread(target=server.run, args=([socket],), daemon=True)
     thread.start()

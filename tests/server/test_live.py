@@ -19,8 +19,6 @@ from tests.server.served import Served, serving
 from cutaway.store.records import Row
 from cutaway.store.writer import Writer
 
-pytestmark = pytest.mark.slow
-
 
 class Events:
     """What the server tells one listener."""
@@ -186,14 +184,40 @@ def test_the_answers_of_a_step_that_is_run_again_change(tmp_path: Path) -> None:
         [item] = asked(served, "/api/runs")
         address = f"/api/run/{item['id']}/matrix?step=2"
         before = _fetched(served, address)
+        edition = asked(served, f"/api/run/{item['id']}")["edition"]
         with Writer(tmp_path / "run", kind="run", resume=True) as writer:
             schema = writer.schema([Row("a"), Row("b")], ["mean", "std"])
             writer.step(2, schema=schema, matrix=np.full((2, 2), 7, np.float32))
         sleep(0.3)
-        asked(served, f"/api/run/{item['id']}")
+        view = asked(served, f"/api/run/{item['id']}")
+        assert view["edition"] != edition
+        assert view["steps"] == [0, 1, 2]
         after = _fetched(served, address, before[1])
         assert after[0] == np.full((2, 2), 7, "<f4").tobytes()
         assert before[0] == np.full((2, 2), 2, "<f4").tobytes()
+
+
+def test_a_run_is_told_by_the_edition_of_its_steps_and_each_rank_by_its_own_id(tmp_path: Path) -> None:
+    written(tmp_path / "run", 2).close()
+    with Writer(tmp_path / "run", kind="run", rank=3, world_size=4) as second:
+        add(second, 0)
+        second.scalars(9, {"loss": 1.0})
+        second.flush()
+        with serving(tmp_path) as served:
+            [item] = asked(served, "/api/runs")
+            assert (item["ranks"], item["n_steps"]) == ([0, 3], 2)
+            own = f"{item['id']}~3"
+            view = asked(served, f"/api/run/{own}")
+            assert (view["item"]["id"], view["item"]["name"]) == (own, "run · rank 3")
+            assert (view["steps"], view["logged"]) == ([0], [9, 9])
+            assert asked(served, f"/api/run/{item['id']}")["logged"] == []
+            with listening(served) as events:
+                said = {event["run"]: event for event in (events.next(), events.next())}
+                assert said[own]["edition"] == view["edition"]
+                add(second, 1)
+                assert events.until(lambda event: event["run"] == own and event["n_steps"] == 2)["last_step"] == 1
+            for wrong in ("~9", "~x", "~-1"):
+                assert "rank" in asked(served, f"/api/run/{item['id']}{wrong}")["error"]
 
 
 def _fetched(served: Served, path: str, tag: str = "") -> tuple[bytes, str]:

@@ -171,6 +171,19 @@ def test_a_tensor_at_a_step_has_the_statistics_of_the_store(
     assert found["picture"] is not None
 
 
+def test_a_picture_is_painted_as_it_is_asked_for(client: TestClient, ids: dict[str, str], view: Any) -> None:
+    address, row = f"/api/run/{ids['base']}/tensor", row_of(view, "blocks.1.up", iteration=1)
+
+    def asked(**how: int) -> Any:
+        return client.get(address, params={"row": row, "step": 24, **how}).json()["picture"]["image"]
+
+    plain, alone = asked(), asked(tile=1, each=1)
+    assert plain["axes"] == [-1, 1, 2]
+    assert (alone["data"], alone["n_all"]) == (plain["data"], 0)  # a sequence has no channels to choose from
+    assert asked(normalised=1)["data"] != plain["data"]
+    assert client.get(address, params={"row": row, "step": 24, "tile": "x"}).status_code == 400
+
+
 def test_values_come_as_numbers_as_npy_and_as_csv(client: TestClient, ids: dict[str, str], view: Any, run: Run) -> None:
     row = row_of(view, "blocks.1.up", iteration=2)
     moment = run.at(24)["blocks.1.up"].other("value", iteration=2)

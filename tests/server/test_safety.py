@@ -13,8 +13,6 @@ import pytest
 from tests.server.recorded import HOSTILE
 from tests.server.served import Served
 
-pytestmark = pytest.mark.slow
-
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from tests.server.looking import WIDE, Look, like
+from tests.server.looking import PATIENCE, WIDE, Look, like
 from tests.server.recorded import one_thread
 from tests.server.served import serving
 
@@ -19,8 +22,6 @@ from cutaway.store.records import Row
 from cutaway.store.samples import packed_samples
 from cutaway.store.segments import Limits
 from cutaway.store.writer import Options, Writer
-
-pytestmark = pytest.mark.slow
 
 if TYPE_CHECKING:
     import torch
@@ -52,6 +53,17 @@ def train(run: Recorder, model: torch.nn.Module, n_steps: int) -> None:
             run.log(loss=loss)
 
 
+def written(path: Path, step: int) -> cutaway.Run:
+    """A run as soon as a step of it is on the disk: another thread writes it."""
+    end = monotonic() + PATIENCE
+    while monotonic() < end:
+        run = cutaway.load(path)
+        if step in run.steps and "loss" in run.scalars and step in run.scalars["loss"].steps:
+            return run
+        sleep(0.02)
+    pytest.fail(f"step {step} was never written", pytrace=False)
+
+
 def test_a_training_is_followed_left_alone_and_followed_again(page: Page, tmp_path: Path) -> None:
     import torch
 
@@ -63,7 +75,7 @@ def test_a_training_is_followed_left_alone_and_followed_again(page: Page, tmp_pa
         page.wait_for_selector(".live.on")
         for last in (4, 7):
             train(run, model, 3)
-            seen = look.agrees(cutaway.load(path), "2", step=last)
+            seen = look.agrees(written(path, last), "2", step=last)
             assert page.locator(".live").inner_text() == f"following step {last}"
             look.until(lambda seen: len(seen.strip) == 1 and seen.strip[0] != "")
         page.get_by_role("button", name="The recorded step before").click()
@@ -72,17 +84,127 @@ def test_a_training_is_followed_left_alone_and_followed_again(page: Page, tmp_pa
         page.wait_for_selector(".live:not(.on):text('live at step 10')")
         assert look.seen.step == 6
         page.locator(".live").click()
-        look.agrees(cutaway.load(path), "2", step=10)
-        seen = look.until(lambda seen: like(seen.strip[0], cutaway.load(path).scalars["loss"].values[-1]), "its loss")
+        now = written(path, 10)
+        look.agrees(now, "2", step=10)
+        seen = look.until(lambda seen: like(seen.strip[0], now.scalars["loss"].values[-1]), "its loss")
         assert seen.runs == ("first",)
         with cutaway.record(tmp_path / "second", model, every=1) as second:
             train(second, model, 2)
             page.wait_for_selector(".chip-name:text('second')")
         page.get_by_role("button", name="second", exact=True).click()
-        look.agrees(cutaway.load(tmp_path / "second"), "2", step=1)
+        look.agrees(written(tmp_path / "second", 1), "2", step=1)
         page.get_by_role("button", name="first", exact=True).click()
     # The recorder has ended, and with it the run; so has the viewer.
     assert cutaway.load(path).is_live is False
+
+
+KILLED = """
+import sys
+import numpy as np
+from cutaway.store.records import Row
+from cutaway.store.writer import Writer
+writer = Writer(sys.argv[1], kind="run")
+schema = writer.schema([Row("a")], ["mean", "std"])
+writer.step(7, schema=schema, matrix=np.ones((1, 2), np.float32))
+writer.flush()
+print("written", flush=True)
+sys.stdin.read()
+"""
+"""Writes a step, and never ends what it began."""
+
+
+def test_a_folder_is_filled_a_run_without_steps_and_one_that_is_killed_are_told(page: Page, tmp_path: Path) -> None:
+    with serving(tmp_path) as served:
+        page.goto(served.url)
+        page.wait_for_selector("text='There is no run here yet'")
+        with Writer(tmp_path / "early", kind="run") as writer:
+            writer.note("nothing came of it", step=0)
+        page.wait_for_selector("text='No step was recorded yet'")
+        page.keyboard.press("6")
+        page.wait_for_selector("text='nothing came of it'")
+        page.keyboard.press("1")
+        with subprocess.Popen(
+            [sys.executable, "-c", KILLED, str(tmp_path / "lost")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"written\n"
+            page.get_by_role("button", name="lost", exact=True).click()
+            page.wait_for_selector(".live.on:text('following step 7')")
+            process.kill()
+        page.wait_for_selector(".live.killed:text('stopped at step 7')")
+        assert "died without ending it" in (page.locator(".live.killed").get_attribute("title") or "")
+
+
+def wrote(path: Path, values: dict[int, float], *, rank: int = 0, resume: bool = False) -> cutaway.Run:
+    """Record one tensor whose statistics are one number, by step."""
+    with Writer(path, kind="run", rank=rank, world_size=2, resume=resume) as writer:
+        schema = writer.schema([Row("a"), Row("b")], ["mean", "std", "min", "max"])
+        for step, value in values.items():
+            writer.step(step, schema=schema, matrix=np.full((2, 4), value, np.float32))
+            writer.scalars(step, {"loss": value})
+    return cutaway.load(path)
+
+
+def test_a_run_that_is_resumed_or_recorded_anew_shows_nothing_of_what_was(page: Page, tmp_path: Path) -> None:
+    path = tmp_path / "runs" / "run"
+    wrote(path, {0: 1, 1: 2, 2: 3})
+    with serving(tmp_path / "runs") as served:
+        look = Look(page, served.url).open(node="a")
+        for step in (2, 1, 0):
+            look.agrees(cutaway.load(path), "a", step=step)
+            page.keyboard.press(",")
+        page.keyboard.press("End")
+        # As many steps as before, but other ones from step 1 on.
+        run = wrote(path, {1: 20, 2: 30}, resume=True)
+        look.agrees(run, "a", step=2)
+        look.until(lambda seen: like(seen.strip[0], 30), "the loss of the new session")
+        page.keyboard.press(",")
+        look.agrees(run, "a", step=1)
+        # The same name and the same steps, but another run.
+        shutil.rmtree(path)
+        run = wrote(path, {0: 100, 1: 200, 2: 300})
+        look.agrees(run, "a", step=1)
+        page.keyboard.press(",")
+        look.agrees(run, "a", step=0)
+        look.until(lambda seen: like(seen.strip[0], 100), "the loss of the other run")
+
+
+def test_the_ranks_of_a_run_are_looked_at_in_turn(page: Page, tmp_path: Path) -> None:
+    path = tmp_path / "wide"
+    wrote(path, {0: 1, 5: 2})
+    run = wrote(path, {0: 10, 5: 20, 6: 21}, rank=1)
+    with serving(tmp_path) as served:
+        look = Look(page, served.url).open(node="a")
+        look.agrees(run, "a", step=5)
+        assert "rank 0 of 2 ranks" in (page.locator(".chip-name").get_attribute("title") or "")
+        look.choose("Rank", "1")
+        look.agrees(run.rank(1), "a", step=6)
+        assert look.seen.runs == ("wide · rank 1",)
+        page.reload()
+        look.agrees(run.rank(1), "a", step=6)
+        wrote(path, {7: 30}, rank=1, resume=True)
+        look.agrees(cutaway.load(path).rank(1), "a", step=7)
+        look.choose("Rank", "0")
+        look.agrees(run, "a", step=5)
+
+
+def test_a_server_that_is_gone_is_told_and_what_was_seen_stays_until_it_is_back(lenient: Page, tmp_path: Path) -> None:
+    run = wrote(tmp_path / "run", {0: 1, 1: 2})
+    with serving(tmp_path) as served:
+        look = Look(lenient, served.url).open(node="a")
+        look.agrees(run, "a", step=1)
+    banner = lenient.locator(".banner", has_text="does not answer")
+    banner.wait_for()
+    lenient.keyboard.press("5")
+    lenient.locator(".tab-panel:not([hidden]) .blank", has_text="does not answer").wait_for()
+    lenient.keyboard.press("1")
+    look.agrees(run, "a", step=1)
+    run = wrote(tmp_path / "run", {2: 3}, resume=True)
+    with serving(tmp_path, port=int(served.url.rpartition(":")[2])):
+        banner.wait_for(state="detached")
+        look.agrees(run, "a", step=2)
+        lenient.keyboard.press("5")
+        lenient.locator(".tab-panel:not([hidden]) .blank", has_text="not known").wait_for()
 
 
 def test_a_run_is_deleted_while_it_is_looked_at(lenient: Page, recorded_copy: Path) -> None:

@@ -28,7 +28,7 @@ def test_the_formula_is_the_one_that_is_stated(value: float, references: list[fl
         assert math.isnan(z)
         return
     middle = statistics.median(them)
-    spread = 1.4826 * statistics.median(abs(x - middle) for x in them)
+    spread = 1.4826 * statistics.median(abs(x - middle) for x in them) * (1 + 8 / len(them))
     least = 0.01 if name == "std" else max(0.001 * abs(middle), 2.3e-308)
     expected = (seen(value) - middle) / max(spread, least)
     assert math.isclose(z, min(max(expected, -MOST), MOST), rel_tol=1e-6, abs_tol=1e-9)

@@ -31,8 +31,6 @@ from cutaway.views.run_graph import RunGraph, run_graph
 from cutaway.views.run_rows import RunRows
 from cutaway.views.svg import svg
 
-pytestmark = pytest.mark.slow
-
 
 class Looped(nn.Module):
     """A cell that runs three times, a head after each."""
@@ -407,3 +405,19 @@ def test_a_graph_of_sixty_blocks_is_made_in_a_moment(tmp_path: Path) -> None:
     graph = run_graph(RunRows(cutaway.load(tmp_path / "run")))
     assert [(run.label, len(run.groups)) for run in graph.view.runs] == [("h.0 … 59", 60)]
     assert len(graph.nodes) > 600
+
+
+def test_a_group_of_the_readers_own_stands_around_nodes_and_their_modules() -> None:
+    rows = RunRows(trained())
+    usual = run_graph(rows)
+    wishes = [{"at": node.name, "within": "mine"} for node in usual.nodes if node.name.startswith(("h.0", "h.1"))]
+    graph = run_graph(rows, wishes=[*wishes, "nonsense", {"at": 3}])
+    groups = graph.view.groups
+    [mine] = [group for group, label in enumerate(groups.label) if label == "mine"]
+    assert groups.class_name[mine] == "your group"
+    inside = {graph.nodes[node].name for node in range(groups.first[mine], groups.end[mine])}
+    assert {wish["at"] for wish in wishes} <= inside
+    block = groups.label.index("h.1")
+    assert groups.parent[block] == mine
+    assert sorted(node.name for node in graph.nodes) == sorted(node.name for node in usual.nodes)
+    assert len(graph.view.edges.parent) == len(usual.view.edges.parent)

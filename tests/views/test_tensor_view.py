@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.views.recordings import KEPT, LENGTH, train, trained, written
+from tests.views.recordings import KEPT, train, trained, written
 from torch import nn
 
 import cutaway
@@ -94,24 +94,6 @@ def test_one_sample_is_its_part_of_the_values_with_its_content(rows: RunRows) ->
     with pytest.raises(InputError, match="sample 7 was asked for, and 3 were kept"):
         tensor_values(rows, at, step=3, sample=7)
     assert "0 to 2" in tensor_view(rows, at, step=3, sample=7).why_missing
-
-
-def test_tokens_have_a_number_each(rows: RunRows) -> None:
-    view = tensor_view(rows, number(rows, "h.2"), step=3, sample=1)
-    value = rows.run.at(3)["h.2"].value[1].astype(float)  # (token, unit)
-    assert view.tokens is not None
-    assert len(view.tokens.tokens) == LENGTH
-    assert view.tokens.measures == ("mean", "norm", "max")
-    np.testing.assert_allclose(view.tokens.values, [value.mean(1), np.linalg.norm(value, axis=1), value.max(1)])
-    assert tensor_view(rows, number(rows, "$target"), step=3, sample=1).tokens is None
-    assert tensor_view(rows, number(rows, "$margin"), step=3, sample=1).tokens is not None
-
-
-def test_output_and_target_of_the_same_sample_stand_beside(rows: RunRows) -> None:
-    view = tensor_view(rows, number(rows, "h.2"), step=3, sample=1)
-    assert [(one.role, one.site) for one in view.beside] == [("output", "head"), ("target", "$target")]
-    assert view.beside[1].text == str(rows.run.at(3)["$target"].value[1])
-    assert tensor_view(rows, number(rows, "h.2"), step=3).beside == ()
 
 
 def test_tables_of_units_and_samples_are_the_recorded_ones(rows: RunRows) -> None:
@@ -271,8 +253,10 @@ def test_marks_are_what_numpy_makes_of_the_recorded_numbers(tmp_path: Path) -> N
         value = run.at(30)["t2"].stats[name]
         if name == "std":
             past, likes, value = np.log10(past), np.log10(likes), np.log10(value)
-        for them, z in ((past, stat(view, name).z_history), (likes, stat(view, name).z_step)):
-            spread = 1.4826 * np.median(abs(them - np.median(them)))
+        one = stat(view, name)
+        assert (one.z_step is None) == (name == "mean")  # which says nothing beside that of another layer
+        for them, z in ((past, one.z_history), *([(likes, one.z_step)] if name == "std" else [])):
+            spread = 1.4826 * np.median(abs(them - np.median(them))) * (1 + 8 / len(them))
             assert z == pytest.approx((value - np.median(them)) / spread, rel=1e-4)
 
 
@@ -317,3 +301,50 @@ def test_a_step_without_statistics_or_values_is_empty(tmp_path: Path) -> None:
     assert stat(view, "mean") == replace(stat(view, "mean"), value=None, word="nan", n_history=0)
     assert not math.isnan(view.step)
     assert view.picture is None
+
+
+def test_a_tensor_far_from_its_siblings_names_the_middle_one(tmp_path: Path) -> None:
+    sites = ("h.0.mlp", "h.1.mlp", "h.2.mlp", "h.3.mlp", "h.3.norm", "other")
+    sizes = np.float32([2, 1, 3, 3e-4, 50, 0])
+    matrix = np.stack([np.full(6, 10, np.float32), sizes], 1)
+    run = written(tmp_path / "run", [matrix], rows=[Row(site) for site in sites], statistics=("count", "abs_mean"))
+    rows = RunRows(run)
+    found = tensor_view(rows, 3, step=0).sibling
+    assert found is not None
+    assert (found.site, found.row, found.n) == ("h.0.mlp", 0, 3)
+    assert found.ratio == pytest.approx(1.5e-4)
+    assert [tensor_view(rows, at, step=0).sibling for at in (0, 1, 4, 5)] == [None] * 4
+
+
+def test_units_that_are_zero_for_the_whole_batch_are_counted(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(3, 6), nn.ReLU())
+    with torch.no_grad():
+        model[0].weight.zero_()
+        model[0].bias.copy_(torch.tensor([1.0, -1, 1, -1, -1, 1]))
+    for statistics, n_dead in (("full", 3), ("core", None)):
+        with cutaway.record(tmp_path / statistics, model, every=1, statistics=statistics) as run, run.step():
+            model(torch.randn(4, 3))
+        rows = RunRows(cutaway.load(tmp_path / statistics))
+        assert tensor_view(rows, number(rows, "1"), step=0).dead_units == n_dead
+
+
+def test_one_channel_is_shown_alone_and_each_by_its_own_range(tmp_path: Path) -> None:
+    model = nn.Conv2d(3, 5, 3, padding=1)
+    with cutaway.record(tmp_path / "run", model, every=1, samples=2) as run, run.step():
+        model(torch.randn(4, 3, 8, 8))
+    rows = RunRows(cutaway.load(tmp_path / "run"))
+    at = number(rows, ".")
+    value = rows.run.at(0)["."].value
+    for tile in (None, 3, 99):
+        picture = tensor_view(rows, at, step=0, sample=1, tile=tile, is_each=True).picture
+        assert picture is not None
+        assert picture.image is not None
+        image = picture.image
+        assert (image.tile_word, image.n_all, image.axes) == ("channel", 5, (1, 2, 3))
+        if tile == 3:
+            assert (image.kind, image.first, image.ranges) == ("matrix", (0, 3, 0, 0), ())
+            assert (image.low, image.high) == (value[1, 3].min(), value[1, 3].max())
+            assert "channel 4 of 5" in image.caption
+        else:
+            assert (image.n_tiles, image.first) == (5, (0, 0, 0, 0))
+            assert image.ranges == tuple((channel.min(), channel.max()) for channel in value[1])

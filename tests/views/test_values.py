@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from cutaway.views.graph import plain
-from cutaway.views.imaging import Image
+from cutaway.views.imaging import Image, Layout
 from cutaway.views.values import ValuePicture, printable, value_picture
 
 DTYPES = sorted({str(dtype) for dtype in vars(torch).values() if isinstance(dtype, torch.dtype)})
@@ -299,7 +299,7 @@ def test_a_nan_is_seen_in_the_smallest_picture() -> None:
 )
 def test_any_shape_fits_into_the_pixels(shape: list[int], most: int, unit: int, is_batched: bool) -> None:
     value = np.arange(math.prod(shape), dtype=np.float32).reshape(shape)
-    found = image_of(value, most_pixels=most, unit_dimension=unit, is_batched=is_batched)
+    found = image_of(value, most_pixels=most, layout=Layout(unit, is_batched))
     assert found.n_tiles * found.tile_rows * found.tile_columns <= most
     assert 255 not in levels(found)[: found.tile_rows, : found.tile_columns]
     assert found.low >= 0
@@ -316,20 +316,20 @@ def test_any_shape_fits_into_the_pixels(shape: list[int], most: int, unit: int, 
         ((3, 8, 8), 0, "tiles", "channels 1–3 of 3 · 8 rows × 8 columns"),
         ((8, 64, 16, 16), 1, "tiles", "sample 1 of 8 · channels 1–16 of 64 · 16 rows × 16 columns"),
         ((2, 3, 224, 224), 1, "tiles", "sample 1 of 2 · channels 1–3 of 3 · 224 rows × 224 columns · means of 7 × 7"),
-        ((2, 12, 16, 16), 3, "tiles", "sample 1 of 2 · slices 1–12 of 12 · 16 rows × 16 columns"),
+        ((2, 12, 16, 16), 3, "tiles", "sample 1 of 2 · heads 1–12 of 12 · 16 rows × 16 columns"),
         ((2, 8, 8, 5), 3, "tiles", "sample 1 of 2 · channels 1–5 of 5 · 8 rows × 8 columns"),
         ((2, 4, 6, 8, 8), 1, "tiles", "sample 1 of 2 · slice 4 of 6 · channels 1–4 of 4 · 8 rows × 8 columns"),
         ((1, 1, 8, 8), 1, "matrix", "8 rows × 8 columns"),
     ],
 )
 def test_each_shape_has_its_picture(shape: tuple[int, ...], unit: int | None, kind: str, caption: str) -> None:
-    found = image_of(torch.rand(shape), unit_dimension=unit)
+    found = image_of(torch.rand(shape), layout=Layout(unit))
     assert (found.kind, found.caption) == (kind, caption)
 
 
 def test_channels_are_tiles_of_the_first_sample() -> None:
     value = torch.arange(2 * 3 * 4 * 4.0).reshape(2, 3, 4, 4)
-    found = image_of(value, unit_dimension=1)
+    found = image_of(value, layout=Layout(1))
     assert (found.tile_rows, found.tile_columns, found.n_tiles) == (4, 4, 3)
     shown = levels(found)
     expected = np.rint(value[0].numpy() / 47 * 254)

@@ -21,7 +21,7 @@ from cutaway.server.answers import sentence, told
 from cutaway.server.folders import Folders
 from cutaway.server.guard import Guard
 from cutaway.server.listing import PATIENCE, Listing
-from cutaway.server.live import Live
+from cutaway.server.live import EVERY, Live
 from cutaway.server.opened import MOST_BYTES, Opened
 
 _PAGE: Final = """\
@@ -59,6 +59,7 @@ def viewer(
     token: str = "",
     most_bytes: int = MOST_BYTES,
     patience: float = PATIENCE,
+    every: float = EVERY,
 ) -> Viewer:
     """The viewer of everything below some paths.
 
@@ -67,10 +68,11 @@ def viewer(
         token: what has to be known by whoever asks; "" where nothing has.
         most_bytes: how much memory open runs may take together, about.
         patience: seconds after which a long list is given as far as it was read.
+        every: seconds between two looks at what is being written.
     """
     opened = Opened(Folders(paths), most_bytes=most_bytes)
     listing = Listing(opened, patience=patience)
-    live = Live(opened, listing)
+    live = Live(opened, listing, every=every)
 
     async def events(request: Request) -> Response:
         async def is_waiting() -> bool:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from time import monotonic
 from typing import Final
 
 from cutaway.core.errors import CutawayError, DamagedError
 from cutaway.server.folders import Place
-from cutaway.server.opened import Held, Opened, rows_of
+from cutaway.server.opened import Held, Opened, rank_of, rows_of
 from cutaway.store.backends import backend_for
 from cutaway.store.head import Head
 from cutaway.store.names import HEAD
@@ -80,7 +81,9 @@ class Listing:
 
 def item_of(held: Held) -> RunItem:
     """The entry of a run that is open."""
-    return run_item(rows_of(held).run, name=held.place.name)
+    item = run_item(rows_of(held).run, name=held.place.name)
+    rank = rank_of(held.id)
+    return item if rank is None else replace(item, id=held.id, name=f"{item.name} · rank {rank}")
 
 
 def _kind_of(place: Place) -> str:

@@ -11,15 +11,15 @@ from typing import Final
 
 from cutaway.core.errors import CutawayError
 from cutaway.server.listing import Listing, item_of
-from cutaway.server.opened import Held, Opened, rows_of
+from cutaway.server.opened import Held, Opened, rows_of, run_of
 from cutaway.server.packing import text
-from cutaway.views.run_view import RunState
+from cutaway.views.run_view import RunState, edition
 
 _LOG = logging.getLogger("cutaway")
-_EVERY: Final = 0.5
+EVERY: Final = 0.5
 """Seconds between two looks at the open runs."""
-_SELDOM: Final = 2.0
-"""Seconds between two looks at the folders, and at runs that have ended."""
+_SELDOM: Final = 4
+"""Of so many looks one is also at the folders, and at runs that have ended."""
 _SHARE: Final = 20
 """A folder that takes long to look at is looked at more seldom: so many times as long lies between two looks."""
 _BEAT: Final = 10.0
@@ -38,12 +38,14 @@ class Growth:
     state: RunState
     n_read: int
     """Bytes of its indexes that were read: more whenever anything came, also notes and scalars."""
+    edition: str
+    """Changes when steps that were there before may hold something else."""
 
 
 class Live:
     """Tells all who listen. What is told faster than somebody reads is told once, as it is then."""
 
-    def __init__(self, opened: Opened, listing: Listing, *, every: float = _EVERY) -> None:
+    def __init__(self, opened: Opened, listing: Listing, *, every: float = EVERY) -> None:
         self._opened = opened
         self._listing = listing
         self._every = every
@@ -104,7 +106,7 @@ class Live:
                 if is_due:
                     began = monotonic()
                     await self._look_at_list()
-                    next_list = monotonic() + max(_SELDOM, _SHARE * (monotonic() - began))
+                    next_list = monotonic() + max(_SELDOM * self._every, _SHARE * (monotonic() - began))
                 for id_ in self._opened.open_runs:
                     await self._look_at(id_, is_due=is_due)
             except Exception:  # whatever it is, it may be over at the next look
@@ -116,7 +118,7 @@ class Live:
         was_whole, self._was_whole = self._was_whole, self._listing.is_whole
         if before is not None and (before != self._ids or not was_whole):
             self._tell(_LIST, {"runs": True})
-        for id_ in [id_ for id_ in self._last if id_ not in self._ids]:
+        for id_ in [id_ for id_ in self._last if run_of(id_) not in self._ids]:
             del self._last[id_]
             self._tell(id_, {"run": id_, "error": "This run was deleted or moved while it was open."})
 
@@ -169,4 +171,4 @@ def growth_of(held: Held) -> Growth:
     item = item_of(held)
     sessions = (session for found in rows_of(held).run.archive.ranks.values() for session in found.values())
     n_read = sum(session.n_read for session in sessions)
-    return Growth(held.place.id, item.n_steps, item.last_step, item.state, n_read)
+    return Growth(held.id, item.n_steps, item.last_step, item.state, n_read, edition(rows_of(held)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -33,6 +34,8 @@ CACHE_BYTES: Final = 24 << 20
 _N_THREADS: Final = 4
 _INDEX_WEIGHT: Final = 5
 """Bytes in memory for each byte of an index."""
+RANK: Final = "~"
+"""Between the id of a run and the rank that is asked for, if it is not the first."""
 _FRESH: Final = 0.2
 """Seconds for which what was read of a run is taken for the newest, where the question is what is newest."""
 
@@ -47,6 +50,8 @@ class Gone(Exception):
 class Held:
     """Something that is open."""
 
+    id: str
+    """As it was asked for."""
     place: Place
     thing: RunRows | Showing
     head: tuple[int, int]
@@ -81,7 +86,7 @@ class Opened:
     async def places(self) -> dict[str, Place]:
         """What is there now."""
         self._places = await self._in_thread(self.folders.places)
-        for id_ in [id_ for id_ in self._held if id_ not in self._places]:
+        for id_ in [id_ for id_ in self._held if run_of(id_) not in self._places]:
             del self._held[id_]
         return self._places
 
@@ -109,7 +114,7 @@ class Opened:
             if is_waiting is not None and not await is_waiting():
                 raise Gone
             held = self._held.get(id_)
-            answer, now = await self._in_thread(lambda: self._asked(place, held, question, fresh=fresh))
+            answer, now = await self._in_thread(lambda: self._asked(id_, place, held, question, fresh=fresh))
             self._held[id_] = now
             self._held.move_to_end(id_)
             self._let_go()
@@ -125,9 +130,10 @@ class Opened:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     async def _place(self, id_: str) -> Place:
-        place = self._places.get(id_)
+        own = run_of(id_)
+        place = self._places.get(own)
         if place is None:
-            place = (await self.places()).get(id_)
+            place = (await self.places()).get(own)
         if place is None:
             listed = ", ".join(repr(each.name) for each in list(self._places.values())[:8]) or "nothing"
             where = ", ".join(self.folders.paths)
@@ -135,21 +141,22 @@ class Opened:
         return place
 
     def _asked(
-        self, place: Place, held: Held | None, question: Callable[[Held], _Answer], *, fresh: bool
+        self, id_: str, place: Place, held: Held | None, question: Callable[[Held], _Answer], *, fresh: bool
     ) -> tuple[_Answer, Held]:
         place.check()
         head = _head_of(place)
         if held is None or held.head != head:
-            held = Held(place, self._open(place), head)
+            held = Held(id_, place, self._open(place, rank_of(id_)), head)
         elif fresh and isinstance(held.thing, RunRows) and monotonic() - held.read_at > _FRESH:
             held.thing.refresh()
             held.read_at = monotonic()
         return question(held), held
 
-    def _open(self, place: Place) -> RunRows | Showing:
+    def _open(self, place: Place, rank: int | None) -> RunRows | Showing:
         archive = Archive(place.path, cache_bytes=self._cache_bytes)
         if archive.kind == "run":
-            return RunRows(Run(archive))
+            run = Run(archive)
+            return RunRows(run if rank is None else run.rank(rank))
         if archive.kind == "trace":
             from cutaway.store.traces import read  # which takes its time to load, and most look at runs
             from cutaway.views.showing import showing
@@ -166,6 +173,25 @@ class Opened:
 
     async def _in_thread(self, work: Callable[[], _Answer]) -> _Answer:
         return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+
+
+def run_of(id_: str) -> str:
+    """The id of a run without its rank.
+
+    >>> run_of("mfrggzdfmztw~3"), rank_of("mfrggzdfmztw~3")
+    ('mfrggzdfmztw', 3)
+    """
+    return id_.partition(RANK)[0]
+
+
+def rank_of(id_: str) -> int | None:
+    """The rank that an id asks for; None for the first there is."""
+    rank = id_.partition(RANK)[2]
+    if not rank:
+        return None
+    if not re.fullmatch("[0-9]{1,9}", rank, re.ASCII):
+        raise NotFoundError(f"{rank[:40]!r} is no rank: a rank is a number from 0, as in {run_of(id_)[:40]}{RANK}1.")
+    return int(rank)
 
 
 def rows_of(held: Held) -> RunRows:

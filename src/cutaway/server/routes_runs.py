@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from cutaway.core.errors import InputError
 from cutaway.server.answers import (
     JSON,
     Answer,
@@ -20,6 +23,7 @@ from cutaway.server.answers import (
     growing_tag,
     is_asked,
     number,
+    optional_number,
     step_tag,
     told,
     word,
@@ -30,6 +34,8 @@ from cutaway.server.packing import text
 from cutaway.views.run_view import run_view
 
 _MOST_KEPT: Final = 8
+_MOST_WISHES: Final = 64_000
+"""Characters."""
 
 
 def routes(opened: Opened, listing: Listing) -> list[Route]:
@@ -43,7 +49,8 @@ def routes(opened: Opened, listing: Listing) -> list[Route]:
 
     async def graph(request: Request) -> Response:
         structure, with_hidden = request.query_params.get("structure") or None, is_asked(request, "hidden")
-        return await answered(request, opened, lambda held: _graph(held, structure, with_hidden=with_hidden))
+        wishes = request.query_params.get("wishes") or ""
+        return await answered(request, opened, lambda held: _graph(held, structure, wishes, with_hidden=with_hidden))
 
     async def network(request: Request) -> Response:
         return await answered(request, opened, _network)
@@ -53,8 +60,15 @@ def routes(opened: Opened, listing: Listing) -> list[Route]:
         return await answered(request, opened, lambda held: _samples(held, step), tag=step_tag(step))
 
     async def matrix(request: Request) -> Response:
-        step = number(request, "step")
-        return await answered(request, opened, lambda held: as_numbers(rows_of(held).matrix(step)), tag=step_tag(step))
+        step, sample = number(request, "step"), optional_number(request, "sample")
+
+        def ask(held: Held) -> Answer:
+            from cutaway.views.sample_matrix import sample_matrix
+
+            rows = rows_of(held)
+            return as_numbers(rows.matrix(step) if sample is None else sample_matrix(rows, step, sample))
+
+        return await answered(request, opened, ask, tag=step_tag(step))
 
     async def column(request: Request) -> Response:
         step, stat = number(request, "step"), word(request, "stat")
@@ -117,14 +131,31 @@ def _kept(held: Held, asked: str, make: Callable[[], Answer], *, tag: str = "") 
 
 def _run(held: Held) -> Answer:
     """The first thing that is asked, and again whenever a run has grown."""
-    return _kept(held, "run", lambda: as_json(run_view(rows_of(held), name=held.place.name)), tag=_run_tag(held))
+
+    def make() -> Answer:
+        view = run_view(rows_of(held), name=held.place.name)
+        return as_json(replace(view, item=item_of(held)))
+
+    return _kept(held, "run", make, tag=_run_tag(held))
 
 
-def _graph(held: Held, structure: str | None, *, with_hidden: bool) -> Answer:
+def _graph(held: Held, structure: str | None, wishes: str, *, with_hidden: bool) -> Answer:
     from cutaway.views.run_graph import run_graph
 
-    asked = f"graph {structure} {with_hidden}"
-    return _kept(held, asked, lambda: as_json(run_graph(rows_of(held), structure, with_hidden=with_hidden)))
+    own = _wishes(wishes)
+    asked = f"graph {structure} {with_hidden} {wishes}"
+    return _kept(held, asked, lambda: as_json(run_graph(rows_of(held), structure, with_hidden=with_hidden, wishes=own)))
+
+
+def _wishes(text: str) -> list[Any]:
+    """What a reader wishes of the graph, as JSON; none for no text."""
+    try:
+        found = json.loads(text[:_MOST_WISHES]) if text else []
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, list):
+        raise InputError(f'wishes={text[:40]!r} is no list such as [{{"at": "encoder", "within": "mine"}}].')
+    return found
 
 
 def _network(held: Held) -> Answer:

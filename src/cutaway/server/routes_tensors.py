@@ -38,12 +38,22 @@ def routes(opened: Opened) -> list[Route]:
 
     async def tensor(request: Request) -> Response:
         row, step, sample = number(request, "row"), number(request, "step"), optional_number(request, "sample")
-        is_normalised = is_asked(request, "normalised")
+        is_normalised, is_each = is_asked(request, "normalised"), is_asked(request, "each")
+        tile = optional_number(request, "tile")
 
         def ask(held: Held) -> Answer:
             from cutaway.views.tensor_view import tensor_view
 
-            return as_json(tensor_view(rows_of(held), row, step=step, sample=sample, is_normalised=is_normalised))
+            found = tensor_view(
+                rows_of(held),
+                row,
+                step=step,
+                sample=sample,
+                is_normalised=is_normalised,
+                is_each=is_each,
+                tile=tile,
+            )
+            return as_json(found)
 
         return await answered(request, opened, ask, tag=step_tag(step))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -66,10 +66,14 @@ def _unlinked(rows: RunRows) -> Dependencies:
 
 
 class Arrangement:
-    """What `run.arrange` was told, as it was written down; of what contradicts itself the last counts."""
+    """What `run.arrange` was told, as it was written down; of what contradicts itself the last counts.
 
-    def __init__(self, document: Any) -> None:
-        wishes = document if isinstance(document, list) else []
+    Args:
+        more: further wishes of the same form, by whoever looks at it.
+    """
+
+    def __init__(self, document: Any, more: Sequence[Any] = ()) -> None:
+        wishes = [*(document if isinstance(document, list) else []), *more]
         self._wishes = [wish for wish in wishes if isinstance(wish, dict)]
 
     def applied(self, graph: Dependencies) -> Dependencies:
@@ -89,6 +93,10 @@ class Arrangement:
     def label(self, node: Node) -> str:
         """The name it was given; "" for none."""
         return self._wish(node, "label", str) or ""
+
+    def within(self, node: Node) -> str:
+        """A group of the reader's own around it and its modules; "" for none."""
+        return self._wish(node, "within", str) or ""
 
     def _wish(self, node: Node, key: str, kind: type | tuple[type, ...]) -> Any:
         for wish in reversed(self._wishes):

@@ -16,6 +16,7 @@ from cutaway.graph.summary import human_bytes, human_number, human_seconds
 from cutaway.graph.trace import Trace
 from cutaway.graph.units import spatial_dimension, unit_dimension
 from cutaway.views.graph import plain
+from cutaway.views.imaging import Layout
 from cutaway.views.reading import MOST_ELEMENTS, reason_of
 from cutaway.views.values import MOST_PIXELS, ValuePicture, printable, value_picture
 
@@ -388,8 +389,7 @@ def _picture(op: Op, value: Any, effort: Effort) -> ValuePicture:
     return value_picture(
         value,
         effort.most_pixels,
-        unit_dimension=_units(op) if effort.most_pixels else None,
-        is_batched=op.kind not in (PARAMETER, BUFFER),
+        layout=Layout(_units(op) if effort.most_pixels else None, is_batched=op.kind not in (PARAMETER, BUFFER)),
         dtype=op.dtype,
         most_elements=effort.most_elements,
     )

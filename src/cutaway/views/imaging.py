@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -40,6 +40,16 @@ class Image:
     """Base64 of a byte for each pixel: 0 is `low` or less, 254 is `high` or more, 255 is not finite."""
     caption: str
     """What is shown of the value."""
+    axes: tuple[int, int, int]
+    """The dimensions of the value that count its tiles, its rows and its columns; -1 for none."""
+    first: tuple[int, ...]
+    """Where the first pixel stands in the value."""
+    tile_word: str
+    """What the tiles are: "channel", "head"…; "" where the value has none."""
+    n_all: int
+    """How many of them the value has, shown or not."""
+    ranges: tuple[tuple[float, float], ...]
+    """The `low` and `high` of each tile, where each has its own; else none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +60,10 @@ class Layout:
     """The dimension that counts the units; the last where nothing is said."""
     is_batched: bool = True
     """Whether the first dimension counts samples, of which one is shown."""
+    tile: int | None = None
+    """The one channel, head… to be shown alone; all where there is none of that number."""
+    is_each: bool = False
+    """Whether each tile is painted from its own lowest to its own highest value."""
 
 
 def image(numbers: Numbers, layout: Layout, most_pixels: int) -> Image | None:
@@ -63,20 +77,25 @@ def image(numbers: Numbers, layout: Layout, most_pixels: int) -> Image | None:
         return None
     cut = _cut(shape, layout)
     rows, columns = cut.size(shape)
-    if cut.tiled is None or shape[cut.tiled] == 1:
+    start = 0
+    if cut.tiled is not None and layout.tile is not None and 0 <= layout.tile < shape[cut.tiled]:
+        start, n_tiles, n_pixels = layout.tile, 1, most_pixels
+    elif cut.tiled is None or shape[cut.tiled] == 1:
         n_tiles, n_pixels = 1, most_pixels
     else:
         n_tiles = _n_tiles(shape[cut.tiled], rows * columns, most_pixels)
         n_pixels = most_pixels // n_tiles
     step = max(1, math.isqrt(-(-rows * columns * n_tiles // MOST_ELEMENTS)))
-    tiles = _tiles(numbers.source, cut, n_tiles, step)
+    tiles = _tiles(numbers.source, cut, range(start, start + n_tiles), step)
     blocks = _blocks(tiles.shape[1], tiles.shape[2], n_pixels)
     reduced = np.stack([_block_means(tile, *blocks) for tile in tiles])
-    said = [*cut.said(shape, n_tiles)]
+    said = [*cut.said(shape, range(start, start + n_tiles))]
     said += [f"every {_ordinal(step)} row and column"] if step > 1 else []
     said += [f"means of {blocks[0]} × {blocks[1]}"] if blocks != (1, 1) else []
     said += [numbers.note] if numbers.note else []
-    return _painted(reduced, cut.tiled is not None and n_tiles > 1, " · ".join(said))
+    painted = _painted(reduced, " · ".join(said), is_each=layout.is_each)
+    n_all = 0 if cut.tiled is None else shape[cut.tiled]
+    return replace(painted, axes=cut.axes, first=cut.first(start, len(shape)), tile_word=cut.tile_word, n_all=n_all)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +112,22 @@ class _Cut:
     def size(self, shape: tuple[int, ...]) -> tuple[int, int]:
         return 1 if self.row is None else shape[self.row], shape[self.column]
 
-    def said(self, shape: tuple[int, ...], n_tiles: int) -> list[str]:
+    @property
+    def axes(self) -> tuple[int, int, int]:
+        tiled, row = (-1 if dimension is None else dimension for dimension in (self.tiled, self.row))
+        return tiled, row, self.column
+
+    def first(self, tile: int, n_dims: int) -> tuple[int, ...]:
+        at = {dimension: place for dimension, place, _ in self.fixed}
+        return tuple(tile if dimension == self.tiled else at.get(dimension, 0) for dimension in range(n_dims))
+
+    def said(self, shape: tuple[int, ...], tiles: range) -> list[str]:
         said = [f"{word} {at + 1} of {shape[d]}" for d, at, word in self.fixed if shape[d] > 1]
         if self.tiled is not None and shape[self.tiled] > 1:
-            shown = "1" if n_tiles == 1 else f"1–{n_tiles}"
-            said.append(f"{self.tile_word}{'s' * (n_tiles > 1)} {shown} of {shape[self.tiled]}")
+            shown = f"{tiles[0] + 1}" if len(tiles) == 1 else f"{tiles[0] + 1}–{tiles[-1] + 1}"
+            said.append(f"{self.tile_word}{'s' * (len(tiles) > 1)} {shown} of {shape[self.tiled]}")
         rows, columns = self.size(shape)
-        said.append(f"{columns} elements" if rows == 1 else f"{rows} rows × {columns} columns")
+        said.append(f"{columns:,} elements" if rows == 1 else f"{rows:,} rows × {columns:,} columns")
         return said
 
 
@@ -122,7 +150,9 @@ def _cut(shape: tuple[int, ...], layout: Layout) -> _Cut:
     if n == 4 and unit == last and shape[1] == shape[2] != shape[3]:  # images with their channels last
         return _Cut(((0, 0, "sample"),), 3, "channel", 1, 2)
     fixed = tuple((d, 0, "sample" if d == 0 else "slice") for d in range(n - 3))
-    return _Cut(fixed, n - 3, "slice", n - 2, n - 1)
+    # Squares that are no images: what attends to what.
+    word = "sample" if n == 3 else "head" if n == 4 and shape[2] == shape[3] else "slice"
+    return _Cut(fixed, n - 3, word, n - 2, n - 1)
 
 
 def _n_tiles(n: int, n_elements: int, most_pixels: int) -> int:
@@ -131,19 +161,18 @@ def _n_tiles(n: int, n_elements: int, most_pixels: int) -> int:
     return min(n, max(few, min(_MOST_TILES, most_pixels // max(n_elements, 1))))
 
 
-def _tiles(source: Any, cut: _Cut, n_tiles: int, step: int) -> Floats:
+def _tiles(source: Any, cut: _Cut, tiles: range, step: int) -> Floats:
     """The part of a value that is shown, as (tile, row, column)."""
     keys: list[Any] = [slice(None, None, step)] * len(source.shape)
     for dimension, at, _ in cut.fixed:
         keys[dimension] = at
     if cut.tiled is not None:
-        keys[cut.tiled] = slice(0, n_tiles)
+        keys[cut.tiled] = slice(tiles.start, tiles.stop)
     part = array_of(source[tuple(keys)])
     left = [d for d in range(len(keys)) if isinstance(keys[d], slice)]
     order = [left.index(d) for d in (cut.tiled, cut.row, cut.column) if d is not None]
     part = part.transpose(order)
-    tiles = part.reshape((1,) * (3 - part.ndim) + part.shape)
-    return tiles.astype(np.float64)
+    return part.reshape((1,) * (3 - part.ndim) + part.shape).astype(np.float64)
 
 
 def _blocks(rows: int, columns: int, most: int) -> tuple[int, int]:
@@ -171,32 +200,45 @@ def _block_means(tile: Floats, high: int, wide: int) -> Floats:
     return means
 
 
-def _painted(tiles: Floats, is_tiled: bool, caption: str) -> Image:
+def _painted(tiles: Floats, caption: str, *, is_each: bool) -> Image:
     n, rows, columns = tiles.shape
-    finite = np.isfinite(tiles)
-    flat = tiles[finite]
-    low, high = robust_range(flat, float(flat.min()), float(flat.max())) if flat.size else (0.0, 0.0)
-    levels = np.full(tiles.shape, _NOT_FINITE, np.uint8)
-    half = half_width(low, high)
-    places = (flat / 2 - low / 2) / half * 254 if half else np.full(flat.shape, 127.0)
-    levels[finite] = np.clip(np.rint(places), 0, 254)
+    parts = [_levels(tile) for tile in tiles] if is_each and n > 1 else [_levels(tiles)]
+    levels = np.concatenate([part.reshape(-1, rows, columns) for part, _ in parts])
+    ranges = tuple(reach for _, reach in parts)
     across = min(n, max(1, round(math.sqrt(n * rows / columns))))
     down = -(-n // across)
     whole = np.full((down * across, rows, columns), _NOT_FINITE, np.uint8)
     whole[:n] = levels
     mosaic = whole.reshape(down, across, rows, columns).transpose(0, 2, 1, 3)  # (down, row, across, column)
     return Image(
-        kind="tiles" if is_tiled else "line" if rows == 1 else "matrix",
+        kind="tiles" if n > 1 else "line" if rows == 1 else "matrix",
         rows=down * rows,
         columns=across * columns,
         tile_rows=rows,
         tile_columns=columns,
         n_tiles=n,
-        low=low,
-        high=high,
+        low=min(low for low, _ in ranges),
+        high=max(high for _, high in ranges),
         data=base64.b64encode(np.ascontiguousarray(mosaic).tobytes()).decode(),
         caption=caption,
+        axes=(-1, -1, -1),
+        first=(),
+        tile_word="",
+        n_all=0,
+        ranges=ranges if len(ranges) > 1 else (),
     )
+
+
+def _levels(values: Floats) -> tuple[NDArray[np.uint8], tuple[float, float]]:
+    """Grey levels, and what the lowest and the highest of them stand for."""
+    finite = np.isfinite(values)
+    flat = values[finite]
+    low, high = robust_range(flat, float(flat.min()), float(flat.max())) if flat.size else (0.0, 0.0)
+    levels = np.full(values.shape, _NOT_FINITE, np.uint8)
+    half = half_width(low, high)
+    places = (flat / 2 - low / 2) / half * 254 if half else np.full(flat.shape, 127.0)
+    levels[finite] = np.clip(np.rint(places), 0, 254)
+    return levels, (low, high)
 
 
 def _ordinal(n: int) -> str:

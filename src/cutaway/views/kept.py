@@ -49,8 +49,11 @@ def kept(run: Run, step: Step, row: Row) -> Kept:
         raise SiteError(f"{row.of!r} of {row.site!r} was not recorded at step {step.step}.")
     raw = step.raw(own)
     if raw is None:
-        is_held = row.role in _HELD
-        how = "run.tensor(name, tensor) inside a step keeps one" if is_held else "record with samples=n to keep values"
+        how = "record with samples=n to keep values"
+        if row.role in _HELD:
+            how = "run.tensor(name, tensor) inside a step keeps one"
+        elif n_samples(step):
+            how = "without a batch dimension, tensors are kept up to 65,536 elements"
         raise NotSavedError(f"of {row.site!r} only statistics were recorded at step {step.step}: {how}.")
     n_kept = n_samples(step)
     is_batched = row.role not in _HELD and bool(raw.shape) and n_kept > 0 and raw.shape[0] == n_kept

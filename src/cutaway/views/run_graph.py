@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 from cutaway.core.sites import ROOT
 from cutaway.graph.dependencies import Dependencies
@@ -73,11 +73,14 @@ _KINDS: Final[Mapping[str, Kind]] = {
     "loss": "loss",
 }
 _HELD: Final = ("parameter", "buffer")
+_OWN: Final = "your group"
 _NUMBER: Final = re.compile(r"\d+")
 _RANKS: Final = {VALUE: 0, GRAD: 1, UPDATE: 3}
 
 
-def run_graph(rows: RunRows, structure: str | None = None, *, with_hidden: bool = False) -> RunGraph:
+def run_graph(
+    rows: RunRows, structure: str | None = None, *, with_hidden: bool = False, wishes: Sequence[Any] = ()
+) -> RunGraph:
     """The dependency graph of a run, to be folded and placed like that of a trace.
 
     It depends on the structure, the module tree and the arrangement alone, so that it is the same at all steps and in
@@ -86,9 +89,11 @@ def run_graph(rows: RunRows, structure: str | None = None, *, with_hidden: bool 
     Args:
         structure: its hash; that of the newest step which has one where nothing is said.
         with_hidden: whether nodes are drawn that the user has hidden. Else what led through them leads past them.
+        wishes: what `run.arrange` might have been told besides: `{"at": site, "within": name}` puts a frame of that
+            name around nodes with their modules.
     """
     graph, hash_, why = dependencies_of(rows, structure)
-    arrangement = Arrangement(rows.run.documents.get("arrangement"))
+    arrangement = Arrangement(rows.run.documents.get("arrangement"), wishes)
     graph = arrangement.applied(graph)
     n_hidden = sum(node.is_hidden for node in graph.nodes)
     draft = _Draft(rows, graph if with_hidden else without_hidden(graph), arrangement)
@@ -129,6 +134,7 @@ class _Draft:
         self.title = printable(rows.run.name if model == SEVERAL else model)
         iterated = frozenset((row.site, row.iteration) for row in rows.rows if row.iteration)
         self.names: list[Named] = [named(node, iterated) for node in self.nodes]
+        self.own_groups: set[str] = set()
         number = {node.name: i for i, node in enumerate(self.nodes)}
         pairs = {(number[link.parent], number[link.child]): link for link in graph.links}
         root, self.loops = nested(self._items(), list(pairs), self._several())
@@ -152,6 +158,10 @@ class _Draft:
         for node, name in zip(self.nodes, self.names, strict=True):
             is_source = node.role in _HELD or node.role == "input"
             way = () if node.role == "input" and name.own.startswith("in") else self.modules.way(node.group, used)
+            within = self.arrangement.within(node)
+            if within:
+                self.own_groups.add(within)
+                way = (within, *way)
             items.append(Item(self.arrangement.order(node), way, is_source, name.finishes))
         return items
 
@@ -292,9 +302,7 @@ class _Draft:
             parent=tuple(around for _, around, _, _ in self.groups),
             label=tuple(short(printable(label)) for label in labels),
             rolled_label=tuple(short(printable(address)) for address, _, _, _ in self.groups),
-            class_name=tuple(
-                printable(self.modules.classes.get(a, "module")) if a else "" for a, _, _, _ in self.groups
-            ),
+            class_name=tuple(printable(self._class_name(a)) for a, _, _, _ in self.groups),
             size=("",) * n,
             parameters=tuple(f"{count:,} parameters" if count else "" for count in counts),
             kind=tuple("parametric" if count else "plain" for count in counts),
@@ -309,6 +317,11 @@ class _Draft:
             place=(0,) * n,
             call=tuple(range(n)),
         )
+
+    def _class_name(self, address: str) -> str:
+        if address in self.own_groups:
+            return _OWN
+        return self.modules.classes.get(address, "module") if address else ""
 
     @cached_property
     def _counts(self) -> list[bool]:

@@ -41,6 +41,8 @@ class RunItem:
     """Kinds of steps, in the order they first were."""
     problems: tuple[str, ...]
     """What is damaged, or why it could not be opened."""
+    ranks: tuple[int, ...] = ()
+    """The ranks that wrote; all else here is about the first of them, or the one that was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +118,14 @@ class RunView:
     """The columns of every matrix."""
     digest: str
     """Changes when rows or statistics were added: matrices got before that are shorter."""
+    edition: str
+    """Changes when steps that were there before may hold something else: resumed, recorded anew, rows were added."""
     iterations: tuple[int, ...]
     losses: tuple[str, ...]
     """The losses that have gradients of their own, `grad/<loss>`."""
     scalars: tuple[str, ...]
+    logged: tuple[int, ...]
+    """The first and the last step of which a number was logged; empty where none was."""
     notes: tuple[NoteView, ...]
     """The newest ones, in the order they were noted."""
     n_notes: int
@@ -161,6 +167,7 @@ def run_item(run: Run, *, name: str | None = None) -> RunItem:
         n_tensors=len(run.sites),
         kinds=run.kinds,
         problems=run.problems,
+        ranks=run.ranks,
     )
 
 
@@ -205,9 +212,11 @@ def run_view(rows: RunRows, *, name: str | None = None) -> RunView:
         rows=tuple(_row_view(number, row) for number, row in enumerate(shown)),
         statistics=rows.statistics,
         digest=rows.digest,
+        edition=edition(rows),
         iterations=tuple(sorted({row.iteration for row in shown})),
         losses=_losses(shown),
         scalars=tuple(run.scalars),
+        logged=_logged(run),
         notes=tuple(
             NoteView(note.step, _time(note.time), note.level, note.text, _plain_map(note.about))
             for note in notes[-_MOST_NOTES:]
@@ -221,6 +230,12 @@ def run_view(rows: RunRows, *, name: str | None = None) -> RunView:
         problems=run.problems,
         lost=tuple(LostView(loss.what, loss.steps, loss.reason, _time(loss.time)) for loss in run.losses[-_MOST_LOST:]),
     )
+
+
+def edition(rows: RunRows) -> str:
+    """What tells the steps of a run from those that a later session, or another run in its place, put there."""
+    numbers = dict.fromkeys(index.number for index in rows.run.timeline.indexes)
+    return f"{rows.run.archive.id}.{'-'.join(map(str, numbers))}.{rows.digest}"
 
 
 def structure_at(run: Run, step: int) -> str:
@@ -266,6 +281,18 @@ def _sessions(run: Run) -> tuple[int, ...]:
     for index, record in zip(run.timeline.indexes, run.timeline.records, strict=True):
         firsts.setdefault(index.number, record.step)
     return tuple(firsts.values())[1:]
+
+
+def _logged(run: Run) -> tuple[int, ...]:
+    """From the first to the last, as far as the ends of the indexes tell: no curve is joined for it."""
+    records = [record for index in run.sessions for record in index.scalars]
+    ends = [
+        [points.steps for points in record.points.values() if len(points.steps)]
+        for record in records[:1] + records[-1:]
+    ]
+    if not ends or not all(ends):
+        return ()
+    return int(min(steps.min() for steps in ends[0])), int(max(steps.max() for steps in ends[-1]))
 
 
 def _losses(rows: tuple[Row, ...]) -> tuple[str, ...]:

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from cutaway.core.arrays import Array
 from cutaway.core.errors import CutawayError, DamagedError, NotSavedError
 from cutaway.store.moments import Step
-from cutaway.store.records import VALUE, Row
+from cutaway.store.records import Row
+from cutaway.views.beside import Beside, TokenValues, beside, by_token
+from cutaway.views.imaging import Layout
 from cutaway.views.kept import (
     SAMPLES,
     UNIT,
@@ -23,9 +25,8 @@ from cutaway.views.kept import (
     normalised,
     numbers_of_kept,
     one_sample,
-    row_at,
 )
-from cutaway.views.outliers import deviations, is_judged
+from cutaway.views.outliers import APART, SIZES, are_alike, deviations, is_judged
 from cutaway.views.run_rows import RunRows
 from cutaway.views.sample_view import SampleItem, sample_item
 from cutaway.views.summaries import Histogram
@@ -38,8 +39,8 @@ N_HISTORY: Final = 200
 _N_SPREAD: Final = 1_024
 """The recorded histogram is of at most so many values."""
 _N_BINS: Final = 16
-_FEW: Final = 16
-_MEASURES: Final = ("mean", "norm", "max")
+_MOST_PIXELS: Final = 16_384
+_ZERO_SHARE: Final = UNIT.index("zero_share")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,25 +71,15 @@ class TableView:
 
 
 @dataclass(frozen=True, slots=True)
-class TokenValues:
-    """What the tensor holds for each token of the chosen sample."""
-
-    tokens: tuple[str, ...]
-    measures: tuple[str, ...]
-    values: tuple[tuple[float | None, ...], ...]
-    """By measure, by token."""
-
-
-@dataclass(frozen=True, slots=True)
-class Beside:
-    """Another tensor of the same sample that belongs beside it: the target, the output of the model."""
+class Sibling:
+    """A tensor that should be alike and is not: the same name in the module next door, or the next block."""
 
     row: int
     site: str
-    role: str
-    shape: tuple[int, ...]
-    text: str
-    """Its elements, if they are few; else how many there are."""
+    n: int
+    """How many such tensors there are; of several this is the one in the middle."""
+    ratio: float
+    """How many times the size of its values the own ones have; 0 where those are all zero."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +98,10 @@ class TensorView:
     part: str
     names: tuple[str, ...]
     statistics: tuple[StatisticView, ...]
+    sibling: Sibling | None
+    """Where one differs by powers of ten."""
+    dead_units: int | None
+    """Units that are zero for the whole batch; None where units were not recorded."""
     histogram: Histogram | None
     """Of at most 1,024 values of the whole tensor, as it was recorded."""
     dtype: str
@@ -129,7 +124,14 @@ class TensorView:
 
 
 def tensor_view(
-    rows: RunRows, number: int, *, step: int, sample: int | None = None, is_normalised: bool = False
+    rows: RunRows,
+    number: int,
+    *,
+    step: int,
+    sample: int | None = None,
+    is_normalised: bool = False,
+    is_each: bool = False,
+    tile: int | None = None,
 ) -> TensorView:
     """All that is known of one row at one step. What is missing or damaged is told in `why_missing`.
 
@@ -140,21 +142,25 @@ def tensor_view(
         number: the viewer's number of the row.
         sample: one of the kept samples; None for the whole batch.
         is_normalised: whether the picture shows deviations from the mean over the batch, in standard deviations.
+        is_each: whether each channel, head… is painted from its own lowest to its own highest value.
+        tile: the one channel, head… to be shown alone.
     """
     row, at = rows.row(number), rows.run.at(step)
     problems: list[str] = []
     statistics: tuple[StatisticView, ...] = ()
+    sibling: Sibling | None = None
     recorded: dict[str, float] = {}
     if rows.has(at, number):
         try:
             matrix = rows.matrix(at)
             recorded = dict(zip(rows.statistics, matrix[number].tolist(), strict=True))
             statistics = _statistics(rows, number, at, matrix)
+            sibling = _sibling(rows, number, matrix)
         except DamagedError as error:
             problems.append(str(error))
     part = _Part(rows, row, at)
     try:
-        part.read(sample, recorded, is_normalised=is_normalised)
+        part.read(sample, recorded, is_normalised=is_normalised, tile=tile, is_each=is_each)
     except CutawayError as error:
         problems.append(str(error))
     return TensorView(
@@ -169,6 +175,8 @@ def tensor_view(
         part=row.part,
         names=row.names,
         statistics=statistics,
+        sibling=sibling,
+        dead_units=_dead_units(at, row),
         histogram=_histogram(recorded),
         dtype=part.dtype,
         shape=part.shape,
@@ -177,7 +185,7 @@ def tensor_view(
         is_normalised=is_normalised,
         picture=part.picture,
         tokens=part.tokens,
-        beside=() if sample is None else _beside(rows, at, number, sample),
+        beside=() if sample is None else beside(rows, at, number, sample),
         units=_table(part, "unit"),
         samples=_table(part, "samples"),
         why_missing=" ".join(dict.fromkeys(problems)),
@@ -236,6 +244,35 @@ def _statistics(rows: RunRows, number: int, at: Step, matrix: NDArray[Any]) -> t
     )
 
 
+def _sibling(rows: RunRows, number: int, matrix: NDArray[Any]) -> Sibling | None:
+    """The one in the middle of its siblings, where the own values are far larger or far smaller than its."""
+    row = rows.row(number)
+    column = next((rows.statistics.index(name) for name in SIZES if name in rows.statistics), None)
+    if column is None:
+        return None
+    alike = [
+        other
+        for other, found in enumerate(rows.rows)
+        if (found.role, found.of, found.iteration) == (row.role, row.of, row.iteration)
+        and are_alike(row.site, found.site)
+    ]
+    sizes = matrix[:, column].astype(np.float64)
+    known = sorted((other for other in alike if 0 < sizes[other] < math.inf), key=lambda other: float(sizes[other]))
+    if not known or not math.isfinite(sizes[number]):
+        return None
+    middle = known[len(known) // 2]
+    ratio = float(sizes[number] / sizes[middle])
+    return Sibling(middle, rows.row(middle).site, len(known), ratio) if not 1 / APART < ratio < APART else None
+
+
+def _dead_units(at: Step, row: Row) -> int | None:
+    try:
+        units = array_beside(at, row, "unit")
+    except CutawayError:
+        return None
+    return None if units is None else int((units[:, _ZERO_SHARE] >= 1).sum())
+
+
 _BINS: Final = tuple(f"h{number}" for number in range(_N_BINS))
 
 
@@ -265,7 +302,9 @@ class _Part:
 
     shape: tuple[int, ...]
 
-    def read(self, sample: int | None, recorded: Mapping[str, float], *, is_normalised: bool) -> None:
+    def read(
+        self, sample: int | None, recorded: Mapping[str, float], *, is_normalised: bool, tile: int | None, is_each: bool
+    ) -> None:
         found = self.kept = kept(self.rows.run, self.at, self.row)
         self.dtype, self.shape, self.n_samples = found.raw.dtype, found.shape, found.n_samples
         array = numbers_of_kept(found)
@@ -273,65 +312,23 @@ class _Part:
             array = normalised(array, found, array_beside(self.at, self.row, "unit"), recorded)
         if sample is not None and found.n_samples:
             array = one_sample(array, found, sample)
-        picture = value_picture(
-            array,
-            unit_dimension=found.unit_dimension,
-            is_batched=found.n_samples > 0,
-            dtype="float32" if is_normalised else found.raw.dtype,
-        )
-        self.picture = picture if sample is None or not found.n_samples else replace(picture, shape=found.shape[1:])
+        layout = Layout(found.unit_dimension, found.n_samples > 0, tile, is_each)
+        dtype = "float32" if is_normalised else found.raw.dtype
+        self.picture = value_picture(array, _MOST_PIXELS, layout=layout, dtype=dtype)
+        if sample is not None and found.n_samples:
+            text = value_picture(array[0], 0).text if self.picture.text else ""
+            self.picture = replace(self.picture, shape=found.shape[1:], text=text)
         if sample is not None:
-            self._tell(sample, array, found)
+            self._tell(sample, array, found, tile)
 
-    def _tell(self, sample: int, array: Array, found: Kept) -> None:
+    def _tell(self, sample: int, array: Array, found: Kept, tile: int | None) -> None:
         """What the sample is, and what the tensor holds for each of its tokens."""
         samples = self.at.samples
         if sample < len(samples):
             self.sample = sample_item(samples, sample)
             if found.n_samples and self.sample.tokens and array.ndim > 1:
                 longest = max(len(tokens) for tokens in samples.fields["tokens"])
-                self.tokens = _by_token(array[0], self.sample.tokens, longest)
-
-
-def _by_token(array: Array, tokens: tuple[str, ...], longest: int) -> TokenValues | None:
-    """One number for each token, where some dimension counts tokens; what is padded is left out.
-
-    Args:
-        array: the values of one sample.
-        longest: how many tokens the longest of the samples has.
-    """
-    sizes = (longest, len(tokens))
-    dimension = next((d for size in sizes for d in range(array.ndim) if array.shape[d] == size), None)
-    if dimension is None:
-        return None
-    each = np.moveaxis(array, dimension, 0).reshape(array.shape[dimension], -1)[: len(tokens)].astype(np.float64)
-    if each.shape[1] == 1:
-        return TokenValues(tokens, ("value",), (tuple(map(finite_or_none, each[:, 0])),))
-    with np.errstate(all="ignore"):
-        measured = (each.mean(1), np.sqrt(np.square(each).sum(1)), each.max(1))
-    return TokenValues(tokens, _MEASURES, tuple(tuple(map(finite_or_none, values)) for values in measured))
-
-
-def _beside(rows: RunRows, at: Step, number: int, sample: int) -> tuple[Beside, ...]:
-    """Targets and what the model returned, of the same sample."""
-    found = []
-    for other, row in enumerate(rows.rows):
-        is_output = "." in (row.site, *row.names)
-        if other == number or row.of != VALUE or not (row.role == "target" or is_output) or row_at(at, row) is None:
-            continue
-        try:
-            one = kept(rows.run, at, row)
-            values = one_sample(one.raw.array(), one, sample)[0]
-        except CutawayError:
-            continue
-        role = row.role if row.role == "target" else "output"
-        text = _printed(values) if values.size <= _FEW else f"{values.size:,} values"
-        found.append(Beside(other, row.site, role, tuple(values.shape), text))
-    return tuple(found)
-
-
-def _printed(values: Array) -> str:
-    return np.array2string(values, precision=4, separator=", ", max_line_width=10_000).replace("\n", "")
+                self.tokens = by_token(array[0], self.sample.tokens, longest, tile)
 
 
 # tables

@@ -13,6 +13,7 @@ from cutaway.views.reading import MOST_ELEMENTS, Numbers, exact_array_of, number
 from cutaway.views.summaries import Histogram, histogram, summaries
 
 MOST_PIXELS: Final = 4096
+PLAIN: Final = Layout()
 _MOST_PRINTED: Final = 16
 _MOST_TEXT: Final = 2000
 
@@ -35,16 +36,14 @@ def value_picture(
     value: Any,
     most_pixels: int = MOST_PIXELS,
     *,
-    unit_dimension: int | None = None,
-    is_batched: bool = True,
+    layout: Layout = PLAIN,
     dtype: str | None = None,
     most_elements: int = MOST_ELEMENTS,
 ) -> ValuePicture:
     """The picture of a tensor, an array, a number or whatever else; never raises.
 
     Args:
-        unit_dimension: the dimension that counts units; the last where nothing is said.
-        is_batched: whether the first of several dimensions counts samples, of which one is shown.
+        layout: which dimensions are what, and which part of them is shown.
         dtype: its dtype, where the value itself does not tell, because it was read as another.
         most_pixels: without any there is no histogram either.
         most_elements: mean, std, norm, zeros and the histogram of larger values are those of a sample. The extremes
@@ -60,7 +59,7 @@ def value_picture(
         text = numbers.reason if hasattr(value, "dtype") else clipped_repr(value)
         return ValuePicture(shape, dtype, (), None, None, printable(text))
     try:
-        return _picture(numbers, dtype, most_pixels, most_elements, Layout(unit_dimension, is_batched))
+        return _picture(numbers, dtype, most_pixels, most_elements, layout)
     except Exception as error:  # whatever stands in for a tensor may refuse anything
         return ValuePicture(shape, dtype, (), None, None, printable(reason_of(error)))
 

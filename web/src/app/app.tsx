@@ -16,7 +16,7 @@ import { runner } from "./running";
 import { Splitter } from "./splitter";
 import { initial, reduce, type Action, type State } from "./state";
 import { Toolbar } from "./toolbar";
-import { useAddress } from "./use-address";
+import { useAddress, useFrame, type Frame } from "./use-address";
 import { useKeys } from "./use-keys";
 import { useMoves } from "./use-moves";
 import { useColoured, useDecorations, useFound, usePicture, visible } from "./use-picture";
@@ -27,10 +27,12 @@ interface Props {
   readonly host: Host;
   /** In a cell of a notebook: less room, and the address of the page is not ours. */
   readonly compact?: boolean;
+  /** What is around it, where it is a part of a larger page that has an address and help of its own. */
+  readonly frame?: Frame;
 }
 
 /** Waits until it is known where the page is: that decides whether it reads the address. */
-export function App({ view, host, compact }: Props) {
+export function App({ view, host, compact, frame }: Props) {
   const [element, setElement] = useState<HTMLElement | null>(null);
   // Another view, as when a cell is run again, begins anew.
   const seen = useRef({ view, n: 0 });
@@ -40,15 +42,16 @@ export function App({ view, host, compact }: Props) {
   return (
     <div class={`app${isCompact ? " compact" : ""}`} ref={setElement} tabIndex={-1}
       data-lm-suppress-shortcuts={isCompact ? "true" : undefined}>
-      {element && <Whole view={view} host={host} isCompact={isCompact} element={element} key={seen.current.n} />}
+      {element && <Whole view={view} host={host} isCompact={isCompact} element={element} frame={frame} key={seen.current.n} />}
     </div>
   );
 }
 
-function Whole({ view, host, isCompact, element }: { view: GraphView; host: Host; isCompact: boolean; element: HTMLElement }) {
+function Whole({ view, host, isCompact, element, frame }: Props & { isCompact: boolean; element: HTMLElement }) {
   // Several pictures on a page would write over each other's address.
   const hasAddress = !isCompact && element.closest("[role=tabpanel]") === null;
-  const first = useMemo(() => (hasAddress ? fromHash(view, location.hash) : { state: initial(view), camera: null }), [view]);
+  const address = hasAddress ? location.hash : frame?.address;
+  const first = useMemo(() => (address === undefined ? { state: initial(view), camera: null } : fromHash(view, address)), [view]);
   const [state, act] = useReducer<State, Action>((now, action) => reduce(view, now, action), first.state);
   const canvas = useRef<GraphCanvas | null>(null);
   const [camera, setCamera] = useState<Camera | null>(first.camera);
@@ -66,10 +69,12 @@ function Whole({ view, host, isCompact, element }: { view: GraphView; host: Host
   const size = useColoured(drawn, state.size, isDark);
   const decorations = useDecorations(drawn, ways, state, { colour, size, found });
   const selected = state.selection === null ? null : visible(drawn, state.selection) ?? state.selection;
-  useAddress(view, { state, camera }, hasAddress, (to) => {
+  const restore = (to: { state: State; camera: Camera | null }): void => {
     moves.move.current = { camera: to.camera };
     act({ do: "restore", state: to.state });
-  });
+  };
+  useAddress(view, { state, camera }, hasAddress, restore);
+  useFrame(view, { state, camera }, frame, restore);
 
   const moves = useMoves({ view, state, drawn, hits, canvas, act, first: first.camera ? { camera: first.camera } : { focus: first.state.selection ?? undefined } });
   const page: Page = {
@@ -77,8 +82,8 @@ function Whole({ view, host, isCompact, element }: { view: GraphView; host: Host
     go: moves.go, toggle: moves.toggle, part: moves.part, step: moves.step, fit: moves.fit,
   };
   const run = runner(page, {
-    canvas: () => canvas.current, element, selected, turn,
-    help: () => setHelp(!isHelpOpen), panel: () => setPanel(!isPanelOpen),
+    canvas: () => canvas.current, element, selected, turn: frame?.onTheme ?? turn,
+    help: frame?.onHelp ?? (() => setHelp(!isHelpOpen)), panel: () => setPanel(!isPanelOpen),
   });
   useKeys(element, !isCompact, run);
 

@@ -12,16 +12,20 @@ export function Breadcrumbs({ middle }: { middle: string | null }) {
   const path = isOwn ? around(view, key).filter((group) => view.groups.label[group] !== ".") : [];
   const number = isOwn ? Number(key.slice(1)) : -1;
   const isGroup = isOwn && key.startsWith("g");
-  const last = !isOwn ? "" : key.startsWith("g") ? crumb(view, [...path, number], path.length) : view.nodes.label[number];
+  const said = (place: number, all = path): string => crumb(view, all, place, state.rolled);
+  const leaf = !isOwn ? "" : isGroup ? said(path.length, [...path, number]) : view.nodes.label[number];
+  // What a module returned goes by the module's name, which stands there already.
+  const isResult = isOwn && !isGroup && path.length > 0 && leaf === said(path.length - 1);
+  const last = isResult ? "" : leaf;
   return (
     <nav class="crumbs" aria-label="Where this is">
       <button type="button" class="crumb" onClick={fit} title="All in view">{view.title}</button>
       {path.map((group, place) => (
         <span key={group}>
           <i>›</i>
-          <button type="button" class="crumb" onClick={() => go(`g${group}`)}
+          <button type="button" class={`crumb ${isResult && state.selection && place === path.length - 1 ? "here" : ""}`} onClick={() => go(`g${group}`)}
             title={`${view.groups.label[group]} (${view.groups.class_name[group]})`}>
-            {crumb(view, path, place)}
+            {said(place)}
           </button>
         </span>
       ))}
@@ -39,8 +43,8 @@ export function Breadcrumbs({ middle }: { middle: string | null }) {
 }
 
 /** What the address of a module adds to that of the one around it: `attn` in `h.2` for `h.2.attn`. */
-export function crumb({ groups }: GraphView, path: readonly number[], place: number): string {
-  const label = groups.label[path[place]];
+export function crumb({ groups }: GraphView, path: readonly number[], place: number, isRolled = false): string {
+  const label = (isRolled ? groups.rolled_label : groups.label)[path[place]];
   const outer = place > 0 ? groups.label[path[place - 1]].replace(/[ :].*$/, "") : "";
   return outer && label.startsWith(`${outer}.`) ? label.slice(outer.length + 1) : label;
 }

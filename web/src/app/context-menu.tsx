@@ -1,6 +1,6 @@
 // What can be done with a box or module, at a click of the other button.
 
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { usePage } from "./page";
 
 export interface MenuPlace {
@@ -17,8 +17,15 @@ export interface Item {
 export function ContextMenu({ at, more = [], onClose }: { at: MenuPlace; more?: readonly Item[]; onClose(): void }) {
   const items = [...useItems(at.key), ...more];
   const list = useRef<HTMLUListElement>(null);
+  useLayoutEffect(() => {
+    // What would stand out at the right or below is moved in.
+    const menu = list.current!, room = menu.offsetParent;
+    if (!room) return;
+    menu.style.left = `${Math.max(0, Math.min(at.x, room.clientWidth - menu.offsetWidth - 6))}px`;
+    menu.style.top = `${Math.max(0, Math.min(at.y, room.clientHeight - menu.offsetHeight - 6))}px`;
+  }, []);
   useEffect(() => {
-    list.current?.querySelector("button")?.focus();
+    list.current?.querySelector("button")?.focus({ preventScroll: true });
     const outside = (event: Event): void => {
       if (!event.composedPath().includes(list.current!)) onClose();
     };

@@ -19,17 +19,31 @@ export interface Choice<T> {
   readonly title: string;
 }
 
-/** One of a few, all to be seen. */
+const BY: Readonly<Record<string, number>> = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 };
+
+/** One of a few, all to be seen. The Tab key stops there once; arrows go on from the one that is chosen. */
 export function Segments<T extends string | boolean>(props: {
   name: string;
   value: T;
   choices: readonly Choice<T>[];
   onChoose(value: T): void;
 }) {
+  const { choices } = props;
+  const chosen = choices.findIndex(({ value }) => value === props.value);
+  const walk = (event: KeyboardEvent): void => {
+    const by = event.ctrlKey || event.metaKey || event.altKey || event.shiftKey ? undefined : BY[event.key];
+    if (by === undefined) return;
+    event.preventDefault();
+    event.stopPropagation();
+    const buttons = [...(event.currentTarget as HTMLElement).querySelectorAll<HTMLElement>("[role=radio]")];
+    const next = (buttons.indexOf(event.target as HTMLElement) + by + choices.length) % choices.length;
+    buttons[next].focus();
+    props.onChoose(choices[next].value);
+  };
   return (
-    <div class="segments" role="radiogroup" aria-label={props.name}>
-      {props.choices.map(({ value, text, title }) => (
-        <button type="button" role="radio" aria-checked={value === props.value} title={title} key={String(value)}
+    <div class="segments" role="radiogroup" aria-label={props.name} onKeyDown={walk}>
+      {choices.map(({ value, text, title }, i) => (
+        <button type="button" role="radio" aria-checked={value === props.value} title={title} key={String(value)} tabIndex={i === Math.max(0, chosen) ? 0 : -1}
           class={value === props.value ? "on" : ""} onClick={() => props.onChoose(value)}>
           {text}
         </button>

@@ -110,14 +110,20 @@ function addReached(look: Draft, reached: Reached, nodes: readonly number[]): vo
   let n = 0;
   for (const node of nodes) n += reached[node];
   if (n === 0) look.dim = true;
-  else if (n < nodes.length) look.badge = `${n.toLocaleString("en")} of ${nodes.length.toLocaleString("en")}`;
+  else if (n < nodes.length) {
+    look.badge = `${n.toLocaleString("en")} of ${nodes.length.toLocaleString("en")}`;
+    look.about = `${look.badge} in it are on the way`;
+  }
 }
 
 function addFound(look: Draft, found: ReadonlyMap<string, number>, key: string): void {
   const n = found.get(key);
   if (n === undefined) return;
   look.strong = true;
-  if (n > 1) look.badge = n.toLocaleString("en");
+  if (n > 1) {
+    look.badge = n.toLocaleString("en");
+    look.about = `${look.badge} of what was found are in it`;
+  }
 }
 
 /** How many of the things found each box or frame holds. */

@@ -64,7 +64,7 @@ export function GraphPane(props: Props) {
   const isTouched = useRef(false);
   useLayoutEffect(() => {
     const made = new GraphCanvas(host.current!, {
-      label: `Graph of ${view.title}`, minimap: true, wheelZooms: false,
+      label: `Graph of ${view.title}`, minimap: true, wheelZooms: false, covered: () => legends(host.current),
       on: {
         select: (key, event) => latest.current.onSelect(key, event.shiftKey),
         open: (key) => latest.current.onOpen(key),
@@ -134,6 +134,20 @@ export function GraphPane(props: Props) {
       </div>
     </section>
   );
+}
+
+/** The legend grows when its numbers have come. */
+const LEGEND = 118;
+
+/** What lies over the graph, seen from its corner. */
+function legends(host: HTMLElement | null): { x: number; y: number; width: number; height: number }[] {
+  if (!host) return [];
+  const corner = host.getBoundingClientRect();
+  return [...host.parentElement!.querySelectorAll(".legend")].map((legend) => {
+    const { left, bottom, width, height } = legend.getBoundingClientRect();
+    const tall = Math.max(height, LEGEND);
+    return { x: left - corner.left, y: bottom - tall - corner.top, width, height: tall };
+  });
 }
 
 function hasFocus(host: HTMLElement | null): boolean {

@@ -1,6 +1,7 @@
 // What shapes and colours mean; only what occurs in the picture is told.
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { corners } from "../canvas/paint-boxes";
 import { styleOf, type Style } from "../canvas/style";
 import { DARK_THEME, LIGHT_THEME } from "../canvas/theme";
 import { gradient, isOn, middle } from "../lib/colours";
@@ -28,14 +29,17 @@ const kind = (text: string, name: Kind, form: Form): Meaning => meaning(text, { 
 const flag = (text: string, bit: number): Meaning => meaning(text, { flags: bit }, (box) => (box.flags & bit) !== 0);
 const mark = (text: string, name: Mark): Meaning => meaning(text, { mark: name }, (box) => box.mark === name);
 
+const FUNCTION = "function";
+
 const MEANINGS: readonly Meaning[] = [
   kind("input", "input", "function"),
   flag("output", OUTPUT),
-  kind("has parameters", "parametric", "leaf"),
+  meaning("has parameters", { kind: "parametric", form: "leaf" }, (box) => box.kind === "parametric" && box.form !== "small"),
+  meaning("parameter", { kind: "parametric", form: "small" }, (box) => box.kind === "parametric" && box.form === "small"),
   kind("target", "target", "function"),
   kind("loss", "loss", "function"),
   meaning("module", { form: "leaf" }, (box) => box.kind === "plain" && box.form === "leaf"),
-  meaning("function", {}, (box) => box.kind === "plain" && box.form === "function"),
+  meaning(FUNCTION, {}, (box) => box.kind === "plain" && box.form === "function"),
   meaning("folded module", { form: "folded" }, (box) => box.form === "folded"),
   meaning("identical blocks", { form: "folded", stack: 3 }, (box) => box.stack > 1),
   kind("made inside", "made", "function"),
@@ -53,7 +57,7 @@ const MEANINGS: readonly Meaning[] = [
 
 /** Signs of boxes, drawn as the canvas draws them. */
 export function KindLegend({ isWhole = false }: { isWhole?: boolean }) {
-  const { drawn, isDark } = usePage();
+  const { view, drawn, isDark } = usePage();
   const theme = isDark ? DARK_THEME : LIGHT_THEME;
   const { boxes, frames } = drawn.picture;
   const shown = useMemo(() => {
@@ -62,7 +66,7 @@ export function KindLegend({ isWhole = false }: { isWhole?: boolean }) {
   }, [boxes, frames, isWhole]);
   return (
     <ul class="kinds">
-      {shown.map(({ text, box }) => <li key={text}><Swatch box={box} style={styleOf(box, undefined, theme)} />{text}</li>)}
+      {shown.map(({ text, box }) => <li key={text}><Swatch box={box} style={styleOf(box, undefined, theme)} />{text === FUNCTION && view.noun === "tensors" ? "value" : text}</li>)}
     </ul>
   );
 }
@@ -72,6 +76,10 @@ function Swatch({ box, style }: { box: Box; style: Style }) {
   const dash = style.dash.length ? style.dash.map((part) => part * 0.7).join(" ") : undefined;
   const line = { stroke: style.stroke, "stroke-width": Math.min(style.width, 1.7), "stroke-dasharray": dash };
   const shape = { width: 20, height: 11, rx: round, fill: style.fill, ...line };
+  if (style.shape !== "plain") {
+    const points = corners(style.shape, { x: 3, y: 3, width: 20, height: 11 }).map((corner) => corner.join(",")).join(" ");
+    return <svg class="swatch" viewBox="0 0 26 17" aria-hidden="true"><polygon points={points} fill={style.fill} {...line} /></svg>;
+  }
   return (
     <svg class="swatch" viewBox="0 0 26 17" aria-hidden="true">
       {box.stack > 1 && <rect x={5} y={5} {...shape} />}

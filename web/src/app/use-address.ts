@@ -36,3 +36,35 @@ export function useAddress(view: GraphView, shown: Shown, isOn: boolean, onGo: (
     return () => removeEventListener("hashchange", go);
   }, [view, isOn]);
 }
+
+/** A larger page of which this is a part. */
+export interface Frame {
+  /** What `onAddress` was told last, here or before a reload. */
+  readonly address: string;
+  onAddress(hash: string): void;
+  onTheme(): void;
+  onHelp(): void;
+}
+
+/** The same for a part of a larger page, which keeps what is shown in an address of its own. */
+export function useFrame(view: GraphView, { state, camera }: Shown, frame: Frame | undefined, onGo: (to: Shown) => void): void {
+  const told = useRef(frame?.address ?? "");
+  const newest = useRef(frame);
+  newest.current = frame;
+  const hash = frame ? toHash(view, state, camera) : "";
+  useEffect(() => {
+    const tell = (): void => {
+      if (!newest.current || hash === told.current) return;
+      told.current = hash;
+      newest.current.onAddress(hash);
+    };
+    // The way of the camera is not of interest, only where it ends.
+    const timer = setTimeout(tell, 100);
+    return () => clearTimeout(timer);
+  }, [hash]);
+  useEffect(() => {
+    if (!frame || frame.address === told.current) return;
+    told.current = frame.address;
+    onGo(fromHash(view, frame.address));
+  }, [frame?.address]);
+}

@@ -4,6 +4,7 @@ import { useMemo, useRef } from "preact/hooks";
 import type { Decorations } from "../canvas";
 import { folded } from "../lib/fold";
 import { without } from "../lib/hiding";
+import { withLoops } from "../lib/looping";
 import { place, placeCache, type Placement } from "../lib/place";
 import { ancestors, between, descendants, type Reached, type Ways } from "../lib/reach";
 import { hits as listed, search, searchIndex, type Found, type Hit } from "../lib/search";
@@ -15,15 +16,19 @@ import { drawnAs, foldOf, type State } from "./state";
 
 const NONE: ReadonlySet<number> = new Set();
 
-/** What is drawn, and where; `hidden` are nodes that are left out. */
+/** Parent and child, by node. */
+type Loops = readonly (readonly [number, number])[];
+
+/** What is drawn, and where; `hidden` are nodes that are left out, `loops` links that lead back. */
 export function usePicture(
-  view: GraphView, { open, rolled, apart, direction }: State, hidden: ReadonlySet<number> = NONE,
+  view: GraphView, { open, rolled, apart, direction }: State, hidden: ReadonlySet<number> = NONE, loops: Loops | null = null,
 ): { drawn: Drawn; placement: Placement } {
   const drawn = useMemo((): Drawn => {
     const fold = foldOf({ open, rolled, apart });
-    const { picture, box } = without(folded(view, fold), hidden);
+    const whole = folded(view, fold);
+    const { picture, box } = without(loops ? withLoops(whole, loops) : whole, hidden);
     return { view, fold, picture, shown: shown(picture, box), stands: new Representatives(view, fold) };
-  }, [view, open, rolled, apart, hidden]);
+  }, [view, open, rolled, apart, hidden, loops]);
   const cache = useRef(placeCache());
   const placement = useMemo(() => place(drawn.picture, direction, cache.current), [drawn, direction]);
   return { drawn, placement };
@@ -35,7 +40,7 @@ export function useFound(view: GraphView, query: string, names?: readonly string
   return useMemo(() => {
     if (!query.trim()) return { found: null, hits: [] };
     const found = search(index, query);
-    return { found, hits: listed(view, found) };
+    return { found, hits: listed(view, found, query) };
   }, [view, index, query]);
 }
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { around, atFirst, between, eased, fitted, held, intersects, inView, revealing, toPicture, toScreen, zoomed } from "./camera";
+import { around, atFirst, between, clearOf, eased, fitted, held, intersects, inView, revealing, toPicture, toScreen, zoomed } from "./camera";
 
 const size = { width: 800, height: 600 };
 const near = (a: number, b: number): void => assert.ok(Math.abs(a - b) < 1e-6, `${a} is not ${b}`);
@@ -10,6 +10,23 @@ test("the screen and the picture are inverse to each other", () => {
   const [x, y] = toPicture(camera, ...toScreen(camera, 100, 200));
   near(x, 100);
   near(y, 200);
+});
+
+test("what lies over the screen keeps off the boxes, and nothing moves where it does anyway", () => {
+  const legend = { x: 12, y: 440, width: 220, height: 148 };
+  const covers = (boxes: readonly { x: number; y: number; width: number; height: number }[]): boolean => {
+    const all = around(boxes)!;
+    const camera = clearOf([legend], boxes, size, (room) => fitted(all, room));
+    return boxes.some(({ x, y, width, height }) => {
+      const [left, top] = toScreen(camera, x, y);
+      return intersects(legend, { x: left, y: top, width: width * camera.scale, height: height * camera.scale });
+    });
+  };
+  const low = [{ x: 0, y: 0, width: 100, height: 100 }, { x: 0, y: 1000, width: 900, height: 100 }];
+  const high = [{ x: 0, y: 0, width: 1600, height: 40 }, { x: 0, y: 500, width: 60, height: 60 }];
+  assert.ok(!covers(low) && !covers(high));
+  const clear = [{ x: 300, y: 0, width: 100, height: 500 }];
+  assert.deepEqual(clearOf([legend], clear, size, (room) => fitted(clear[0]!, room)), fitted(clear[0]!, size));
 });
 
 test("zooming keeps the point under the pointer", () => {

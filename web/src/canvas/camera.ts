@@ -60,6 +60,30 @@ export function atFirst(rect: Rect, size: Size, margin = 24): Camera {
   return isWide ? { x: start.x, y: middle.y, scale } : { x: middle.x, y: start.y, scale };
 }
 
+/** A camera for all of these boxes that keeps what lies over the screen off them, as far as that leaves more than a little. */
+export function clearOf(covered: readonly Rect[], boxes: Iterable<Rect>, size: Size, look: (size: Size) => Camera): Camera {
+  const whole = look(size);
+  const seen = covered.filter(({ width, height }) => width > 0 && height > 0);
+  if (!seen.length || !isBehind(seen, boxes, whole)) return whole;
+  const bottom = Math.min(...seen.map(({ y }) => y));
+  const left = Math.max(...seen.map(({ x, width }) => x + width));
+  const above = look({ width: size.width, height: bottom });
+  const beside = look({ width: size.width - left, height: size.height });
+  const moved = { ...beside, x: beside.x - left / beside.scale };
+  const best = above.scale >= moved.scale ? above : moved;
+  const room = best === above ? bottom / size.height : 1 - left / size.width;
+  return room > 0.45 ? best : whole;
+}
+
+function isBehind(covered: readonly Rect[], boxes: Iterable<Rect>, camera: Camera): boolean {
+  for (const box of boxes) {
+    const [x, y] = toScreen(camera, box.x, box.y);
+    const onScreen = { x, y, width: box.width * camera.scale, height: box.height * camera.scale };
+    if (covered.some((rect) => intersects(rect, onScreen))) return true;
+  }
+  return false;
+}
+
 /** The same camera, moved as little as shows the whole rectangle; one that is too large is shown from its upper left. */
 export function revealing(camera: Camera, rect: Rect, size: Size, margin = 40): Camera {
   const along = (at: number, from: number, length: number, whole: number): number => {

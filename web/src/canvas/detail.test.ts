@@ -17,11 +17,16 @@ test("a fitted name stays in its box and can be read", () => {
     for (let width = 4; width < 300; width += 7) for (let height = 2; height < 40; height += 3) {
       const fitted = fittedName(name, width, height, 0.4);
       if (!fitted) continue;
-      assert.ok(fitted.size >= 7 && fitted.size <= 11);
+      assert.ok(fitted.size >= 7 && fitted.size <= 12);
       assert.ok(fitted.text.length * fitted.size * EM <= width + 1e-9, `${fitted.text} in ${width}`);
       assert.ok(fitted.size < height);
     }
   }
+});
+
+test("a part that is read with ease is worth more than a whole that is not", () => {
+  assert.deepEqual(fittedName("h.0.attn", 40, 20, 0.5), { text: "attn", size: 12 });
+  assert.deepEqual(fittedName("h.0.attn", 80, 20, 0.5), { text: "h.0.attn", size: 12 });
 });
 
 test("of a long name the telling part is kept", () => {

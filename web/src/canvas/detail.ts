@@ -21,7 +21,7 @@ export interface Detail {
 /** What to draw, by the CSS pixels of a unit. */
 export function detailAt(scale: number): Detail {
   return {
-    lines: scale >= 0.6,
+    lines: scale >= 0.75,
     names: scale >= 0.16,
     outlines: scale >= 0.16,
     tips: scale >= 0.3,
@@ -36,13 +36,23 @@ export interface FittedText {
 }
 
 const LEAST = 7;
+/** From this size on, letters are read without effort. */
+const EASY = 9.5;
+const MOST = 12;
 
-/** A name in a box too small for its lines: one size for all boxes as far as it fits, shortened where it does not. */
+/**
+ * A name in a box too small for its lines: one size for all boxes as far as it fits. Where it does not, its last part, if
+ * that can be read with ease, says more than the whole that cannot.
+ */
 export function fittedName(name: string, width: number, height: number, scale: number): FittedText | null {
-  if (height < LEAST + 2) return null;
-  const most = Math.min(Math.max(LEAST, NAME * scale * 1.5), 11, height * 0.75);
+  if (height < LEAST + 1) return null;
+  const most = Math.min(Math.max(LEAST, NAME * scale * 2), MOST, Math.max(LEAST, height * 0.8));
+  const sized = (text: string): FittedText => ({ text, size: Math.max(LEAST, halves(Math.min(most, width / (text.length * EM)))) });
   const fits = width / (name.length * EM);
-  if (fits >= LEAST) return { text: name, size: Math.max(LEAST, halves(Math.min(most, fits))) };
+  if (fits >= Math.min(EASY, most)) return sized(name);
+  const part = shortened(name, Math.floor(width / (Math.min(EASY, most) * EM)));
+  if (part && !part.endsWith("…")) return sized(part);
+  if (fits >= LEAST) return sized(name);
   const text = shortened(name, Math.floor(width / (LEAST * EM)));
   return text ? { text, size: LEAST } : null;
 }

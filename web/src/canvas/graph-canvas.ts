@@ -1,7 +1,7 @@
 /** The canvas itself: holds what is shown and where the camera stands, and hands the work to the other files. */
 
 import { described, liveRegion } from "./announce";
-import { around, atFirst, between, eased, fitted, held, intersects, inView, panned, revealing, toScreen, zoomed } from "./camera";
+import { around, atFirst, between, clearOf, eased, fitted, held, intersects, inView, panned, revealing, toScreen, zoomed } from "./camera";
 import type { Size } from "./camera";
 import { frameTitles } from "./frame-titles";
 import { Glide, anchored, inTheMiddle } from "./glide";
@@ -19,7 +19,7 @@ import { readTheme, watchTheme } from "./theme";
 import type { Theme } from "./theme";
 import type { Title } from "./titles";
 import { PLAIN } from "./types";
-import type { Camera, Decorations, Direction, Options, Rect, Scene, ShowOptions } from "./types";
+import type { Camera, Decorations, Direction, Look, Options, Rect, Scene, ShowOptions } from "./types";
 import { viewOf, watchRatio } from "./view";
 import type { View } from "./view";
 import { neighbour } from "./walk";
@@ -84,6 +84,7 @@ export class GraphCanvas {
     canvas.setAttribute("aria-label", options.label ?? "Graph. Arrow keys walk along its edges.");
     canvas.className = "cutaway-canvas";
     canvas.style.cssText = "position:absolute;inset:0;width:100%;height:100%;touch-action:none;display:block;cursor:grab;outline-offset:-3px";
+    Object.assign(canvas, { graph: this });
     host.append(canvas);
     this.region = liveRegion(host);
     this.theme = readTheme(host);
@@ -160,7 +161,7 @@ export class GraphCanvas {
     if (!this.stage) return;
     const rects = keys?.map((key) => this.stage!.rect(key)).filter((rect): rect is Rect => rect !== null);
     const rect = rects ? around(rects) : this.stage.bounds;
-    if (rect) this.travel(fitted(rect, this.size), how.animate);
+    if (rect) this.travel(keys ? fitted(rect, this.size) : this.clear((size) => fitted(rect, size)), how.animate);
   }
 
   /** Zoom about the middle. */
@@ -189,6 +190,17 @@ export class GraphCanvas {
     if (!rect) return null;
     const [x, y] = toScreen(this.place, rect.x, rect.y);
     return { x, y, width: rect.width * this.place.scale, height: rect.height * this.place.scale };
+  }
+
+  /** Everything in the picture with its place on the screen, for whoever cannot see it. */
+  places(): { key: string; name: string; rect: Rect; look: Look; isSelected: boolean }[] {
+    const boxes = this.stage?.boxes ?? [];
+    return boxes.map(({ box: { key, lines }, look = {} }) => ({ key, name: lines[0] ?? "", rect: this.rect(key)!, look, isSelected: key === this.selected?.key }));
+  }
+
+  /** Whether something glides or drifts. */
+  get isMoving(): boolean {
+    return this.glide !== null || this.drift !== null;
   }
 
   /** Read the CSS variables again. Happens by itself when the page turns dark or light. */
@@ -304,14 +316,18 @@ export class GraphCanvas {
   private cameraFor(old: Stage, now: Stage, anchor: string | undefined): Camera {
     const isInBoth = anchor !== undefined && old.rect(anchor) !== null && now.rect(anchor) !== null;
     const key = isInBoth ? anchor : inTheMiddle(old, now, inView(this.place, this.size));
-    if (key === null) return fitted(now.bounds, this.size);
+    if (key === null) return this.clear((size) => fitted(now.bounds, size));
     return held(anchored(this.place, old.rect(key)!, now.rect(key)!, this.size, now.isRight), now.bounds, this.size);
   }
 
   private fitAtOnce(): void {
     this.isFitWanted = !this.size.width;
     const { bounds } = this.stage!;
-    this.place = atFirst(bounds, this.size);
+    this.place = this.clear((size) => atFirst(bounds, size));
+  }
+
+  private clear(look: (size: Size) => Camera): Camera {
+    return clearOf(this.options.covered?.() ?? [], this.stage!.boxes, this.size, look);
   }
 
   private goTo(x: number, y: number): void {

@@ -2,7 +2,7 @@
 
 import { EM, LEAD, LINE, NAME, SMALL } from "./detail";
 import { inkOn } from "./colour";
-import { pixels, radiusOf } from "./paint-boxes";
+import { outline, pixels, radiusOf } from "./paint-boxes";
 import type { BoxItem } from "./stage";
 import { NEAR } from "./titles";
 import type { Rect } from "./types";
@@ -10,6 +10,11 @@ import type { Context, View } from "./view";
 
 /** Width of the chevron's side of a folded box, in units: a click there opens it. */
 export const CHEVRON = 17;
+
+/** Width of the strip of a box, in units: what the box says stands beside it. */
+export function stripOf({ look, box }: BoxItem): number {
+  return look?.strip === undefined ? 0 : box.form === "small" ? 5 : 7;
+}
 
 /** Before the text. */
 export function paintStrips(ctx: Context, view: View, items: readonly BoxItem[]): void {
@@ -19,6 +24,7 @@ export function paintStrips(ctx: Context, view: View, items: readonly BoxItem[])
     ctx.globalAlpha = item.style.alpha * item.alpha;
     if (look.strip !== undefined) strip(ctx, view, item, look.strip);
     if (look.size !== undefined) bar(ctx, view, item, look.size);
+    if (look.cells) cells(ctx, view, item, look.cells);
   }
   ctx.globalAlpha = 1;
 }
@@ -27,8 +33,17 @@ export function paintStrips(ctx: Context, view: View, items: readonly BoxItem[])
 function strip(ctx: Context, view: View, item: BoxItem, colour: string): void {
   const { x, y, width, height } = pixels(item, view);
   const radius = radiusOf(item.style, { x, y, width, height }, view);
-  const wide = Math.min(Math.max(7 * view.k, 3 * view.dpr), width / 2);
+  const wide = Math.min(Math.max(stripOf(item) * view.k, 3 * view.dpr), width / 2);
   ctx.fillStyle = colour;
+  if (item.style.shape !== "plain") {
+    ctx.save();
+    ctx.beginPath();
+    outline(ctx, view, item);
+    ctx.clip();
+    ctx.fillRect(x, y, wide + radius / 2, height);
+    ctx.restore();
+    return;
+  }
   ctx.beginPath();
   if (radius <= wide) ctx.roundRect(x, y, wide, height, [radius, 0, 0, radius]);
   else {
@@ -48,6 +63,21 @@ function bar(ctx: Context, view: View, item: BoxItem, size: number): void {
   ctx.fillRect(x + radius, y + height - thick, room, thick);
   ctx.fillStyle = item.look?.strip ?? view.theme.accent;
   ctx.fillRect(x + radius, y + height - thick, room * Math.min(1, Math.max(0, size)), thick);
+}
+
+/** A cell for each of the identical blocks a box stands for: what differs among them is seen without opening them. */
+function cells(ctx: Context, view: View, item: BoxItem, colours: readonly string[]): void {
+  const { x, y, width, height } = pixels(item, view);
+  const inset = radiusOf(item.style, { x, y, width, height }, view) / 2;
+  const left = x + Math.max(inset, stripOf(item) * view.k);
+  const wide = (x + width - inset - left) / colours.length;
+  if (wide < 1) return;
+  const thick = Math.min(Math.max(4.5 * view.k, 3 * view.dpr), height / 3);
+  const gap = wide > 5 * view.dpr ? view.dpr : 0;
+  colours.forEach((colour, i) => {
+    ctx.fillStyle = colour;
+    ctx.fillRect(left + i * wide, y + height - thick, wide - gap, thick);
+  });
 }
 
 /** After the text. */
@@ -116,16 +146,31 @@ function sign(ctx: Context, view: View, item: BoxItem): void {
   ctx.textBaseline = "alphabetic";
 }
 
+/** In a box smaller than this, in pixels, a badge would lie on the name. */
+const LOW = 30;
+/** And from farther away than this, a dot has to do for it. */
+const FAR = 0.6;
+
 function badge(ctx: Context, view: View, item: BoxItem, text: string): void {
-  const { x, y, width } = pixels(item, view);
+  const { x, y, width, height } = pixels(item, view);
   const size = Math.max((SMALL + 1) * view.k, 7.5 * view.dpr);
   const wide = text.length * size * EM + size * 0.9;
   const high = size * 1.45;
-  const button = view.scale >= NEAR ? buttonOf(item, view.scale) : null;
-  const left = button ? button.x * view.k - view.ox - wide - 3 * view.k : x + width - wide + 5 * view.k + (item.box.stack > 1 ? 5 * view.k : 0);
-  const top = y - high / 2;
   ctx.fillStyle = view.theme.ink;
   ctx.beginPath();
+  const isLow = height < LOW * view.dpr;
+  if (isLow && view.scale < FAR) {
+    ctx.arc(x + width, y, 4 * view.dpr, 0, 2 * Math.PI);
+    ctx.fill();
+    ctx.fillStyle = view.theme.paper;
+    ctx.fillRect(x + width - 0.75 * view.dpr, y - 2.6 * view.dpr, 1.5 * view.dpr, 3 * view.dpr);
+    ctx.fillRect(x + width - 0.75 * view.dpr, y + 1.2 * view.dpr, 1.5 * view.dpr, 1.5 * view.dpr);
+    return;
+  }
+  const button = view.scale >= NEAR ? buttonOf(item, view.scale) : null;
+  const left = button ? x - 4 * view.k : x + width - wide + 5 * view.k + (item.box.stack > 1 ? 5 * view.k : 0);
+  // Above low boxes there may be a title or another box, below them a note.
+  const top = !isLow ? y - high / 2 : item.look?.note ? y - high + 1.5 * view.dpr : y + height - 2 * view.dpr;
   ctx.roundRect(left, top, wide, high, high / 2);
   ctx.fill();
   ctx.fillStyle = view.theme.paper;

@@ -71,13 +71,38 @@ export function paintBodies(ctx: Context, view: View, items: readonly BoxItem[])
   ctx.setLineDash([]);
 }
 
-function outline(ctx: Context, view: View, item: BoxItem, inset = 0): void {
+/** The path around a box. */
+export function outline(ctx: Context, view: View, item: BoxItem, inset = 0): void {
   const rect = pixels(item, view);
+  if (item.style.shape !== "plain") {
+    polygon(ctx, corners(item.style.shape, rect, inset));
+    return;
+  }
   const radius = Math.max(0, radiusOf(item.style, rect, view) - inset);
   const [width, height] = [rect.width - 2 * inset, rect.height - 2 * inset];
   if (width <= 0 || height <= 0) return;
   if (radius < 1) ctx.rect(rect.x + inset, rect.y + inset, width, height);
   else ctx.roundRect(rect.x + inset, rect.y + inset, width, height, radius);
+}
+
+type Corner = readonly [number, number];
+
+/** The corners of a box that is no rectangle: pointed at both ends, or with its corners cut off. */
+export function corners(shape: "hexagon" | "octagon", { x, y, width, height }: Pixels, inset = 0): Corner[] {
+  const [left, top, right, bottom] = [x + inset, y + inset, x + width - inset, y + height - inset];
+  if (right <= left || bottom <= top) return [];
+  const middle = (top + bottom) / 2;
+  const cut = Math.min((bottom - top) / (shape === "hexagon" ? 2 : 3), (right - left) / 4) * (shape === "hexagon" ? 0.75 : 1);
+  if (shape === "hexagon") return [[left, middle], [left + cut, top], [right - cut, top], [right, middle], [right - cut, bottom], [left + cut, bottom]];
+  return [
+    [left + cut, top], [right - cut, top], [right, top + cut], [right, bottom - cut],
+    [right - cut, bottom], [left + cut, bottom], [left, bottom - cut], [left, top + cut],
+  ];
+}
+
+function polygon(ctx: Context, path: readonly Corner[]): void {
+  path.forEach(([x, y], i) => (i ? ctx.lineTo(x, y) : ctx.moveTo(x, y)));
+  if (path.length) ctx.closePath();
 }
 
 /** Stroke the outline of one box, inset by so many pixels. */

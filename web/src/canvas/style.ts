@@ -14,6 +14,8 @@ export interface Style {
   readonly width: number;
   readonly dash: readonly number[];
   readonly isRound: boolean;
+  /** What is no rectangle, round or not: so that roles are told by more than colours. */
+  readonly shape: "plain" | "hexagon" | "octagon";
   readonly isItalic: boolean;
   readonly isDouble: boolean;
   readonly name: string;
@@ -67,7 +69,7 @@ function found<Key>(known: Map<Key, Style>, key: Key, make: () => Style): Style 
 export function styleOf(box: Box, look: Look | undefined, theme: Theme): Style {
   const style: Draft = {
     fill: theme.panel, stroke: theme.outline, width: 1, dash: [], name: theme.ink, more: theme.soft, alpha: 1,
-    isRound: box.form !== "leaf" && box.form !== "folded", isItalic: false, isDouble: false, sign: "", signColour: "",
+    isRound: box.form !== "leaf" && box.form !== "folded", shape: "plain", isItalic: false, isDouble: false, sign: "", signColour: "",
     coarse: mix(theme.value, theme.paper, 0.6),
   };
   byKind(style, box, theme);
@@ -92,6 +94,7 @@ function byKind(style: Draft, { kind }: Box, theme: Theme): void {
     style.width = kind === "target" ? 1.5 : 2;
     style.dash = kind === "target" ? [7, 2.5] : [];
     style.isDouble = kind === "loss";
+    style.shape = kind === "loss" ? "hexagon" : "octagon";
   } else if (kind === "parametric") {
     style.fill = mix(theme.param, theme.panel, tint);
     style.stroke = mix(theme.param, theme.panel, 0.75);
@@ -114,6 +117,7 @@ function byKind(style: Draft, { kind }: Box, theme: Theme): void {
 }
 
 function byForm(style: Draft, { form, kind }: Box, theme: Theme): void {
+  if (form === "small" && kind === "parametric") style.isRound = false;
   if (form !== "folded") return;
   style.width = 1.5;
   style.stroke = kind === "parametric" ? theme.param : mix(theme.soft, theme.panel, 0.8);

@@ -73,8 +73,12 @@ export interface Look {
   readonly fill?: string;
   /** A strip along the left side; where boxes are too small for text, it fills them. */
   readonly strip?: string;
+  /** Small cells along the lower side, one for each of what the box stands for. */
+  readonly cells?: readonly string[];
   /** A small pill at the upper right corner. */
   readonly badge?: string;
+  /** What the badge means, for the host to tell whoever points at the box. */
+  readonly about?: string;
   /** Almost transparent: only there for orientation. */
   readonly dim?: boolean;
   /** A thick outline in the accent colour: found by a search, on a path… */
@@ -152,6 +156,8 @@ export interface Options {
   readonly minimap?: boolean;
   /** CSS pixels at the top that the host covers: titles of frames stay below. */
   readonly top?: number;
+  /** What the host lays over the canvas, in CSS pixels from its corner: nothing is put behind it where all is to be seen. */
+  covered?(): readonly Rect[];
   /** What the canvas shows, for screen readers. */
   readonly label?: string;
 }

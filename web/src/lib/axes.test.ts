@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { axisOf, extent, powers, rounds } from "./axes";
+import { axisOf, extent, powers, rounds, tickTexts } from "./axes";
 
 const of = (...values: number[]) => extent(values, values.keys());
 
@@ -45,4 +45,16 @@ test("a logarithmic axis of numbers around zero shows both sides of it", () => {
 test("what is never negative has an axis that is not either", () => {
   assert.equal(axisOf(of(0, 3), false).low, 0);
   assert.equal(axisOf(null, false).low, 0);
+});
+
+test("within a power of ten there are at least three ticks", () => {
+  assert.deepEqual(powers(0.05, 0.111, 4), [0.05, 0.06, 0.08, 0.1]);
+  assert.ok(powers(0.4, 0.52, 4).length >= 3);
+});
+
+test("powers of ten are written as such where some are long, and other ticks as numbers", () => {
+  assert.deepEqual(tickTexts([1, 1e5, 1e10]), ["1", "1e5", "1e10"]);
+  assert.deepEqual(tickTexts([-1e6, 0, 1e-6, 0.01]), ["−1e6", "0", "1e−6", "0.01"]);
+  assert.deepEqual(tickTexts([10000, 20000]), ["10,000", "20,000"]);
+  assert.deepEqual(tickTexts([0.1, 1, 10]), ["0.1", "1", "10"]);
 });

@@ -1,6 +1,7 @@
 // Axes: how a number becomes a place, and which numbers stand beside the line.
 
 import type { Numbers } from "./decimate";
+import { short } from "./units";
 
 /** From where to where finite numbers reach, and the smallest of them that is not zero, without its sign. */
 export interface Extent {
@@ -98,12 +99,23 @@ export function powers(low: number, high: number, n: number): number[] {
     const start = Math.ceil(first / step) * step;
     return Array.from({ length: Math.max(0, Math.floor((last - start) / step) + 1) }, (_, i) => 10 ** (start + i * step));
   }
-  const found: number[] = [];
-  for (let power = first - 1; power <= last; power++) {
-    for (const factor of [1, 2, 5]) found.push(Number((factor * 10 ** power).toPrecision(3)));
+  for (const factors of [[1, 2, 5], [1, 1.5, 2, 3, 4, 5, 6, 8]]) {
+    const found: number[] = [];
+    for (let power = first - 1; power <= last; power++) {
+      for (const factor of factors) found.push(Number((factor * 10 ** power).toPrecision(3)));
+    }
+    const inside = found.filter((tick) => tick >= low && tick <= high);
+    if (inside.length >= Math.min(3, n)) return inside;
   }
-  const inside = found.filter((tick) => tick >= low && tick <= high);
-  return inside.length >= 2 ? inside : rounds(low, high, n);
+  return rounds(low, high, n);
+}
+
+/** What stands beside the ticks; powers of ten as such where some are too long to be written out. */
+export function tickTexts(ticks: readonly number[]): string[] {
+  const isPower = (tick: number): boolean => tick === 0 || Number.isInteger(Number(Math.log10(Math.abs(tick)).toFixed(9)));
+  const isLong = (tick: number): boolean => tick !== 0 && (Math.abs(tick) >= 1e4 || Math.abs(tick) < 1e-3);
+  if (!ticks.every(isPower) || !ticks.some(isLong)) return ticks.map(short);
+  return ticks.map((tick) => (isLong(tick) ? `${tick < 0 ? "−" : ""}1e${String(Math.round(Math.log10(Math.abs(tick)))).replace("-", "−")}` : short(tick)));
 }
 
 /** Without the dust of counting in steps. */

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { exampleRun } from "../viewer/example";
-import { linesOf, stepAt, valueAtStep, xOf, type Recorded } from "./lines";
+import { allKinds, linesOf, stepAt, valueAtStep, xOf, type Recorded } from "./lines";
 
 const run = exampleRun("a"); // steps 0, 10…; every third is long, every tenth rare
 const recorded: Recorded = {
@@ -39,4 +39,12 @@ test("a place on the axis leads to its step, and back", () => {
 test("between two points the value is that of the one before", () => {
   const [line] = linesOf(run, recorded, { ...plain, isByKind: false });
   assert.deepEqual([valueAtStep(line, 20), valueAtStep(line, 28), valueAtStep(line, -5)], [2, 2, 0]);
+});
+
+test("a kind is dashed alike in runs that met it at another time", () => {
+  const kinds = allKinds([{ kinds: ["b", "a"] }, { kinds: ["a", "c"] }]);
+  assert.deepEqual(kinds, ["b", "a", "c"]);
+  const first = linesOf(run, recorded, { ...plain, isByKind: true, kinds: [...run.kinds].reverse() });
+  const second = linesOf(run, recorded, { ...plain, isByKind: true, kinds: run.kinds });
+  assert.deepEqual(first.map(({ dash }) => dash), second.map(({ dash }) => dash).reverse());
 });

@@ -21,6 +21,8 @@ export interface StepLine extends Line {
 
 export interface LineOptions {
   readonly colour: string;
+  /** By which it is told from other runs where kinds are not told apart. */
+  readonly dash?: readonly number[];
   /** Whether there are other runs beside it. */
   readonly isOneOfMany: boolean;
   /** Only steps of this kind; null for all. */
@@ -28,6 +30,18 @@ export interface LineOptions {
   /** Whether each kind has a line of its own. */
   readonly isByKind: boolean;
   readonly xName: "step" | "seconds";
+  /** The kinds of all runs on the page: one of them is dashed alike in every run. */
+  readonly kinds?: readonly string[];
+}
+
+/** The kinds of several runs, in the order in which they first come. */
+export function allKinds(runs: readonly Pick<RunView, "kinds">[]): string[] {
+  return [...new Set(runs.flatMap((run) => run.kinds))];
+}
+
+/** How lines of the kind at this place are dashed. */
+export function dashOf(place: number): readonly number[] | undefined {
+  return DASHES[Math.max(0, place) % DASHES.length];
 }
 
 const DASHES: readonly (readonly number[] | undefined)[] = [undefined, [7, 3], [2, 3], [9, 3, 2, 3], [4, 2]];
@@ -50,7 +64,7 @@ export function linesOf(run: RunView, recorded: Recorded, options: LineOptions):
     const words = [isOneOfMany || number < 0 ? run.item.name : "", number >= 0 && kind === null ? run.kinds[number] || "no kind" : ""];
     return {
       key: `${run.item.id} ${number}`, run: run.item.id, name: words.filter(Boolean).join(" · ") || run.item.name, colour: options.colour,
-      dash: kind === null ? DASHES[Math.max(0, number) % DASHES.length] : undefined, steps,
+      dash: kind === null && number >= 0 ? dashOf((options.kinds ?? run.kinds).indexOf(run.kinds[number])) : options.dash, steps,
       x: options.xName === "seconds" ? rising(recorded.seconds, places) ?? steps : steps,
       y: Float32Array.from(places, (place) => recorded.values[place]),
     };

@@ -17,7 +17,18 @@ export function decodedPixels(image: Image): Uint8Array {
 /** What a pixel was before it became one of 255 shades, nearly; null where it was not finite. */
 export function valueAt(image: Image, pixels: Uint8Array, row: number, column: number): number | null {
   const shade = pixels[row * image.columns + column];
-  return shade === NOT_FINITE ? null : image.low + ((image.high - image.low) * shade) / STEPS;
+  const [low, high] = image.ranges[placeOf(image, row, column)?.tile ?? 0] ?? [image.low, image.high];
+  return shade === NOT_FINITE ? null : low + ((high - low) * shade) / STEPS;
+}
+
+/** Whether some of the pixels are finite, and whether some are not; those behind the last tile do not count. */
+export function kindsOf(image: Image, pixels: Uint8Array): { hasFinite: boolean; hasBroken: boolean } {
+  let [hasFinite, hasBroken] = [false, false];
+  for (let i = 0; i < pixels.length && !(hasFinite && hasBroken); i++) {
+    if (pixels[i] !== NOT_FINITE) hasFinite = true;
+    else if (!hasBroken) hasBroken = placeOf(image, Math.floor(i / image.columns), i % image.columns) !== null;
+  }
+  return { hasFinite, hasBroken };
 }
 
 /** The number of the tile in which a pixel lies, and its place there; null behind the last tile, where pixels mean nothing. */

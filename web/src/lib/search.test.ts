@@ -64,6 +64,16 @@ test("hits stand in the order of the graph, a module before its ops", () => {
   assert.ok(keys.indexOf("g2") > 0 && keys.indexOf("g2") < keys.indexOf("n4"));
 });
 
+test("what is called just so comes first, then what ends so, then what begins so", () => {
+  const titles = (query: string): string[] => hits(view, search(index, query), query).map((hit) => hit.title);
+  assert.equal(titles("attn")[0], "h.0.attn");
+  assert.deepEqual(titles("h.7").slice(0, 2), ["h.7", "h.7.attn"]);
+  assert.equal(titles("h 3 attn")[0], "h.3.attn");
+  const groups = { ...view.groups, label: view.groups.label.map((label, group) => (group === 4 ? "norm_last" : group === 9 ? "norm" : label)) };
+  const named = { ...view, groups };
+  assert.deepEqual(hits(named, { nodes: [], groups: [1, 4, 9] }, "norm").map(({ title }) => title), ["norm", "norm_last", "h.0"]);
+});
+
 test("20,000 nodes are searched within 30 ms", () => {
   const large = exampleView(4000);
   assert.ok(large.nodes.label.length >= 20_000);

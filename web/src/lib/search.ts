@@ -100,19 +100,37 @@ function escape(text: string): string {
   return text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
 }
 
-/** The things found as one list in the order of the graph, a module before what is in it. */
-export function hits({ nodes, groups }: GraphView, found: Found): Hit[] {
+/** The things found as one list: what is called just so first, then in the order of the graph, a module before what is in it. */
+export function hits({ nodes, groups, noun }: GraphView, found: Found, query = ""): Hit[] {
   const out: Hit[] = [];
   let next = 0;
   const group = (number: number): Hit => ({
     key: `g${number}`,
     title: groups.label[number],
-    about: `${groups.class_name[number]} · ${groups.n_ops[number].toLocaleString("en")} ops`,
+    about: `${groups.class_name[number]} · ${groups.n_ops[number].toLocaleString("en")} ${noun}`,
   });
   for (const node of found.nodes) {
     while (next < found.groups.length && groups.first[found.groups[next]] <= node) out.push(group(found.groups[next++]));
     out.push({ key: `n${node}`, title: nodes.label[node], about: nodes.site[node] });
   }
   while (next < found.groups.length) out.push(group(found.groups[next++]));
-  return out;
+  const asked = partsOf(query);
+  if (!asked.length || query.includes("*")) return out;
+  const rank = ({ key, title, about }: Hit): number =>
+    Math.min(farFrom(asked, title), farFrom(asked, key.startsWith("n") ? about : groups.rolled_label[Number(key.slice(1))]));
+  const ranks = new Map(out.map((hit) => [hit, rank(hit)]));
+  return out.sort((a, b) => ranks.get(a)! - ranks.get(b)!); // stable: equal ones stay in the order of the graph
+}
+
+/** How far a name is from what was asked for: 0 the same, 1 the same in its last parts, 2 its last part begins so, 3 all others. */
+function farFrom(asked: readonly string[], name: string): number {
+  const parts = partsOf(name);
+  const last = parts.slice(-asked.length);
+  const isTail = last.length === asked.length && last.every((part, i) => (i < asked.length - 1 ? part === asked[i] : part.startsWith(asked[i])));
+  if (!isTail) return 3;
+  return last.at(-1) !== asked.at(-1) ? 2 : parts.length > asked.length ? 1 : 0;
+}
+
+function partsOf(name: string): string[] {
+  return name.toLowerCase().split(/[^\p{L}\p{N}_]+/u).filter(Boolean);
 }

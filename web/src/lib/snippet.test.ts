@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { listed, snippet } from "./snippet";
+import { elementsOf, listed, snippet } from "./snippet";
 
 test("the line of Python names the step, the site and what of it", () => {
   const row = (of: string, iteration = 0) => ({ site: "encoder.2", of, iteration });
@@ -12,7 +12,12 @@ test("the line of Python names the step, the site and what of it", () => {
 });
 
 test("values are lists in lists, and read back the same", () => {
-  assert.deepEqual(JSON.parse(listed([1, 2.5, -3, 4, 5, 6], [2, 3])), [[1, 2.5, -3], [4, 5, 6]]);
-  assert.equal(listed([NaN, -Infinity], [2]), "[nan, -inf]");
-  assert.equal(listed([7], []), "7");
+  assert.deepEqual(JSON.parse(listed(["1", "2.5", "-3", "4", "5", "6"], [2, 3])), [[1, 2.5, -3], [4, 5, 6]]);
+  assert.equal(listed(["nan", "-inf"], [2]), "[nan, -inf]");
+  assert.equal(listed(["7"], []), "7");
+});
+
+test("a table of the server has the elements behind their places", () => {
+  assert.deepEqual(elementsOf("i0,i1,0,1\n0,0,0.1,1.0\n1,0,2.0,29000087\n", [2, 1, 2]), ["0.1", "1.0", "2.0", "29000087"]);
+  assert.deepEqual(elementsOf("0\n7\n", []), ["7"]);
 });

@@ -12,13 +12,18 @@ export function snippet({ site, of, iteration }: Named, step: number, sample: nu
   return `${tensor}${own}.value${sample === null ? "" : `[${sample}]`}`;
 }
 
-/** Numbers as nested lists, as Python and JSON write them. */
-export function listed(values: ArrayLike<number>, shape: readonly number[]): string {
-  const write = (value: number): string => (Number.isFinite(value) ? String(Number(value.toPrecision(8))) : Number.isNaN(value) ? "nan" : value > 0 ? "inf" : "-inf");
+/** Elements as nested lists, as Python writes them; each stands there as it was told. */
+export function listed(elements: readonly string[], shape: readonly number[]): string {
   let at = 0;
   const list = (depth: number): string => {
-    if (depth === shape.length) return write(values[at++]);
+    if (depth === shape.length) return elements[at++];
     return `[${Array.from({ length: shape[depth] }, () => list(depth + 1)).join(depth === shape.length - 1 ? ", " : ",\n".padEnd(depth + 3, " "))}]`;
   };
   return list(0);
+}
+
+/** The elements of a table as the server writes it: behind the places of each line, without its head. */
+export function elementsOf(csv: string, shape: readonly number[]): string[] {
+  const nBefore = Math.max(0, shape.length - 1);
+  return csv.trimEnd().split("\n").slice(1).flatMap((line) => line.split(",").slice(nBefore));
 }

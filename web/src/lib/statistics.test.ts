@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { cardsOf, ranked, remark, titleOf } from "./statistics";
+import { cardsOf, deviations, ranked, remark, siblingSaid, titleOf } from "./statistics";
 import type { StatisticView } from "./wire";
 
 const one = (name: string, value: number | null, also: Partial<StatisticView> = {}): StatisticView => ({
@@ -36,4 +36,32 @@ test("a mean that is not finite is told as such, and stands out", () => {
 
 test("what is broken is said before what is far off", () => {
   assert.equal(remark([one("std", 1, { z_step: 99 }), one("nans", 2)]), "holds NaN");
+});
+
+test("many dead units are marked, a few are only told", () => {
+  const statistics = [one("count", 200), one("zeros", 50), one("mean", 1)];
+  const zeros = (dead: number) => cardsOf(statistics, { dead, units: 128 }).find(({ name }) => name === "zeros")!;
+  assert.deepEqual([zeros(122).marks, zeros(122).isOut], [["dead units 122"], true]);
+  assert.deepEqual([zeros(2).marks, zeros(2).notes, zeros(2).isOut], [[], ["dead units 2"], false]);
+  assert.deepEqual(zeros(0), cardsOf(statistics)[1]);
+});
+
+test("of a tensor without elements nothing is said, and nothing stands out", () => {
+  const statistics = [one("count", 0), one("mean", null, { word: "nan" }), one("nans", null, { word: "nan" }), one("infs", null, { word: "nan" })];
+  assert.deepEqual(cardsOf(statistics).map(({ title, text, isOut }) => [title, text, isOut]), [["mean", "–", false], ["NaN · Inf", "–", false]]);
+  assert.equal(remark(statistics), "");
+  assert.equal(remark([one("count", 8), one("nans", 8)]), "holds nothing but NaN");
+});
+
+test("a sibling of another size is named with the power of ten between them", () => {
+  const sibling = { site: "output/out", n: 1, ratio: 1.3e-4 };
+  assert.equal(siblingSaid(sibling, "gradient"), "gradient 10⁴ × smaller than its sibling output/out");
+  assert.equal(siblingSaid({ ...sibling, ratio: 150 }, "value"), "value 150 × larger than its sibling output/out");
+  assert.equal(siblingSaid({ ...sibling, n: 3, ratio: 2e12 }, "update"), "update 10¹² × larger than in most of its 3 siblings, such as output/out");
+  assert.equal(siblingSaid({ ...sibling, ratio: 0 }, "gradient"), "gradient is zero, unlike its sibling output/out");
+  assert.equal(siblingSaid(null, "gradient"), "");
+});
+
+test("deviations that were cut off say so", () => {
+  assert.deepEqual([deviations(99), deviations(-99), deviations(-6.24)], ["> 99", "< −99", "−6.2"]);
 });

@@ -1,7 +1,7 @@
 // Statistics as people read them: what they are called, in which order they stand, and which of them call for a look.
 
 import { exact, short } from "./units";
-import type { StatisticView } from "./wire";
+import type { Sibling, StatisticView } from "./wire";
 
 const TITLES: Readonly<Record<string, string>> = {
   nonfinite: "NaN or Inf", nans: "NaN", infs: "Inf", p50: "median", count: "elements",
@@ -44,11 +44,31 @@ export interface StatisticCard {
   readonly exact: string;
   /** What is remarkable about it. */
   readonly marks: readonly string[];
+  /** What else there is to say. */
+  readonly notes: readonly string[];
   readonly isOut: boolean;
 }
 
+/** Units that are zero for the whole batch, and how many there are in all. */
+export interface Dead {
+  readonly dead: number | null;
+  readonly units: number;
+}
+
+/** From this share of dead units on, something is wrong. */
+const MANY_DEAD = 0.1;
+
 /** The statistics of one tensor at one step as cards; quantiles are left to the picture of them. */
-export function cardsOf(statistics: readonly StatisticView[]): StatisticCard[] {
+export function cardsOf(statistics: readonly StatisticView[], { dead, units }: Dead = { dead: null, units: 0 }): StatisticCard[] {
+  const cards = plainCards(statistics);
+  if (!dead) return cards;
+  const said = `dead units ${dead.toLocaleString("en")}`;
+  const isBad = dead >= MANY_DEAD * units;
+  return cards.map((card) => (card.name !== "zeros" ? card
+    : isBad ? { ...card, marks: [...card.marks, said], isOut: true } : { ...card, notes: [...card.notes, said] }));
+}
+
+function plainCards(statistics: readonly StatisticView[]): StatisticCard[] {
   const named = new Map(statistics.map((one) => [one.name, one]));
   const names = ranked([...named.keys()]).filter((name) => !isQuantile(name) && name !== "count");
   return names.filter((name) => name !== "infs" && !(name === "nonfinite" && named.has("nans"))).map((name) => cardOf(named.get(name)!, named));
@@ -57,19 +77,21 @@ export function cardsOf(statistics: readonly StatisticView[]): StatisticCard[] {
 function cardOf(one: StatisticView, named: ReadonlyMap<string, StatisticView>): StatisticCard {
   const { name } = one;
   const count = named.get("count")?.value;
+  // Of nothing there is nothing to say.
+  if (count === 0) return { name, title: name === "nans" && named.has("infs") ? "NaN · Inf" : titleOf(name), text: "–", exact: "no elements", marks: [], notes: [], isOut: false };
   if (name === "nans" && named.has("infs")) {
     const numbers = [one, named.get("infs")!].map(said).join(" · ");
-    return { name, title: "NaN · Inf", text: numbers, exact: numbers, marks: [], isOut: !/^[0–] · [0–]$/.test(numbers) };
+    return { name, title: "NaN · Inf", text: numbers, exact: numbers, marks: [], notes: [], isOut: !/^[0–] · [0–]$/.test(numbers) };
   }
   if (name === "nonfinite" || name === "nans") {
     const text = name === "nans" ? said(one) : one.value ? "some" : "none";
-    return { name, title: titleOf(name), text, exact: text, marks: [], isOut: Boolean(one.value) };
+    return { name, title: titleOf(name), text, exact: text, marks: [], notes: [], isOut: Boolean(one.value) };
   }
   const marks = marksOf(one);
   const isShare = name === "zeros" && one.value !== null && count;
   const text = isShare ? `${short((100 * one.value!) / count)} %` : said(one);
   const whole = one.value === null ? text : isShare ? `${one.value!.toLocaleString("en")} of ${count.toLocaleString("en")}` : exact(one.value);
-  return { name, title: titleOf(name), text, exact: whole, marks, isOut: marks.length > 0 || one.word !== "" };
+  return { name, title: titleOf(name), text, exact: whole, marks, notes: [], isOut: marks.length > 0 || one.word !== "" };
 }
 
 function said({ value, word }: StatisticView): string {
@@ -83,13 +105,33 @@ export function marksOf({ z_history, z_step }: StatisticView): string[] {
   return [...say(z_step, "step"), ...say(z_history, "past")];
 }
 
-function deviations(z: number): string {
-  return Math.abs(z) >= 1000 ? (z > 0 ? "> 999" : "< −999") : short(Number(z.toFixed(1)));
+/** They are cut off at 99. */
+export function deviations(z: number): string {
+  return Math.abs(z) >= 99 ? (z > 0 ? "> 99" : "< −99") : short(Number(z.toFixed(1)));
+}
+
+/** How a tensor compares with the one that should be alike; "" where it does. `what` is "gradient", "value"… */
+export function siblingSaid(sibling: Pick<Sibling, "site" | "n" | "ratio"> | null, what: string): string {
+  if (!sibling) return "";
+  const { site, n, ratio } = sibling;
+  const than = n > 1 ? `most of its ${n} siblings, such as ${site}` : `its sibling ${site}`;
+  if (ratio === 0) return `${what} is zero, unlike ${than}`;
+  const times = ratio > 1 ? ratio : 1 / ratio;
+  const power = Math.round(Math.log10(times));
+  return `${what} ${power > 2 ? `10${raised(power)}` : short(times)} × ${ratio > 1 ? "larger" : "smaller"} than ${n > 1 ? `in ${than}` : than}`;
+}
+
+function raised(power: number): string {
+  return String(power).replace(/\d/g, (digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(digit)]);
 }
 
 /** What stands out most in a tensor, as a sentence; "" if nothing does. */
 export function remark(statistics: readonly StatisticView[]): string {
   const has = (wanted: string): boolean => statistics.some(({ name, value }) => name === wanted && value);
+  const count = statistics.find(({ name }) => name === "count")?.value;
+  const all = statistics.find(({ name }) => name === "nans")?.value;
+  if (count === 0) return "";
+  if (all && all === count) return "holds nothing but NaN";
   if (has("nans")) return "holds NaN";
   if (has("infs")) return "holds infinities";
   if (has("nonfinite")) return "holds NaN or infinities";

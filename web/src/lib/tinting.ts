@@ -30,6 +30,8 @@ export interface Tints {
   readonly oddities: readonly Oddity[];
   /** How many elements each tensor has; NaN where that is not known. */
   readonly counts: Float64Array;
+  /** Behind a change, the statistic at both ends. */
+  readonly ends?: { readonly then: Float64Array; readonly now: Float64Array };
 }
 
 /** What cannot be negative. */
@@ -90,28 +92,34 @@ interface Asked {
   readonly matrix: Matrix;
   /** Of the step to compare with, by its own rows; null to tell the statistic itself. */
   readonly since: { readonly step: number; readonly matrix: Matrix } | null;
+  /** Of what in the batch, if not of all of it: "sample 3". */
+  readonly over?: string;
 }
 
 /** The numbers behind the colours; changes are how often the size has doubled. */
-export function tints(rows: Int32Array, { statistics, statistic, of, matrix, since }: Asked): Tints {
+export function tints(rows: Int32Array, { statistics, statistic, of, matrix, since, over = "" }: Asked): Tints {
   const column = statistics.indexOf(statistic);
   const oddities = Array.from(rows, (row) => oddityAt(matrix, statistics, row));
-  const values = Float64Array.from(rows, (row) => {
-    const value = statisticAt(matrix, row, column);
-    return since ? doublings(value, statisticAt(since.matrix, row, column)) : value;
-  });
+  const now = Float64Array.from(rows, (row) => statisticAt(matrix, row, column));
+  const then = since && Float64Array.from(rows, (row) => statisticAt(since.matrix, row, column));
+  const values = then ? now.map((value, node) => doublings(value, then[node])) : now;
   const counts = Float64Array.from(rows, (row) => statisticAt(matrix, row, statistics.indexOf("count")));
-  const named = `${titleOf(statistic)} of the ${ofTitle(of)}`;
-  return { title: since ? `${named}, change since step ${since.step.toLocaleString("en")}` : named, isChange: since !== null, values, oddities, counts };
+  const named = `${titleOf(statistic)} of the ${ofTitle(of)}${over && `, ${over}`}`;
+  return { title: since ? `${named}, change since step ${since.step.toLocaleString("en")}` : named, isChange: since !== null, values, oddities, counts, ...(then && { ends: { then, now } }) };
 }
 
 function doublings(now: number, then: number): number {
   return now === 0 && then === 0 ? 0 : Math.log2(Math.abs(now) / Math.abs(then));
 }
 
-/** The scale for these numbers: sizes by their logarithm, the others around zero; null where there is no number. */
-export function scaleFor({ values, isChange }: Tints, statistic: string): ColourScale | null {
-  const finite = [...values].filter(Number.isFinite);
+/**
+ * The scale for these numbers: sizes by their logarithm, the others around zero; null where there is no number.
+ *
+ * @param isLoose nodes that do not count where there are others: numbers of words say nothing beside activations.
+ */
+export function scaleFor({ values, isChange }: Tints, statistic: string, isLoose: (node: number) => boolean = () => false): ColourScale | null {
+  const tight = [...values].filter((value, node) => Number.isFinite(value) && !isLoose(node));
+  const finite = tight.length ? tight : [...values].filter(Number.isFinite);
   if (!finite.length) return null;
   if (isChange || isSigned(statistic)) {
     const most = finite.reduce((largest, value) => Math.max(largest, Math.abs(value)), 0);

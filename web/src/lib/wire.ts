@@ -280,6 +280,16 @@ export interface Image {
   data: string;
   /** What is shown of the value. */
   caption: string;
+  /** The dimensions of the value that count its tiles, its rows and its columns; -1 for none. */
+  axes: [number, number, number];
+  /** Where the first pixel stands in the value. */
+  first: number[];
+  /** What the tiles are: "channel", "head"…; "" where the value has none. */
+  tile_word: string;
+  /** How many of them the value has, shown or not. */
+  n_all: number;
+  /** The `low` and `high` of each tile, where each has its own; else none. */
+  ranges: [number, number][];
 }
 
 /** One entry in the list of a folder. */
@@ -298,6 +308,8 @@ export interface RunItem {
   kinds: string[];
   /** What is damaged, or why it could not be opened. */
   problems: string[];
+  /** The ranks that wrote; all else here is about the first of them, or the one that was asked for. */
+  ranks: number[];
 }
 
 /** All that is known of a run before any statistics or values are read. */
@@ -318,10 +330,14 @@ export interface RunView {
   statistics: string[];
   /** Changes when rows or statistics were added: matrices got before that are shorter. */
   digest: string;
+  /** Changes when steps that were there before may hold something else: resumed, recorded anew, rows were added. */
+  edition: string;
   iterations: number[];
   /** The losses that have gradients of their own, `grad/<loss>`. */
   losses: string[];
   scalars: string[];
+  /** The first and the last step of which a number was logged; empty where none was. */
+  logged: number[];
   /** The newest ones, in the order they were noted. */
   notes: NoteView[];
   n_notes: number;
@@ -468,6 +484,10 @@ export interface TensorView {
   part: string;
   names: string[];
   statistics: StatisticView[];
+  /** Where one differs by powers of ten. */
+  sibling: Sibling | null;
+  /** Units that are zero for the whole batch; None where units were not recorded. */
+  dead_units: number | null;
   /** Of at most 1,024 values of the whole tensor, as it was recorded. */
   histogram: Histogram | null;
   /** Of the kept value; "" if none was kept. */
@@ -504,12 +524,24 @@ export interface StatisticView {
   n_step: number;
 }
 
+/** A tensor that should be alike and is not: the same name in the module next door, or the next block. */
+export interface Sibling {
+  row: number;
+  site: string;
+  /** How many such tensors there are; of several this is the one in the middle. */
+  n: number;
+  /** How many times the size of its values the own ones have; 0 where those are all zero. */
+  ratio: number;
+}
+
 /** What the tensor holds for each token of the chosen sample. */
 export interface TokenValues {
   tokens: string[];
   measures: string[];
   /** By measure, by token. */
   values: ((number | null)[])[];
+  /** Whether the last two dimensions both count tokens: which of them looks at which. */
+  is_square: boolean;
 }
 
 /** Another tensor of the same sample that belongs beside it: the target, the output of the model. */
@@ -520,6 +552,8 @@ export interface Beside {
   shape: number[];
   /** Its elements, if they are few; else how many there are. */
   text: string;
+  /** Of an output: how it compares with the target, in words; "" where that cannot be said. */
+  verdict: string;
 }
 
 /** A table that is fetched apart: one line for each unit or each sample. */

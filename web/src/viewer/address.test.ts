@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { fromHash, toHash } from "./address";
+import { fromHash, makeBudget, toHash } from "./address";
 import { INITIAL, reduce, type Action, type State } from "./state";
 
 const after = (...actions: Action[]): State => actions.reduce(reduce, INITIAL);
@@ -12,7 +12,7 @@ test("the first look needs no words", () => {
 
 test("every change comes back from the address", () => {
   const actions: Action[] = [
-    { do: "run", id: "a1" }, { do: "run", id: "b2" }, { do: "tab", tab: "curves" }, { do: "kind", kind: "long & wide=2" }, { do: "step", step: 0 },
+    { do: "run", id: "a1" }, { do: "toggle run", id: "b2" }, { do: "run", id: "b2" }, { do: "tab", tab: "curves" }, { do: "kind", kind: "long & wide=2" }, { do: "step", step: 0 },
     { do: "iteration", iteration: 3 }, { do: "of", of: "grad/aux" }, { do: "sample", sample: 0 }, { do: "node", node: "h.0.attn/softmax:2#q" },
     { do: "part", part: "a,b" }, { do: "statistic", statistic: "abs_mean" }, { do: "since", step: 0 }, { do: "keep", name: "graph", text: "1-3,7 ~%" },
     { do: "follow" },
@@ -29,9 +29,29 @@ test("nonsense in an address is as if it was not there", () => {
   assert.deepEqual(fromHash("#tab=x&step=-3&iteration=e&sample=1.5&order=of,of,of&since=&kind="), INITIAL);
 });
 
+test("the address is changed at once, and more seldom only while it changes without end", () => {
+  let time = 0;
+  const budget = makeBudget(() => time);
+  assert.deepEqual(new Set(Array.from({ length: 20 }, budget)), new Set([0]));
+  const wait = budget();
+  assert.ok(wait > 0 && wait <= 500);
+  time += wait;
+  assert.equal(budget(), 0);
+  assert.ok(budget() > 0);
+  let n = 0;
+  for (; time < 30_000; time += 16) if (budget() === 0) n += 1;
+  assert.ok(n < 80, `${n} changes in half a minute`);
+});
+
 test("a run that is looked at is on the page", () => {
   assert.deepEqual(fromHash("#run=c").runs, ["c"]);
   assert.equal(fromHash("#runs=a,b").active, "a");
+});
+
+test("a run that is looked at takes the place of the one before, unless it is laid over it", () => {
+  const two = after({ do: "run", id: "a" }, { do: "run", id: "b" }, { do: "toggle run", id: "c" }, { do: "run", id: "c" });
+  assert.deepEqual([two.runs, two.active], [["b", "c"], "c"]);
+  assert.deepEqual(reduce(two, { do: "run", id: "d" }).runs, ["b", "d"]);
 });
 
 test("the last run stays on the page, and one that is left is looked at", () => {

@@ -1,6 +1,6 @@
 // What was asked for as the part of the address behind `#`, so that a reload or a sent link shows the same.
 
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import { INITIAL, ORDER, TABS, type State, type Tab, type Wish } from "./state";
 
 const KEPT = "~";
@@ -59,19 +59,50 @@ function isPlace(before: State, now: State): boolean {
   return place(before).join("\n") !== place(now).join("\n");
 }
 
+/** Browsers allow only so many changes of the address in a while: at once so many, then so many a second. */
+const [MOST, A_SECOND] = [20, 2];
+/** Milliseconds within which the next node belongs to the same walk. */
+const WALK = 700;
+
+/** Says how long a change has to wait, in milliseconds; those that need not are counted. */
+export function makeBudget(now: () => number): () => number {
+  let [left, at] = [MOST, now()];
+  return () => {
+    const time = now();
+    left = Math.min(MOST, left + ((time - at) / 1000) * A_SECOND);
+    at = time;
+    if (left < 1) return ((1 - left) / A_SECOND) * 1000;
+    left -= 1;
+    return 0;
+  };
+}
+
 /** Write the state into the address, and hear of addresses that the reader types or goes back to. */
 export function useAddress(state: State, onGo: (state: State) => void): void {
   const written = useRef(state);
+  const pushed = useRef(-Infinity);
+  const budget = useMemo(() => makeBudget(() => performance.now()), []);
   useEffect(() => {
-    // Not at every step: browsers allow only so many changes in a while.
-    const timer = setTimeout(() => {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    // At once, so that even a reload in the next moment shows it; only a long drag of the slider has to wait.
+    const write = (): void => {
       const hash = toHash(state);
       if (`#${hash}` === (location.hash || "#")) return;
+      const wait = budget();
+      if (wait > 0) {
+        timer = setTimeout(write, wait);
+        return;
+      }
       const to = hash ? `#${hash}` : location.pathname + location.search;
-      if (isPlace(written.current, state)) history.pushState(null, "", to);
+      const isNew = isPlace(written.current, state);
+      // A walk from node to node is one place to go back to, not thirty.
+      const isWalk = !isPlace({ ...written.current, node: state.node }, state) && performance.now() - pushed.current < WALK;
+      if (isNew) pushed.current = performance.now();
+      if (isNew && !isWalk) history.pushState(null, "", to);
       else history.replaceState(null, "", to);
       written.current = state;
-    }, 150);
+    };
+    write();
     return () => clearTimeout(timer);
   }, [state]);
   useEffect(() => {

@@ -10,6 +10,10 @@ test("an arrangement survives as text, but for what was selected and searched", 
   const first = fromText(view, "");
   assert.equal(toText(view, first), "", "as at first, there is nothing to say");
   assert.equal(first.state.direction, "right");
+  for (const depth of [1, 2, 3]) for (const direction of ["down", "right"] as const) {
+    const other = { ...first, state: { ...reduce(view, first.state, { do: "depth", depth }), direction } };
+    assert.deepEqual(fromText(view, toText(view, other)), other, `${depth} ${direction}`);
+  }
   let state = reduce(view, first.state, { do: "depth", depth: 2 });
   state = reduce(view, state, { do: "direction", direction: "down" });
   state = reduce(view, state, { do: "apart", run: 0, is: true });

@@ -1,9 +1,10 @@
 // The reader's own arrangement of a dependency graph: what is open, hidden and pinned, as text for the address and the browser's store.
 
 import { fromHash, ranges, toHash, unranged, type Camera } from "../app/hash";
-import { boxesAtDepths, type State } from "../app/state";
+import type { State } from "../app/state";
 import { offsetsOf, offsetsText, type Offsets } from "../lib/moving";
 import type { GraphView } from "../lib/wire";
+import { firstLook, type Room } from "./arrangement-first";
 
 export interface Arrangement {
   readonly state: State;
@@ -15,13 +16,9 @@ export interface Arrangement {
   readonly offsets: Offsets;
 }
 
-/** At most so many boxes are shown at first: they fit beside the inspector, with names that can be read. */
-const MANY = 16;
-
-/** How a graph is shown at first: results stand to the right of what they were made from. */
-function firstText(view: GraphView): string {
-  const depth = Math.max(1, boxesAtDepths(view, view.is_rolled).findLastIndex((count) => count <= MANY) + 1);
-  return `depth=${depth}&direction=right`;
+function firstText(view: GraphView, room?: Room): string {
+  const { depth, direction } = firstLook(view, room);
+  return `depth=${depth}&direction=${direction}`;
 }
 
 /** Only what the reader may want again: what is selected is told elsewhere, and a search is over when the page is left. */
@@ -33,16 +30,17 @@ export function toText(view: GraphView, own: Arrangement): string {
 function wholeText(view: GraphView, { state, camera, hidden, pinned, offsets }: Arrangement): string {
   const { selection: _, second: __, highlight: ___, query: ____, ...lasting } = state;
   const shown = toHash(view, { ...lasting, selection: null, second: null, highlight: "", query: "", colour: "", size: "" }, camera);
-  const parts = [shown, hidden.size ? `hide=${ranges(hidden)}` : "", pinned.size ? `pin=${ranges(pinned)}` : "", offsets.size ? `move=${offsetsText(offsets)}` : ""];
+  // An empty text is how it is shown at first, which is not how a graph of ops is.
+  const parts = [shown || `direction=${state.direction}`, hidden.size ? `hide=${ranges(hidden)}` : "", pinned.size ? `pin=${ranges(pinned)}` : "", offsets.size ? `move=${offsetsText(offsets)}` : ""];
   return parts.filter(Boolean).join("&");
 }
 
-/** The arrangement behind such a text; "" for how the graph is shown at first. */
-export function fromText(view: GraphView, text: string): Arrangement {
+/** The arrangement behind such a text; "" for how the graph is shown at first, in such a room. */
+export function fromText(view: GraphView, text: string, room?: Room): Arrangement {
   const said = new URLSearchParams(text);
   const n = view.nodes.row.length;
   return {
-    ...fromHash(view, text || firstText(view)),
+    ...fromHash(view, text || firstText(view, room)),
     hidden: unranged(said.get("hide") ?? "", n),
     pinned: unranged(said.get("pin") ?? "", n),
     offsets: offsetsOf(said.get("move") ?? ""),

@@ -27,18 +27,36 @@ export interface CurveData {
   readonly seconds: Float32Array | null;
 }
 
+/** Between the id of a run and a rank of it that is asked for, if that is not the first. */
+export const RANK = "~";
+
+/** The id of a run without a rank. */
+export function baseOf(id: string): string {
+  return id.split(RANK)[0];
+}
+
 const json = <T>(response: Response): Promise<T> => response.json() as Promise<T>;
 
 export const runsAsk = (): Ask<RunItem[]> => ({ key: "/api/runs", run: "", isGrowing: true, read: json });
 export const runAsk = (run: string): Ask<RunView> => grown(run, "");
 /** `digest` is that of the run: new rows are new rows of nodes. */
-export const graphAsk = (run: string, structure: string, digest = ""): Ask<RunGraph> => marked(fixed(run, "/graph", { structure }), digest);
+export const graphAsk = (run: string, structure: string, digest = "", wishes = ""): Ask<RunGraph> =>
+  marked(fixed(run, "/graph", { structure, wishes: wishes || null }), digest);
 export const networkAsk = (run: string, digest = ""): Ask<NetworkView> => marked(fixed(run, "/network", {}), digest);
 export const samplesAsk = (run: string, step: number): Ask<SamplesView> => fixed(run, "/samples", { step });
+/** How the picture of a tensor is painted. */
+export interface Paint {
+  readonly scale: "raw" | "batch" | "each";
+  /** The one channel or head that is shown alone; null for all. */
+  readonly tile: number | null;
+}
+
 /** `row` is the `row` of a RowView. */
-export const tensorAsk = (run: string, row: number, step: number, sample: number | null = null, isNormalised = false): Ask<TensorView> =>
-  fixed(run, "/tensor", { row, step, sample, normalised: isNormalised ? 1 : null });
-export const matrixAsk = (run: string, step: number): Ask<Matrix> => ({ ...fixed(run, "/matrix", { step }), read: matrix });
+export const tensorAsk = (run: string, row: number, step: number, sample: number | null = null, paint: Paint | null = null): Ask<TensorView> =>
+  fixed(run, "/tensor", { row, step, sample, normalised: paint?.scale === "batch" ? 1 : null, each: paint?.scale === "each" ? 1 : null, tile: paint?.tile ?? null });
+/** Of the whole batch, or of one of the kept samples. */
+export const matrixAsk = (run: string, step: number, sample: number | null = null): Ask<Matrix> =>
+  ({ ...fixed(run, "/matrix", { step, sample }), read: matrix });
 /** One statistic of one row over steps, those of one kind if one is given. */
 export const curveAsk = (run: string, row: number, stat: string, kind: string | null = null): Ask<CurveData> =>
   ({ ...grown(run, "/curve", { row, stat, kind }), read: curve });
@@ -48,16 +66,19 @@ export const unitsAsk = (run: string, row: number, step: number): Ask<Matrix> =>
 /** A number for each sample and statistic of one tensor. */
 export const samplesTableAsk = (run: string, row: number, step: number): Ask<Matrix> =>
   ({ ...fixed(run, "/samples_table", { row, step }), read: matrix });
-/** All kept values of one tensor, row by row, as numbers; see `shape` of its picture. */
-export const valuesAsk = (run: string, row: number, step: number, isNormalised = false): Ask<Float32Array> =>
-  ({ ...fixed(run, "/values", { row, step, format: "bin", normalised: isNormalised ? 1 : null }), read: async (response) => new Float32Array(await response.arrayBuffer()) });
+/** All kept values of one tensor, or of one of its samples, row by row, as numbers; see `shape` of its picture. */
+export const valuesAsk = (run: string, row: number, step: number, sample: number | null = null, isNormalised = false): Ask<Float32Array> =>
+  ({ ...fixed(run, "/values", { row, step, sample, format: "bin", normalised: isNormalised ? 1 : null }), read: async (response) => new Float32Array(await response.arrayBuffer()) });
+/** The same as a table, with all the figures that the values have. */
+export const tableAsk = (run: string, row: number, step: number, sample: number | null = null): Ask<string> =>
+  ({ ...fixed(run, "/values", { row, step, sample, format: "csv" }), read: (response: Response) => response.text() });
 export const traceAsk = (id: string): Ask<GraphView> => ({ key: `/api/trace/${encodeURIComponent(id)}`, run: id, isGrowing: false, read: json });
 export const detailAsk = (id: string, row: number): Ask<Detail | null> =>
   ({ key: `/api/trace/${encodeURIComponent(id)}/detail?row=${row}`, run: id, isGrowing: false, read: json });
 
 /** Where the values of a tensor can be downloaded. */
-export function valuesLink(run: string, row: number, step: number, format: "npy" | "csv"): string {
-  return address(run, "/values", { row, step, format });
+export function valuesLink(run: string, row: number, step: number, format: "npy" | "csv", sample: number | null = null): string {
+  return address(run, "/values", { row, step, sample, format });
 }
 
 type Query = Readonly<Record<string, string | number | null>>;

@@ -75,8 +75,25 @@ test("when a run has grown, what grows with it is asked again and the old is sti
   assert.equal(client.peek(run), undefined);
   assert.deepEqual(client.old(run), { is: "first" });
   assert.deepEqual(client.peek(tensor), { is: "first" });
-  client.forget("a");
-  assert.equal(client.peek(tensor), undefined);
+});
+
+test("when a run was written anew, nothing that was asked before is an answer, not even what is on its way", async () => {
+  const { calls, client } = server();
+  const [run, tensor, matrix] = [runAsk("a"), tensorAsk("a", 0, 5), matrixAsk("a", 5)];
+  for (const ask of [run, tensor]) {
+    const loaded = client.load<unknown>(ask);
+    calls.at(-1)!.answer(Response.json({ is: "first" }));
+    await loaded;
+  }
+  const late = client.load(matrix);
+  client.forget("a", run);
+  assert.deepEqual([client.peek(run), client.old(tensor)], [{ is: "first" }, undefined]);
+  calls[2].answer(floats(1));
+  await late;
+  assert.equal(client.old(matrix), undefined);
+  const again = client.load(matrix);
+  calls[3].answer(floats(2));
+  assert.equal((await again).n_rows, 2);
 });
 
 test("an answer that was asked for before the run grew is an old one", async () => {

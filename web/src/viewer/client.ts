@@ -15,8 +15,8 @@ export interface Client {
   grew(run: string): void;
   /** Counts up with each growth of a run, and for all of them when the server answers again. */
   version(run: string): number;
-  /** Nothing asked of it holds any more: the server was away, or the run was written anew. */
-  forget(run: string): void;
+  /** Nothing that was asked of a run holds any more, also what is on its way, but for one answer: it was resumed or written anew. */
+  forget(run: string, but: Ask<unknown>): void;
   /** How many answers somebody waits for. */
   readonly n_waiting: number;
   /** Called whenever nobody waits any more. Gives a function that ends it. */
@@ -59,6 +59,7 @@ export function makeClient({ fetch: get = (...args) => fetch(...args), budget = 
   const known = new Map<string, Entry>(); // in the order of use
   const flights = new Map<string, Flight>();
   const versions = new Map<string, number>();
+  const editions = new Map<string, number>();
   const calls = new Set<() => void>();
   let held = 0;
   let landed: (() => void)[] = [];
@@ -67,7 +68,7 @@ export function makeClient({ fetch: get = (...args) => fetch(...args), budget = 
 
   const version = (run: string): number => versions.get(run) ?? 0;
   const current = (ask: Ask<unknown>): number => (ask.isGrowing ? version(ask.run) : 0);
-  const flightKey = (ask: Ask<unknown>): string => `${current(ask)} ${ask.key}`;
+  const flightKey = (ask: Ask<unknown>): string => `${editions.get(ask.run) ?? 0} ${current(ask)} ${ask.key}`;
 
   const remember = (ask: Ask<unknown>, own: number, value: unknown, size: number): void => {
     drop(ask.key);
@@ -92,8 +93,9 @@ export function makeClient({ fetch: get = (...args) => fetch(...args), budget = 
 
   const begin = (ask: Ask<unknown>, isAhead: boolean): Flight => {
     const [key, own, stop] = [flightKey(ask), current(ask), new AbortController()];
+    const edition = editions.get(ask.run);
     const promise = asked(get, ask, stop.signal, isAhead).then(({ value, size }) => {
-      remember(ask, own, value, size);
+      if (edition === editions.get(ask.run)) remember(ask, own, value, size);
       return value;
     }).finally(() => {
       if (flights.get(key) === flight) flights.delete(key);
@@ -158,9 +160,14 @@ export function makeClient({ fetch: get = (...args) => fetch(...args), budget = 
     },
     grew: (run) => void versions.set(run, version(run) + 1),
     version,
-    forget(run) {
-      versions.set(run, version(run) + 1);
-      for (const [key, entry] of known) if (entry.run === run) drop(key);
+    forget(run, but) {
+      const before = version(run);
+      versions.set(run, before + 1);
+      editions.set(run, (editions.get(run) ?? 0) + 1);
+      for (const [key, entry] of known) {
+        if (key === but.key) known.set(key, { ...entry, version: entry.version === before ? before + 1 : entry.version });
+        else if (entry.run === run) drop(key);
+      }
     },
     get n_waiting() {
       return nWaiting();

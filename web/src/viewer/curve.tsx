@@ -19,10 +19,18 @@ export interface CurveProps {
   readonly xName?: "step" | "seconds";
   /** Where the vertical line stands: the selected step. */
   readonly mark?: number | null;
+  /** What of x is shown where nothing is zoomed into; else all of the lines. */
+  readonly span?: readonly [number, number];
+  /** An x that is pointed at elsewhere: the cursor goes there, too. */
+  readonly pointed?: number | null;
+  /** The cursor is at an x; null when it has left. */
+  readonly onPoint?: (x: number | null) => void;
   /** A point was clicked: its x. */
   readonly onPick?: (x: number) => void;
   /** Said in place of curves while there are none. */
   readonly hint?: string;
+  /** Said where there are numbers and none of them is finite. */
+  readonly broken?: string;
   /** Without axes: a strip. */
   readonly isBare?: boolean;
   readonly isDark: boolean;
@@ -47,8 +55,10 @@ export function Curve(props: CurveProps) {
   const [zoom, setZoom] = useState<readonly [number, number] | null>(null);
   const [over, setOver] = useState<Over | null>(null);
   const nTicks = Math.max(2, Math.round(height / 42));
-  const sheet = useMemo(() => sheetOf(lines, { zoom, width, isLog, smoothing, nTicks }), [lines, zoom, width, isLog, smoothing, nTicks]);
+  const { pointed = null, span } = props;
+  const sheet = useMemo(() => sheetOf(lines, { zoom: zoom ?? span ?? null, width, isLog, smoothing, nTicks }), [lines, zoom, span?.[0], span?.[1], width, isLog, smoothing, nTicks]);
   const isEmpty = sheet.isEmpty && !sheet.broken.length;
+  const isElsewhere = useRef(false);
   const newest = useRef({ ...props, zoom, setZoom });
   newest.current = { ...props, zoom, setZoom };
 
@@ -68,7 +78,10 @@ export function Curve(props: CurveProps) {
   useLayoutEffect(() => {
     if (!host.current || !width || isEmpty) return undefined;
     const one = new Plot(host.current, shown(), { width, height }, {
-      over: (place) => setOver(place),
+      over: (place) => {
+        setOver(place);
+        if (!isElsewhere.current) newest.current.onPoint?.(place?.x ?? null);
+      },
       zoom: (low, high) => {
         setOver(null);
         setZoom([low, high]);
@@ -86,6 +99,11 @@ export function Curve(props: CurveProps) {
   useLayoutEffect(() => plot.current?.resize(width, height), [width, height]);
   useLayoutEffect(() => plot.current?.set(shown()), [sheet, isDark, xName]);
   useLayoutEffect(() => plot.current?.markAt(mark), [mark]);
+  useLayoutEffect(() => {
+    isElsewhere.current = true;
+    plot.current?.point(pointed);
+    isElsewhere.current = false;
+  }, [pointed]);
   // Steps and seconds have nothing in common.
   useEffect(() => setZoom(null), [xName]);
 
@@ -113,6 +131,8 @@ export function Curve(props: CurveProps) {
     <div class={`curve${props.onPick ? " pickable" : ""}`} style={{ height: `${height}px` }} role="group" aria-label={about(name, lines)}
       tabIndex={isEmpty ? -1 : 0} onKeyDown={onKeyDown} onBlur={() => setOver(null)}>
       <div class="curve-plot" ref={host} />
+      {!isEmpty && sheet.isEmpty && <p class="curve-hint clear">{props.broken ?? "NaN or infinite at every step."}</p>}
+      {sheet.broken.length > 0 && !sheet.isEmpty && !isBare && <span class="curve-broken" title="Steps where it was not finite"><i />NaN or Inf</span>}
       {isEmpty && <p class="curve-hint">{props.hint ?? "Nothing was recorded here."}</p>}
       {zoom && !isEmpty && <button type="button" class="curve-reset" title="Show all of it (double click, Escape)" onClick={() => setZoom(null)}>all</button>}
       {over && !isEmpty && width > 0 && <Readout {...props} over={over} width={width} perPixel={(sheet.high - sheet.low) / width} />}

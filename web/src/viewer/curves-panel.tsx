@@ -5,11 +5,11 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Labelled, Segments } from "../app/controls";
 import { Icon } from "../app/icons";
 import { nearest } from "../lib/decimate";
-import { stepAt, valueAtStep, xOf, type StepLine } from "../lib/lines";
+import { allKinds, dashOf, stepAt, valueAtStep, xOf, type StepLine } from "../lib/lines";
 import { isWide, ranked, titleOf } from "../lib/statistics";
 import { short } from "../lib/units";
 import { Curve, Swatch } from "./curve";
-import type { PanelProps } from "./panels";
+import type { PanelProps, ShownRun } from "./panels";
 import { useScalarLines, useTensorLines, type Lines, type LinesWanted } from "./use-lines";
 
 const [LOW, TALL] = [150, 360];
@@ -34,6 +34,8 @@ export function CurvesPanel(props: PanelProps) {
   };
   const scalars = useMemo(() => [...new Set(runs.flatMap(({ view }) => view.scalars))], [runs]);
   const statistics = useMemo(() => ranked([...new Set(runs.flatMap(({ view }) => view.statistics))]), [runs]);
+  const kinds = allKinds(runs.map(({ view }) => view));
+  const isApart = manner.kind === null && manner.isByKind && kinds.length > 1;
   const word = manner.search.trim().toLowerCase();
   const isFound = (name: string): boolean => name.toLowerCase().includes(word);
   const found = scalars.filter(isFound);
@@ -43,12 +45,13 @@ export function CurvesPanel(props: PanelProps) {
     <div class="curves-panel">
       <CurvesBar manner={manner} keep={keep} hasKinds={runs.some(({ view }) => view.kinds.length > 1)} />
       <div class="curves-scroll">
-        <CurvesPart title="Logged" about={scalars.length ? `${found.length} of ${scalars.length}` : ""}>
+        <CurvesPart title="Logged" about={scalars.length ? `${found.length} of ${scalars.length}` : ""} legend={<RunsLegend runs={runs} kinds={[]} />}>
           {scalars.length === 0 && <p class="note">No numbers were logged. <code>run.log(loss=loss)</code> inside a step keeps one for every step.</p>}
           {scalars.length > 0 && found.length === 0 && <p class="note">No logged number has “{manner.search}” in its name.</p>}
           <div class="curve-grid">{found.map((name) => <ScalarChart key={name} name={name} {...chart} />)}</div>
         </CurvesPart>
-        <CurvesPart title={choice.row ? choice.row.site : "Statistics"} about={choice.row ? words(choice.row.of, choice.row.iteration) : ""}>
+        <CurvesPart title={choice.row ? choice.row.site : "Statistics"} about={choice.row ? words(choice.row.of, choice.row.iteration) : ""}
+          legend={choice.row && <RunsLegend runs={runs} kinds={isApart ? kinds : []} />}>
           {!choice.row && <p class="note">Select a tensor, in Tensors or in the Overview: every statistic of it is drawn here, step by step.</p>}
           {choice.row && foundStatistics.length === 0 && <p class="note">No statistic has “{manner.search}” in its name.</p>}
           <div class="curve-grid">{foundStatistics.map((name) => <StatisticChart key={name} name={name} {...chart} />)}</div>
@@ -62,10 +65,21 @@ function words(of: string, iteration: number): string {
   return [of, iteration > 0 ? `iteration ${iteration}` : ""].filter(Boolean).join(" · ");
 }
 
-function CurvesPart({ title, about, children }: { title: string; about: string; children: ComponentChildren }) {
+/** Which colour is which run, and which dash which kind of step. */
+function RunsLegend({ runs, kinds }: { runs: readonly ShownRun[]; kinds: readonly string[] }) {
+  if (runs.length < 2 && !kinds.length) return null;
+  return (
+    <span class="curve-legend">
+      {runs.length > 1 && runs.map(({ view, colour, dash }) => <span key={view.item.id}><Swatch line={{ colour, dash: kinds.length ? undefined : dash }} />{view.item.name}</span>)}
+      {kinds.map((kind, place) => <span key={`kind ${kind}`}><Swatch line={{ colour: runs.length > 1 ? "var(--soft)" : runs[0].colour, dash: dashOf(place) }} />{kind || "no kind"}</span>)}
+    </span>
+  );
+}
+
+function CurvesPart({ title, about, legend, children }: { title: string; about: string; legend?: ComponentChildren; children: ComponentChildren }) {
   return (
     <section class="curves-part">
-      <h3>{title}{about && <span class="quiet"> {about}</span>}</h3>
+      <header><h3>{title}{about && <span class="quiet"> {about}</span>}</h3>{legend}</header>
       {children}
     </section>
   );

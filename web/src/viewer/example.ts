@@ -4,7 +4,7 @@ import type { RowView, RunItem, RunView } from "../lib/wire";
 
 export function exampleItem(id: string, also: Partial<RunItem> = {}): RunItem {
   return {
-    id, name: `demo/${id}`, path: `demo/${id}`, kind: "run", state: "ended", n_steps: 0, last_step: null, n_tensors: 0, kinds: [], problems: [],
+    id, name: `demo/${id}`, path: `demo/${id}`, kind: "run", state: "ended", n_steps: 0, last_step: null, n_tensors: 0, kinds: [], problems: [], ranks: [0],
     ...also,
   };
 }
@@ -33,7 +33,7 @@ export function exampleRun(id: string, { nSteps = 40, nModules = 4 } = {}): RunV
   return {
     item: exampleItem(id, { n_steps: nSteps, last_step: steps.at(-1) ?? null, n_tensors: rows.length, kinds }),
     steps, kinds, kind_of: kindOf, structures: [], structure_of: steps.map(() => -1), sessions: [0], rows,
-    statistics: ["mean", "abs_mean", "std", "min", "max", "norm"], digest: "1", iterations: [1, 2, 3], losses: ["aux"], scalars: ["loss", "lr"],
+    statistics: ["mean", "abs_mean", "std", "min", "max", "norm"], digest: "1", edition: "1", iterations: [1, 2, 3], losses: ["aux"], scalars: ["loss", "lr"], logged: steps.length ? [0, steps.at(-1)!] : [],
     n_notes: 1,
     notes: [{ step: 30, time: 1.7e9, level: "warning", text: "the loss jumped", about: {} }],
     sample_fields: ["text"], config: {}, environment: {}, problems: [], lost: [],

@@ -30,8 +30,16 @@ test("notes lead to their step, names to runs and tabs", () => {
   assert.deepEqual(found(all, "curves", run)[0].does, [{ do: "tab", tab: "curves" }]);
 });
 
+test("what was taken lately comes first, and before what fits as well", () => {
+  const recent = ["Tensors blocks.2.weight", "Go to Notes"];
+  const lately = (query: string): string[] => found(all, query, run, { recent }).map(({ title }) => title);
+  assert.deepEqual(lately("").slice(0, 3), ["blocks.2.weight", "Notes", "Tensors"]);
+  assert.equal(lately("weight")[0], "blocks.2.weight");
+  assert.equal(lately("blocks.1.w")[0], "blocks.1.weight");
+});
+
 test("nothing typed offers the tabs first, and never more than asked for", () => {
   assert.equal(titles("")[0], "Tensors");
-  assert.equal(found(all, "", run, 7).length, 7);
+  assert.equal(found(all, "", run, { most: 7 }).length, 7);
   assert.ok(offers(null, []).length > 0);
 });

@@ -24,6 +24,10 @@ const DEEDS: readonly (readonly [string, string, Command])[] = [
   ["Show value, gradient, update", "s", "next of"],
   ["Next sample", "b", "next sample"],
   ["Statistics of the whole batch", "B", "batch"],
+  ["Next tensor of the node", "m", "next part"],
+  ["Next of the runs on the page", "x", "next run"],
+  ["Go to a step by its number", "g", "type step"],
+  ["Open or shut the inspector", "i", "inspector"],
   ["Light or dark", "t", "theme"],
   ["Keys and help", "?", "help"],
 ];
@@ -46,8 +50,13 @@ export function offers(run: RunView | null, items: readonly RunItem[]): Offered[
   return out;
 }
 
-/** The best of them for what was typed; a number is a step. */
-export function found(all: readonly Offered[], query: string, run: RunView | null, most = 60): Offered[] {
+/** By which an offer is known again. */
+export function nameOf({ group, title }: Offered): string {
+  return `${group} ${title}`;
+}
+
+/** The best of them for what was typed, what was taken lately before others that fit as well; a number is a step. */
+export function found(all: readonly Offered[], query: string, run: RunView | null, { most = 60, recent = [] }: { most?: number; recent?: readonly string[] } = {}): Offered[] {
   const asked = query.trim().toLowerCase();
   const [, digits] = /^(?:step\s*)?([\d,._]+)$/.exec(asked) ?? [];
   const out: { offered: Offered; cost: number }[] = [];
@@ -59,7 +68,8 @@ export function found(all: readonly Offered[], query: string, run: RunView | nul
   }
   for (const offered of all) {
     const cost = asked ? costOf(offered, asked) : 0;
-    if (cost !== null) out.push({ offered, cost });
+    const lately = recent.indexOf(nameOf(offered));
+    if (cost !== null) out.push({ offered, cost: lately < 0 ? cost : asked ? cost - 0.5 : lately - recent.length });
   }
   out.sort((a, b) => a.cost - b.cost); // stable: equal ones stay in the order of the page
   return out.slice(0, most).map(({ offered }) => offered);

@@ -29,9 +29,11 @@ interface Props {
   readonly areEdgesShown: boolean;
   onEdges(are: boolean): void;
   onShowHidden(): void;
+  /** Takes back all that the reader arranged; null where nothing was. */
+  readonly onReset: (() => void) | null;
 }
 
-export function GraphBar({ colour, nHidden, nEdges, areEdgesShown, onEdges, onShowHidden }: Props) {
+export function GraphBar({ colour, nHidden, nEdges, areEdgesShown, onEdges, onShowHidden, onReset }: Props) {
   const { view, state, act, fit } = usePage();
   const hasIterations = view.nodes.rolled.some((first, node) => first !== node);
   return (
@@ -50,16 +52,19 @@ export function GraphBar({ colour, nHidden, nEdges, areEdgesShown, onEdges, onSh
       <span class="graph-bar-end">
         {nEdges !== null && (
           <button type="button" class={`button${areEdgesShown ? " on" : ""}`} aria-pressed={areEdgesShown} onClick={() => onEdges(!areEdgesShown)}
-            title="So many edges hide each other; those of the selected node are always drawn">
-            {counted(nEdges, "edge")}
+            title="So many edges hide each other, so they are drawn when asked for; those of the selected node always are">
+            {areEdgesShown ? "hide" : "show"} {counted(nEdges, "edge")}
           </button>
         )}
         {nHidden > 0 && (
           <button type="button" class="button" onClick={onShowHidden} title="Show what was hidden">{nHidden.toLocaleString("en")} hidden<Icon name="close" /></button>
         )}
+        {onReset && (
+          <button type="button" class="button" onClick={onReset} title="As it was at first: nothing hidden, moved, pinned or grouped, and folded as at first">reset</button>
+        )}
         <IconButton icon={state.direction === "right" ? "toRight" : "toDown"} title="From left to right, or from top to bottom (v)"
           onClick={() => act({ do: "direction", direction: state.direction === "right" ? "down" : "right" })} />
-        <button type="button" class="button" title="All in view (0)" onClick={fit}><Icon name="fit" />fit</button>
+        <button type="button" class="button fit" title="All in view (0)" aria-label="Fit: all in view (0)" onClick={fit}><Icon name="fit" /><span>fit</span></button>
       </span>
     </div>
   );

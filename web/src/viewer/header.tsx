@@ -6,15 +6,24 @@ import { Icon, Logo } from "../app/icons";
 import { counted } from "../lib/units";
 import type { RunItem } from "../lib/wire";
 import { TAB_NAMES } from "./address";
+import { RANK } from "./asks";
 import { TABS, type Action, type State } from "./state";
 
 /** So many runs have a chip of their own whether or not they are on the page. */
 const FEW = 3;
 const N_COLOURS = 6;
 
+const DASHES: readonly (readonly number[] | undefined)[] = [undefined, [8, 4], [2, 3], [10, 3, 2, 3], [5, 3], [1, 3]];
+
 export function runColour(place: number): string {
   return `var(--run-${place % N_COLOURS})`;
 }
+
+export function runDash(place: number): readonly number[] | undefined {
+  return DASHES[place % N_COLOURS];
+}
+
+const STATES: Readonly<Record<RunItem["state"], string>> = { live: "being written", ended: "", killed: "stopped without ending", unknown: "" };
 
 interface Props {
   readonly items: readonly RunItem[];
@@ -103,11 +112,17 @@ function Chip(props: { item: RunItem; colour: string; isShown: boolean; isActive
       <button type="button" class="chip-dot" aria-pressed={isShown} disabled={isShown && isOnly}
         title={isShown ? (isOnly ? "The only run on the page" : `Take ${item.name} off the page`) : `Lay ${item.name} over the others`}
         aria-label={`${item.name} on the page`} onClick={() => act({ do: "toggle run", id: item.id })}><i /></button>
-      <button type="button" class="chip-name" title={`${item.path} · ${counted(item.n_steps, "step")}, ${counted(item.n_tensors, "tensor")}${trouble && `\n${trouble}`}`}
-        aria-current={isActive} onClick={() => act({ do: "run", id: item.id })}>{item.name}</button>
+      <button type="button" class="chip-name" aria-current={isActive} title={about(item, trouble)}
+        onClick={({ shiftKey, ctrlKey, metaKey }) => act({ do: shiftKey || ctrlKey || metaKey ? "toggle run" : "run", id: item.id })}>{item.name}</button>
       {trouble && <span class="chip-warn" title={trouble}><Icon name="warn" /></span>}
     </span>
   );
+}
+
+function about({ path, n_steps, n_tensors, ranks, id, state }: RunItem, trouble: string): string {
+  const rank = ranks.length > 1 ? `rank ${id.split(RANK)[1] ?? ranks[0]} of ${counted(ranks.length, "rank")}` : "";
+  const facts = [path, `${counted(n_steps, "step")}, ${counted(n_tensors, "tensor")}`, rank, STATES[state]].filter(Boolean).join(" · ");
+  return [facts, trouble, "Shift + click lays it over the others, or takes it off the page"].filter(Boolean).join("\n");
 }
 
 /** All runs of the folder, to be put on the page and taken off it. */

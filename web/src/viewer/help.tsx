@@ -2,13 +2,10 @@
 
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { IconButton } from "../app/controls";
-import { KEYS as GRAPH_KEYS } from "../app/keyboard";
-import { KEYS } from "./keys";
+import { sheetOf } from "./keys";
 
-/** Keys of the graph that the viewer's graph has as well. */
-const SHARED = new Set(["left", "toggle", "shallower", "ancestors", "paths", "search", "next", "zoom in", "fit", "rolled", "direction", "colour", "clear"]);
-
-export function ViewerHelp({ onClose }: { onClose(): void }) {
+/** `isOnOps`: where the graph of a saved trace has most keys for itself. */
+export function ViewerHelp({ isOnOps, onClose }: { isOnOps: boolean; onClose(): void }) {
   const sheet = useRef<HTMLDivElement>(null);
   useLayoutEffect(() => {
     const before = document.activeElement as HTMLElement | null;
@@ -21,7 +18,7 @@ export function ViewerHelp({ onClose }: { onClose(): void }) {
     event.preventDefault();
     onClose();
   };
-  const graph = GRAPH_KEYS.filter(([, , commands]) => Object.values(commands).some((command) => SHARED.has(command)));
+  const { everywhere, graph } = sheetOf(isOnOps);
   return (
     <div class="veil" onClick={onClose}>
       <div class="help" role="dialog" aria-label="Help" aria-modal="true" tabIndex={-1} ref={sheet} onKeyDown={key} onClick={(event) => event.stopPropagation()}>
@@ -29,13 +26,13 @@ export function ViewerHelp({ onClose }: { onClose(): void }) {
         <div class="help-columns">
           <section>
             <h3>Everywhere</h3>
-            <dl>{KEYS.map(([shown, does]) => <div key={shown}><dt><kbd>{shown}</kbd></dt><dd>{does}</dd></div>)}</dl>
+            <dl>{everywhere.map(([shown, does]) => <div key={shown}><dt><kbd>{shown}</kbd></dt><dd>{does}</dd></div>)}</dl>
           </section>
           <section>
             <h3>In the graph</h3>
             <dl>
               {graph.map(([shown, does]) => <div key={shown}><dt><kbd>{shown}</kbd></dt><dd>{does}</dd></div>)}
-              <div><dt><kbd>Shift + ← ↑ ↓ →</kbd></dt><dd>move the selected box</dd></div>
+              {!isOnOps && <div><dt><kbd>Shift + ← ↑ ↓ →</kbd></dt><dd>move the selected box</dd></div>}
             </dl>
             <h3>Pointer</h3>
             <dl>
@@ -43,7 +40,8 @@ export function ViewerHelp({ onClose }: { onClose(): void }) {
               <div><dt>click a node</dt><dd>shows its tensor beside the graph</dd></div>
               <div><dt>right click</dt><dd>what can be done with a node: hide, pin, highlight</dd></div>
               <div><dt>click a curve</dt><dd>goes to that step; drag zooms into it</dd></div>
-              <div><dt>● of a run</dt><dd>lays it over the others, or takes it off the page</dd></div>
+              <div><dt>click a run</dt><dd>looks at it; Shift + click, or its ●, lays it over the others or takes it off the page</dd></div>
+              <div><dt>point at a step</dt><dd>on the slider or the strip: both show it, and the strip its numbers</dd></div>
             </dl>
             <h3>Selectors</h3>
             <p class="quiet">

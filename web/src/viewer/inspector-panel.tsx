@@ -3,11 +3,14 @@
 import { ranked } from "../lib/statistics";
 import type { RunView } from "../lib/wire";
 import { tensorAsk } from "./asks";
+import { rowsOfNode } from "./choice";
 import { Cards } from "./inspect/cards";
 import { Head, TakeAlong } from "./inspect/head";
 import { OverSteps } from "./inspect/over-steps";
-import { Picture, Spread } from "./inspect/picture";
+import { paintOf } from "./inspect/paint";
+import { Picture } from "./inspect/picture";
 import { Sample } from "./inspect/sample";
+import { Spread } from "./inspect/spread";
 import { Tables } from "./inspect/tables";
 import type { PanelProps } from "./panels";
 import { useAsked } from "./use-asked";
@@ -16,10 +19,10 @@ import "../style/tensor.css";
 export function InspectorPanel(props: PanelProps) {
   const { run, choice, client, state } = props;
   const { row, step, sample } = choice;
-  const isNormalised = state.kept["inspect.normal"] === "1";
-  const ask = row && step >= 0 ? tensorAsk(run.item.id, row.row, step, sample, isNormalised) : null;
+  const ask = row && step >= 0 ? tensorAsk(run.item.id, row.row, step, sample, paintOf(state.kept)) : null;
   const { value, isOld, error } = useAsked(client, ask);
   if (step < 0) return <Empty title="Nothing is recorded yet">As soon as the run has recorded its first step, its tensors are shown here.</Empty>;
+  if (!row && state.node !== null) return <Lacking {...props} node={state.node} />;
   if (!row) return <Hints />;
   // What was shown of another tensor says nothing about this one.
   const tensor = value && value.row === row.row ? value : undefined;
@@ -30,9 +33,9 @@ export function InspectorPanel(props: PanelProps) {
       {error !== null && <p class="note">{error}</p>}
       {tensor && <TakeAlong {...props} row={row} tensor={tensor} />}
       {tensor && <Cards {...props} tensor={tensor} statistic={statistic} />}
-      {statistic && <OverSteps {...props} row={row} statistic={statistic} />}
+      {statistic && <OverSteps {...props} row={row} tensor={tensor} statistic={statistic} />}
       {tensor && <Sample {...props} tensor={tensor} />}
-      {tensor && <Spread tensor={tensor} />}
+      {tensor && <Spread {...props} tensor={tensor} />}
       {tensor && <Picture {...props} tensor={tensor} />}
       {tensor && <Tables {...props} tensor={tensor} />}
     </article>
@@ -47,6 +50,21 @@ function chosenStatistic(run: RunView, wish: string): string {
 
 function Empty({ title, children }: { title: string; children: string }) {
   return <article class="panel"><h2>{title}</h2><p class="note">{children}</p></article>;
+}
+
+/** What was selected in another run, or in the address, is not in this one. */
+function Lacking({ run, runs, node, act }: PanelProps & { node: string }) {
+  const having = runs.filter(({ view }) => rowsOfNode(view, node).length);
+  return (
+    <article class="panel" aria-live="polite">
+      <h2>Not in this run</h2>
+      <p class="note">{run.item.name} has no tensor <code>{node}</code>. It is shown again in the next run that has it.</p>
+      <div class="highlights">
+        {having.map(({ view }) => <button type="button" class="button" key={view.item.id} onClick={() => act({ do: "run", id: view.item.id })}>Look at it in {view.item.name}</button>)}
+        <button type="button" class="button" onClick={() => act({ do: "node", node: null })}>Select nothing</button>
+      </div>
+    </article>
+  );
 }
 
 function Hints() {

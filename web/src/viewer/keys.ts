@@ -1,39 +1,58 @@
 // Which key does what in the viewer; the help sheet is made from the same list. Panels have further keys of their own.
 
-import type { Tab } from "./state";
+import { KEYS as GRAPH_KEYS } from "../app/keyboard";
+import { TABS, type Tab } from "./state";
 
-export type Command =
-  | "earlier" | "later" | "earlier of kind" | "later of kind" | "first" | "last" | "follow" | "next kind" | "next iteration" | "next of" | "next sample"
-  | "batch" | "next part" | "next run" | "help" | "theme" | "palette" | Tab;
+export const COMMANDS = [
+  "earlier", "later", "earlier of kind", "later of kind", "first", "last", "type step", "follow", "next kind", "next iteration", "next of", "next sample",
+  "batch", "next part", "next run", "inspector", "search", "help", "theme", "palette", ...TABS,
+] as const;
+export type Command = (typeof COMMANDS)[number];
 
 /** How the sheet shows some keys, what they do, and the command of each. */
 type Row = readonly [shown: string, does: string, commands: Readonly<Record<string, Command>>];
 
+export const PALETTE = "Ctrl + K";
+
 export const KEYS: readonly Row[] = [
   [", · .", "the recorded step before · after; on the slider also ← →", { ",": "earlier", ".": "later" }],
   ["< · >", "the same among steps of the same kind; on the slider Shift + ← →", { "<": "earlier of kind", ">": "later of kind" }],
-  ["Home · End", "the first and the last recorded step", { Home: "first", End: "last" }],
-  ["l", "follow the newest step", { l: "follow" }],
+  ["Home · End", "the first and the last recorded step; on the slider Page ↑ ↓ go a tenth of them", { Home: "first", End: "last" }],
+  ["g", "go to a step: type its number; on the slider just type it", { g: "type step" }],
+  ["l", "follow the newest step, or stay where it is", { l: "follow" }],
   ["k", "the next kind of step", { k: "next kind" }],
   ["e", "the next iteration", { e: "next iteration" }],
   ["s", "value, gradient, gradient of one loss, update", { s: "next of" }],
   ["b · B", "the next sample · the whole batch again", { b: "next sample", B: "batch" }],
   ["m", "the next tensor of the same node", { m: "next part" }],
-  ["x", "the next run", { x: "next run" }],
+  ["x", "the next of the runs on the page", { x: "next run" }],
+  ["i", "open or shut the inspector", { i: "inspector" }],
+  ["/", "search on this tab: nodes, tensors, notes", { "/": "search" }],
   ["1 … 6", "Tensors, Ops, Curves, Overview, Network, Notes", { 1: "tensors", 2: "ops", 3: "curves", 4: "overview", 5: "network", 6: "notes" }],
-  ["Ctrl + K", "find a tensor, a step, a run, whatever can be done", {}],
+  [PALETTE, "find a tensor, a step, a run, whatever can be done", {}],
   ["t", "light or dark", { t: "theme" }],
   ["?", "this sheet", { "?": "help" }],
 ];
 
 /** What the keys mean on the Ops tab, whose picture has its own for the rest. */
-const ON_OPS = new Set<Command>(["tensors", "ops", "curves", "overview", "network", "notes", "palette", "next run"]);
+export const ON_OPS: ReadonlySet<Command> = new Set<Command>(["tensors", "ops", "curves", "overview", "network", "notes", "palette"]);
 
-const COMMANDS = new Map(KEYS.flatMap(([, , commands]) => Object.entries(commands)));
+const MEANT = new Map(KEYS.flatMap(([, , commands]) => Object.entries(commands)));
 
 export function commandOf(event: Pick<KeyboardEvent, "key" | "ctrlKey" | "metaKey" | "altKey">, isTyping: boolean, tab: Tab): Command | null {
   if ((event.ctrlKey || event.metaKey) && !event.altKey && event.key.toLowerCase() === "k") return "palette";
   if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return null;
-  const command = COMMANDS.get(event.key) ?? null;
+  const command = MEANT.get(event.key) ?? null;
   return command && tab === "ops" && !ON_OPS.has(command) ? null : command;
+}
+
+/** Keys of the graph that the viewer around it has for itself, and says so. */
+const NOT_OF_GRAPH = new Set(["search", "panel", "theme", "help"]);
+
+/** What the sheet says: keys that mean the same everywhere, and those of the graph. `isOnOps` where the graph is that of a saved trace. */
+export function sheetOf(isOnOps: boolean): { everywhere: readonly Row[]; graph: readonly (readonly [shown: string, does: string, commands: object])[] } {
+  return {
+    everywhere: KEYS.filter(([, , commands]) => !isOnOps || Object.values(commands).every((command) => ON_OPS.has(command))),
+    graph: GRAPH_KEYS.filter(([, , commands]) => isOnOps || !Object.values(commands).some((command) => NOT_OF_GRAPH.has(command))),
+  };
 }

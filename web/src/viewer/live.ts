@@ -6,6 +6,8 @@ export interface Growth {
   readonly n_steps: number;
   readonly last_step: number | null;
   readonly state: string;
+  /** See that of a RunView. */
+  readonly edition: string;
 }
 
 export interface Hearing {

@@ -9,12 +9,16 @@ import { Failure, Hint } from "./hint";
 import type { PanelProps } from "./panels";
 import { tiles, type Tile } from "./treemap";
 import { useAsked } from "./use-asked";
+import { useNarrow } from "./use-narrow";
 import { VirtualTable, type Column } from "./virtual-table";
 
 const KEPT = "module";
+/** Columns for which a narrow window has no room; the card of the selected module has them, too. */
+const BESIDE = new Set(["class", "bytes"]);
 
 export function NetworkPanel({ run, state, act, client }: PanelProps) {
   const { value: network, error } = useAsked(client, networkAsk(run.item.id, run.digest));
+  const isNarrow = useNarrow();
   const [folded, setFolded] = useState<ReadonlySet<number>>(new Set());
   const modules = network?.modules ?? [];
   const inside = useMemo(() => insideOf(modules), [modules]);
@@ -29,7 +33,7 @@ export function NetworkPanel({ run, state, act, client }: PanelProps) {
     if (!now.delete(row)) now.add(row);
     return now;
   });
-  const columns = columnsOf(modules, network, { inside, folded, fold });
+  const columns = columnsOf(modules, network, { inside, folded, fold }).filter(({ name }) => !isNarrow || !BESIDE.has(name));
   const module = modules[selected];
   return (
     <div class="two-panes network-panel">
@@ -97,7 +101,7 @@ function columnsOf(modules: readonly ModuleRow[], network: NetworkView, { inside
   const name = (row: number): string => (modules[row].address === "." ? modules[row].class_name : modules[row].name);
   return [
     {
-      name: "module", title: "module", text: (row) => modules[row].address,
+      name: "module", title: "module", least: 190, text: (row) => modules[row].address,
       draw: (row) => (
         <span class="tree-cell" style={{ paddingLeft: `${modules[row].depth * 15}px` }} title={modules[row].address}>
           {inside[row].length ? (
@@ -109,7 +113,7 @@ function columnsOf(modules: readonly ModuleRow[], network: NetworkView, { inside
     },
     { name: "class", title: "class", width: 150, text: (row) => modules[row].class_name, by: (row) => modules[row].class_name },
     {
-      name: "parameters", title: "parameters", width: 150, isNumber: true, text: (row) => modules[row].n_parameters.toLocaleString("en"), by: (row) => modules[row].n_parameters,
+      name: "parameters", title: "parameters", width: 130, isNumber: true, text: (row) => modules[row].n_parameters.toLocaleString("en"), by: (row) => modules[row].n_parameters,
       draw: (row) => (
         <span class="share-cell"><i style={{ width: `${(100 * modules[row].n_parameters) / Math.max(1, network.n_parameters)}%` }} />{modules[row].n_parameters ? modules[row].n_parameters.toLocaleString("en") : "–"}</span>
       ),

@@ -7,6 +7,7 @@ import type { NoteView } from "../lib/wire";
 import { Hint } from "./hint";
 import type { PanelProps } from "./panels";
 import { isBad } from "./step-slider";
+import { useNarrow } from "./use-narrow";
 import { VirtualTable, type Column } from "./virtual-table";
 
 const KEPT = "notes";
@@ -15,12 +16,20 @@ export function NotesPanel({ run, state, choice, act }: PanelProps) {
   const [query, setQuery] = useState(state.kept[KEPT] ?? "");
   const { notes } = run;
   const rows = useMemo(() => sought(notes, query), [notes, query]);
-  const columns = useMemo(() => columnsOf(notes), [notes]);
+  const isNarrow = useNarrow();
+  const columns = useMemo(() => columnsOf(notes, isNarrow), [notes, isNarrow]);
   const search = (text: string): void => {
     setQuery(text);
     act({ do: "keep", name: KEPT, text });
   };
-  const selected = rows.find((row) => notes[row].step === choice.step) ?? null;
+  const [pressed, setPressed] = useState(-1);
+  const isHere = (row: number): boolean => notes[row]?.step === choice.step;
+  const selected = rows.includes(pressed) && (isHere(pressed) || notes[pressed].step === null) ? pressed : rows.find(isHere) ?? null;
+  const select = (row: number): void => {
+    setPressed(row);
+    const { step } = notes[row];
+    if (step !== null) act({ do: "step", step });
+  };
   return (
     <div class="two-panes notes-panel">
       <section class="pane" aria-label="Notes">
@@ -30,18 +39,19 @@ export function NotesPanel({ run, state, choice, act }: PanelProps) {
             <input type="text" placeholder="Search in notes" aria-label="Search in notes" value={query} spellcheck={false} onInput={(event) => search(event.currentTarget.value)} />
             <span class="search-count">{rows.length.toLocaleString("en")}{rows.length < notes.length && ` of ${notes.length.toLocaleString("en")}`}</span>
           </div>
-          {selected !== null && <button type="button" class="button" onClick={() => act({ do: "tab", tab: "tensors" })}>Tensors at step {choice.step.toLocaleString("en")}</button>}
+          {selected !== null && isHere(selected) && <button type="button" class="button" onClick={() => act({ do: "tab", tab: "tensors" })}>Tensors at step {choice.step.toLocaleString("en")}</button>}
         </div>
         <Troubles run={run} />
         {notes.length ? (
           <VirtualTable label="Notes" columns={columns} rows={rows} selected={selected}
-            onSelect={(row) => { const { step } = notes[row]; if (step !== null) act({ do: "step", step }); }} empty="No note has these words." />
+            onSelect={select} empty="No note has these words." />
         ) : (
           <Hint title="Nothing was noted in this run">
             <p>Say something in the training loop, and it stands here and on the line of steps:</p>
             <pre class="value-text">run.note("learning rate halved")</pre>
           </Hint>
         )}
+        {selected !== null && <Whole note={notes[selected]} />}
       </section>
       <aside class="pane facts-pane" aria-label="Configuration">
         <Facts title="Configuration" facts={run.config} empty="None was given: cutaway.record(…, config={…}) keeps it." />
@@ -61,14 +71,25 @@ export function sought(notes: readonly NoteView[], query: string): Int32Array {
   return Int32Array.from(notes.flatMap((note, row) => (fits(note) ? [row] : [])));
 }
 
-function columnsOf(notes: readonly NoteView[]): Column[] {
+/** All of the selected note, of which the table may have only the beginning. */
+function Whole({ note: { step, level, text, about, time } }: { note: NoteView }) {
+  return (
+    <div class="note-whole" aria-label="The selected note">
+      <p class="quiet">{step === null ? "" : `step ${step.toLocaleString("en")} · `}{level}{level && " · "}{when(time)}{Object.keys(about).length > 0 && ` · ${said(about)}`}</p>
+      <p>{text}</p>
+    </div>
+  );
+}
+
+/** Where there is little room, time and what it is about stand with the selected note alone. */
+function columnsOf(notes: readonly NoteView[], isNarrow: boolean): Column[] {
   const about: Column = { name: "about", title: "about", width: 180, text: (row) => said(notes[row].about), by: (row) => said(notes[row].about) };
   return [
-    { name: "step", title: "step", width: 84, isNumber: true, text: (row) => notes[row].step?.toLocaleString("en") ?? "", by: (row) => notes[row].step ?? -1 },
+    { name: "step", title: "step", width: isNarrow ? 64 : 84, isNumber: true, text: (row) => notes[row].step?.toLocaleString("en") ?? "", by: (row) => notes[row].step ?? -1 },
     { name: "level", title: "level", width: 84, text: (row) => notes[row].level, by: (row) => notes[row].level, mark: (row) => (isBad(notes[row]) ? "bad" : "") },
     { name: "text", title: "note", text: (row) => notes[row].text, by: (row) => notes[row].text },
-    ...(notes.some((note) => Object.keys(note.about).length) ? [about] : []),
-    { name: "time", title: "time", width: 172, isNumber: true, text: (row) => when(notes[row].time), by: (row) => notes[row].time },
+    ...(!isNarrow && notes.some((note) => Object.keys(note.about).length) ? [about] : []),
+    ...(isNarrow ? [] : [{ name: "time", title: "time", width: 172, isNumber: true, text: (row: number) => when(notes[row].time), by: (row: number) => notes[row].time }]),
   ];
 }
 

@@ -2,6 +2,7 @@
 
 import { useMemo } from "preact/hooks";
 import { App } from "../app/app";
+import type { Frame } from "../app/use-address";
 import { Menu } from "../app/controls";
 import type { Host } from "../lib/host";
 import type { RunItem } from "../lib/wire";
@@ -11,18 +12,20 @@ import { Failure, Hint } from "./hint";
 import type { Action, State } from "./state";
 import { useAsked } from "./use-asked";
 
-const KEPT = "trace";
+const [TRACE, PICTURE] = ["trace", "ops"];
 
 interface Props {
   readonly items: readonly RunItem[];
   readonly state: State;
   readonly act: (action: Action) => void;
   readonly client: Client;
+  onTheme(): void;
+  onHelp(): void;
 }
 
-export function OpsPanel({ items, state, act, client }: Props) {
+export function OpsPanel({ items, state, act, client, onTheme, onHelp }: Props) {
   const traces = items.filter(({ kind }) => kind === "trace");
-  const item = traces.find(({ id }) => id === state.kept[KEPT]) ?? traces[0];
+  const item = traces.find(({ id }) => id === state.kept[TRACE]) ?? traces[0];
   const { value, error } = useAsked(client, item ? traceAsk(item.id) : null);
   const host = useMemo((): Host | null => item ? { detail: (row) => client.load(detailAsk(item.id, row)), delay: "The server is busy." } : null, [item?.id, client]);
   if (!item) {
@@ -33,16 +36,27 @@ export function OpsPanel({ items, state, act, client }: Props) {
       </Hint>
     );
   }
+  const frame: Frame = {
+    address: state.kept[PICTURE] ?? "", onTheme, onHelp,
+    onAddress(text) {
+      // Whatever else comes into the folder: it is this trace of which it is said.
+      act({ do: "keep", name: TRACE, text: item.id });
+      act({ do: "keep", name: PICTURE, text });
+    },
+  };
   return (
     <div class="ops-panel">
       {traces.length > 1 && (
         <div class="panel-bar">
           <span class="label">Trace</span>
-          <Menu name="Trace" value={item.id} choices={traces.map(({ id, name }) => [id, name])} onChoose={(text) => act({ do: "keep", name: KEPT, text })} />
+          <Menu name="Trace" value={item.id} choices={traces.map(({ id, name }) => [id, name])} onChoose={(text) => {
+            act({ do: "keep", name: PICTURE, text: "" });
+            act({ do: "keep", name: TRACE, text });
+          }} />
         </div>
       )}
       {error && <Failure what={item.name} error={error} />}
-      {!error && value && host && <App view={value} host={host} />}
+      {!error && value && host && <App view={value} host={host} frame={frame} />}
       {!error && !value && <Hint title="Reading the trace…" isQuiet />}
     </div>
   );

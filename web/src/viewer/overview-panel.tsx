@@ -1,6 +1,7 @@
 // All recorded tensors of a step in one table, with the ranges of their values on one axis: the first look at a new model.
 
-import { useMemo } from "preact/hooks";
+import type { RefObject } from "preact";
+import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Menu, Segments } from "../app/controls";
 import { Icon } from "../app/icons";
 import { axisOf } from "../lib/symlog";
@@ -30,7 +31,9 @@ export function OverviewPanel({ run, state, choice, act, client }: PanelProps) {
   const here = state.kept.of === "all" ? "all" : asked;
   const rows = useMemo(() => chosen(run, { role, query, of: here }), [run.rows, role, query, here, ofs]);
   const recorded = useMemo(() => (matrix ? rows.filter((row) => oddityAt(matrix, run.statistics, row) !== "none") : rows), [rows, matrix]);
-  const columns = useMemo(() => (matrix ? columnsOf(run, matrix, recorded) : []), [run, matrix, recorded]);
+  const place = useRef<HTMLDivElement>(null);
+  const isTight = useTight(place);
+  const columns = useMemo(() => (matrix ? columnsOf(run, matrix, recorded, isTight) : []), [run, matrix, recorded, isTight]);
   const byNumber = useMemo(() => new Map(run.rows.map((row) => [row.row, row])), [run.rows]);
   const keep = (name: string, text: string): void => act({ do: "keep", name, text });
   const select = (number: number): void => {
@@ -40,7 +43,7 @@ export function OverviewPanel({ run, state, choice, act, client }: PanelProps) {
   if (choice.step < 0) return <Hint title="No step was recorded yet"><p>The table fills with the first one.</p></Hint>;
   if (error !== null) return <Failure what="This step" error={error} />;
   return (
-    <div class="overview">
+    <div class="overview" ref={place}>
       <div class="overview-bar" role="toolbar" aria-label="Which tensors are listed">
         <label class="search">
           <Icon name="search" />
@@ -67,6 +70,23 @@ export function OverviewPanel({ run, state, choice, act, client }: PanelProps) {
   );
 }
 
+/** Less room than this, and columns come closer together. */
+const TIGHT = 640;
+
+function useTight(place: RefObject<HTMLElement | null>): boolean {
+  const [isTight, setTight] = useState(false);
+  useLayoutEffect(() => {
+    const element = place.current;
+    if (!element) return undefined;
+    const take = (): void => setTight(element.clientWidth > 0 && element.clientWidth < TIGHT);
+    const observer = new ResizeObserver(take);
+    observer.observe(element);
+    take();
+    return () => observer.disconnect();
+  }, [place.current]);
+  return isTight;
+}
+
 function sortingOf(text: string | undefined): Sorting | null {
   const [, column, way] = /^(.+) (down|up)$/.exec(text ?? "") ?? [];
   return column ? { column, isDown: way === "down" } : null;
@@ -83,7 +103,12 @@ function chosen(run: RunView, { role, query, of }: { role: string; query: string
   }), (row) => row.row);
 }
 
-function columnsOf(run: RunView, matrix: Matrix, rows: Int32Array): Column[] {
+/** What stands beside a name in its column, in pixels. */
+const ROOM = 34;
+/** Of a letter in the column of names. */
+const LETTER = 7.25;
+
+function columnsOf(run: RunView, matrix: Matrix, rows: Int32Array, isTight: boolean): Column[] {
   const { statistics } = run;
   const byNumber = new Map(run.rows.map((row) => [row.row, row]));
   const of = (number: number): RowView => byNumber.get(number)!;
@@ -92,16 +117,18 @@ function columnsOf(run: RunView, matrix: Matrix, rows: Int32Array): Column[] {
   const ranges = new Map([...rows].map((row) => [row, rangeAt(matrix, statistics, row)]));
   const names = ranked(statistics).filter((name) => !isQuantile(name) && name !== "count");
   const hasIterations = run.rows.some((row) => row.iteration > 0);
+  const longest = rows.reduce((most, row) => Math.max(most, label(of(row)).length), 0);
+  const width = Math.max(110, Math.min(isTight ? 170 : 290, Math.ceil(longest * LETTER) + ROOM));
   return [
     {
-      name: "tensor", title: "Tensor", width: 250, text: (row) => label(of(row)), by: (row) => label(of(row)), mark: () => "name",
-      draw: (row) => <><i class={`dot kind-${DOTS[of(row).role] ?? "plain"}`} title={of(row).role} />{label(of(row))}</>,
+      name: "tensor", title: "Tensor", width, text: (row) => label(of(row)), by: (row) => label(of(row)), mark: () => "name",
+      draw: (row) => <><i class={`dot kind-${DOTS[of(row).role] ?? "plain"}`} title={of(row).role} />{ending(label(of(row)), Math.floor((width - ROOM) / LETTER))}</>,
     },
     ...(new Set(Array.from(rows, (row) => of(row).of)).size > 1 ? [{ name: "of", title: "Of", width: 110, text: (row: number) => ofTitle(of(row).of), by: (row: number) => of(row).of, mark: () => "quiet" }] : []),
     ...(hasIterations ? [{
       name: "iteration", title: "Iter.", plain: "iteration", width: 52, isNumber: true, text: (row: number) => `${of(row).iteration || ""}`, by: (row: number) => of(row).iteration,
     }] : []),
-    rangeColumn(ranges, rows),
+    rangeColumn(ranges, rows, isTight),
     ...names.map((name) => numberColumn(name, matrix, statistics, rows, like, places)),
   ];
 }
@@ -110,14 +137,19 @@ function label({ site, part, node }: RowView): string {
   return part && node ? `${node} · ${part}` : site;
 }
 
-function rangeColumn(ranges: ReadonlyMap<number, Range>, rows: Int32Array): Column {
+/** The end of a name says most. */
+function ending(name: string, most: number): string {
+  return name.length > most ? `…${name.slice(name.length - most + 1)}` : name;
+}
+
+function rangeColumn(ranges: ReadonlyMap<number, Range>, rows: Int32Array, isTight: boolean): Column {
   const axis = axisOf([...rows].flatMap((row) => Object.values(ranges.get(row)!)));
   const at = (row: number): Range => ranges.get(row)!;
   const most = ({ min, max }: Range): number => (Number.isNaN(max) ? NaN : Math.max(Math.abs(min), Math.abs(max)));
   return {
-    name: "range", plain: "range", title: () => <AxisTitle axis={axis} />, about: "min · p5 · median · p95 · max, on one axis. Sorts by the largest size.",
+    name: "range", plain: "range", title: () => <AxisTitle axis={axis} gap={isTight ? 0.22 : 0.15} />, about: "min · p5 · median · p95 · max, on one axis. Sorts by the largest size.",
     text: (row) => [at(row).min, at(row).low, at(row).middle, at(row).high, at(row).max].map((value) => exact(value)).join(" "),
-    by: (row) => most(at(row)), draw: (row) => <RangeBar axis={axis} range={at(row)} />, least: 240, mark: () => "range",
+    by: (row) => most(at(row)), draw: (row) => <RangeBar axis={axis} range={at(row)} />, least: isTight ? 150 : 220, mark: () => "range",
   };
 }
 
@@ -131,11 +163,13 @@ function numberColumn(
   const at = (row: number): number => statisticAt(matrix, row, column) / (isShare ? statisticAt(matrix, row, count) : 1);
   const isBroken = (row: number): boolean => oddityAt(matrix, statistics, row) === "nonfinite";
   const isCount = name === "nonfinite" || name === "nans" || name === "infs";
+  const said = (row: number, write: (value: number) => string): string =>
+    (Number.isNaN(at(row)) ? (isBroken(row) ? "NaN" : "–") : isShare ? `${write(100 * at(row))} %` : write(at(row)));
   let known: Float64Array | null = null;
   const far = (row: number): number => (known ??= deviations(Array.from(rows, at), like))[places.get(row) ?? 0];
   return {
-    name, title: titleOf(name), plain: name, width: Math.max(82, titleOf(name).length * 7 + 22), isNumber: true, by: at,
-    text: (row) => (Number.isNaN(at(row)) ? (isBroken(row) ? "NaN" : "–") : isShare ? `${short(100 * at(row))} %` : short(at(row))),
+    name, title: titleOf(name), plain: name, width: Math.max(80, titleOf(name).length * 7 + 22), isNumber: true, by: at,
+    text: (row) => said(row, exact), draw: (row) => said(row, short),
     mark: (row) => {
       const value = at(row);
       if (isCount) return value > 0 ? "bad" : "quiet";

@@ -3,7 +3,28 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Icon } from "../app/icons";
 import type { RunItem, RunView } from "../lib/wire";
-import { found, offers, type Offered } from "./finding";
+import { found, nameOf, offers, type Offered } from "./finding";
+
+const RECENT = "cutaway.recent";
+const MOST_RECENT = 8;
+
+/** Names of what was taken, the newest first. */
+function takenLately(): string[] {
+  try {
+    const kept: unknown = JSON.parse(localStorage.getItem(RECENT) ?? "[]");
+    return Array.isArray(kept) ? kept.filter((name): name is string => typeof name === "string").slice(0, MOST_RECENT) : [];
+  } catch {
+    return [];
+  }
+}
+
+function remember(name: string, before: readonly string[]): void {
+  try {
+    localStorage.setItem(RECENT, JSON.stringify([name, ...before.filter((other) => other !== name)].slice(0, MOST_RECENT)));
+  } catch {
+    // Without storage it is forgotten.
+  }
+}
 
 interface Props {
   readonly run: RunView | null;
@@ -19,7 +40,8 @@ export function Palette({ run, items, onDo, onClose }: Props) {
   const list = useRef<HTMLUListElement>(null);
   const before = useRef(document.activeElement as HTMLElement | null);
   const all = useMemo(() => offers(run, items), [run, items]);
-  const hits = useMemo(() => found(all, query, run), [all, query, run]);
+  const recent = useMemo(takenLately, []);
+  const hits = useMemo(() => found(all, query, run, { recent }), [all, query, run]);
   useLayoutEffect(() => {
     field.current?.focus();
     return () => before.current?.focus?.({ preventScroll: true });
@@ -28,6 +50,7 @@ export function Palette({ run, items, onDo, onClose }: Props) {
   const take = (hit: Offered | undefined): void => {
     if (!hit) return;
     onClose();
+    remember(nameOf(hit), recent);
     onDo(hit.does);
   };
   const key = (event: KeyboardEvent): void => {

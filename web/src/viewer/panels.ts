@@ -10,6 +10,8 @@ export interface ShownRun {
   readonly view: RunView;
   /** A CSS colour: `var(--run-0)`… */
   readonly colour: string;
+  /** … and the strokes of its lines, for those who cannot tell colours apart; solid if nothing is said. */
+  readonly dash?: readonly number[];
 }
 
 export interface PanelProps {

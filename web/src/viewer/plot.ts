@@ -1,7 +1,7 @@
 // One uPlot: the lines of a sheet, the axes, the cursor. What it shows is decided elsewhere.
 
 import uPlot from "uplot";
-import { rounds } from "../lib/axes";
+import { rounds, tickTexts } from "../lib/axes";
 import { lonely, type Sheet } from "../lib/sheet";
 import { duration, short } from "../lib/units";
 
@@ -71,9 +71,9 @@ export class Plot {
     this.place();
   }
 
-  /** Put the cursor at an x, as the keys do. */
-  point(x: number): void {
-    this.plot.setCursor({ left: this.plot.valToPos(x, "x"), top: this.plot.over.clientHeight / 2 });
+  /** Put the cursor at an x, as the keys do; null takes it away. */
+  point(x: number | null): void {
+    this.plot.setCursor(x === null ? { left: -10, top: -10 } : { left: this.plot.valToPos(x, "x"), top: this.plot.over.clientHeight / 2 });
   }
 
   destroy(): void {
@@ -165,9 +165,15 @@ export class Plot {
       size: (_, values) => 14 + 6.7 * Math.max(3, ...(values ?? []).map((value) => String(value).length)),
       gap: 6, font: this.shown.looks.font, stroke: () => this.shown.looks.text, ticks: { show: false },
       grid: { stroke: () => this.shown.looks.grid, width: 1 },
-      splits: () => this.shown.sheet.y.ticks.map(this.shown.sheet.y.forward),
-      values: () => this.shown.sheet.y.ticks.map(short),
+      splits: () => this.ticks().map(this.shown.sheet.y.forward),
+      values: () => tickTexts(this.ticks()),
     };
+  }
+
+  /** Where nothing is finite there is nothing to measure. */
+  private ticks(): readonly number[] {
+    const { sheet } = this.shown;
+    return sheet.isEmpty ? [] : sheet.y.ticks;
   }
 
   /** What is not finite has no place on the axis: it stands as a tick on the ground. */

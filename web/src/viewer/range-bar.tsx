@@ -26,10 +26,10 @@ export function RangeBar({ axis, range }: { axis: Axis; range: Range }) {
 }
 
 /** The numbers of the axis, over the ranges. */
-export function AxisTitle({ axis }: { axis: Axis }) {
+export function AxisTitle({ axis, gap }: { axis: Axis; gap: number }) {
   return (
     <span class="range-axis">
-      {ticks(axis, 0.15).map((tick) => <span key={tick} style={{ left: percent(along(axis, tick)) }}>{power(tick)}</span>)}
+      {ticks(axis, gap).map((tick) => <span key={tick} style={{ left: percent(along(axis, tick)) }}>{power(tick)}</span>)}
     </span>
   );
 }

@@ -1,7 +1,6 @@
 // One dependency graph on the canvas, with the bar over it and the legend in its corner.
 
 import { useEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
-import type { Item } from "../app/context-menu";
 import { GraphPane } from "../app/graph-pane";
 import { PageContext, type Page } from "../app/page";
 import { runner } from "../app/running";
@@ -12,23 +11,33 @@ import { useDecorations, useFound, usePicture, visible } from "../app/use-pictur
 import type { GraphCanvas } from "../canvas";
 import type { Host } from "../lib/host";
 import { moved, pushed, type Offsets } from "../lib/moving";
-import { ways as waysOf } from "../lib/reach";
+import { between, ways as waysOf } from "../lib/reach";
 import { nodesOf } from "../lib/shown";
 import type { GraphView, RunGraph } from "../lib/wire";
+import { toText } from "./arrangement";
+import { namesOf, renamed } from "./arrangement-wishes";
 import { GraphBar } from "./graph-bar";
+import { GroupName } from "./graph-group-name";
+import { graphItems, toggled } from "./graph-menu";
 import { keyIn, keyOf, nodeAt, recordedAt, selecting } from "./graph-selection";
 import { GraphTooltip } from "./graph-tooltip";
 import type { PanelProps } from "./panels";
 import { Pins } from "./pins";
 import { TintLegend } from "./tint-legend";
 import { tinted, withEdges } from "./tinted";
-import { firstArrangement, useKept } from "./use-arrangement";
+import { firstArrangement, unarranged, useKept, type Carried } from "./use-arrangement";
 import { usePushes } from "./use-pushes";
 import { useTinting } from "./use-tinting";
+import type { Wishes } from "./use-wishes";
 
 interface Props extends PanelProps {
   readonly graph: RunGraph;
   readonly view: GraphView;
+  /** Of the structure and the groups of the reader's own. */
+  readonly spot: string;
+  readonly wishes: Wishes;
+  /** Takes the arrangement along where other groups number all anew. */
+  readonly carried: { current: Carried | "nothing" | null };
 }
 
 /** More edges than this hide each other, and the boxes. */
@@ -49,10 +58,13 @@ export function RunGraphPane(props: Props) {
   const [offsets, setOffsets] = useState(first.offsets);
   const [camera, setCamera] = useState(first.camera);
   const [areEdgesShown, showEdges] = useState(false);
-  useKept(props, { state, hidden, pinned, offsets, camera });
+  const [isMoving, setMoving] = useState(false);
+  const [naming, setNaming] = useState<string | null>(null);
+  const own = { state, hidden, pinned, offsets, camera };
+  useKept(props, own);
 
   const ways = useMemo(() => waysOf(view.nodes.row.length, view.edges.parent, view.edges.child), [view]);
-  const { drawn, placement: laid } = usePicture(view, state, hidden);
+  const { drawn, placement: laid } = usePicture(view, state, hidden, graph.loops as [number, number][]);
   const { placement, shift } = useMemo(() => moved(laid, drawn.picture, offsets), [laid, offsets]);
   const names = useMemo(() => view.nodes.row.map((row) => [graph.nodes[row]?.name, ...(graph.nodes[row]?.sites ?? [])].join("\n")), [graph, view]);
   const { found, hits } = useFound(view, state.query, names);
@@ -66,8 +78,9 @@ export function RunGraphPane(props: Props) {
     () => withEdges(base, drawn, new Set(isGradient ? graph.no_gradient : []), isDense && !areEdgesShown),
     [base, drawn, graph, isGradient, isDense, areEdgesShown],
   );
-  const { tinting, missing, isWide, menu, fit } = useTinting(props, { graph, view, isRolled: state.rolled });
+  const { tinting, missing, isWide, menu, rows, fit } = useTinting(props, { graph, view, isRolled: state.rolled });
   const decorations = useMemo(() => (tinting ? tinted(edged, drawn, tinting) : edged), [edged, drawn, tinting]);
+  const hasCells = useMemo(() => [...decorations.boxes.values()].some(({ cells }) => cells !== undefined), [decorations]);
 
   const act = (action: Action): void => {
     // Whoever selects a box selects its tensor on the whole page; the other end of a path is only looked at.
@@ -99,6 +112,10 @@ export function RunGraphPane(props: Props) {
   const nothing = (): void => undefined;
   const perform = runner(page, { canvas: () => canvas.current, element: element!, selected, turn: nothing, help: nothing, panel: nothing });
   useKeys(element, true, (command) => {
+    if (command === "clear" && isMoving) {
+      setMoving(false);
+      return true;
+    }
     if (command === "clear" && !state.isPicking && !state.highlight && !state.query) {
       if (state.selection === null) return false;
       act({ do: "select", key: null });
@@ -114,31 +131,60 @@ export function RunGraphPane(props: Props) {
     if (at) moves.move.current = { camera: { ...at, x: at.x + then[0] - shift[0], y: at.y + then[1] - shift[1] } };
     setOffsets(next);
   };
-  usePushes(element, (by) => {
+  usePushes(element, isMoving, (by) => {
     if (!selected || !drawn.picture.boxes.some(({ key }) => key === selected)) return false;
     put(pushed(offsets, selected, by));
     return true;
   });
 
-  const items = (key: string): Item[] => {
-    const nodes = nodesOf(view, drawn.picture, drawn.shown, key);
-    const node = Number(key.slice(1));
-    return [
-      ...(offsets.has(key) ? [{ text: "Back to its place", run: () => put(new Map([...offsets].filter(([other]) => other !== key))) }] : []),
-      { text: "Hide", run: () => setHidden(new Set([...hidden, ...nodes])) },
-      ...(key.startsWith("n") ? [{ text: pinned.has(node) ? "Unpin" : "Pin: keep its number in view", run: () => setPinned(toggled(pinned, node)) }] : []),
-    ];
+  const named = useMemo(() => namesOf(graph, view), [graph, view]);
+  const nodesAt = (key: string): readonly number[] => nodesOf(view, drawn.picture, drawn.shown, key);
+  const wish = (wishes: Wishes["list"]): void => {
+    props.carried.current = { own, names: named };
+    props.wishes.set(wishes);
   };
-  const showHidden = (): void => {
+  const show = (next: ReadonlySet<number>, isFitted: boolean): void => {
+    if (isFitted) moves.move.current = { fit: true };
+    setHidden(next);
+  };
+  const items = (key: string) => {
+    const nodes = nodesAt(key);
+    const picked = selected !== null && selected !== key ? nodesAt(selected) : [];
+    // What lies between the two comes along: a group around a gap would be two.
+    const on = picked.length ? between(ways, picked, nodes) : null;
+    const other = on ? [...new Set([...picked, ...drawn.shown.nodes.filter((inside) => inside.some((one) => on[one])).flat()])] : [];
+    const title = (selected && drawn.picture.boxes.find((box) => box.key === selected)?.lines[0]) ?? "the selection";
+    return graphItems(
+      { key, nodes, names: nodes.map((one) => named.nodes[one]), selected: other.length ? { names: other.map((one) => named.nodes[one]), title } : null },
+      {
+        n: view.nodes.row.length, ways, hidden, pinned, isMoved: offsets.has(key), wishes: props.wishes.list,
+        hide: show, pin: setPinned, wish, rename: setNaming,
+        back: () => put(new Map([...offsets].filter(([moved]) => moved !== key))),
+        move: () => {
+          act({ do: "select", key });
+          setMoving(true);
+        },
+      },
+    );
+  };
+  const isArranged = props.wishes.text !== "" || toText(view, { ...own, camera: null }) !== toText(view, unarranged(view));
+  const reset = (): void => {
+    const fresh = unarranged(view);
     moves.move.current = { fit: true };
-    setHidden(new Set());
+    setHidden(fresh.hidden);
+    setPinned(fresh.pinned);
+    setOffsets(fresh.offsets);
+    dispatch({ do: "restore", state: { ...fresh.state, selection: state.selection } });
+    if (!props.wishes.text) return;
+    props.carried.current = "nothing";
+    props.wishes.set([]);
   };
   const node = nodeAt(graph, state.selection);
   return (
     <PageContext.Provider value={page}>
       <div class="run-graph" ref={setElement}>
         <GraphBar colour={menu} nHidden={hidden.size} nEdges={isDense ? drawn.picture.edges.length : null}
-          areEdgesShown={areEdgesShown} onEdges={showEdges} onShowHidden={showHidden} />
+          areEdgesShown={areEdgesShown} onEdges={showEdges} onShowHidden={() => show(new Set(), true)} onReset={isArranged ? reset : null} />
         {graph.why_missing && <p class="graph-note quiet">{graph.why_missing}</p>}
         <Pins pinned={pinned} view={view} tints={tinting?.tints ?? null} selected={state.selection}
           onGo={moves.go} onUnpin={(node) => setPinned(toggled(pinned, node))} />
@@ -151,20 +197,19 @@ export function RunGraphPane(props: Props) {
             (isPath ? dispatch : act)({ do: "select", key });
           }}
           over={{
-            legend: (
+            legend: <>
               <TintLegend tinting={tinting} missing={missing} selected={tinting && node >= 0 ? tinting.tints.values[node] : NaN}
-                isWide={isWide} onFit={fit} />
+                isWide={isWide} hasCells={hasCells} hasLoops={drawn.picture.edges.some(({ parent, child }) => parent >= child)} onFit={fit} />
+              {isMoving && <div class="hint" role="status">Arrow keys move the box; Esc ends it.</div>}
+              {naming !== null && <GroupName name={naming} onName={(name) => wish(renamed(props.wishes.list, naming, name))} onClose={() => setNaming(null)} />}
+            </>,
+            tooltip: (hover) => (
+              <GraphTooltip hover={hover} drawn={drawn} look={decorations.boxes.get(hover.key)} tinting={tinting} rows={rows} run={props.run.item.id}
+                step={choice.step} client={props.client} resultOf={(key) => nodeAt(graph, key)} />
             ),
-            tooltip: (hover) => <GraphTooltip hover={hover} drawn={drawn} tinting={tinting} />,
             items,
           }} />
       </div>
     </PageContext.Provider>
   );
-}
-
-function toggled(set: ReadonlySet<number>, value: number): ReadonlySet<number> {
-  const out = new Set(set);
-  if (!out.delete(value)) out.add(value);
-  return out;
 }

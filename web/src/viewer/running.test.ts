@@ -2,9 +2,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { choose } from "./choice";
 import { exampleRun } from "./example";
-import { commandOf, KEYS, type Command } from "./keys";
-import { actionOf, ofName } from "./running";
-import { INITIAL, reduce, type Action, type State } from "./state";
+import { offers } from "./finding";
+import { COMMANDS, commandOf, KEYS, PALETTE, sheetOf, type Command } from "./keys";
+import { actionOf, ofName, whyNot } from "./running";
+import { INITIAL, reduce, TABS, type Action, type State } from "./state";
 
 const run = exampleRun("a");
 const walk = (state: State, ...commands: Command[]): State => commands.reduce((now, command) => {
@@ -49,6 +50,45 @@ test("keys mean nothing where somebody types, and the picture of ops has its own
   assert.equal(commandOf(key("k", { ctrlKey: true }), true, "ops"), "palette");
   assert.equal(commandOf(key("t"), false, "ops"), null);
   assert.equal(commandOf(key("1"), false, "ops"), "tensors");
+});
+
+test("a sample can be wished for before it is known how many there are", () => {
+  const wish = (nKept: number | null): Action | null => actionOf("next sample", { run, state: INITIAL, choice: choose(run, INITIAL), nKept });
+  assert.deepEqual([wish(null), wish(2), wish(0)], [{ do: "sample", sample: 0 }, { do: "sample", sample: 0 }, null]);
+  assert.match(whyNot("next sample", { run, choice: choose(run, INITIAL), nKept: 0 }), /No samples were kept/);
+  assert.equal(whyNot("later", { run, choice: choose(run, INITIAL), nKept: 0 }), "");
+});
+
+const TYPED = [...Array.from({ length: 94 }, (_, i) => String.fromCharCode(33 + i)), " ", "Home", "End", "Enter", "Escape", "Delete", "PageUp"];
+
+test("the sheet says all that keys do on each tab, and nothing else", () => {
+  for (const tab of TABS) {
+    const { everywhere } = sheetOf(tab === "ops");
+    const said = new Map(everywhere.flatMap(([, , commands]) => Object.entries(commands)));
+    const done = new Map(TYPED.flatMap((typed) => {
+      const command = commandOf(key(typed), false, tab);
+      return command ? [[typed, command] as const] : [];
+    }));
+    assert.deepEqual([...said].sort(), [...done].sort(), tab);
+    assert.ok(everywhere.some(([shown]) => shown === PALETTE));
+  }
+});
+
+test("each key is shown on the sheet as it is typed, and each command has a key", () => {
+  for (const [shown, , commands] of KEYS) {
+    for (const typed of Object.keys(commands)) assert.ok(/^\d$/.test(typed) || shown.split(" · ").includes(typed), `${typed} in ${shown}`);
+  }
+  const done = new Set(KEYS.flatMap(([, , commands]) => Object.values(commands)));
+  assert.deepEqual(COMMANDS.filter((command) => !done.has(command)), ["palette"]);
+});
+
+test("the palette names the key of what it does, and all that has a key is in it", () => {
+  const keys = new Map(KEYS.flatMap(([, , commands]) => Object.entries(commands)));
+  const deeds = offers(run, []).filter(({ group }) => group === "Do");
+  for (const { about, does } of deeds) assert.equal(keys.get(about), does[0]);
+  const found = new Set(deeds.map(({ does }) => does[0]));
+  const walked = ["earlier", "later", "earlier of kind", "later of kind", "search", "palette", ...TABS];
+  assert.deepEqual(COMMANDS.filter((command) => !found.has(command) && !walked.includes(command)), []);
 });
 
 test("no key means two things", () => {

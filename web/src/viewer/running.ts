@@ -9,15 +9,23 @@ export interface Running {
   readonly run: RunView;
   readonly state: State;
   readonly choice: Choice;
-  /** How many samples the step has kept. */
-  readonly nKept: number;
+  /** How many samples the step has kept; null until that is known. */
+  readonly nKept: number | null;
   readonly act: (action: Action) => void;
   readonly turn: () => void;
   readonly help: () => void;
   readonly palette: () => void;
+  readonly inspector: () => void;
+  /** Tell the reader something in passing. */
+  readonly say: (sentence: string) => void;
+  /** Called when the number of a step is to be typed. Gives a function that ends it. */
+  readonly onType: (call: () => void) => () => void;
+  readonly type: () => void;
 }
 
-const PLAIN: Partial<Record<Command, "turn" | "help" | "palette">> = { theme: "turn", help: "help", palette: "palette" };
+const PLAIN: Partial<Record<Command, "turn" | "help" | "palette" | "inspector" | "type">> = {
+  theme: "turn", help: "help", palette: "palette", inspector: "inspector", "type step": "type",
+};
 
 /** Whether there was something to do. */
 export function perform(command: Command, on: Running): boolean {
@@ -28,7 +36,24 @@ export function perform(command: Command, on: Running): boolean {
   }
   const action = actionOf(command, on);
   if (action) on.act(action);
+  else {
+    const why = whyNot(command, on);
+    if (why) on.say(why);
+  }
   return action !== null;
+}
+
+/** Why a command does nothing here; "" where that needs no words. */
+export function whyNot(command: Command, { run, choice, nKept }: Pick<Running, "run" | "choice" | "nKept">): string {
+  switch (command) {
+    case "next kind": return "All steps of this run are of one kind.";
+    case "next iteration": return "This run has no iterations within its steps.";
+    case "next of": return choice.node === null ? "Only values were recorded in this run." : "Only this was recorded of the selected tensor.";
+    case "next sample": return nKept === 0 || !run.sample_fields.length ? "No samples were kept at this step: record with samples=8 to keep eight." : "";
+    case "next part": return choice.node === null ? "No node is selected." : "The selected node is one tensor.";
+    case "next run": return "Only one run is on the page: the dot of another lays it over this one.";
+    default: return "";
+  }
 }
 
 /** What a command asks for, seen from what is shown; null for nothing. */
@@ -56,7 +81,11 @@ export function actionOf(command: Command, { run, state, choice, nKept }: Pick<R
       const possible = rows ? ofs.filter((of) => rows.some((row) => row.of === of && row.part === choice.part)) : ofs;
       return possible.length < 2 ? null : { do: "of", of: after(possible, choice.of) };
     }
-    case "next sample": return nKept > 0 ? { do: "sample", sample: ((choice.sample ?? -1) + 1) % nKept } : null;
+    case "next sample": {
+      // Before it is known how many there are, the first one is a good wish: it is shown as soon as it is there.
+      if (nKept === null && run.sample_fields.length) return { do: "sample", sample: (choice.sample ?? -1) + 1 };
+      return nKept ? { do: "sample", sample: ((choice.sample ?? -1) + 1) % nKept } : null;
+    }
     case "batch": return choice.sample === null ? null : { do: "sample", sample: null };
     case "next part": {
       const parts = partsOf(run, choice.node);

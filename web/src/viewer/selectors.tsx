@@ -1,50 +1,96 @@
 // The bar of selectors: kind of step, step, iteration, what of a tensor, its part in the node, batch or one sample.
 
+import type { RefObject } from "preact";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { IconButton, Labelled, Menu, Segments, type Choice as Segment } from "../app/controls";
 import { counted } from "../lib/units";
 import type { RunView, SamplesView } from "../lib/wire";
+import { baseOf, RANK } from "./asks";
 import { offerOf, rowsOfNode } from "./choice";
 import { actionOf, ofName, partsOf, type Running } from "./running";
 import { StepSlider } from "./step-slider";
 
 /** More choices than this stand in a menu. */
 const MOST = 5;
+/** … and where there is little room, more than this. */
+const FEW = 2;
+/** The slider needs so many pixels. */
+const SLIDER = 240;
+const NONE = { ofs: [], iterations: [] };
 
-export function Selectors({ running, samples, isDark }: { running: Running; samples: SamplesView | undefined; isDark: boolean }) {
-  const { run, choice, act } = running;
-  const { ofs, iterations } = offerOf(run);
-  const parts = partsOf(run, choice.node);
+/** Whether what is to be chosen needs more than a line where all of it stands side by side. */
+function useTight(box: RefObject<HTMLDivElement | null>, what: string): boolean {
+  const [width, setWidth] = useState(0);
+  const [measured, setMeasured] = useState({ key: "", isTight: false });
+  const key = `${width}\n${what}`;
+  useLayoutEffect(() => {
+    const element = box.current!;
+    const observer = new ResizeObserver(() => setWidth(element.clientWidth));
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, []);
+  useLayoutEffect(() => {
+    if (measured.key !== key) setMeasured({ key, isTight: isCrowded(box.current!) });
+  }, [key, measured]);
+  return measured.key === key && measured.isTight;
+}
+
+function isCrowded(box: HTMLElement): boolean {
+  const places = [...box.querySelectorAll(".selector-row > .labelled")].map((one) => one.getBoundingClientRect());
+  const { right, width } = box.getBoundingClientRect();
+  const slider = box.querySelector(".step-slider")!.clientWidth;
+  return places.some((place) => place.right > right || Math.abs(place.bottom - places[0].bottom) > 8) || slider < Math.min(SLIDER, width / 2);
+}
+
+interface Props extends Omit<preact.ComponentProps<typeof StepSlider>, "ref" | "key"> {
+  readonly samples: SamplesView | undefined;
+}
+
+export function Selectors({ running, samples, span, pointing, isDark }: Props) {
+  const { run, choice, act, state: { tab } } = running;
+  // Of modules and notes there are no gradients, and curves are of whole batches.
+  const isOfTensors = tab !== "network" && tab !== "notes";
+  const { ofs, iterations } = isOfTensors ? offerOf(run) : NONE;
+  const parts = isOfTensors ? partsOf(run, choice.node) : [];
   const rows = choice.node === null ? null : rowsOfNode(run, choice.node);
+  const box = useRef<HTMLDivElement>(null);
+  const ranks = run.item.ranks.length > 1 ? run.item.ranks : [];
+  const isTight = useTight(box, [...run.kinds, "|", ...iterations, "|", ...ofs, "|", ...parts, "|", ranks.length, tab, samples?.n_kept, choice.sample === null].join("\n"));
   const has = (fits: (row: RunView["rows"][number]) => boolean): boolean => !rows || rows.some(fits);
   return (
-    <div class="selectors">
+    <div class={`selectors${isTight ? " tight" : ""}`} ref={box} role="toolbar" aria-label="What is shown">
       <div class="labelled step-selector">
         <span class="label">Step · {recorded(run)}</span>
         <div class="step-line">
           <IconButton icon="left" title="The recorded step before (,)" isOff={choice.place <= 0} onClick={() => go(running, "earlier")} />
-          <StepSlider running={running} isDark={isDark} />
+          <StepSlider running={running} span={span} pointing={pointing} isDark={isDark} />
           <IconButton icon="right" title="The next recorded step (.)" isOff={choice.place < 0 || choice.place >= run.steps.length - 1}
             onClick={() => go(running, "later")} />
         </div>
       </div>
       <div class="selector-row">
+        {ranks.length > 0 && (
+          <OneOf name="Rank" isTight={isTight} about="of the processes that wrote this run" value={run.item.id.split(RANK)[1] ?? `${ranks[0]}`}
+            onChoose={(rank) => act({ do: "run", id: Number(rank) === ranks[0] ? baseOf(run.item.id) : `${baseOf(run.item.id)}${RANK}${rank}` })}
+            choices={ranks.map((rank) => [`${rank}`, `${rank}`, true])} />
+        )}
         {run.kinds.length > 1 && (
-          <OneOf name="Kind of step" class="of-steps" about="k" value={choice.kind ?? ""} onChoose={(kind) => act({ do: "kind", kind: kind || null })}
+          <OneOf name="Kind of step" isTight={isTight} class="of-steps" about="k" value={choice.kind ?? ""} onChoose={(kind) => act({ do: "kind", kind: kind || null })}
             choices={["", ...run.kinds].map((kind) => [kind, kind || "all", true])} />
         )}
         {iterations.length > 1 && (
-          <OneOf name="Iteration" about="e" value={`${choice.iteration}`} onChoose={(iteration) => act({ do: "iteration", iteration: Number(iteration) })}
+          <OneOf name="Iteration" isTight={isTight} about="e" value={`${choice.iteration}`} onChoose={(iteration) => act({ do: "iteration", iteration: Number(iteration) })}
             choices={iterations.map((iteration) => [`${iteration}`, `${iteration}`, has((row) => row.iteration === iteration)])} />
         )}
         {ofs.length > 1 && (
-          <OneOf name="Show" about="s" value={choice.of} onChoose={(of) => act({ do: "of", of })}
+          <OneOf name="Show" isTight={isTight} about="s" value={choice.of} onChoose={(of) => act({ do: "of", of })}
             choices={ofs.map((of) => [of, ofName(of), has((row) => row.of === of)])} />
         )}
         {parts.length > 1 && (
-          <OneOf name="Part" about="m" value={choice.part} onChoose={(part) => act({ do: "part", part })}
+          <OneOf name="Part" isTight={isTight} about="m" value={choice.part} onChoose={(part) => act({ do: "part", part })}
             choices={parts.map((part) => [part, part || "main", true])} />
         )}
-        <Over running={running} samples={samples} />
+        {isOfTensors && tab !== "curves" && <Over running={running} samples={samples} />}
       </div>
     </div>
   );
@@ -55,8 +101,8 @@ function go(running: Running, command: "earlier" | "later"): void {
   if (action) running.act(action);
 }
 
-function recorded({ steps, item }: RunView): string {
-  const last = item.last_step ?? steps.at(-1);
+function recorded({ steps, logged }: RunView): string {
+  const last = Math.max(steps.at(-1) ?? 0, logged[1] ?? 0);
   if (!steps.length) return "none recorded yet";
   return last ? `${steps.length.toLocaleString("en")} recorded of ${last.toLocaleString("en")}` : counted(steps.length, "recorded", "recorded");
 }
@@ -65,6 +111,7 @@ function recorded({ steps, item }: RunView): string {
 function OneOf(props: {
   name: string;
   class?: string;
+  isTight: boolean;
   about: string;
   value: string;
   choices: readonly (readonly [value: string, text: string, isThere: boolean])[];
@@ -72,7 +119,7 @@ function OneOf(props: {
 }) {
   const { name, about, value, choices, onChoose } = props;
   const labelled = (control: preact.VNode): preact.VNode => <div class={`labelled ${props.class ?? ""}`}><span class="label">{name}</span>{control}</div>;
-  if (choices.length > MOST + 1) {
+  if (choices.length > (props.isTight ? FEW : MOST + 1)) {
     return labelled(<Menu name={`${name} (${about})`} value={value} onChoose={onChoose} choices={choices.map(([own, text]) => [own, text])} />);
   }
   const segments: Segment<string>[] = choices.map(([own, text, isThere]) => ({
@@ -91,7 +138,7 @@ function Over({ running, samples }: { running: Running; samples: SamplesView | u
     const short = said.length > 40 ? `${said.slice(0, 39)}…` : said;
     return short ? `sample ${number} · ${short}` : `sample ${number}`;
   };
-  const isKnown = samples !== undefined && nKept > 0;
+  const isKnown = samples !== undefined && nKept !== null && nKept > 0;
   return (
     <Labelled name="Over">
       <div class="segments over" role="radiogroup" aria-label="Over">

@@ -36,7 +36,7 @@ export interface State {
 }
 
 export type Action =
-  | { do: "run"; id: string } // look at it; puts it on the page if it is not there
+  | { do: "run"; id: string } // look at it; if it is not on the page, it takes the place of the one that was looked at
   | { do: "toggle run"; id: string }
   | { do: "stay"; runs: readonly string[]; active: string } // with these, which nobody asked for but are shown
   | { do: "tab"; tab: Tab }
@@ -64,7 +64,7 @@ export const INITIAL: State = {
 export function reduce(state: State, action: Action): State {
   switch (action.do) {
     case "run":
-      return { ...state, active: action.id, runs: state.runs.includes(action.id) ? state.runs : [...state.runs, action.id] };
+      return { ...state, active: action.id, runs: lookedAt(state, action.id) };
     case "toggle run":
       return toggled(state, action.id);
     case "stay":
@@ -106,6 +106,12 @@ export function reduce(state: State, action: Action): State {
 
 function first(order: readonly Wish[], wish: Wish): readonly Wish[] {
   return order[0] === wish ? order : [wish, ...order.filter((other) => other !== wish)];
+}
+
+function lookedAt({ runs, active }: State, id: string): readonly string[] {
+  if (runs.includes(id)) return runs;
+  const before = runs.includes(active) ? active : runs[0];
+  return runs.length ? runs.map((other) => (other === before ? id : other)) : [id];
 }
 
 /** The last run on the page stays. */

@@ -1,8 +1,9 @@
 // The recorded steps of a run on a line, with marks for what was noted: drag, click, or go by keys.
 
-import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { NoteView, RunView } from "../lib/wire";
-import { nearest, offerOf, type Choice } from "./choice";
+import { nearest, offerOf, stepped, type Choice } from "./choice";
+import { usePointed, type Pointing } from "./pointing";
 import { perform, type Running } from "./running";
 import type { Command } from "./keys";
 
@@ -16,13 +17,27 @@ const ROWS: Readonly<Record<string, Command>> = {
 };
 const OF_KIND: Readonly<Record<string, Command>> = { ArrowLeft: "earlier of kind", ArrowRight: "later of kind" };
 
-export function StepSlider({ running, isDark }: { running: Running; isDark: boolean }) {
+const HERE = "slider";
+
+interface Props {
+  readonly running: Running;
+  /** From the first step to the last, as on the strip. */
+  readonly span: readonly [number, number];
+  readonly pointing: Pointing;
+  readonly isDark: boolean;
+}
+
+export function StepSlider({ running, span, pointing, isDark }: Props) {
   const { run, choice, act } = running;
+  const pointed = usePointed(pointing, HERE);
+  const wasPressed = useRef(false);
+  const [typed, setTyped] = useState<string | null>(null);
   const host = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
   const [width, setWidth] = useState(0);
   const [over, setOver] = useState<number | null>(null);
-  const scale = useMemo(() => scaleOf(run, width), [run, width]);
+  const scale = useMemo(() => scaleOf(span, width), [span[0], span[1], width]);
+  useEffect(() => running.onType(() => setTyped("")), [running.onType]);
 
   useLayoutEffect(() => {
     const element = host.current!;
@@ -43,6 +58,7 @@ export function StepSlider({ running, isDark }: { running: Running; isDark: bool
   const press = (event: PointerEvent): void => {
     if (event.button !== 0 || !run.steps.length) return;
     const element = event.currentTarget as HTMLElement;
+    wasPressed.current = true;
     element.setPointerCapture(event.pointerId);
     element.focus({ preventScroll: true });
     event.preventDefault();
@@ -50,6 +66,7 @@ export function StepSlider({ running, isDark }: { running: Running; isDark: bool
   };
   const move = (event: PointerEvent): void => {
     setOver(at(event));
+    pointing.point(stepAt(run, choice, scale.step(at(event))), HERE);
     if ((event.currentTarget as HTMLElement).hasPointerCapture(event.pointerId)) go(at(event), false);
   };
   const key = (event: KeyboardEvent): void => {
@@ -57,24 +74,78 @@ export function StepSlider({ running, isDark }: { running: Running; isDark: bool
     const command = (event.shiftKey ? OF_KIND : ROWS)[event.key];
     const by = { PageUp: 0.1, PageDown: -0.1 }[event.key];
     if (command) perform(command, running);
-    else if (by) act({ do: "step", step: stepAt(run, choice, choice.step + by * (scale.high - scale.low))! });
+    else if (by && choice.place >= 0) act({ do: "step", step: far(run, choice, by) });
+    // Whoever came by the mouse means the tabs.
+    else if (/^\d$/.test(event.key) && !wasPressed.current) setTyped((before) => (before ?? "") + event.key);
     else return;
     event.preventDefault();
     event.stopPropagation();
   };
   const x = choice.step < 0 ? EDGE : scale.x(choice.step);
+  const leave = (): void => {
+    setOver(null);
+    pointing.point(null, HERE);
+  };
+  const side: Record<string, string> = x > width - 90 ? { right: `${width - x + 13}px` } : { left: `${x + 13}px` };
   return (
-    <div class="step-slider" role="slider" tabIndex={0} ref={host} aria-label="Step" aria-valuemin={run.steps[0] ?? 0}
-      aria-valuemax={run.steps.at(-1) ?? 0} aria-valuenow={choice.step} aria-valuetext={spoken(run, choice)}
-      onPointerDown={press} onPointerMove={move} onPointerLeave={() => setOver(null)} onKeyDown={key}>
-      <canvas ref={canvas} />
-      {choice.step >= 0 && <i class="thumb" style={{ transform: `translateX(${x}px)` }} />}
-      {choice.step >= 0 && (
-        <b style={x > width - 90 ? { right: `${width - x + 13}px` } : { left: `${x + 13}px` }}>{choice.step.toLocaleString("en")}</b>
+    <div class="step-place">
+      <div class="step-slider" role="slider" tabIndex={0} ref={host} aria-label="Step" aria-valuemin={run.steps[0] ?? 0}
+        aria-valuemax={run.steps.at(-1) ?? 0} aria-valuenow={choice.step} aria-valuetext={spoken(run, choice)}
+        onPointerDown={press} onPointerMove={move} onPointerLeave={leave} onKeyDown={key} onBlur={() => (wasPressed.current = false)}>
+        <canvas ref={canvas} />
+        {choice.step >= 0 && <i class="thumb" style={{ transform: `translateX(${x}px)` }} />}
+        {pointed !== null && <i class="step-pointed" style={{ transform: `translateX(${scale.x(pointed)}px)` }} />}
+        {over !== null && width > 0 && <Over run={run} choice={choice} scale={scale} x={over} />}
+      </div>
+      {choice.step >= 0 && typed === null && (
+        <button type="button" class="step-number" style={side} tabIndex={-1} aria-label="Go to a step" title="Type the number of a step (g)" onClick={() => setTyped("")}>
+          {choice.step.toLocaleString("en")}
+        </button>
       )}
-      {over !== null && width > 0 && <Over run={run} choice={choice} scale={scale} x={over} />}
+      {typed !== null && (
+        <StepField typed={typed} side={side} onType={setTyped} onLeave={() => setTyped(null)} onClose={() => { setTyped(null); host.current?.focus({ preventScroll: true }); }}
+          onStep={(wish) => { const step = stepAt(run, choice, wish); if (step !== null) act({ do: "step", step }); }} />
+      )}
     </div>
   );
+}
+
+interface FieldProps {
+  readonly typed: string;
+  readonly side: Record<string, string>;
+  onType(text: string): void;
+  onStep(step: number): void;
+  /** It was ended by a key. */
+  onClose(): void;
+  /** Something else has the focus now. */
+  onLeave(): void;
+}
+
+/** A number is typed, and the recorded step that is nearest to it comes. */
+function StepField({ typed, side, onType, onStep, onClose, onLeave }: FieldProps) {
+  const field = useRef<HTMLInputElement>(null);
+  useLayoutEffect(() => {
+    field.current!.focus();
+    field.current!.setSelectionRange(typed.length, typed.length);
+  }, []);
+  const key = (event: KeyboardEvent): void => {
+    event.stopPropagation();
+    if (event.key !== "Enter" && event.key !== "Escape") return;
+    event.preventDefault();
+    const digits = typed.replace(/\D/g, "");
+    if (event.key === "Enter" && digits) onStep(Number(digits));
+    onClose();
+  };
+  return (
+    <input class="step-number" type="text" inputMode="numeric" size={7} ref={field} style={side} value={typed} aria-label="Number of a step" placeholder="step"
+      onInput={(event) => onType(event.currentTarget.value)} onKeyDown={key} onBlur={onLeave} />
+  );
+}
+
+/** A tenth of the recorded steps on, or at least one. */
+function far(run: RunView, { place, kind }: Choice, by: number): number {
+  const n = offerOf(run).places.get(kind ?? "")?.length ?? 1;
+  return run.steps[stepped(run, place, Math.sign(by) * Math.max(1, Math.round(Math.abs(by) * n)), kind)];
 }
 
 /** What lies under the pointer: a step, and what was noted there. */
@@ -101,8 +172,16 @@ interface Scale {
   step(x: number): number;
 }
 
-function scaleOf(run: RunView, width: number): Scale {
-  const [low, high] = [run.steps[0] ?? 0, run.steps.at(-1) ?? 1];
+/** From the first step of some runs to their last, whether recorded or only logged. */
+export function spanOf(runs: readonly RunView[]): [number, number] {
+  let [low, high] = [Infinity, -Infinity];
+  for (const { steps, logged } of runs) {
+    for (const step of [steps[0], steps.at(-1), ...logged]) if (step !== undefined) [low, high] = [Math.min(low, step), Math.max(high, step)];
+  }
+  return low <= high ? [low, high] : [0, 1];
+}
+
+function scaleOf([low, high]: readonly [number, number], width: number): Scale {
   const [room, span] = [Math.max(1, width - 2 * EDGE), Math.max(1, high - low)];
   return {
     low, high, width,
@@ -149,7 +228,10 @@ function draw(canvas: HTMLCanvasElement, run: RunView, scale: Scale, kind: strin
   pen.scale(ratio, ratio);
   const middle = Math.round(height / 2) + 2;
   pen.fillStyle = colour("--line");
-  pen.fillRect(EDGE, middle - 1.5, width - 2 * EDGE, 3);
+  pen.fillRect(EDGE, middle - 0.5, width - 2 * EDGE, 1);
+  // Where this run has steps; others on the page may be longer.
+  const [from, to] = [scale.x(run.steps[0] ?? scale.low), scale.x(run.steps.at(-1) ?? scale.low)];
+  pen.fillRect(from, middle - 1.5, to - from, 3);
   const chosen = kind === null ? -1 : run.kinds.indexOf(kind);
   const columns = new Map<number, { own: number; other: number }>();
   run.steps.forEach((step, place) => {

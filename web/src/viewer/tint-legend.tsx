@@ -1,5 +1,6 @@
 // What the colours of the nodes mean: the ramp with three numbers, the place of what is selected on it, and the signs beside it.
 
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { KindLegend } from "../app/legend";
 import { gradient, middle } from "../lib/colours";
 import { placeOn, type Oddity } from "../lib/tinting";
@@ -14,12 +15,23 @@ interface Props {
   readonly selected: number;
   /** Whether colours reach further than this step needs, from steps seen before. */
   readonly isWide: boolean;
+  /** Whether boxes have cells for the blocks they stand for, and whether edges lead back. */
+  readonly hasCells: boolean;
+  readonly hasLoops: boolean;
   onFit(): void;
 }
 
 const SIGNS: readonly (readonly [Oddity, string])[] = [["nonfinite", "NaN or Inf"], ["zero", "nothing but zeros"]];
 
-export function TintLegend({ tinting, missing, selected, isWide, onFit }: Props) {
+/** With so much room the legend says all it knows. */
+const ROOMY = { width: 800, height: 520 };
+
+export function TintLegend({ tinting, missing, selected, isWide, hasCells, hasLoops, onFit }: Props) {
+  const shapes = useRef<HTMLDetailsElement>(null);
+  useLayoutEffect(() => {
+    const stage = shapes.current?.closest(".stage");
+    if (stage) shapes.current!.open = stage.clientWidth > ROOMY.width && stage.clientHeight > ROOMY.height;
+  }, []);
   return (
     <div class="legend tint-legend">
       {missing && <p class="quiet">{missing}</p>}
@@ -30,10 +42,12 @@ export function TintLegend({ tinting, missing, selected, isWide, onFit }: Props)
             <li key={oddity}><i style={{ background: ODD[oddity as "zero"] }} />{text}</li>
           ))}
           {tinting.tints.oddities.includes("none") && <li key="none"><i class="hollow" />not recorded</li>}
+          {hasCells && <li key="cells" title="A module that is drawn once for several identical ones"><i class="cells" />one cell for each block</li>}
         </ul>
       )}
       {isWide && <button type="button" class="link" onClick={onFit} title="Colours reach over all steps seen so far">fit colours to this step</button>}
-      <details><summary>Shapes</summary><KindLegend /></details>
+      {hasLoops && <p class="looped"><i />on to the next iteration</p>}
+      <details ref={shapes}><summary>Roles</summary><KindLegend /></details>
     </div>
   );
 }

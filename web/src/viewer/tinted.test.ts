@@ -33,6 +33,34 @@ test("every box has a colour, from blue for the smallest to red for the largest"
   assert.equal(boxes.get("n0")!.fill, undefined);
 });
 
+test("a box that is drawn once for several blocks has a cell for each", () => {
+  const many = exampleView(4);
+  const fold = { open: [0], rolled: false, apart: [] };
+  const { picture, box } = folded(many, fold);
+  const stack = { view: many, fold, picture, shown: shown(picture, box), stands: new Representatives(many, fold) };
+  const count = many.nodes.row.length;
+  const numbers = many.nodes.group.map((group) => (many.groups.label[group].startsWith("h.2") ? 1e6 : 1));
+  const tints = { title: "", isChange: false, values: Float64Array.from(numbers), oddities: numbers.map((): Oddity => ""), counts: new Float64Array(count) };
+  const given = { tints, scale: scaleFor(tints, "norm"), isFilled: false, chosen: (nodes: readonly number[]) => nodes };
+  const { cells } = tinted(PLAIN, stack, given).boxes.get("g1")!;
+  assert.deepEqual(cells, ["rgb(45,58,140)", "rgb(45,58,140)", "rgb(179,37,63)", "rgb(45,58,140)"]);
+});
+
+test("what leaps to the eye has a ring and a word", () => {
+  const given = { ...tinting(values, fine), striking: new Map([[2, { text: "NaN begins here", how: "broken" as const }]]) };
+  const { boxes } = tinted(PLAIN, drawn(view.groups.parent.map((_, group) => group)), given);
+  assert.deepEqual([boxes.get("n2")!.ring, boxes.get("n2")!.note], [ODD.nonfinite, "NaN begins here"]);
+  assert.equal(boxes.get("n3")!.ring, undefined);
+});
+
+test("an input beyond the scale has no colour and does not stretch it", () => {
+  const tints = tinting(values.with(0, 1e9), fine).tints;
+  const scale = scaleFor(tints, "norm", (node) => view.nodes.kind[node] === "input");
+  assert.equal(scale!.high, values.at(-1));
+  const { boxes } = tinted(PLAIN, drawn(view.groups.parent.map((_, group) => group)), { ...tinting(values, fine), tints, scale });
+  assert.equal(boxes.get("n0"), undefined);
+});
+
 test("NaN, zeros and gaps have signs of their own, not colours of the ramp", () => {
   const odd = fine.with(1, "nonfinite").with(2, "zero").with(4, "none");
   const given = tinting(values.with(1, NaN).with(2, 0).with(4, NaN), odd, true);

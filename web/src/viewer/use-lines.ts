@@ -1,7 +1,7 @@
 // Lines over steps of all runs on the page, as far as they have come.
 
 import { useMemo, useRef } from "preact/hooks";
-import { linesOf, type StepLine } from "../lib/lines";
+import { allKinds, linesOf, type StepLine } from "../lib/lines";
 import type { RowView } from "../lib/wire";
 import { curveAsk, scalarAsk, type Ask, type CurveData } from "./asks";
 import { counterpart } from "./choice";
@@ -35,23 +35,26 @@ export function useTensorLines(client: Client, runs: readonly ShownRun[], row: R
     const own = row && run.view.statistics.includes(stat) ? counterpart(run.view, row) : null;
     return own ? [{ run, ask: curveAsk(run.view.item.id, own.row, stat) }] : [];
   });
-  return useLines(client, wanted, runs.length > 1, options);
+  return useLines(client, wanted, runs, options);
 }
 
 /** A logged number, in every run that has it. */
 export function useScalarLines(client: Client, runs: readonly ShownRun[], name: string, options: LinesWanted): Lines {
   const wanted = runs.filter(({ view }) => view.scalars.includes(name)).map((run): Wanted => ({ run, ask: scalarAsk(run.view.item.id, name) }));
-  return useLines(client, wanted, runs.length > 1, options);
+  return useLines(client, wanted, runs, options);
 }
 
-function useLines(client: Client, wanted: readonly Wanted[], isOneOfMany: boolean, { kind, isByKind, xName }: LinesWanted): Lines {
+function useLines(client: Client, wanted: readonly Wanted[], all: readonly ShownRun[], { kind, isByKind, xName }: LinesWanted): Lines {
+  const isOneOfMany = all.length > 1;
   const asked = useAskedAll(client, wanted.map(({ ask }) => ask));
   const came = useSame(asked.map(({ value }) => value));
   const runs = useSame(wanted.map(({ run }) => run.view));
   const colours = useSame(wanted.map(({ run }) => run.colour));
+  const dashes = useSame(wanted.map(({ run }) => (isOneOfMany ? run.dash : undefined)));
+  const kinds = useSame(allKinds(all.map(({ view }) => view)));
   const lines = useMemo(() => came.flatMap((recorded, i) => (
-    recorded ? linesOf(runs[i], recorded, { colour: colours[i], isOneOfMany, kind, isByKind, xName }) : []
-  )), [came, runs, colours, isOneOfMany, kind, isByKind, xName]);
+    recorded ? linesOf(runs[i], recorded, { colour: colours[i], dash: dashes[i], isOneOfMany, kind, isByKind, xName, kinds }) : []
+  )), [came, runs, colours, dashes, isOneOfMany, kind, isByKind, xName, kinds]);
   return {
     lines, isLoading: asked.some(({ value, error }) => value === undefined && error === null),
     errors: asked.flatMap(({ error }) => (error === null ? [] : [error])), hasSeconds: came.some((recorded) => recorded?.seconds),

@@ -2,9 +2,9 @@
 
 import { useEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
 import type { RunItem, RunView } from "../lib/wire";
-import { runAsk, runsAsk } from "./asks";
+import { baseOf, RANK, runAsk, runsAsk } from "./asks";
 import type { Client } from "./client";
-import { runColour } from "./header";
+import { runColour, runDash } from "./header";
 import { listen, type Growth } from "./live";
 import type { ShownRun } from "./panels";
 import type { State } from "./state";
@@ -39,6 +39,8 @@ export function useRuns(client: Client, state: State): Runs {
   const wanted = state.runs.length ? state.runs : first.current;
   const active = wanted.includes(state.active) ? state.active : wanted[0] ?? "";
   const asked = useAskedAll(client, wanted.map(runAsk));
+  const editions = useRef(new Map<string, string>());
+  forgetOld(client, editions.current, asked.map(({ value }) => value));
   const isThere = useHearing(client, wanted, asked.map(({ value }) => value));
   const last = useRef<RunView | null>(null);
   const place = wanted.indexOf(active);
@@ -46,19 +48,38 @@ export function useRuns(client: Client, state: State): Runs {
   if (own) last.current = own;
   else if (asked[place]?.error || !wanted.length) last.current = null;
   const chips = useMemo(() => {
-    const all = (items ?? []).filter(({ kind }) => kind === "run");
+    if (!items) return [];
+    const all = items.filter(({ kind }) => kind === "run").flatMap((item) => byRank(item, wanted));
     const gone = wanted.filter((id) => !all.some((item) => item.id === id));
-    return items ? [...all, ...gone.map((id) => names.current.get(id) ?? unknown(id))] : [];
+    return [...all, ...gone.map((id) => names.current.get(id) ?? unknown(id))];
   }, [items, wanted.join()]);
   const views = asked.map(({ value }) => value);
   const runs = useMemo(() => wanted.flatMap((id, i): ShownRun[] => {
     const view = views[i];
-    return view ? [{ view, colour: runColour(Math.max(0, chips.findIndex((item) => item.id === id))) }] : [];
+    const number = Math.max(0, chips.findIndex((item) => item.id === id));
+    return view ? [{ view, colour: runColour(number), dash: runDash(i) }] : []; // the first one on the page is solid
   }), [chips, wanted.join(), ...views]);
   const errors = new Map(wanted.flatMap((id, i) => (asked[i].error ? [[id, asked[i].error!]] : [])));
   // The newest word on a run is that of its own view; the list is asked for seldom.
   const current = chips.map((item) => runs.find(({ view }) => view.item.id === item.id)?.view.item ?? item);
   return { items: items ?? null, chips: current, shown: wanted, active, run: last.current, runs, errors, error: items ? null : error, isThere };
+}
+
+/** A run that several ranks wrote has a chip for each of them that is on the page. */
+function byRank(item: RunItem, wanted: readonly string[]): RunItem[] {
+  const ranks = wanted.filter((id) => id !== item.id && baseOf(id) === item.id).map((id) => ({ ...item, id, name: `${item.name} · rank ${id.split(RANK)[1]}` }));
+  return wanted.includes(item.id) || !ranks.length ? [item, ...ranks] : ranks;
+}
+
+/** What a run said before it was resumed or written anew is no answer any more. Before anybody looks at it. */
+function forgetOld(client: Client, editions: Map<string, string>, views: readonly (RunView | undefined)[]): void {
+  for (const view of views) {
+    if (!view) continue;
+    const { item: { id }, edition } = view;
+    const before = editions.get(id);
+    editions.set(id, edition);
+    if (before !== undefined && before !== edition) client.forget(id, runAsk(id));
+  }
 }
 
 /** What is being written is looked at first. */
@@ -69,7 +90,7 @@ function firstOf(items: readonly RunItem[]): string[] {
 }
 
 function unknown(id: string): RunItem {
-  return { id, name: id, path: "not in this folder", kind: "run", state: "unknown", n_steps: 0, last_step: null, n_tensors: 0, kinds: [], problems: [] };
+  return { id, name: id, path: "not in this folder", kind: "run", state: "unknown", n_steps: 0, last_step: null, n_tensors: 0, kinds: [], problems: [], ranks: [] };
 }
 
 /** Hear of growth; whatever is on the page is then asked again. */
@@ -97,9 +118,7 @@ function useHearing(client: Client, wanted: readonly string[], views: readonly (
       // The first word on a run mostly says what is on the page already.
       if (!before && (!view || isSame(view, growth))) return;
       if (JSON.stringify(before) === JSON.stringify(growth)) return;
-      const isShorter = view !== undefined && growth.n_steps < view.steps.length;
-      if (isShorter) client.forget(growth.run);
-      else client.grew(growth.run);
+      client.grew(growth.run);
       redraw(0);
     },
     onRuns() {
@@ -117,6 +136,6 @@ function useHearing(client: Client, wanted: readonly string[], views: readonly (
   return isThere;
 }
 
-function isSame({ item }: RunView, growth: Growth): boolean {
-  return item.n_steps === growth.n_steps && item.last_step === growth.last_step && item.state === growth.state;
+function isSame({ item, edition }: RunView, growth: Growth): boolean {
+  return edition === growth.edition && item.n_steps === growth.n_steps && item.last_step === growth.last_step && item.state === growth.state;
 }

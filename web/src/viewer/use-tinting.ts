@@ -2,14 +2,15 @@
 
 import { useMemo, useRef, useState } from "preact/hooks";
 import type { ColourScale } from "../lib/colours";
-import { joined, ofTitle, rowsAt, scaleFor, tints, usual } from "../lib/tinting";
+import { striking } from "../lib/striking";
+import { isSigned, joined, ofTitle, rowsAt, scaleFor, statisticAt, tints, usual, type Matrix } from "../lib/tinting";
 import type { GraphView, RunGraph } from "../lib/wire";
 import { matrixAsk } from "./asks";
 import { choose } from "./choice";
 import type { ColourChoice } from "./graph-bar";
 import { ofIteration } from "./graph-selection";
 import type { PanelProps } from "./panels";
-import type { Tinting } from "./tinted";
+import { isLoose, type Tinting } from "./tinted";
 import { useAsked } from "./use-asked";
 
 export interface Tinted {
@@ -19,6 +20,8 @@ export interface Tinted {
   /** Whether colours reach further than this step needs. */
   readonly isWide: boolean;
   readonly menu: ColourChoice;
+  /** By node of the view, the row of the tensor that is looked at; -1 for none. */
+  readonly rows: Int32Array;
   /** Colours for this step alone. */
   fit(): void;
 }
@@ -30,9 +33,13 @@ export function useTinting(
   const statistic = state.kept.colour === "role" ? "" : known;
   const isFilled = state.kept.fill === "1";
   const since = state.since !== null && run.steps.includes(state.since) ? state.since : null;
-  const ask = (step: number | null) => (statistic && step !== null && step >= 0 ? matrixAsk(run.item.id, step) : null);
-  const now = useAsked(client, ask(choice.step));
-  const then = useAsked(client, ask(since));
+  const { sample } = choice;
+  const ask = (step: number | null, of: number | null = null) =>
+    (statistic && step !== null && step >= 0 ? matrixAsk(run.item.id, step, of) : null);
+  const batch = useAsked(client, ask(choice.step));
+  const batchThen = useAsked(client, ask(since));
+  const single = useAsked(client, sample === null ? null : ask(choice.step, sample));
+  const singleThen = useAsked(client, sample === null ? null : ask(since, sample));
   // One tensor without a gradient must not turn all the others to their values.
   const { of, iteration } = choose(run, { ...state, node: null });
   const { part } = state;
@@ -40,27 +47,38 @@ export function useTinting(
     const byNode = rowsAt(graph.nodes, run.rows, { of, iteration, part });
     return Int32Array.from(view.nodes.row, (row) => (row < 0 ? -1 : byNode[row] ?? -1));
   }, [graph, view, run.rows, of, iteration, part]);
+  // Of the sample alone as far as it was kept; numbers of the whole batch beside them would not compare.
+  const isSingle = useMemo(() => sample !== null && isKnown(single.value, rows, view, run.statistics.indexOf(statistic)), [single.value, rows, sample, statistic]);
+  const [now, then] = isSingle ? [single, singleThen] : [batch, batchThen];
+  const over = sample === null ? "" : isSingle ? `sample ${sample}` : "over the batch";
   const found = useMemo(() => {
     if (!statistic || !now.value || (since !== null && !then.value)) return null;
-    const asked = { statistics: run.statistics, statistic, of, matrix: now.value };
+    const asked = { statistics: run.statistics, statistic, of, over, matrix: now.value };
     return tints(rows, { ...asked, since: since === null ? null : { step: since, matrix: then.value! } });
-  }, [rows, now.value, then.value, since, statistic, of]);
+  }, [rows, now.value, then.value, since, statistic, of, over]);
+  const likes = useMemo(() => view.nodes.kind.map((kind, node) => (isLoose(kind) || kind === "loss" ? "" : likeOf(view, node))), [view]);
+  const marks = useMemo(() => {
+    if (!found) return undefined;
+    const isComparable = found.isChange || !isSigned(statistic);
+    return striking(found, view.edges, isComparable ? likes : likes.map(() => ""), of.startsWith("grad"));
+  }, [found, view]);
   const scales = useRef(new Map<string, ColourScale | null>());
   const [nFits, setFits] = useState(0);
   const shown = useMemo((): { tinting: Tinting; isWide: boolean } | null => {
     if (!found) return null;
-    const name = `${statistic} ${of} ${since}`;
-    const own = scaleFor(found, statistic);
+    const name = `${statistic} ${of} ${since} ${over}`;
+    // Nor does a loss: it would leave no colours for what it is made from, and has a curve of its own.
+    const own = scaleFor(found, statistic, (node) => isLoose(view.nodes.kind[node]) || view.nodes.kind[node] === "loss");
     const scale = joined(scales.current.get(name) ?? null, own);
     scales.current.set(name, scale);
     const isWide = own !== null && scale !== null && (scale.low !== own.low || scale.high !== own.high);
     const chosen = (nodes: readonly number[]): readonly number[] => ofIteration(graph, view, nodes, iteration);
-    return { tinting: { tints: found, scale, isFilled, chosen: isRolled ? chosen : (nodes) => nodes }, isWide };
-  }, [found, isFilled, isRolled, iteration, nFits]);
+    return { tinting: { tints: found, scale, isFilled, striking: marks, chosen: isRolled ? chosen : (nodes) => nodes }, isWide };
+  }, [found, marks, isFilled, isRolled, iteration, nFits]);
   const isNothing = shown !== null && shown.tinting.tints.oddities.every((oddity) => oddity === "none");
   const missing = now.error ?? then.error ?? (isNothing ? `No ${ofTitle(of)} was recorded at this step.` : "");
   return {
-    tinting: shown?.tinting ?? null, isWide: shown?.isWide ?? false, missing,
+    tinting: shown?.tinting ?? null, isWide: shown?.isWide ?? false, missing, rows,
     fit: () => {
       scales.current.clear();
       setFits(nFits + 1);
@@ -75,4 +93,16 @@ export function useTinting(
       onFill: (is) => act({ do: "keep", name: "fill", text: is ? "1" : "" }),
     },
   };
+}
+
+/** Whether a matrix has this statistic of something that is not the same for all samples. */
+function isKnown(matrix: Matrix | undefined, rows: Int32Array, { nodes }: GraphView, column: number): boolean {
+  if (!matrix) return false;
+  return rows.some((row, node) => !["parametric", "buffer"].includes(nodes.kind[node]) && !Number.isNaN(statisticAt(matrix, row, column)));
+}
+
+/** What a tensor is held against: results of modules of its class, parameters of that name in such modules. */
+function likeOf({ nodes, groups }: GraphView, node: number): string {
+  const [name] = /[^./]*$/.exec(nodes.site[node])!;
+  return nodes.form[node] === "small" ? `${groups.class_name[nodes.group[node]]} ${name}` : `${nodes.kind[node]} ${nodes.function[node]}`;
 }

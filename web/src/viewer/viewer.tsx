@@ -2,7 +2,6 @@
 
 import { useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
 import { takesKeys } from "../app/keyboard";
-import { Splitter } from "../app/splitter";
 import { useTheme } from "../app/use-theme";
 import type { RunView } from "../lib/wire";
 import "../style/index.css";
@@ -11,7 +10,8 @@ import "../style/viewer-bars.css";
 import "../style/viewer-panels.css";
 import "../style/viewer-narrow.css";
 import { fromHash, TAB_NAMES, useAddress } from "./address";
-import { matrixAsk, samplesAsk, tensorAsk } from "./asks";
+import { matrixAsk, samplesAsk, tensorAsk, type Paint } from "./asks";
+import { Beside, turnInspector } from "./beside";
 import { choose, stepped, type Choice } from "./choice";
 import type { Client } from "./client";
 import { CurvesPanel } from "./curves-panel";
@@ -19,7 +19,7 @@ import { GraphPanel } from "./graph-panel";
 import { Header } from "./header";
 import { ViewerHelp } from "./help";
 import { Failure, Hint } from "./hint";
-import { InspectorPanel } from "./inspector-panel";
+import { paintOf } from "./inspect/paint";
 import { commandOf, type Command } from "./keys";
 import { NetworkPanel } from "./network-panel";
 import { NotesPanel } from "./notes-panel";
@@ -28,15 +28,18 @@ import { OverviewPanel } from "./overview-panel";
 import { makePace } from "./pace";
 import { Palette } from "./palette";
 import type { PanelProps } from "./panels";
+import { makePointing } from "./pointing";
+import { Saying, useSaying } from "./saying";
 import { perform, type Running } from "./running";
 import { Selectors } from "./selectors";
+import { spanOf } from "./step-slider";
 import { reduce, type Action, type State, type Tab } from "./state";
 import { Strip } from "./strip";
 import { TabPanel } from "./tab-panel";
 import { useAsked } from "./use-asked";
+import { useNarrow } from "./use-narrow";
 import { useRuns } from "./use-runs";
 
-const INSPECTOR = "inspector";
 const THEME = "cutaway.theme";
 
 export function Viewer({ client }: { client: Client }) {
@@ -76,15 +79,28 @@ function Whole({ client, element }: { client: Client; element: HTMLElement }) {
   const samples = useAsked(client, run && run.steps.includes(at) && run.sample_fields.length ? samplesAsk(run.item.id, at) : null).value;
   const nKept = samples?.n_kept ?? 0;
   const choice = useMemo(() => (run ? choose(run, state, samples ? nKept : Infinity) : null), [run, state, samples, nKept]);
-  usePrefetch(client, run, choice);
+  usePrefetch(client, run, choice, paintOf(state.kept));
   useEffect(() => {
     document.title = run ? `${run.item.name}${step >= 0 ? ` · step ${step.toLocaleString("en")}` : ""} · Cutaway` : "Cutaway";
   }, [run, step]);
 
+  const pointing = useMemo(makePointing, []);
+  const typing = useMemo(makeTyping, []);
+  const span = useMemo(() => spanOf(runs.map(({ view }) => view)), [runs]);
+  const isNarrow = useNarrow();
+  const { said, say } = useSaying();
   const running: Running | null = run && choice && {
-    run, state: shown.length ? { ...state, runs: shown, active } : state, choice, nKept, act, turn, help: () => setOpen("help"), palette: () => setOpen("palette"),
+    run, state: shown.length ? { ...state, runs: shown, active } : state, choice, nKept: run.sample_fields.length && !samples ? null : nKept, act, turn,
+    help: () => setOpen("help"), palette: () => setOpen("palette"), inspector: () => act(turnInspector(state, choice, isNarrow)), say,
+    onType: typing.listen, type: typing.begin,
   };
   const command = (asked: Command): boolean => {
+    if (asked === "search") {
+      const field = element.querySelector<HTMLInputElement>(".tab-panel:not([hidden]) [role=search] input");
+      if (field) field.select();
+      else setOpen("palette");
+      return true;
+    }
     if (running) return perform(asked, running);
     if (asked === "palette" || asked === "help") setOpen(asked);
     else if (asked === "theme") turn();
@@ -98,13 +114,14 @@ function Whole({ client, element }: { client: Client; element: HTMLElement }) {
       <Header items={known.chips} shown={shown} active={active} errors={known.errors} state={state} step={step} act={act}
         onPalette={() => setOpen("palette")} onHelp={() => setOpen("help")} onTheme={turn} onFollow={() => command("follow")} />
       {!known.isThere && <div class="banner" role="alert"><span class="banner-text">The server does not answer. What was seen can still be looked at; the rest comes when it is back. Is cutaway view still running?</span></div>}
-      {running && state.tab !== "ops" && <Selectors running={running} samples={samples} isDark={isDark} />}
+      {running && state.tab !== "ops" && <Selectors running={running} samples={samples} span={span} pointing={pointing} isDark={isDark} />}
       <main class="tab-panels" id="panel">
         <Tabs props={props} state={state} reason={reasonOf(known)}
-          ops={<OpsPanel items={items ?? []} state={state} act={act} client={client} />} />
+          ops={<OpsPanel items={items ?? []} state={state} act={act} client={client} onTheme={turn} onHelp={() => setOpen("help")} />} />
       </main>
-      {props && state.tab !== "ops" && <Strip {...props} />}
-      {open === "help" && <ViewerHelp onClose={() => setOpen(null)} />}
+      {props && state.tab !== "ops" && <Strip {...props} span={span} pointing={pointing} />}
+      <Saying said={said} />
+      {open === "help" && <ViewerHelp isOnOps={state.tab === "ops"} onClose={() => setOpen(null)} />}
       {open === "palette" && (
         <Palette run={run} items={known.chips} onClose={() => setOpen(null)}
           onDo={(does) => does.forEach((one) => (typeof one === "string" ? command(one) : act(one)))} />
@@ -132,21 +149,16 @@ function Tabs({ props, state, reason, ops }: { props: PanelProps | null; state: 
   );
 }
 
-/** Something with the inspector beside it. */
-function Beside({ children, ...props }: PanelProps & { children: preact.ComponentChildren }) {
-  const { state, choice, act } = props;
-  const box = useRef<HTMLDivElement>(null);
-  const [width, setWidth] = useState(() => Math.round(Math.min(640, Math.max(360, innerWidth * 0.385))));
-  const isOpen = state.kept[INSPECTOR] !== "shut" && (choice.row !== null || innerWidth > 700);
-  return (
-    <div class={`body${isOpen ? "" : " alone"}`} ref={box} style={{ "--panel-width": `${width}px` }}>
-      <div class="main-pane">{children}</div>
-      {isOpen && <Splitter width={width} onWidth={setWidth} />}
-      {isOpen && <aside class="inspector" aria-label="Inspector"><InspectorPanel {...props} /></aside>}
-      <button type="button" class="inspector-toggle" aria-expanded={isOpen} title={isOpen ? "Shut the inspector" : "Open the inspector"} aria-label="Inspector"
-        onClick={() => act({ do: "keep", name: INSPECTOR, text: isOpen ? "shut" : "" })}>{isOpen ? "›" : "‹"}</button>
-    </div>
-  );
+/** Whoever wants the number of a step to be typed tells the one who has the field. */
+function makeTyping(): { begin(): void; listen(call: () => void): () => void } {
+  const calls = new Set<() => void>();
+  return {
+    begin: () => calls.forEach((call) => call()),
+    listen(call) {
+      calls.add(call);
+      return () => calls.delete(call);
+    },
+  };
 }
 
 function NoSteps({ run }: { run: RunView }) {
@@ -180,8 +192,8 @@ function isOtherKind(run: RunView, { kind }: State, step: number): boolean {
 }
 
 /** Steps next to the one that is looked at are probably looked at next. */
-function usePrefetch(client: Client, run: RunView | null, choice: Choice | null): void {
-  const key = run && choice && choice.place >= 0 ? [run.item.id, choice.place, choice.kind, choice.row?.row, choice.sample].join() : "";
+function usePrefetch(client: Client, run: RunView | null, choice: Choice | null, paint: Paint): void {
+  const key = run && choice && choice.place >= 0 ? [run.item.id, choice.place, choice.kind, choice.row?.row, choice.sample, paint.scale, paint.tile].join() : "";
   useEffect(() => {
     if (!key || !run || !choice) return undefined;
     const timer = setTimeout(() => {
@@ -190,7 +202,7 @@ function usePrefetch(client: Client, run: RunView | null, choice: Choice | null)
       const id = run.item.id;
       client.prefetch(steps.flatMap((step) => [
         matrixAsk(id, step),
-        ...(choice.row ? [tensorAsk(id, choice.row.row, step, choice.sample)] : []),
+        ...(choice.row ? [tensorAsk(id, choice.row.row, step, choice.sample, paint)] : []),
         ...(choice.sample !== null ? [samplesAsk(id, step)] : []),
       ]));
     }, 40);

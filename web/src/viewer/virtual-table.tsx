@@ -4,6 +4,7 @@ import { Component, type ComponentChildren } from "preact";
 import { useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { IconButton } from "../app/controls";
 import { heightOf, inOrder, rowAfter, scrollTo, tabbed, upTo, windowAt } from "../lib/virtual";
+import { copied } from "./copied";
 import "../style/table.css";
 
 export interface Column {
@@ -98,7 +99,7 @@ export function VirtualTable(props: Props) {
   };
   const copy = (lines: Iterable<number>): void => {
     const titles = columns.map(({ plain, name }) => plain ?? name);
-    void navigator.clipboard?.writeText(tabbed(titles, lines, (row, column) => columns[column].text(row)));
+    void copied(tabbed(titles, lines, (row, column) => columns[column].text(row)));
   };
   const key = (event: KeyboardEvent): void => {
     if ((event.target as Element).closest("[role=columnheader]")) return;
@@ -115,6 +116,13 @@ export function VirtualTable(props: Props) {
     reveal(next);
     props.onSelect?.(order[next]);
   };
+  // A text for each cell that is drawn would take longer than all the rest: only the one that is pointed at gets one.
+  const point = (event: PointerEvent): void => {
+    const cell = (event.target as Element).closest<HTMLElement>(".cell");
+    const at = Number(cell?.parentElement?.getAttribute("aria-rowindex") ?? 0) - 2;
+    const column = cell ? columns[[...cell.parentElement!.children].indexOf(cell)] : undefined;
+    if (cell && column && at >= 0 && at < order.length) cell.title = column.text(order[at]);
+  };
   const { first, end, top } = windowAt(view.scrolled, view.height, rowHeight, order.length);
   const widths = columns.map(({ width, least = LEAST }) => (width ? `${width}px` : `minmax(${least}px, 1fr)`)).join(" ");
   const least = columns.reduce((sum, { width, least = LEAST }) => sum + (width ?? least), 0);
@@ -124,7 +132,7 @@ export function VirtualTable(props: Props) {
       onSelect={props.onSelect} version={props.version} />);
   }
   return (
-    <div class="table" role="grid" aria-label={label} aria-rowcount={order.length + 1} tabIndex={0} ref={scroller} onKeyDown={key}
+    <div class="table" role="grid" aria-label={label} aria-rowcount={order.length + 1} tabIndex={0} ref={scroller} onKeyDown={key} onPointerOver={point}
       aria-activedescendant={place >= first && place < end ? `${id}-${place}` : undefined}
       style={{ "--columns": widths, "--row": `${rowHeight}px` }}
       onScroll={(event) => setView({ scrolled: event.currentTarget.scrollTop, height: bodyHeight(event.currentTarget) })}>
@@ -184,11 +192,9 @@ class Line extends Component<LineProps> {
         aria-selected={isSelected} onClick={() => this.props.onSelect?.(this.props.row)}>
         {columns.map((column) => {
           const mark = column.mark?.(row) ?? "";
-          const text = column.text(row);
           return (
-            <span role="gridcell" key={column.name} class={`cell${column.isNumber ? " number" : ""}${mark ? ` ${mark}` : ""}`}
-              title={column.isNumber || column.draw ? undefined : text}>
-              {column.draw ? column.draw(row) : text}
+            <span role="gridcell" key={column.name} class={`cell${column.isNumber ? " number" : ""}${mark ? ` ${mark}` : ""}`}>
+              {column.draw ? column.draw(row) : column.text(row)}
             </span>
           );
         })}

@@ -1,5 +1,6 @@
 // How the values of a tensor are spread.
 
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { exact, short } from "../../lib/units";
 import type { Histogram as Counts } from "../../lib/wire";
@@ -11,10 +12,16 @@ interface HistogramProps {
   readonly title?: string;
   /** Whether the counts are only shares of the whole. */
   readonly areShares?: boolean;
+  /** Heights grow with the logarithm; kept here where nobody else keeps it. */
+  readonly isLog?: boolean;
+  readonly onLog?: (isLog: boolean) => void;
+  /** Drawn below the bars, over the same axis: a place goes from 0 to 1. */
+  readonly below?: (place: (value: number) => number) => ComponentChildren;
 }
 
-export function Histogram({ histogram: { low, high, counts }, title = "distribution", areShares = false }: HistogramProps) {
-  const [isLog, setLog] = useState(false);
+export function Histogram({ histogram: { low, high, counts }, title = "distribution", areShares = false, ...kept }: HistogramProps) {
+  const [own, setOwn] = useState(false);
+  const [isLog, setLog] = kept.onLog ? [kept.isLog ?? false, kept.onLog] : [own, setOwn];
   const [over, setOver] = useState(-1);
   const scaled = counts.map((count) => (isLog ? Math.log1p(count) : count));
   const most = Math.max(...scaled, 1e-9);
@@ -34,6 +41,7 @@ export function Histogram({ histogram: { low, high, counts }, title = "distribut
         <span>{over >= 0 ? said(over) : title}</span>
         <button type="button" class="toggle" aria-pressed={isLog} title="Logarithmic heights" onClick={() => setLog(!isLog)}>log</button>
       </figcaption>
+      <span class="histogram-top" title="The share of the values in the tallest bar">{((100 * Math.max(...counts)) / Math.max(all, 1)).toPrecision(2)} %</span>
       <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img"
         aria-label={`Histogram from ${short(low)} to ${short(high)}`} onPointerLeave={() => setOver(-1)}
         onPointerMove={(event) => {
@@ -47,6 +55,7 @@ export function Histogram({ histogram: { low, high, counts }, title = "distribut
           return <rect key={bin} {...place} class={bin === over ? "over" : ""} />;
         })}
       </svg>
+      {kept.below?.((value) => Math.max(0, Math.min(1, (value - low) / (high - low))))}
       <div class="axis">
         <span>{end(low)}</span>
         {zero !== null && zero > 60 && zero < WIDTH - 60 && <span class="at-zero" style={{ left: `${(100 * zero) / WIDTH}%` }}>0</span>}

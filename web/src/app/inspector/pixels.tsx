@@ -1,10 +1,10 @@
 // The values of a tensor as pixels, which can be enlarged and asked for their numbers.
 
 import type { ComponentChildren } from "preact";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { gradient, DIVERGING, RISING, RISING_DARK, palette } from "../../lib/colours";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { css, gradient, DIVERGING, RISING, RISING_DARK, palette, type Rgb } from "../../lib/colours";
 import type { Reader } from "../../lib/exact";
-import { decodedPixels, placeOf, valueAt } from "../../lib/pixels";
+import { decodedPixels, kindsOf, placeOf, valueAt } from "../../lib/pixels";
 import { exact, short } from "../../lib/units";
 import type { Image } from "../../lib/wire";
 import { IconButton } from "../controls";
@@ -13,10 +13,12 @@ import { IconButton } from "../controls";
 const HIGHEST = 260;
 /** The same of one of many tiles. */
 const HIGHEST_TILES = 340;
-/** A pixel is at most so large where nobody enlarged it. */
-const LARGEST = 16;
+/** A pixel is at most so large where nobody enlarged it; of one tile alone. */
+const [LARGEST, LARGEST_ALONE] = [16, 30];
 /** One of an image is not smaller than this, if there is room. */
 const LEAST = 3;
+/** The shade of what is not finite, behind those of numbers. */
+const BROKEN = 255;
 
 interface PixelsProps {
   readonly image: Image;
@@ -25,41 +27,55 @@ interface PixelsProps {
   readonly read?: Reader | null;
   /** Further controls beside those that enlarge. */
   readonly children?: ComponentChildren;
+  /** What an element is about, for its place in the value. */
+  readonly name?: (index: readonly number[]) => string;
+  /** One of several tiles was clicked: its number among those of the value. */
+  readonly onTile?: (tile: number) => void;
 }
 
-export function Pixels({ image, isDark, read, children }: PixelsProps) {
+export function Pixels({ image, isDark, read, children, name, onTile }: PixelsProps) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const frame = useRef<HTMLDivElement>(null);
   const [zoom, setZoom] = useState(1);
   const [width, setWidth] = useState(360);
   const [over, setOver] = useState<{ row: number; column: number } | null>(null);
   const data = useMemo(() => decodedPixels(image), [image]);
-  const { colours, isDiverging } = useMemo(() => palette(image.low, image.high, isDark), [image, isDark]);
-  useEffect(() => {
-    if (frame.current) setWidth(frame.current.clientWidth);
+  const { hasFinite, hasBroken } = useMemo(() => kindsOf(image, data), [image, data]);
+  // Where each tile has a range of its own, no colour stands for zero.
+  const [low, high] = image.ranges.length ? [0, 1] : [image.low, image.high];
+  const { colours, isDiverging } = useMemo(() => palette(low, high, isDark), [low, high, isDark]);
+  useLayoutEffect(() => {
+    const element = frame.current!;
+    const observer = new ResizeObserver(() => setWidth(element.clientWidth));
+    observer.observe(element);
+    setWidth(element.clientWidth);
+    return () => observer.disconnect();
   }, []);
   useEffect(() => {
     const context = canvas.current?.getContext("2d");
     if (!context) return;
     const pixels = context.createImageData(image.columns, image.rows);
+    const [shades, painted] = [new Uint32Array(colours.buffer), new Uint32Array(pixels.data.buffer)];
     for (let i = 0; i < data.length; i++) {
-      const isIn = placeOf(image, Math.floor(i / image.columns), i % image.columns) !== null;
-      if (isIn) pixels.data.set(colours.subarray(4 * data[i], 4 * data[i] + 4), 4 * i);
+      // Behind the last tile there is nothing.
+      if (data[i] !== BROKEN || placeOf(image, Math.floor(i / image.columns), i % image.columns)) painted[i] = shades[data[i]];
     }
     context.putImageData(pixels, 0, 0);
   }, [data, colours, image]);
   // Pixels are square as far as that fits; a long vector or a tall matrix is stretched to be seen at all.
   const hasTiles = image.kind === "tiles";
   const highest = hasTiles ? HIGHEST_TILES : HIGHEST;
-  const wide = Math.min(width / image.columns, LARGEST);
+  const wide = Math.min(width / image.columns, image.n_all > 1 && image.n_tiles === 1 ? LARGEST_ALONE : LARGEST);
   const along = Math.max(Math.min(wide, highest / image.rows), image.kind === "line" ? 22 / image.rows : 0);
-  const pixel = hasTiles ? Math.min(wide, Math.max(along, LEAST)) : wide; // images keep their shape
-  const size = { width: `${pixel * image.columns * zoom}px`, height: `${Math.max((hasTiles ? pixel : along) * image.rows, 8) * zoom}px` };
+  const isPicture = hasTiles || image.n_all > 0; // images keep their shape, one alone too
+  const pixel = isPicture ? Math.min(wide, Math.max(along, LEAST)) : wide;
+  const size = { width: `${pixel * image.columns * zoom}px`, height: `${Math.max((isPicture ? pixel : along) * image.rows, 8) * zoom}px` };
   const value = over ? valueAt(image, data, over.row, over.column) : null;
   const place = over && placeOf(image, over.row, over.column);
   const element = over && read ? read(over.row, over.column) : null;
-  const about = element ? `[${element.index.join(", ")}]: ${exact(element.value)}`
+  const about = element ? `${name?.(element.index) ?? ""}[${element.index.join(", ")}]: ${exact(element.value)}`
     : place && `${said(image, place)}: ${value === null ? "not finite" : `≈ ${short(value)}`}`;
+  const canPick = hasTiles && onTile !== undefined;
   return (
     <figure class="pixels">
       <figcaption>
@@ -72,7 +88,8 @@ export function Pixels({ image, isDark, read, children }: PixelsProps) {
       </figcaption>
       <div class="pixels-frame" ref={frame} style={{ maxHeight: `${highest + 40}px` }}>
         <div class="pixels-sheet" style={size}>
-          <canvas ref={canvas} width={image.columns} height={image.rows} onPointerLeave={() => setOver(null)}
+          <canvas ref={canvas} class={canPick ? "pickable" : ""} width={image.columns} height={image.rows} onPointerLeave={() => setOver(null)}
+            onClick={() => canPick && place && onTile(image.first[image.axes[0]] + place.tile)}
             onPointerMove={(event) => {
               const { left, top, width: across, height } = event.currentTarget.getBoundingClientRect();
               setOver({ row: at((event.clientY - top) / height, image.rows), column: at((event.clientX - left) / across, image.columns) });
@@ -81,9 +98,14 @@ export function Pixels({ image, isDark, read, children }: PixelsProps) {
         </div>
       </div>
       <div class="pixels-scale">
-        <span>{short(isDiverging ? -Math.max(-image.low, image.high) : image.low)}</span>
-        <i style={{ background: gradient(isDiverging ? DIVERGING : isDark ? RISING_DARK : RISING) }} />
-        <span>{short(isDiverging ? Math.max(-image.low, image.high) : image.high)}</span>
+        {hasFinite && (
+          <>
+            <span>{image.ranges.length ? "lowest" : short(isDiverging ? -Math.max(-low, high) : low)}</span>
+            <i style={{ background: gradient(isDiverging ? DIVERGING : isDark ? RISING_DARK : RISING) }} />
+            <span>{image.ranges.length ? `highest of each ${image.tile_word}` : short(isDiverging ? Math.max(-low, high) : high)}</span>
+          </>
+        )}
+        {hasBroken && <span class="pixels-broken"><b style={{ background: css([...colours.subarray(4 * BROKEN, 4 * BROKEN + 3)] as unknown as Rgb) }} />{hasFinite ? "NaN or Inf" : "NaN or Inf, nothing else"}</span>}
       </div>
     </figure>
   );
@@ -96,7 +118,7 @@ function at(share: number, n: number): number {
 
 function said(image: Image, { tile, row, column }: { tile: number; row: number; column: number }): string {
   const place = image.tile_rows === 1 ? `[${column}]` : `[${row}, ${column}]`;
-  return image.kind === "tiles" ? `tile ${tile + 1} ${place}` : place;
+  return image.kind === "tiles" ? `${image.tile_word} ${(image.first[image.axes[0]] ?? 0) + tile + 1} ${place}` : place;
 }
 
 /** Lines between the tiles. */

@@ -1,9 +1,8 @@
 // The statistics of a tensor, each with what is remarkable about it, and its past at a glance.
 
 import { useState } from "preact/hooks";
-import { cardsOf, isQuantile, isWide, titleOf } from "../../lib/statistics";
+import { cardsOf, deviations, isWide } from "../../lib/statistics";
 import { sparkOf } from "../../lib/spark";
-import { exact, short } from "../../lib/units";
 import type { StatisticView, TensorView } from "../../lib/wire";
 import { curveAsk } from "../asks";
 import type { PanelProps } from "../panels";
@@ -22,13 +21,14 @@ export function Cards(props: PanelProps & { tensor: TensorView; statistic: strin
   };
   return (
     <div class="stats cards" onPointerLeave={() => setOver(null)}>
-      {cardsOf(tensor.statistics).map(({ name, title, text, exact: whole, marks, isOut }) => (
+      {cardsOf(tensor.statistics, { dead: tensor.dead_units, units: tensor.units?.n_rows ?? 0 }).map(({ name, title, text, exact: whole, marks, notes, isOut }) => (
         <button type="button" key={name} class={`stat${isOut ? " out" : ""}${statistic === name ? " on" : ""}`} aria-pressed={statistic === name}
           onClick={() => act({ do: "statistic", statistic: name })} onPointerEnter={(event) => look(name, event.currentTarget)}
-          onFocus={(event) => look(name, event.currentTarget)} onBlur={() => setOver(null)} aria-label={`${title} ${text}${marks.length ? `, ${marks.join(", ")}` : ""}`}>
+          onFocus={(event) => look(name, event.currentTarget)} onBlur={() => setOver(null)} aria-label={[`${title} ${text}`, ...marks, ...notes].join(", ")}>
           <span class="label">{title}</span>
           <b>{text}</b>
           {marks.map((mark) => <small class="bad" key={mark}>{mark}</small>)}
+          {notes.map((note) => <small key={note}>{note}</small>)}
           {over?.name === name && <Past {...props} name={name} whole={whole} isRight={over.isRight} />}
         </button>
       ))}
@@ -56,33 +56,11 @@ function Past({ run, client, choice, tensor, name, whole, isRight }: PanelProps 
 }
 
 function Distances({ statistic: { z_history, z_step, n_history, n_step } }: { statistic: StatisticView }) {
-  const say = (z: number): string => `z ${short(Number(z.toFixed(1)))}`;
+  const say = (z: number): string => `z ${deviations(z)}`;
   return (
     <>
       {z_step !== null && <small>{say(z_step)} among {n_step} tensors of its role</small>}
       {z_history !== null && <small>{say(z_history)} among its last {n_history} steps</small>}
     </>
-  );
-}
-
-/** Where most values lie: a thin line from p1 to p99, a thicker one from p5 to p95, a box around the middle half. */
-export function Quantiles({ statistics }: { statistics: readonly StatisticView[] }) {
-  const at = new Map(statistics.filter(({ name, value }) => isQuantile(name) && value !== null).map(({ name, value }) => [name, value!]));
-  const [low, high] = [Math.min(...at.values()), Math.max(...at.values())];
-  if (at.size < 3 || !(high > low)) return null;
-  const place = (name: string): number => (100 * ((at.get(name) ?? 0) - low)) / (high - low);
-  const bar = (from: string, to: string, kind: string) => at.has(from) && at.has(to) && (
-    <i class={kind} style={{ left: `${place(from)}%`, width: `${Math.max(0.4, place(to) - place(from))}%` }} />
-  );
-  const all = [...at].map(([name, value]) => `${titleOf(name)} ${exact(value)}`).join("\n");
-  return (
-    <div class="quantiles" title={all} aria-label={all.replaceAll("\n", ", ")} role="img">
-      <span>{short(low)}</span>
-      <div>
-        {bar("p1", "p99", "thin")}{bar("p5", "p95", "thick")}{bar("p25", "p75", "box")}
-        {at.has("p50") && <i class="median" style={{ left: `${place("p50")}%` }} />}
-      </div>
-      <span>{short(high)}</span>
-    </div>
   );
 }

@@ -2,26 +2,32 @@
 
 import { useState } from "preact/hooks";
 import { Icon } from "../../app/icons";
-import { listed, snippet } from "../../lib/snippet";
-import { remark } from "../../lib/statistics";
+import { elementsOf, listed, snippet } from "../../lib/snippet";
+import { remark, siblingSaid } from "../../lib/statistics";
 import { counted } from "../../lib/units";
 import type { RowView, TensorView } from "../../lib/wire";
-import { valuesAsk, valuesLink } from "../asks";
+import { tableAsk, valuesLink } from "../asks";
 import { nodeOf, rowsOfNode } from "../choice";
+import { copied } from "../copied";
 import type { PanelProps } from "../panels";
 
 /** Values of at most so many numbers are copied as text. */
 const MOST_COPIED = 20_000;
 
-export function Head({ run, choice, row, tensor }: PanelProps & { row: RowView; tensor: TensorView | undefined }) {
+export function Head({ run, choice, act, row, tensor }: PanelProps & { row: RowView; tensor: TensorView | undefined }) {
   const { path, name } = named(row.site);
   const calls = rowsOfNode(run, nodeOf(row)).filter(({ of, part }) => of === row.of && part === row.part);
   const count = tensor?.statistics.find((one) => one.name === "count")?.value;
   const badges = [
-    tensor?.dtype ? `[${tensor.shape.join(", ")}]` : count ? counted(count, "element") : "", tensor?.dtype ?? "", row.role,
+    tensor?.dtype ? (tensor.shape.length ? `[${tensor.shape.join(", ")}]` : "single number") : count ? counted(count, "element") : "", tensor?.dtype ?? "", row.role,
     ofWords(row.of), row.part, row.iteration > 0 ? `iteration ${row.iteration}` : "", calls.length > 1 ? `called ${calls.length}×` : "",
   ];
   const said = tensor ? remark(tensor.statistics) : "";
+  const odd = siblingSaid(tensor?.sibling ?? null, ofWords(row.of) || "value");
+  const toSibling = (): void => {
+    const other = run.rows[tensor?.sibling?.row ?? -1];
+    if (other) act({ do: "tensor", node: nodeOf(other), part: other.part, of: other.of, iteration: other.iteration });
+  };
   return (
     <header class="tensor-head">
       {path.length > 0 && <div class="path">{path.map((part, place) => <span key={place}>{part} › </span>)}</div>}
@@ -29,8 +35,9 @@ export function Head({ run, choice, row, tensor }: PanelProps & { row: RowView; 
       <div class="badges">
         {badges.filter(Boolean).map((text) => <span class="badge" key={text}>{text}</span>)}
         {said && <span class="badge bad">{said}</span>}
+        {odd && tensor?.sibling && <button type="button" class="badge bad" title={`Go to ${tensor.sibling.site}`} onClick={toSibling}>{odd}</button>}
       </div>
-      {row.names.length > 0 && <div class="quiet">also {row.names.slice(0, 4).join(", ")}{row.names.length > 4 && ` and ${row.names.length - 4} more`}</div>}
+      {row.names.length > 0 && <div class="quiet">also {row.names.slice(0, 4).map((one) => (one === "." ? "the model's own result" : one)).join(", ")}{row.names.length > 4 && ` and ${row.names.length - 4} more`}</div>}
     </header>
   );
 }
@@ -54,16 +61,22 @@ function named(site: string): { path: string[]; name: string } {
 /** Copy and export. */
 export function TakeAlong({ run, choice, row, tensor, client }: PanelProps & { row: RowView; tensor: TensorView }) {
   const { id } = run.item;
-  const n = tensor.shape.reduce((product, size) => product * size, 1);
   const hasValue = tensor.dtype !== "";
-  const value = async (): Promise<string> => listed(await client.load(valuesAsk(id, row.row, choice.step)), tensor.shape);
+  // Of a chosen sample, what is taken along is its own part.
+  const sample = tensor.n_samples > 0 ? choice.sample : null;
+  const shape = sample === null ? tensor.shape : tensor.shape.slice(1);
+  const n = shape.reduce((product, size) => product * size, 1);
+  const whose = sample === null ? "the kept values" : `the values of sample ${sample}`;
+  const value = async (): Promise<string> => listed(elementsOf(await client.load(tableAsk(id, row.row, choice.step, sample)), shape), shape);
+  const numbers = (): string => tensor.statistics.map(({ name, value: own, word }) => `${name}\t${own ?? word}`).join("\n");
   return (
     <div class="take-along">
       <CopyButton text="site" title={`Copy ${row.site}`} make={() => row.site} />
       <CopyButton text="Python" title={snippet(row, choice.step, choice.sample)} make={() => snippet(row, choice.step, choice.sample)} />
-      {hasValue && n <= MOST_COPIED && <CopyButton text="values" title="Copy the kept values as lists" make={value} />}
+      {tensor.statistics.length > 0 && <CopyButton text="statistics" title="Copy all statistics with all their figures" make={numbers} />}
+      {hasValue && n <= MOST_COPIED && <CopyButton text="values" title={`Copy ${whose} as lists`} make={value} />}
       {hasValue && (["csv", "npy"] as const).map((format) => (
-        <a key={format} class="take" href={valuesLink(id, row.row, choice.step, format)} download title={`The kept values as a file (${format})`}>
+        <a key={format} class="take" href={valuesLink(id, row.row, choice.step, format, sample)} download title={`Download ${whose}: ${format === "csv" ? "a table as text" : "for numpy.load"}`}>
           <Icon name="toDown" />{format.toUpperCase()}
         </a>
       ))}
@@ -75,7 +88,7 @@ function CopyButton({ text, title, make }: { text: string; title: string; make()
   const [state, setState] = useState<"" | "done" | "failed">("");
   const copy = async (): Promise<void> => {
     try {
-      await navigator.clipboard.writeText(await make());
+      await copied(await make());
       setState("done");
     } catch {
       setState("failed");

@@ -1,22 +1,25 @@
 // One statistic of the selected tensor over all steps, in every run on the page.
 
-import { useState } from "preact/hooks";
 import { Menu } from "../../app/controls";
 import { stepAt, xOf } from "../../lib/lines";
 import { isWide, ranked, titleOf } from "../../lib/statistics";
-import type { RowView } from "../../lib/wire";
+import type { RowView, TensorView } from "../../lib/wire";
+import { counterpart } from "../choice";
 import { Curve, CurveLegend } from "../curve";
 import type { PanelProps } from "../panels";
 import { useTensorLines } from "../use-lines";
 
-export function OverSteps({ run, runs, choice, client, act, isDark, row, statistic }: PanelProps & { row: RowView; statistic: string }) {
-  const [isLog, setLog] = useState<boolean | null>(null);
+const LOG = "inspect.log";
+
+export function OverSteps({ run, runs, choice, state, client, act, isDark, row, tensor, statistic }: PanelProps & { row: RowView; tensor: TensorView | undefined; statistic: string }) {
   const { lines, isLoading, errors } = useTensorLines(client, runs, row, statistic, { kind: choice.kind, isByKind: true, xName: "step" });
-  const isLogNow = isLog ?? isWide(statistic);
+  const kept = state.kept[LOG];
+  const isLog = kept ? kept === "1" : isWide(statistic);
   const pick = (x: number): void => {
     const step = stepAt(lines, x);
     if (step !== null) act({ do: "step", step });
   };
+  const lacking = runs.filter(({ view }) => !counterpart(view, row)).map(({ view }) => view.item.name);
   const among = new Set(lines.map(({ run: id }) => id)).size;
   return (
     <figure class="over-steps">
@@ -28,13 +31,15 @@ export function OverSteps({ run, runs, choice, client, act, isDark, row, statist
         </span>
         <span class="over-end">
           <span class="hide-narrow">click a point to go there</span>
-          <button type="button" class="toggle" aria-pressed={isLogNow} title="Logarithmic heights" onClick={() => setLog(!isLogNow)}>log</button>
+          <button type="button" class="toggle" aria-pressed={isLog} title="Logarithmic heights" onClick={() => act({ do: "keep", name: LOG, text: isLog ? "0" : "1" })}>log</button>
         </span>
       </figcaption>
       {errors.map((error) => <p class="note" key={error}>{error}</p>)}
-      <Curve lines={lines} name={`${titleOf(statistic)} over steps`} height={168} isLog={isLogNow} isDark={isDark} onPick={pick}
-        mark={choice.step < 0 ? null : xOf(lines, choice.step)} hint={isLoading ? "Reading …" : "This statistic was not recorded of this tensor."} />
+      <Curve lines={lines} name={`${titleOf(statistic)} over steps`} height={168} isLog={isLog} isDark={isDark} onPick={pick}
+        mark={choice.step < 0 ? null : xOf(lines, choice.step)} hint={isLoading ? "Reading …" : "This statistic was not recorded of this tensor."}
+        broken={tensor?.statistics.some(({ name, value }) => name === "count" && value === 0) ? "It has no elements." : undefined} />
       <CurveLegend lines={lines} />
+      {lacking.length > 0 && <p class="quiet">{lacking.join(", ")} {lacking.length > 1 ? "have" : "has"} no such tensor.</p>}
     </figure>
   );
 }

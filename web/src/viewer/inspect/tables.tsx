@@ -37,7 +37,7 @@ function Samples({ run, client, tensor, table, choice, act }: PanelProps & { ten
   const { value, error } = useAsked(client, samplesTableAsk(run.item.id, tensor.row, tensor.step));
   const { value: known } = useAsked(client, samplesAsk(run.item.id, tensor.step));
   const nKept = known?.n_kept ?? 0;
-  const columns = useMemo(() => (value ? [numbered("sample"), ...said(known?.items ?? []), ...columnsOf(value, table).map((column) => ({ ...column, width: 80 }))] : []), [value, known, table]);
+  const columns = useMemo(() => (value ? [numbered("sample"), ...said(known?.items ?? []), ...columnsOf(value, table).map((column) => (known?.items.length ? { ...column, width: 76 } : column))] : []), [value, known, table]);
   return (
     <>
       <Sheet error={error} columns={columns} n={table.n_rows} label="Samples" selected={choice.sample}
@@ -48,12 +48,12 @@ function Samples({ run, client, tensor, table, choice, act }: PanelProps & { ten
 }
 
 function numbered(name: string): Column {
-  return { name, title: name, width: 66, isNumber: true, text: String, by: (row) => row };
+  return { name, title: name, width: 28 + 7 * name.length, isNumber: true, text: String, by: (row) => row };
 }
 
 function said(items: readonly SampleItem[]): Column[] {
   const words = (row: number): string => [items[row]?.label, items[row]?.text || items[row]?.id].filter(Boolean).join(" · ");
-  return items.some((_, row) => words(row)) ? [{ name: "what", title: "what it is", text: words, by: words }] : [];
+  return items.some((_, row) => words(row)) ? [{ name: "what", title: "what it is", least: 84, text: words, by: words }] : [];
 }
 
 /** The columns of numbers. */
@@ -63,7 +63,7 @@ function columnsOf({ values, n_rows: n, n_columns: across }: Matrix, { columns, 
   return columns.map((name, place) => {
     const at = (row: number): number => (isTurned ? values[place * across + row] : values[row * across + place]);
     return {
-      name, title: titleOf(name), isNumber: true, text: (row) => exact(at(row)), by: at, draw: (row) => short(at(row)),
+      name, title: titleOf(name), isNumber: true, least: 70, text: (row) => exact(at(row)), by: at, draw: (row) => short(at(row)),
       mark: (row) => (Number.isFinite(at(row)) ? "" : "bad"),
     };
   });

@@ -1,0 +1,20 @@
+// A field for the name of a group.
+
+import { useEffect, useRef } from "preact/hooks";
+
+export function GroupName({ name, onName, onClose }: { name: string; onName(name: string): void; onClose(): void }) {
+  const field = useRef<HTMLInputElement>(null);
+  useEffect(() => field.current?.select(), []);
+  const key = (event: KeyboardEvent): void => {
+    event.stopPropagation();
+    const text = field.current!.value.trim();
+    if (event.key === "Enter" && text && text !== name) onName(text);
+    if (event.key === "Enter" || event.key === "Escape") onClose();
+  };
+  return (
+    <div class="graph-name" role="dialog" aria-label="Rename the group">
+      <label>Name of the group <input ref={field} type="text" defaultValue={name} maxLength={60} onKeyDown={key} onBlur={onClose} /></label>
+      <kbd>Enter</kbd>
+    </div>
+  );
+}
