@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,3 +55,9 @@ def served(recorded: Path) -> Iterator[Served]:
     """The viewer on the recorded runs, for all tests of a process."""
     with serving(recorded) as found:
         yield found
+
+
+def run_apart(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """In a thread of its own: a browser of another test may have left a loop running in this one."""
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(lambda: asyncio.run(main())).result()

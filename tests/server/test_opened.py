@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any
 
 import numpy as np
 import pytest
+from tests.server.served import run_apart
 
 from cutaway.core.errors import InputError, NotFoundError
 from cutaway.server.folders import Folders
@@ -20,12 +18,6 @@ from cutaway.server.listing import Listing
 from cutaway.server.opened import Gone, Held, Opened, rows_of
 from cutaway.store.records import Row
 from cutaway.store.writer import Writer
-
-
-def run_apart(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """In a thread of its own: a browser of another test may have left a loop running in this one."""
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(lambda: asyncio.run(main())).result()
 
 
 def write(path: Path, n_steps: int = 3) -> Path:

@@ -23,6 +23,7 @@ from cutaway.server.guard import Guard
 from cutaway.server.listing import PATIENCE, Listing
 from cutaway.server.live import EVERY, Live
 from cutaway.server.opened import MOST_BYTES, Opened
+from cutaway.server.warming import warm
 
 _PAGE: Final = """\
 <!doctype html>
@@ -99,9 +100,9 @@ def viewer(
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        reading = asyncio.create_task(listing.items())  # while the browser opens its window
+        warming = asyncio.create_task(warm(opened, listing))
         yield
-        reading.cancel()
+        warming.cancel()
         listing.close()
         live.close()
         opened.close()

@@ -45,12 +45,14 @@ def routes(opened: Opened, listing: Listing) -> list[Route]:
         return Response(text(await listing.items()), media_type=JSON)
 
     async def run(request: Request) -> Response:
-        return await answered(request, opened, _run, tag=_run_tag, fresh=True)
+        return await answered(request, opened, run_answer, tag=_run_tag, fresh=True)
 
     async def graph(request: Request) -> Response:
         structure, with_hidden = request.query_params.get("structure") or None, is_asked(request, "hidden")
         wishes = request.query_params.get("wishes") or ""
-        return await answered(request, opened, lambda held: _graph(held, structure, wishes, with_hidden=with_hidden))
+        return await answered(
+            request, opened, lambda held: graph_answer(held, structure, wishes, with_hidden=with_hidden)
+        )
 
     async def network(request: Request) -> Response:
         return await answered(request, opened, _network)
@@ -129,7 +131,7 @@ def _kept(held: Held, asked: str, make: Callable[[], Answer], *, tag: str = "") 
     return answer
 
 
-def _run(held: Held) -> Answer:
+def run_answer(held: Held) -> Answer:
     """The first thing that is asked, and again whenever a run has grown."""
 
     def make() -> Answer:
@@ -139,7 +141,8 @@ def _run(held: Held) -> Answer:
     return _kept(held, "run", make, tag=_run_tag(held))
 
 
-def _graph(held: Held, structure: str | None, wishes: str, *, with_hidden: bool) -> Answer:
+def graph_answer(held: Held, structure: str | None, wishes: str = "", *, with_hidden: bool = False) -> Answer:
+    """The dependency graph; kept, because it takes long."""
     from cutaway.views.run_graph import run_graph
 
     own = _wishes(wishes)

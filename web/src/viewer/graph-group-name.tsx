@@ -1,10 +1,10 @@
 // A field for the name of a group.
 
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
 export function GroupName({ name, onName, onClose }: { name: string; onName(name: string): void; onClose(): void }) {
   const field = useRef<HTMLInputElement>(null);
-  useEffect(() => field.current?.select(), []);
+  useLayoutEffect(() => field.current?.select(), []);
   const key = (event: KeyboardEvent): void => {
     event.stopPropagation();
     const text = field.current!.value.trim();
