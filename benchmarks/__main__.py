@@ -6,10 +6,13 @@ import argparse
 from collections.abc import Callable
 
 from benchmarks import (
+    collecting,
     comgra,
     editing,
     models,
     picturing,
+    probing,
+    ranking,
     recording,
     report,
     storing,
@@ -77,6 +80,18 @@ def view(options: argparse.Namespace) -> tuple[list[Figure], dict[str, str], tup
     return viewing.figures(viewing.QUICK if options.quick else viewing.FULL), {}, ()
 
 
+def collect(options: argparse.Namespace) -> tuple[list[Figure], dict[str, str], tuple[str, ...]]:
+    """Figures of collecting activations, beside a plain loop."""
+    found, missing = collecting.figures(collecting.QUICK if options.quick else collecting.FULL)
+    return found, {}, missing
+
+
+def neurons(options: argparse.Namespace) -> tuple[list[Figure], dict[str, str], tuple[str, ...]]:
+    """Figures of finding units: rankings of large sets, and probes beside NeuroX's formulae."""
+    found = ranking.figures(ranking.QUICK if options.quick else ranking.FULL)
+    return [*found, *probing.figures(probing.QUICK if options.quick else probing.FULL)], {}, ()
+
+
 SUITES: dict[str, Callable[[argparse.Namespace], tuple[list[Figure], dict[str, str], tuple[str, ...]]]] = {
     "trace": trace,
     "validate": validate,
@@ -85,6 +100,8 @@ SUITES: dict[str, Callable[[argparse.Namespace], tuple[list[Figure], dict[str, s
     "record": record,
     "graph": graph,
     "view": view,
+    "neurons": neurons,
+    "collect": collect,
 }
 
 

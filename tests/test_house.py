@@ -35,8 +35,8 @@ ALLOWED = {
 }
 MAY_USE_TORCH = {"capture", "recording", "collecting", "neurons", "language", "studies", "integrations"}
 PUBLIC = [
-    *("CutawayError", "Op", "Run", "Trace", "diff", "edit", "load", "record", "show", "sites", "studies", "trace"),
-    "watch",
+    *("Activations", "CutawayError", "Op", "Run", "Trace", "collect", "diff", "edit", "load", "neurons", "probes"),
+    *("record", "show", "sites", "studies", "trace", "watch"),
 ]
 
 
@@ -83,7 +83,7 @@ def test_the_public_names_are_the_pinned_list() -> None:
     assert cutaway.__all__ == PUBLIC
     for name in PUBLIC:
         assert getattr(cutaway, name).__doc__
-    with pytest.raises(AttributeError, match="it offers CutawayError, Op, Run"):
+    with pytest.raises(AttributeError, match="it offers Activations, "):
         _ = cutaway.nothing
 
 

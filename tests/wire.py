@@ -1,17 +1,17 @@
-"""The TypeScript types of the views, made from the dataclasses: `python -m tests.wire` writes `web/src/lib/wire.ts`."""
+"""The TypeScript types of the views, made from the dataclasses: `python -m tests.wire` writes the files of `FILES`."""
 
 from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType, NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-FILE = Path(__file__).parent.parent / "web" / "src" / "lib" / "wire.ts"
+FOLDER = Path(__file__).parent.parent / "web" / "src"
 MODULES = (
     *("cutaway.views.graph", "cutaway.views.picture", "cutaway.views.values", "cutaway.views.details"),
     *("cutaway.views.run_view", "cutaway.views.run_graph", "cutaway.views.sample_view", "cutaway.views.tensor_view"),
@@ -21,26 +21,31 @@ ROOTS = (
     *("GraphView", "Fold", "Picture", "Detail"),
     *("RunItem", "RunView", "RunGraph", "SamplesView", "TensorView", "NetworkView"),
 )
+FILES = {
+    FOLDER / "lib" / "wire.ts": (MODULES, ROOTS),
+    FOLDER / "plates" / "wire.ts": (("cutaway.views.plates",), ("Page",)),
+}
+"""Each file with the modules that its types are from, and those of them that travel by themselves."""
 HEAD = """\
 // The views as they come from Python. Made from the dataclasses in views/ by `python -m tests.wire`: change those.
 """
 PLAIN = {int: "number", float: "number", str: "string", bool: "boolean", NoneType: "null", Any: "unknown"}
 
 
-def typescript() -> str:
-    """The text of the file: closed sets of words, flags, then one interface for each dataclass that travels."""
-    modules = [import_module(name) for name in MODULES]
+def typescript(names: tuple[str, ...] = MODULES, roots: tuple[str, ...] = ROOTS) -> str:
+    """The text of a file: closed sets of words, flags, then one interface for each dataclass that travels."""
+    modules = [import_module(name) for name in names]
     named: dict[str, type] = {}
     for module in modules:
-        named.update({name: kind for name, kind in vars(module).items() if name in ROOTS})
+        named.update({name: kind for name, kind in vars(module).items() if name in roots})
     reached: dict[type, None] = {}
-    for root in ROOTS:
+    for root in roots:
         _reach(named[root], reached)
     words = _words(modules, reached)
     parts = [HEAD, "\n".join(f"export type {name} = {_union(hint)};" for hint, name in words.items())]
     parts += ["\n".join(f"export const {name} = {value};" for name, value in _flags(modules[0]))]
     parts += [_interface(kind, words) for kind in reached]
-    return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
+    return "\n\n".join(part.rstrip("\n") for part in parts if part) + "\n"
 
 
 def _reach(kind: type, reached: dict[type, None]) -> None:
@@ -116,11 +121,13 @@ def _typed(hint: Any, words: dict[Any, str]) -> str:
         return f"Record<{_typed(args[0], words)}, {_typed(args[1], words)}>"
     if origin is tuple and args[-1:] != (Ellipsis,):
         return f"[{', '.join(_typed(arg, words) for arg in args)}]"
-    if origin in (tuple, list, frozenset):
+    if origin in (tuple, list, frozenset, Sequence):
         item = _typed(args[0], words)
         return f"({item})[]" if "|" in item else f"{item}[]"
     raise TypeError(f"there is no TypeScript for {hint!r}")
 
 
 if __name__ == "__main__":
-    FILE.write_text(typescript(), encoding="utf-8")
+    for file, made_of in FILES.items():
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(typescript(*made_of), encoding="utf-8")

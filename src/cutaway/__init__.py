@@ -26,25 +26,31 @@ from cutaway.core import late
 from cutaway.core.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from cutaway import neurons as neurons
+    from cutaway import probes as probes
     from cutaway import studies as studies
     from cutaway.capture.differing import diff as diff
     from cutaway.capture.editing import edit as edit
     from cutaway.capture.watching import sites as sites
     from cutaway.capture.watching import trace as trace
     from cutaway.capture.watching import watch as watch
+    from cutaway.collecting.collector import collect as collect
     from cutaway.core.errors import CutawayError as CutawayError
     from cutaway.graph.op import Op as Op
     from cutaway.graph.trace import Trace as Trace
     from cutaway.recording.recorder import record as record
     from cutaway.server.showing import show as show
+    from cutaway.store.activations import Activations as Activations
     from cutaway.store.loading import load as load
     from cutaway.store.run import Run as Run
 
 _PLACES = {
+    "Activations": "cutaway.store.activations",
     "CutawayError": "cutaway.core.errors",
     "Op": "cutaway.graph.op",
     "Run": "cutaway.store.run",
     "Trace": "cutaway.graph.trace",
+    "collect": "cutaway.collecting.collector",
     "diff": "cutaway.capture.differing",
     "edit": "cutaway.capture.editing",
     "load": "cutaway.store.loading",
@@ -55,12 +61,18 @@ _PLACES = {
     "watch": "cutaway.capture.watching",
 }
 
-_NAMESPACES = ("studies",)
+_NAMESPACES = ("neurons", "probes", "studies")
 
 __all__ = sorted([*_PLACES, *_NAMESPACES])
 
 late.bind("Diff.draw", "cutaway.views.differences:draw")
 late.bind("Diff.to_html", "cutaway.server.page:to_html")
+late.bind("Page._repr_html_", "cutaway.views.plates_html:still")
+late.bind("Page.text", "cutaway.views.plates_text:as_text")
+late.bind("Page.to_html", "cutaway.server.page:to_html")
+late.bind("neuron_page", "cutaway.views.neuron_view:neuron_page")
+late.bind("ranking_page", "cutaway.views.neuron_view:ranking_page")
+late.bind("result._repr_html_", "cutaway.views.result_pages:repr_html")
 late.bind("Trace._repr_html_", "cutaway.views.showing:repr_html")
 late.bind("Selection.draw", "cutaway.views.drawing:draw_selection")
 late.bind("Trace.draw", "cutaway.views.drawing:draw")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 from tests.cli.conftest import Ask
+from tests.store.collected import collection
 from tests.store.recorded import STATISTICS, STEPS, loss_of, record
 
 import cutaway
@@ -61,3 +62,22 @@ def test_a_folder_of_several_says_what_to_do(ask: Ask, base: Path, tmp_path: Pat
     answer = ask("info", tmp_path)
     assert answer.code == 2
     assert "holds 2 archives" in answer.err
+
+
+def test_activations_tell_what_was_collected_and_how(ask: Ask, tmp_path: Path) -> None:
+    wanted = collection(tmp_path / "acts")
+    about = ask("info", tmp_path / "acts", "--json").document
+    assert (about["n_rows"], about["n_units"]) == wanted.values.shape
+    assert about["sites"] == {"encoder.layer.0": 5, "encoder.layer.1": 3, "conv": 4}
+    assert (about["n_items"], about["dtype"], about["aggregate"], about["is_whole"]) == (
+        wanted.n_items,
+        "float32",
+        "last",
+        True,
+    )
+    assert about["provenance"] == {"model": "Tiny"}
+    assert [(one["item"], one["what"]) for one in about["item_problems"]] == wanted.problems
+    lines = ask("info", tmp_path / "acts").lines
+    assert lines[0] == "acts: activations that ended properly"
+    assert f"  rows      {len(wanted.words)} of {wanted.n_items} items, 'last' of the tokens of a word" in lines
+    assert "    model = Tiny" in lines

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 from tests.cli.conftest import Ask
+from tests.store.collected import collection
 from tests.store.recorded import OPTIONS, STEPS, fill, record, record_and_be_killed
 
 import cutaway
@@ -57,3 +58,12 @@ def test_a_run_whose_head_is_lost_is_listed_with_its_problem(ask: Ask, tmp_path:
     (one,) = ask("ls", tmp_path / "base", "--json").document["archives"]
     assert one["n_steps"] == 3
     assert one["problems"]
+
+
+def test_activations_are_listed_with_their_sites_also_when_nothing_is_in_them(ask: Ask, tmp_path: Path) -> None:
+    collection(tmp_path / "acts")
+    Writer(tmp_path / "begun", kind="activations", options=OPTIONS).close()
+    found = {one["name"]: one for one in ask("ls", tmp_path, "--json").document["archives"]}
+    assert (found["acts"]["kind"], found["acts"]["n_tensors"], found["acts"]["problems"]) == ("activations", 3, [])
+    assert (found["begun"]["kind"], found["begun"]["n_tensors"]) == ("activations", None)
+    assert "nothing is known" in found["begun"]["problems"][0]

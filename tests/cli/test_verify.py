@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Ask
+from tests.store.collected import collection
 from tests.store.recorded import values_of
 
 from cutaway.store.head import Head
@@ -63,3 +64,13 @@ def test_a_folder_without_anything_readable_says_nothing_more(ask: Ask, tmp_path
     answer = ask("verify", tmp_path)
     assert answer.code == 1
     assert answer.lines[-1] == "1 problem found. Nothing can be read."
+
+
+def test_activations_are_verified(ask: Ask, tmp_path: Path) -> None:
+    collection(tmp_path / "acts")
+    assert ask("verify", tmp_path / "acts").code == 0
+    (file,) = (tmp_path / "acts").rglob("*.safetensors")
+    data = bytearray(file.read_bytes())
+    data[-100] ^= 1
+    file.write_bytes(bytes(data))
+    assert ask("verify", tmp_path / "acts").code == 1

@@ -14,7 +14,7 @@ from tests.store.contract import BackendContract
 
 from cutaway.core.errors import DamagedError
 from cutaway.store import descriptors
-from cutaway.store.backends import Backend
+from cutaway.store.backends import Backend, MappingBackend
 from cutaway.store.local import LocalBackend
 
 
@@ -411,3 +411,27 @@ def test_a_process_that_ends_with_open_files_says_nothing(backend: Backend) -> N
         "print(backend.read('x', 0, 1))"
     )
     assert in_a_process(code, backend.url) == "b'1'\n"
+
+
+def test_any_part_of_a_file_is_mapped_as_it_would_be_read(backend: Backend) -> None:
+    assert isinstance(backend, MappingBackend)
+    data = os.urandom(20_000)
+    backend.put("rank-0/x", data)
+    for start, n in [(0, 1), (1, 9), (4095, 2), (4096, 4096), (8191, 11_000), (19_990, 500), (20_000, 5), (7, 0)]:
+        found = backend.map("rank-0/x", start, n)
+        assert bytes(found) == data[start : start + n]
+        assert found.readonly
+    with pytest.raises(FileNotFoundError):
+        backend.map("rank-0/none", 0, 1)
+    os.symlink("/etc/passwd", f"{backend.url}/rank-0/link")
+    with pytest.raises(DamagedError, match="leads out of the archive"):
+        backend.map("rank-0/link", 0, 1)
+
+
+def test_what_was_mapped_stays_when_the_file_gets_another_name_or_goes(backend: Backend) -> None:
+    assert isinstance(backend, MappingBackend)
+    backend.put("rank-0/x", b"0123456789")
+    found = backend.map("rank-0/x", 2, 5)
+    backend.rename("rank-0/x", "rank-0/y")
+    backend.remove("rank-0/y")
+    assert bytes(found) == b"23456"

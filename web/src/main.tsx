@@ -6,8 +6,7 @@
 import { render as mount } from "preact";
 import { decoded, embedded, inflated, kernel, type Host, type Model } from "./lib/host";
 import { follow } from "./lib/theme";
-import type { GraphView } from "./lib/wire";
-import { Shell } from "./shell";
+import { Shell, type View } from "./shell";
 import { makeClient } from "./viewer/client";
 import { restoreTheme, Viewer } from "./viewer/viewer";
 
@@ -24,7 +23,7 @@ function addStyle(around: Document | ShadowRoot): void {
   place.append(style);
 }
 
-function picture(root: HTMLElement, views: GraphView[], hosts: Host[]): void {
+function picture(root: HTMLElement, views: View[], hosts: Host[]): void {
   mount(<Shell views={views} hosts={hosts} />, root);
 }
 
@@ -38,7 +37,7 @@ async function render({ model, el }: { model: Model; el: HTMLElement }): Promise
   const unfollow = follow(root);
   const draw = async () => {
     const state = model.get("views") as BufferSource | string;
-    const views = JSON.parse(await inflated(typeof state === "string" ? decoded(state) : state)) as GraphView[];
+    const views = JSON.parse(await inflated(typeof state === "string" ? decoded(state) : state)) as View[];
     picture(root, views, views.map((_, index) => kernel(model, index)));
   };
   const redraw = () => void draw();
@@ -56,7 +55,7 @@ async function open(data: Element): Promise<void> {
   root.className = "cutaway cutaway-page";
   addStyle(document);
   try {
-    const views = JSON.parse(await inflated(decoded(data.textContent ?? ""))) as GraphView[];
+    const views = JSON.parse(await inflated(decoded(data.textContent ?? ""))) as View[];
     data.remove(); // megabytes of text that nobody needs again
     picture(root, views, views.map((_, index) => embedded((chunk) => take(`cutaway-details-${index}-${chunk}`))));
   } catch (error) {

@@ -5,12 +5,17 @@ import { App } from "./app/app";
 import type { Host } from "./lib/host";
 import { tabNames } from "./lib/tabs";
 import type { GraphView } from "./lib/wire";
+import { PlatesPage } from "./plates/page";
+import type { Page } from "./plates/wire";
 import "./shell.css";
 
-export function Shell({ views, hosts }: { views: GraphView[]; hosts: Host[] }) {
+/** What can be shown: a graph that is looked into, or a page that is read. */
+export type View = GraphView | Page;
+
+export function Shell({ views, hosts }: { views: View[]; hosts: Host[] }) {
   const [current, select] = useState(0);
   const [seen, see] = useState<readonly number[]>([0]);
-  if (views.length === 1) return <App view={views[0]} host={hosts[0]} />;
+  if (views.length === 1) return <One view={views[0]} host={hosts[0]} />;
   const names = tabNames(views.map((view) => view.title));
   const choose = (index: number) => {
     select(index);
@@ -30,16 +35,24 @@ export function Shell({ views, hosts }: { views: GraphView[]; hosts: Host[] }) {
       <div role="tablist" onKeyDown={step}>
         {views.map((view, index) => (
           <button role="tab" aria-selected={index === current} tabIndex={index === current ? 0 : -1}
-            title={view.subtitle} onClick={() => choose(index)}>
+            title={isPage(view) ? view.about : view.subtitle} onClick={() => choose(index)}>
             {names[index]}
           </button>
         ))}
       </div>
       {views.map((view, index) => seen.includes(index) && (
         <div role="tabpanel" hidden={index !== current} key={index}>
-          <App view={view} host={hosts[index]} />
+          <One view={view} host={hosts[index]} />
         </div>
       ))}
     </div>
   );
+}
+
+function One({ view, host }: { view: View; host: Host }) {
+  return isPage(view) ? <PlatesPage page={view} /> : <App view={view} host={host} />;
+}
+
+function isPage(view: View): view is Page {
+  return view.kind === "page";
 }

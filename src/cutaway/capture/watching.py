@@ -16,6 +16,7 @@ from cutaway.capture.states import seeded
 from cutaway.core.errors import InputError, SiteError
 from cutaway.core.events import ValueSink
 from cutaway.core.sites import nearest
+from cutaway.graph.components import Sites
 from cutaway.graph.trace import Trace
 
 
@@ -84,8 +85,10 @@ def watch(
         )
 
 
-def sites(model: nn.Module, /, *args: Any, **kwargs: Any) -> tuple[str, ...]:
+def sites(model: nn.Module, /, *args: Any, **kwargs: Any) -> Sites:
     """Every site of a model on an example input, found without keeping any value.
+
+    `components` tells those that can be collected with their shapes, `to_json()` writes them down.
 
     >>> import torch, cutaway
     >>> cutaway.sites(torch.nn.Sequential(torch.nn.Linear(4, 3)), torch.ones(2, 4))
@@ -93,7 +96,7 @@ def sites(model: nn.Module, /, *args: Any, **kwargs: Any) -> tuple[str, ...]:
     """
     with watch(model, save=None) as found:
         model(*args, **kwargs)
-    return found.sites
+    return Sites.of(found)
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from cutaway.cli.opening import State, places, state_of
 from cutaway.cli.printing import say, say_json, shown, table, when, without_histogram
 from cutaway.core.errors import CutawayError, InputError
 from cutaway.graph.summary import human_bytes
+from cutaway.store.activations import Activations
 from cutaway.store.archive import Archive
 from cutaway.store.names import INDEX, PART
 from cutaway.store.run import Run
@@ -28,7 +29,7 @@ _STATES: Mapping[State, str] = {
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("path", help="a run or a saved trace")
+    parser.add_argument("path", help="a run, a saved trace or activations")
     parser.epilog = "examples:\n  cutaway info runs/base\n  cutaway info net.trace --json"
 
 
@@ -70,9 +71,9 @@ def info(archive: Archive, name: str) -> dict[str, Any]:
     }
     if archive.kind == "run":
         return found | _run_info(Run(archive))
-    if archive.kind == "trace":
+    if archive.kind in ("trace", "activations"):
         try:
-            found["summary"] = _trace_summary(archive)
+            found |= {"summary": _trace_summary(archive)} if archive.kind == "trace" else _activations_info(archive)
         except CutawayError as error:
             found["problems"].append(str(error))
     return found
@@ -147,8 +148,46 @@ def _trace_summary(archive: Archive) -> list[str]:
     return summary(read(archive)).splitlines()
 
 
+def _activations_info(archive: Archive) -> dict[str, Any]:
+    acts = Activations.read(archive)
+    widths = dict(zip(acts.sites, acts.widths, strict=True))
+    found: dict[str, Any] = {
+        "n_rows": len(acts),
+        "n_items": acts.n_items,
+        "n_units": acts.n_units,
+        "sites": widths,
+        "dtype": str(acts.dtype),
+        "aggregate": acts.aggregate,
+        "is_whole": acts.is_whole,
+        "provenance": acts.provenance,
+        "item_problems": acts.problems,
+    }
+    return found | {"summary": list(_activations_summary(found))}
+
+
+def _activations_summary(found: Mapping[str, Any]) -> Iterator[str]:
+    aggregate = f", {found['aggregate']!r} of the tokens of a word" if found["aggregate"] else ""
+    yield f"  rows      {found['n_rows']:,} of {found['n_items']:,} items{aggregate}"
+    yield f"  units     {found['n_units']:,} of {len(found['sites']):,} sites, {found['dtype']}"
+    sites = [[site, width] for site, width in found["sites"].items()]
+    yield from _indented(table(["site", "units"], sites[:_MOST_LINES]))
+    if len(sites) > _MOST_LINES:
+        yield f"    … and {len(sites) - _MOST_LINES:,} more; --json has all"
+    if not found["is_whole"]:
+        yield "  not collected to its end: resume=True goes on"
+    problems = found["item_problems"]
+    if problems:
+        first = problems[0]
+        yield f"  problems  {len(problems):,} while collecting, the first with item {first.item}: {first.what}"
+    lines = list(_flat(found["provenance"]))
+    if lines:
+        yield "  provenance"
+        yield from (f"    {key} = {shown(value)}" for key, value in lines[:_MOST_LINES])
+
+
 def _general(about: Mapping[str, Any]) -> Iterator[str]:
-    yield f"{about['name']}: a {about['kind']} that {_STATES[about['state']]}"
+    a = "" if about["kind"] == "activations" else "a "
+    yield f"{about['name']}: {a}{about['kind']} that {_STATES[about['state']]}"
     yield f"  begun     {about['created']}"
     parts = ", ".join(f"{part} {human_bytes(size)}" for part, size in about["sizes"].items() if size)
     yield f"  size      {human_bytes(about['n_bytes'])} ({parts})"

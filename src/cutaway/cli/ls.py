@@ -10,6 +10,7 @@ from cutaway.cli.opening import Place, places, state_of
 from cutaway.cli.printing import say, say_json, table, when
 from cutaway.core.errors import CutawayError
 from cutaway.graph.summary import human_bytes
+from cutaway.store.activations import Activations
 from cutaway.store.archive import Archive
 from cutaway.store.run import Run
 from cutaway.store.verifying import files_of
@@ -35,7 +36,9 @@ class Listed:
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("path", nargs="*", default=["."], help="folders, runs or traces; here if none is named")
+    parser.add_argument(
+        "path", nargs="*", default=["."], help="folders, runs, traces or activations; here if none is named"
+    )
     parser.epilog = "examples:\n  cutaway ls runs/\n  cutaway ls runs/ --json"
 
 
@@ -72,7 +75,19 @@ def listed(place: Place) -> Listed:
             found = Run(archive)
             last = int(found.steps[-1]) if len(found) else None
             return Listed(place.name, place.path, "run", len(found), last, found.kinds, len(found.sites), *beside)
+        if archive.kind == "activations":
+            return _collection(place, archive, beside)
         n_arrays = sum(len(block) for name, block in archive.blocks.items() if name != "structure")
         return Listed(place.name, place.path, archive.kind, None, None, (), n_arrays, *beside)
     except (CutawayError, OSError) as error:
         return Listed(place.name, place.path, "", None, None, (), None, 0, None, "unreadable", (str(error),))
+
+
+def _collection(place: Place, archive: Archive, beside: tuple[int, float | None, str, tuple[str, ...]]) -> Listed:
+    """Activations; also such as were killed before anything was collected."""
+    n_bytes, started, state, problems = beside
+    try:
+        n_sites: int | None = len(Activations.read(archive).sites)
+    except CutawayError as error:
+        n_sites, problems = None, (*problems, str(error))
+    return Listed(place.name, place.path, "activations", None, None, (), n_sites, n_bytes, started, state, problems)

@@ -2,6 +2,7 @@
 
 CutawayError
 ├── InputError (TypeError)        what was handed in cannot be worked with
+│   └── FitError (ValueError)     a probe cannot be fitted to it, or cannot predict from it
 ├── SiteError (KeyError)          no tensor answers to that name
 │   ├── AmbiguousSiteError        several do
 │   └── PositionError (IndexError) a position beyond the last op
@@ -39,6 +40,10 @@ class CutawayError(Exception):
 
 class InputError(CutawayError, TypeError):
     """What was handed in cannot be worked with."""
+
+
+class FitError(InputError, ValueError):
+    """A probe cannot be fitted to these rows and labels, or cannot predict from them."""
 
 
 class SiteError(CutawayError, KeyError):

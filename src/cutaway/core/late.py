@@ -14,6 +14,12 @@ from typing import Any
 from cutaway.core.errors import MissingExtraError
 
 _places: dict[str, str] = {}
+_EXTRAS = {
+    "torch": ("torch", "torch"),
+    "sklearn": ("scikit-learn", "'cutaway[neurons]'"),
+    "scipy": ("scipy", "'cutaway[neurons]'"),
+}
+"""Package → its name, and what to install."""
 
 
 def bind(name: str, place: str) -> None:
@@ -31,13 +37,14 @@ def call(name: str, *args: Any, **kwargs: Any) -> Any:
 
 
 def imported(module: str, what: str) -> ModuleType:
-    """A module of this package; `MissingExtraError` where it needs torch, and torch is not there."""
+    """A module of this package; `MissingExtraError` where it needs torch or another extra that is not there."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        if error.name != "torch":
+        if error.name not in _EXTRAS:
             raise
-        raise MissingExtraError(f"{what} needs torch: pip install torch") from error
+        name, install = _EXTRAS[error.name]
+        raise MissingExtraError(f"{what} needs {name}: pip install {install}") from error
 
 
 def bound() -> dict[str, str]:

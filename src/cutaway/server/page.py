@@ -13,7 +13,7 @@ from pathlib import Path
 from cutaway.server import bundle
 from cutaway.server.packing import packed
 from cutaway.views.details import Detail
-from cutaway.views.showing import Showing, showing
+from cutaway.views.showing import Showing, ShowingPage, showing
 from cutaway.views.writing import write
 
 BUDGET = 40_000_000
@@ -49,7 +49,7 @@ _PAGE = """\
 """
 
 
-def html(shown: Sequence[Showing], *, budget: int = BUDGET, seconds: float = math.inf) -> str:
+def html(shown: Sequence[Showing | ShowingPage], *, budget: int = BUDGET, seconds: float = math.inf) -> str:
     """The page: script, views and as much of their details as fits into the budget, all in one text.
 
     Args:
@@ -77,7 +77,7 @@ def _data(name: str, content: bytes) -> str:
     return f'<script type="application/octet-stream" id="{name}">{base64.b64encode(content).decode()}</script>'
 
 
-def _details(shown: Sequence[Showing], budget: int, seconds: float) -> Iterator[str]:
+def _details(shown: Sequence[Showing | ShowingPage], budget: int, seconds: float) -> Iterator[str]:
     """What every op holds, in chunks; budget and time are shared evenly among the things."""
     for number, each in enumerate(shown):
         chunks: dict[int, dict[int, Detail]] = {}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from cutaway.core.errors import InputError
 from cutaway.server.browsers import open_in_browser
 from cutaway.server.page import html
-from cutaway.views.showing import Showing, showing, still
+from cutaway.views.showing import Showing, ShowingPage, showing, still
 from cutaway.views.writing import write
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _HINT = "Interactive pictures in notebooks need anywidget: pip install anywidget
 
 
 def show(*things: object, path: str | PathLike[str] | None = None) -> Shown:
-    """Show traces, diffs or views: in a notebook below the cell, elsewhere in the browser.
+    """Show traces, diffs, rankings, pages or views: in a notebook below the cell, elsewhere in the browser.
 
     Outside notebooks the picture is an HTML file that needs nothing from outside. Where no browser can be opened (a
     machine without a screen, or `CUTAWAY_BROWSER=none`), the file is written all the same.
@@ -40,7 +40,7 @@ def show(*things: object, path: str | PathLike[str] | None = None) -> Shown:
             files, and in a notebook nowhere.
     """
     if not things:
-        raise InputError("show needs something to show: a Trace, a Diff or a GraphView.")
+        raise InputError("show needs something to show: a Trace, a Diff, a Ranking, a Page or a GraphView.")
     ready = [showing(thing) for thing in things]
     kernel, in_marimo = _kernel(), _is_marimo()
     file = None if path is None else write(path, html(ready))
@@ -61,7 +61,7 @@ class Shown:
         path: the HTML file; None in a notebook, unless a path was asked for.
     """
 
-    def __init__(self, shown: Sequence[Showing], path: Path | None) -> None:
+    def __init__(self, shown: Sequence[Showing | ShowingPage], path: Path | None) -> None:
         self.path = path
         self._shown, self._titles = tuple(shown), [each.view.title for each in shown]
         self._picture: Picture | None = None
@@ -129,7 +129,7 @@ class Shown:
         return f"<Shown {', '.join(self._titles)}{where}>"
 
 
-def _temporary(shown: Sequence[Showing]) -> Path:
+def _temporary(shown: Sequence[Showing | ShowingPage]) -> Path:
     words = "-".join(each.view.title for each in shown)
     name = re.sub(r"[^\w.-]+", "-", words).strip("-.")[:60] or "picture"
     return Path(tempfile.mkdtemp(prefix="cutaway-")) / f"{name}.html"

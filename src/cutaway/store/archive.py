@@ -207,6 +207,10 @@ class ArrayBlock(Mapping[str, Array]):
         """One array as it was written."""
         return self._archive.segments.raw(self._session, self._record.block, self._place(name))
 
+    def mapped(self, name: str) -> Raw:
+        """One array as it was written; mapped into memory, not read, where that can be."""
+        return self._archive.segments.mapped(self._session, self._record.block, self._place(name))
+
     def __getitem__(self, name: str) -> Array:
         return self.raw(name).array()
 

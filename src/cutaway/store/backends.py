@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from urllib.parse import unquote
 
 from cutaway.core.errors import InputError
@@ -76,6 +76,17 @@ class Backend(Protocol):
 
     def remove(self, name: str) -> None:
         """Remove a file, or FileNotFoundError."""
+
+
+@runtime_checkable
+class MappingBackend(Protocol):
+    """A backend that can also map files into memory."""
+
+    def map(self, name: str, start: int, n: int) -> memoryview:
+        """`n` bytes from `start`, read as they are looked at; fewer at the end of the file. FileNotFoundError.
+
+        Only for files that nobody changes any more.
+        """
 
 
 def backend_for(path: str | os.PathLike[str]) -> Backend:

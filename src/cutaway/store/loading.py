@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from cutaway.core.errors import InputError, NotFoundError
+from cutaway.store.activations import Activations
 from cutaway.store.archive import CACHE_BYTES, Archive
 from cutaway.store.backends import backend_for
 from cutaway.store.run import Run
@@ -19,13 +20,14 @@ if TYPE_CHECKING:
 
 def load(
     path: str | os.PathLike[str], *more: str | os.PathLike[str], cache_bytes: int = CACHE_BYTES
-) -> Run | Runs | Trace:
+) -> Run | Runs | Trace | Activations:
     """What was recorded or saved at a path, read lazily and without torch.
 
         run = cutaway.load("runs/base")          # a Run
         runs = cutaway.load("runs/")             # every run below a folder
         runs = cutaway.load("runs/lr-*")         # those that fit a pattern; or several paths
         trace = cutaway.load("net.trace")        # a Trace that was saved
+        acts = cutaway.load("acts")              # Activations that were collected
 
     Args:
         cache_bytes: how much of what was read is kept in memory, for each run.
@@ -42,13 +44,15 @@ def load(
     return runs
 
 
-def opened(path: str, *, cache_bytes: int = CACHE_BYTES) -> Run | Trace:
+def opened(path: str, *, cache_bytes: int = CACHE_BYTES) -> Run | Trace | Activations:
     """What one archive holds."""
     archive = Archive(path, cache_bytes=cache_bytes)
     if archive.kind == "run":
         return Run(archive)
     if archive.kind == "trace":
         return read_trace(archive)
+    if archive.kind == "activations":
+        return Activations.read(archive)
     raise InputError(f"{path} holds {archive.kind}, which this version of Cutaway cannot read as such yet.")
 
 

@@ -1,13 +1,15 @@
 """Archives in a folder of this machine's file systems.
 
-Files are read by position, never mapped: a mapped file that is cut short kills the process that looks at it. Every
-folder on the way is entered without following links, so that a link which leads out of the archive is noticed even if
-it is put there at this very moment.
+Files are read by position, as a rule: a mapped file that is cut short kills the process that looks at it. Only large
+activations are mapped, out of segments that were sealed, which nobody changes any more. Every folder on
+the way is entered without following links, so that a link which leads out of the archive is noticed even if it is put
+there at this very moment.
 """
 
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import stat
 from collections.abc import Iterator, Sequence
@@ -66,6 +68,15 @@ class LocalBackend:
                 raise
             HELD.drop((self._root, name))  # another machine replaced the file
             return self._read(name, start, n)
+
+    def map(self, name: str, start: int, n: int) -> memoryview:
+        file, status = self._file(name)
+        n = min(n, status.st_size - start)
+        if n <= 0:
+            return memoryview(b"")
+        skipped = start % mmap.ALLOCATIONGRANULARITY
+        mapped = mmap.mmap(file.fd, n + skipped, access=mmap.ACCESS_READ, offset=start - skipped)
+        return memoryview(mapped)[skipped:]
 
     def put(self, name: str, data: Buffer, *, new: bool = False, sync: bool = True) -> None:
         *folders, leaf = parts_of(name)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cutaway.core.arrays import Raw
 from cutaway.core.errors import DamagedError, MemoryLimitError
 from cutaway.core.safetensors import MOST_BYTES, Entry, parse
-from cutaway.store.backends import Backend
+from cutaway.store.backends import Backend, MappingBackend
 from cutaway.store.cache import Cache
 from cutaway.store.index import SessionIndex
 from cutaway.store.names import PART, SEALED, statistics_stem, values_stem
@@ -64,6 +64,29 @@ class Segments:
             raise DamagedError(f"{name} ends before the values that should be there: it was cut short.")
         if crc32(data) != expected:
             raise DamagedError(f"{name}, {stop - start:,} bytes of values: they are not what was written.")
+        return Raw(layout.dtypes[place], layout.shapes[place], data)
+
+    def mapped(self, index: SessionIndex, block: Block, place: int) -> Raw:
+        """One tensor of a block, mapped into memory where it lies in a sealed segment of this machine.
+
+        It is checked the first time only; whoever holds it keeps the file mapped.
+        """
+        layout = index.layout_of(block)
+        start, size = block.offset + layout.starts[place], layout.starts[place + 1] - layout.starts[place]
+        name = values_stem(index.folder, index.number, block.segment) + SEALED
+        if not isinstance(self._backend, MappingBackend):
+            return self.raw(index, block, place)
+        try:
+            data = self._backend.map(name, self._start(name) + start, size)
+        except (OSError, ValueError):  # it is not sealed, or this file system maps nothing
+            self._starts.pop(name, None)
+            return self.raw(index, block, place)
+        if len(data) < size:
+            raise DamagedError(f"{name} ends before the values that should be there: it was cut short.")
+        if (name, start) not in self._good:
+            if crc32(data) != int.from_bytes(block.checksums[4 * place : 4 * place + 4], "little"):
+                raise DamagedError(f"{name}, {size:,} bytes of values: they are not what was written.")
+            self._good.add((name, start))
         return Raw(layout.dtypes[place], layout.shapes[place], data)
 
     def _values(self, stem: str, offset: int, size: int) -> tuple[str, bytes]:

@@ -18,6 +18,7 @@ from cutaway.store.findings import Findings, Problem, counted, named, named_step
 from cutaway.store.index import SessionIndex
 from cutaway.store.names import HEAD, INDEX, SEALED, rank_folder, session_stem, statistics_stem, values_stem
 from cutaway.store.records import StepRecord
+from cutaway.store.verifying_activations import check_activations
 from cutaway.store.verifying_index import check_index
 from cutaway.store.verifying_segments import Owned, check_statistics, check_values, read_through
 
@@ -102,6 +103,8 @@ def verify(path: str | os.PathLike[str]) -> Verification:
             _check_lost_steps(index, findings, is_live=is_live)
             _check_end(backend, index, findings, is_live=is_live is not False and index.number == max(sessions))
     _check_sessions(archive, files, findings)
+    if archive.head is not None and archive.head.kind == "activations":
+        check_activations(archive, findings, is_live=is_live)
     rest = {name: size for name, size in files.items() if name not in seen}
     _check_rest(archive, rest, findings, is_live=is_live is not False)
     if is_live is not False:

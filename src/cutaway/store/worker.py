@@ -49,6 +49,8 @@ class Worker:
     def __init__(self, log: Log, lease: Lease, queue_bytes: int, beat_every: float) -> None:
         self.acknowledged: int | None = None
         self.problems: deque[str] = deque(maxlen=_MOST_PROBLEMS)
+        self.n_lost = 0
+        """Jobs that were given up for good."""
         self._log = log
         self._lease = lease
         self._beat_every = beat_every
@@ -72,6 +74,7 @@ class Worker:
     def put(self, job: Job) -> None:
         """Hand in a job; waits while too much is waiting already."""
         if not self._queue.put(job, job.n_bytes + _JOB_BYTES):
+            self.n_lost += bool(job.what)
             reason = self._stopped or "the writer was closed before"
             self._complain(f"{_named(job.what, job.steps)} could not be written: {reason}", key=reason)
 
@@ -245,6 +248,7 @@ class Worker:
         if not what:
             return
         known = tuple(steps)
+        self.n_lost += 1
         self._losses.add(what, known, reason)
         self._complain(f"{_named(what, known)} could not be written: {reason}", key=key or reason)
 

@@ -204,6 +204,11 @@ class Writer:
         return tuple(self._worker.problems)
 
     @property
+    def n_lost(self) -> int:
+        """How many things that were handed in could not be written."""
+        return self._worker.n_lost
+
+    @property
     def seconds_waited(self) -> float:
         """How long the program had to wait for the disk."""
         return self._worker.seconds_waited

@@ -16,9 +16,9 @@ from cutaway.views.looks import CHALK, INK
 
 Ink = Literal["inked", "chalked"]
 
-_RISING: Final = ("#eee9da", "#f6cc84", "#e98c54", "#b83454", "#58185c")
+RISING: Final = ("#eee9da", "#f6cc84", "#e98c54", "#b83454", "#58185c")
 """Only much is remarkable. These and the next are the ramps of the interactive picture."""
-_DIVERGING: Final = ("#2d3a8c", "#6f9bd1", "#e9e4d4", "#e5905b", "#b3253f")
+DIVERGING: Final = ("#2d3a8c", "#6f9bd1", "#e9e4d4", "#e5905b", "#b3253f")
 """Both ends are."""
 
 
@@ -78,7 +78,7 @@ class Colouring:
         """The colour at a place on the ramp."""
         # Of what adds up, only much is remarkable; of a statistic, both ends are.
         is_rising = self.measure.scale != "diverging" and self.measure.total == "sum"
-        return mixed(_RISING if is_rising else _DIVERGING, share)
+        return mixed(RISING if is_rising else DIVERGING, share)
 
     @staticmethod
     def ink_on(fill: str) -> Ink:

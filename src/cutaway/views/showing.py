@@ -7,6 +7,7 @@ import time
 from base64 import b64encode
 from dataclasses import dataclass, replace
 from html import escape
+from typing import overload
 
 from cutaway.core.errors import InputError
 from cutaway.core.progress import progress
@@ -20,6 +21,9 @@ from cutaway.views.graphing import graph_view
 from cutaway.views.measures import measures
 from cutaway.views.picture import Picture
 from cutaway.views.placing import place
+from cutaway.views.plates import Page
+from cutaway.views.plates_html import still as still_page
+from cutaway.views.result_pages import page_of
 from cutaway.views.svg import svg
 
 _AT_ONCE = 128
@@ -64,8 +68,26 @@ class Showing:
         return found
 
 
-def showing(thing: object) -> Showing:
-    """A trace, a diff or a view, ready to be shown: with numbers to colour it by, as far as they are known.
+@dataclass(frozen=True, slots=True)
+class ShowingPage:
+    """A page, which says all there is to say: nothing of it is asked later."""
+
+    view: Page
+
+    def detail(self, row: int) -> None:
+        """Nothing: a page has no ops."""
+
+    def details(self, budget: int, seconds: float = math.inf) -> dict[int, Detail]:
+        """None, for the same reason."""
+        return {}
+
+
+@overload
+def showing(thing: Trace | Diff | GraphView) -> Showing: ...
+@overload
+def showing(thing: object) -> Showing | ShowingPage: ...
+def showing(thing: object) -> Showing | ShowingPage:
+    """A trace, a diff, a view or a page, ready to be shown: with numbers to colour it by, as far as they are known.
 
     A diff is drawn as its second trace with the differences marked, so that is the one that is asked.
     """
@@ -78,16 +100,22 @@ def showing(thing: object) -> Showing:
         return Showing(replace(view, measures=(*view.measures, *measures(second, view.nodes.row))), second)
     if isinstance(thing, GraphView):
         return Showing(thing, None)
+    page = thing if isinstance(thing, Page) else page_of(thing)
+    if page is not None:
+        return ShowingPage(page)
     found = f"{type(thing).__module__}.{type(thing).__qualname__}"
     hint = " Trace it first: cutaway.trace(model, *inputs)." if callable(thing) else ""
-    raise InputError(f"what can be shown is a Trace, a Diff or a GraphView; this is a {found}.{hint}")
+    known = "a Trace, a Diff, a Ranking or another result, a Page or a GraphView"
+    raise InputError(f"what can be shown is {known}; this is a {found}.{hint}")
 
 
-def still(view: GraphView) -> str:
+def still(view: GraphView | Page) -> str:
     """The view as an image in HTML: opened as far as it stays small, what repeats drawn once.
 
     An image, because the styles of an SVG that lies in a page would reach all others in it.
     """
+    if isinstance(view, Page):
+        return still_page(view)
     picture = small(view)
     data = b64encode(svg(picture, place(picture)).encode()).decode()
     style = "max-width: 100%; max-height: 70vh"

@@ -1,0 +1,61 @@
+"""Several positions become one row: the first, the last, their average or their maximum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+Aggregate = Literal["last", "first", "average", "max"]
+AGGREGATES: tuple[Aggregate, ...] = ("last", "first", "average", "max")
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """Which positions of a batch, counted through all samples, make up each row."""
+
+    first: Tensor
+    last: Tensor
+    member: Tensor
+    """Every position of every row, one row after the other."""
+    row: Tensor
+    """The row of each of these."""
+    n_members: Tensor
+    """How many each row has, `[row, 1]`."""
+
+    @staticmethod
+    def of(
+        first: NDArray[np.int64], last: NDArray[np.int64], left_out: NDArray[np.bool_] | None, device: torch.device
+    ) -> Spans:
+        """From the first and last position of each row; `left_out` says which positions between do not count."""
+        counts = last - first + 1
+        begins = np.cumsum(counts) - counts
+        member = np.repeat(first - begins, counts) + np.arange(counts.sum())
+        row = np.repeat(np.arange(len(first)), counts)
+        if left_out is not None:
+            kept = ~left_out[member]
+            member, row = member[kept], row[kept]
+            counts = np.bincount(row, minlength=len(first))
+        arrays = [torch.from_numpy(array).to(device) for array in (first, last, member, row, counts[:, None])]
+        return Spans(*arrays)
+
+    def pooled(self, values: Tensor, aggregate: Aggregate) -> Tensor:
+        """One row for each span, from values `[position, unit]`; a copy, in float32 at least."""
+        if aggregate == "first" or aggregate == "last":
+            return _wide(values[self.first if aggregate == "first" else self.last])
+        found = _wide(values[self.member])
+        if len(self.member) == len(self.first):
+            return found
+        shape = (len(self.first), values.shape[1])
+        if aggregate == "average":
+            return found.new_zeros(shape).index_add_(0, self.row, found) / self.n_members
+        index = self.row[:, None].expand(-1, values.shape[1])
+        return found.new_full(shape, -torch.inf).scatter_reduce_(0, index, found, "amax")
+
+
+def _wide(values: Tensor) -> Tensor:
+    return values if values.dtype in (torch.float32, torch.float64) else values.to(torch.float32)

@@ -1,0 +1,42 @@
+"""A model in evaluation, and exactly as it was afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import nn
+
+from cutaway.capture.inventory import buffers_of, modules_of
+from cutaway.capture.states import randomness_kept
+
+
+@contextmanager
+def stillness(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode without gradients; modes, buffers and random states are put back.
+
+    The flags are set one by one: `eval()` may be the model's own, and do more.
+    """
+    modes = [(module, module.training) for module in modules_of(model)]
+    buffers = [(*found, found[2]._version, found[2].detach().clone()) for found in buffers_of(model)]
+    with randomness_kept(), torch.no_grad():
+        try:
+            for module, _ in modes:
+                module.training = False
+            yield
+        finally:
+            for module, training in modes:
+                module.training = training
+            for module, name, tensor, version, copy in buffers:
+                module._buffers[name] = tensor
+                if tensor._version != version:
+                    tensor.copy_(copy)
+
+
+def device_of(model: nn.Module) -> torch.device:
+    """Where the inputs of a model go: to its first parameter, or buffer."""
+    for tensor in (*model.parameters(), *model.buffers()):
+        if tensor.device.type != "meta":
+            return tensor.device
+    return torch.device("cpu")

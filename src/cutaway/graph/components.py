@@ -1,0 +1,96 @@
+"""What of a model can be collected: every module and op with the shape of what it gives, also as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+
+from cutaway.graph.op import Op
+from cutaway.graph.trace import Trace
+from cutaway.graph.units import unit_dimension
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One site whose values can be collected, as it was on the example."""
+
+    site: str
+    kind: str
+    """ "module", "op" or "input"."""
+    type: str
+    """The class of the module, or the function of the op."""
+    shape: tuple[int, ...]
+    dtype: str
+    unit_dim: int
+    """The dimension along which units are counted; -1 for the last."""
+    n_units: int
+    n_passes: int
+    """How often it ran; with several, `:1` and so on choose."""
+
+
+class Sites(tuple[str, ...]):
+    """The names of all sites of a model on an example; `components` are those that can be collected.
+
+    >>> import torch, cutaway
+    >>> found = cutaway.sites(torch.nn.Sequential(torch.nn.Linear(4, 3)), torch.ones(2, 4))
+    >>> [(each.site, each.shape, each.n_units) for each in found.components]
+    [('.', (2, 3), 3), ('0', (2, 3), 3), ('.@in.0', (2, 4), 4), ('0/linear', (2, 3), 3)]
+    """
+
+    _trace: Trace
+
+    @staticmethod
+    def of(trace: Trace) -> Sites:
+        """The sites of a trace, which need no values."""
+        found = Sites(trace.sites)
+        found._trace = trace
+        return found
+
+    @cached_property
+    def components(self) -> tuple[Component, ...]:
+        """Modules, inputs and ops that give tensors with at least one dimension."""
+        found: dict[str, Component] = {}
+        for component in (*_modules(self._trace), *_ops(self._trace)):
+            found.setdefault(component.site, component)
+        return tuple(found.values())
+
+    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
+        """The components as a JSON list, also written to a file where a path is given."""
+        text = json.dumps([asdict(component) for component in self.components], indent=1, ensure_ascii=False)
+        if path is not None:
+            Path(path).write_text(text + "\n", encoding="utf-8")
+        return text
+
+    def __reduce__(self) -> tuple[type[tuple[str, ...]], tuple[list[str]]]:
+        return tuple, (list(self),)
+
+
+def _modules(trace: Trace) -> Iterator[Component]:
+    for module in trace.modules.values():
+        calls = module.calls
+        if not calls:
+            continue
+        outputs = calls[0].outputs
+        for path, op in outputs.items():
+            site = module.address if len(outputs) == 1 else f"{module.address}@out.{path}"
+            yield from _component(site, "module", module.class_name, op, len(calls))
+
+
+def _ops(trace: Trace) -> Iterator[Component]:
+    for op in (*trace.inputs, *trace.ops):
+        if op.kind == "input":
+            yield from _component(op.site, "input", "input", op, 1)
+        elif op.kind == "op" and (op.full_site.pass_ or 1) == 1:
+            yield from _component(op.site.split(":")[0], "op", op.function, op, op.n_passes)
+
+
+def _component(site: str, kind: str, type_: str, op: Op, n_passes: int) -> Iterator[Component]:
+    shape = op.shape
+    if shape:
+        unit = unit_dimension(op)
+        told = -1 if unit == len(shape) - 1 else unit
+        yield Component(site, kind, type_, shape, str(op.dtype), told, shape[unit], n_passes)

@@ -1,0 +1,210 @@
+"""Rows × units, however they are held: every method reads activations through this, block by block.
+
+A set that is larger than memory is never held whole. Activations that are not numbers are an error that names their
+rows, found when a block is first read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutaway.core.errors import InputError
+
+Array = NDArray[Any]
+BLOCK_BYTES = 2**25
+"""What a block of rows takes, in 4-byte numbers."""
+COLUMN_BYTES = 2**28
+"""What a block of whole columns takes."""
+_MOST_ROWS = 8192
+_MOST_NAMED = 5
+
+
+class Source(Protocol):
+    """What stands behind a matrix, where it is no array: `cutaway.Activations` fits."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and units."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The site of each unit."""
+
+    def blocks(self, n_rows: int = ...) -> Iterator[tuple[slice, Array]]:
+        """The rows in order, some at a time."""
+
+    def columns(self, indices: Any) -> Array:
+        """Rows × these units."""
+
+    def units(self, indices: Any) -> Source:
+        """These units alone."""
+
+
+@dataclass(slots=True, eq=False)
+class Matrix:
+    """Rows × units in float32; in float64 where the numbers given were."""
+
+    source: Any
+    """An array of two dimensions, or a `Source`."""
+    names: Sequence[str] | None
+    units: NDArray[np.int64] | None = None
+    """The units of the source that these are, where they are not all."""
+    _is_checked: bool = field(default=False, repr=False)
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.source.shape[0])
+
+    @property
+    def n_units(self) -> int:
+        return int(self.source.shape[1]) if self.units is None else len(self.units)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of what is read."""
+        return _read_as(self.source.dtype) if isinstance(self.source, np.ndarray) else np.dtype(np.float32)
+
+    def blocks(self, n_rows: int | None = None) -> Iterator[tuple[slice, Array]]:
+        """All rows in order, some at a time; a block may be a view of what was given, and is not to be changed."""
+        n_each = n_rows or max(1, min(_MOST_ROWS, BLOCK_BYTES // (4 * max(self.n_units, 1))))
+        for rows, block in self._read(n_each):
+            values = np.asarray(block, self.dtype)  # (row, unit)
+            if not self._is_checked:
+                check_finite(values, rows.start, self.units)
+            yield rows, values
+        self._is_checked = True
+
+    def columns(self, indices: Any) -> Array:
+        """Rows × these units, whole: as many as fit in memory is for the caller to know."""
+        wanted = np.asarray(indices, np.int64)
+        inner = wanted if self.units is None else self.units[wanted]
+        if isinstance(self.source, np.ndarray):
+            values = np.empty((self.n_rows, len(inner)), self.dtype)
+            for rows in _slices(self.n_rows, _MOST_ROWS):
+                values[rows] = self.source[rows][:, inner]
+        else:
+            values = np.asarray(self.source.columns(inner), self.dtype)
+        if not self._is_checked:
+            check_finite(values, 0, inner)
+        return values
+
+    def column_blocks(self, n_bytes: int = COLUMN_BYTES) -> Iterator[tuple[slice, Array]]:
+        """All units in order, some at a time, each with all its rows: `(unit, row)`, a copy."""
+        n_each = max(1, min(self.n_units, n_bytes // (self.dtype.itemsize * max(self.n_rows, 1))))
+        for units in _slices(self.n_units, n_each):
+            if n_each == self.n_units:
+                columns = self.array()
+            else:
+                columns = self.columns(np.arange(units.start, units.stop))
+            yield units, np.ascontiguousarray(columns.T)
+        self._is_checked = True
+
+    def array(self) -> Array:
+        """All of it, in memory; a copy."""
+        values = np.empty((self.n_rows, self.n_units), self.dtype)
+        for rows, block in self.blocks():
+            values[rows] = block
+        return values
+
+    def of_units(self, indices: NDArray[np.int64]) -> Matrix:
+        """These units alone, in this order."""
+        inner = indices if self.units is None else self.units[indices]
+        names = None if self.names is None else Chosen(self.names, indices)
+        return Matrix(self.source, names, inner, self._is_checked)
+
+    def _read(self, n_rows: int) -> Iterator[tuple[slice, Array]]:
+        if not isinstance(self.source, np.ndarray):
+            yield from (self.source if self.units is None else self.source.units(self.units)).blocks(n_rows)
+            return
+        for rows in _slices(self.n_rows, n_rows):
+            block = self.source[rows]
+            yield rows, block if self.units is None else block[:, self.units]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen(Sequence[str]):
+    """Some of many names, without copying them.
+
+    >>> list(Chosen(["a", "b", "c"], np.array([2, 0])))
+    ['c', 'a']
+    """
+
+    names: Sequence[str]
+    indices: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return Chosen(self.names, self.indices[index])
+        return self.names[int(self.indices[index])]
+
+
+def as_matrix(acts: Any) -> Matrix:
+    """Activations, an array or a tensor as a matrix; nothing is copied.
+
+    >>> as_matrix([[1.0, 2.0], [3.0, 4.0]]).n_units
+    2
+    """
+    if isinstance(acts, Matrix):
+        return acts
+    if hasattr(acts, "blocks") and hasattr(acts, "columns"):
+        return Matrix(acts, acts.names)
+    array = _numpy(acts)
+    if array.ndim != 2:
+        raise InputError(
+            f"activations of shape {list(array.shape)} were given: rows × units are needed. "
+            "Of a tensor with more dimensions, make each position a row: x.reshape(-1, x.shape[-1])."
+        )
+    if array.dtype.kind not in "biuf":
+        raise InputError(f"activations of dtype {array.dtype} were given: numbers are needed.")
+    if not array.shape[1]:
+        raise InputError(f"activations of shape {list(array.shape)} were given: there are no units.")
+    return Matrix(array, None)
+
+
+def check_finite(values: Array, first_row: int, units: NDArray[np.int64] | None = None) -> None:
+    """An error that names rows and units where a value is NaN or infinite."""
+    if np.isfinite(values).all():
+        return
+    bad = ~np.isfinite(values)
+    rows, columns = np.flatnonzero(bad.any(axis=1)) + first_row, np.flatnonzero(bad.any(axis=0))
+    named = _listed("row", rows), _listed("unit", columns if units is None else units[columns])
+    raise InputError(
+        f"activations hold NaN or infinite values: in {named[0]}, in {named[1]} (of those read so far). Leave these "
+        "rows out, of the labels too; or collect in float32 where float16 overflowed."
+    )
+
+
+def _listed(what: str, indices: NDArray[np.int64]) -> str:
+    shown = ", ".join(map(str, indices[:_MOST_NAMED].tolist()))
+    more = f" and {len(indices) - _MOST_NAMED:,} more" if len(indices) > _MOST_NAMED else ""
+    return f"{what}{'s' if len(indices) > 1 else ''} {shown}{more}"
+
+
+def _numpy(given: Any) -> Array:
+    """An array of what was given, sharing its memory where that is possible."""
+    if isinstance(given, np.ndarray):
+        return given
+    if hasattr(given, "detach"):
+        tensor = given.detach().cpu()
+        if tensor.is_floating_point() and tensor.element_size() < 4:
+            tensor = tensor.float()  # NumPy has no bfloat16
+        return np.asarray(tensor.resolve_conj().numpy() if tensor.is_complex() else tensor.numpy())
+    return np.asarray(given)
+
+
+def _read_as(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    is_exact_in_float32 = dtype.kind == "b" or (dtype.kind in "iu" and dtype.itemsize < 4) or dtype.kind == "f"
+    return np.dtype(np.float32 if is_exact_in_float32 and dtype.itemsize <= 4 else np.float64)
+
+
+def _slices(n: int, n_each: int) -> Iterator[slice]:
+    for first in range(0, n, n_each):
+        yield slice(first, min(first + n_each, n))

@@ -1,0 +1,85 @@
+"""Units that say the same, together: the answer of `cutaway.neurons.clusters`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutaway.core import late
+from cutaway.core.tables import framed
+
+_MOST_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Clusters:
+    """Clusters of correlated units, numbered by the first unit of each."""
+
+    labels: NDArray[np.int64]
+    """(unit,): the cluster of each, counted from 0."""
+    independent: NDArray[np.int64]
+    """(cluster,): the unit that stands for each, the one most like all its members; ties to the smaller index."""
+    threshold: float
+    """The distance at which the tree was cut."""
+    absolute: bool
+    """Whether units that rise and fall against each other count as alike."""
+    names: Sequence[str] | None = None
+    dead: NDArray[np.int64] | None = None
+    """Units that never change; each is a cluster of its own."""
+
+    def __post_init__(self) -> None:
+        for array in (self.labels, self.independent, self.dead):
+            if array is not None:
+                array.flags.writeable = False
+
+    def __len__(self) -> int:
+        """How many clusters there are."""
+        return len(self.independent)
+
+    @property
+    def n_units(self) -> int:
+        return len(self.labels)
+
+    @property
+    def members(self) -> tuple[NDArray[np.int64], ...]:
+        """(cluster,): the units of each, by index."""
+        order = np.argsort(self.labels, kind="stable")
+        return tuple(np.split(order, np.cumsum(self.sizes)[:-1]))
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """(cluster,): how many units each has."""
+        return np.bincount(self.labels, minlength=len(self))
+
+    def table(self) -> Any:
+        """One row a unit: a pandas DataFrame where pandas is installed, else a list of dicts."""
+        chosen = set(self.independent.tolist())
+        return framed(
+            {"unit": unit, "name": self._name(unit), "cluster": label, "independent": unit in chosen}
+            for unit, label in enumerate(self.labels.tolist())
+        )
+
+    def _repr_html_(self) -> str:
+        found: str = late.call("result._repr_html_", self)
+        return found
+
+    def __repr__(self) -> str:
+        sizes = self.sizes
+        like = "|r|" if self.absolute else "r"
+        lines = [
+            f"Clusters: {self.n_units:,} units in {len(self):,} clusters, 1 - {like} ≤ {self.threshold:g} on average"
+        ]
+        largest = np.argsort(-sizes, kind="stable")[:_MOST_SHOWN]
+        members = self.members
+        for cluster in largest[sizes[largest] > 1].tolist():
+            shown = ", ".join(self._name(unit) for unit in members[cluster][:_MOST_SHOWN].tolist())
+            more = ", …" if sizes[cluster] > _MOST_SHOWN else ""
+            lines.append(f"  {sizes[cluster]:,} units: {shown}{more}")
+        return "\n".join(lines)
+
+    def _name(self, unit: int) -> str:
+        return f"#{unit}" if self.names is None else self.names[unit]

@@ -1,0 +1,190 @@
+"""Units in the order of what they are worth: the answer of every ranking method."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutaway.core import late
+from cutaway.core.errors import InputError
+from cutaway.core.tables import framed
+
+Label = Any
+"""Whatever the user calls a class: text, a number, a truth value."""
+_MOST_SHOWN = 10
+
+
+def _none() -> NDArray[np.int64]:
+    return np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranking:
+    """Units by score, best first; one such ranking for each label, where labels have their own.
+
+    Its arrays belong to it alone and cannot be written to. `ranked` makes one from scores.
+    """
+
+    method: str
+    scores: NDArray[np.float64]
+    """(unit,): one a unit, larger is better; NaN where the unit was not among those to rank."""
+    order: NDArray[np.int64]
+    """Indices of the ranked units, best first. Equal scores stand by index, dead units last."""
+    signs: NDArray[np.int8]
+    """(unit,): 1 where the unit rises with the label, -1 where it falls, 0 where neither is meant. Of two classes, the
+    second in sorted order is meant; of more, only the rankings of each label have signs."""
+    names: Sequence[str] | None = None
+    """The site of each unit, `encoder.layer.3#17`; None where the activations were a plain array."""
+    per_label: Mapping[Label, Ranking] = field(default_factory=dict)
+    dead: NDArray[np.int64] = field(default_factory=_none)
+    """Indices of units that are the same at every row."""
+    tiers: NDArray[np.int64] | None = None
+    """How many units of the order hold each share of the weight; linear probes alone have it."""
+    about: Mapping[str, object] = field(default_factory=dict)
+    """Options of the method and what it saw: JSON-like."""
+
+    def __post_init__(self) -> None:
+        for array in (self.scores, self.order, self.signs, self.dead, self.tiers):
+            if array is not None:
+                array.flags.writeable = False
+
+    def __len__(self) -> int:
+        """How many units were ranked."""
+        return len(self.order)
+
+    @property
+    def n_units(self) -> int:
+        """How many units there are, ranked or not."""
+        return len(self.scores)
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        """Those with a ranking of their own."""
+        return tuple(self.per_label)
+
+    def top(self, n: int) -> Any:
+        """The best units: sites, as `cutaway.edit(model, at=…)` takes them, or indices where there are no names.
+
+        >>> ranked("mine", [0.1, 0.9, 0.5]).top(2)
+        array([1, 2])
+        >>> ranked("mine", [0.1, 0.9, 0.5], names=["h#0", "h#1", "h#2"]).top(2)
+        ['h#1', 'h#2']
+        """
+        return self._named(self.order[: _count(n)])
+
+    def bottom(self, n: int) -> Any:
+        """The worst units, worst first; dead ones come before all others."""
+        return self._named(self.order[::-1][: _count(n)])
+
+    def name_of(self, unit: int) -> str:
+        """Its site, or its index as `#17` where there are no names."""
+        return f"#{unit}" if self.names is None else self.names[unit]
+
+    def table(self, n: int | None = None) -> Any:
+        """One row a unit, best first: a pandas DataFrame where pandas is installed, else a list of dicts.
+
+        The score for each label stands in a column of its own.
+        """
+        dead = set(self.dead.tolist())
+        units = self.order if n is None else self.order[: _count(n)]
+        return framed(
+            {
+                "rank": rank,
+                "unit": unit,
+                "name": self.name_of(unit),
+                "score": float(self.scores[unit]),
+                "sign": int(self.signs[unit]),
+                "dead": unit in dead,
+                **{f"score.{label}": float(each.scores[unit]) for label, each in self.per_label.items()},
+            }
+            for rank, unit in enumerate(units.tolist(), start=1)
+        )
+
+    def _repr_html_(self) -> str:
+        found: str = late.call("result._repr_html_", self)
+        return found
+
+    def __repr__(self) -> str:
+        chosen = f" of {self.n_units:,}" if len(self) < self.n_units else ""
+        parts = [f"Ranking by {self.method}: {len(self):,}{chosen} units"]
+        if self.per_label:
+            parts.append(f"{len(self.per_label):,} labels")
+        if len(self.dead):
+            parts.append(f"{len(self.dead):,} dead")
+        units = self.order[:_MOST_SHOWN].tolist()
+        width = max((len(self.name_of(unit)) for unit in units), default=0)
+        mark = {1: "+", -1: "-", 0: " "}
+        lines = [
+            f"  {self.name_of(unit):<{width}}  {mark[int(self.signs[unit])]} {self.scores[unit]:.4g}" for unit in units
+        ]
+        rest = len(self) - len(units)
+        return "\n".join([", ".join(parts), *lines, *([f"  and {rest:,} more"] if rest else [])])
+
+    def _named(self, units: NDArray[np.int64]) -> Any:
+        if self.names is None:
+            return units.copy()
+        return [self.names[unit] for unit in units.tolist()]
+
+
+def ranked(
+    method: str,
+    scores: Any,
+    *,
+    signs: Any = None,
+    units: Any = None,
+    dead: Any = None,
+    **fields: Any,
+) -> Ranking:
+    """A ranking from one score a unit, larger is better.
+
+    >>> ranked("mine", [0.5, 2.0, 0.5, 9.0], dead=[3]).order
+    array([1, 0, 2, 3])
+
+    Args:
+        signs: 1, 0 or -1 for each unit; 0 if not given.
+        units: the indices to rank; the scores of all others become NaN. All if not given.
+        dead: indices of units that never change: they stand last, whatever their score.
+        fields: the remaining fields of a `Ranking`; an `order` given here stands as it is.
+    """
+    values = np.array(scores, np.float64)
+    if values.ndim != 1:
+        raise InputError(f"scores of shape {list(values.shape)} were given: a ranking needs one number a unit.")
+    chosen = np.arange(len(values)) if units is None else np.unique(np.asarray(units, np.int64))
+    is_dead = np.zeros(len(values), bool)
+    is_dead[_indices(dead)] = True
+    left_out = np.ones(len(values), bool)
+    left_out[chosen] = False
+    values[left_out] = np.nan
+    order = fields.pop("order", None)
+    return Ranking(
+        method=method,
+        scores=values,
+        order=best_first(values, chosen, is_dead) if order is None else np.array(order, np.int64),
+        signs=np.zeros(len(values), np.int8) if signs is None else np.array(signs, np.int8),
+        dead=np.flatnonzero(is_dead & ~left_out),
+        **fields,
+    )
+
+
+def best_first(scores: NDArray[np.float64], units: NDArray[np.int64], is_dead: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The units by score, largest first; ties by index; those without a number, then the dead, last."""
+    values = scores[units]
+    last = np.where(is_dead[units], 2, np.isnan(values).astype(np.int64))
+    key = np.where(np.isnan(values), 0.0, -values)
+    key[is_dead[units]] = 0.0  # among themselves by index alone
+    order: NDArray[np.int64] = units[np.lexsort((units, key, last))]
+    return order
+
+
+def _indices(given: Any) -> NDArray[np.int64]:
+    return np.empty(0, np.int64) if given is None else np.asarray(given, np.int64)
+
+
+def _count(n: int) -> int:
+    if n < 0:
+        raise InputError(f"{n} units were asked for: 0 is the least.")
+    return n

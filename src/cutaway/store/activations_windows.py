@@ -1,0 +1,100 @@
+"""The windows of a collection: which blocks of an archive follow each other from the first item on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutaway.core.errors import DamagedError
+from cutaway.store.archive import Archive, ArrayBlock
+from cutaway.store.fields import count, counts, text
+
+DOCUMENT: Final = "collection"
+SITE: Final = "site/"
+"""Before the site in the name of an array: no site can be taken for a column."""
+
+
+@dataclass(frozen=True, slots=True)
+class CollectedSite:
+    """One site of a collection.
+
+    >>> CollectedSite("encoder.layer.3", 384)
+    CollectedSite(site='encoder.layer.3', width=384, unit_dim=-1, units=())
+    """
+
+    site: str
+    width: int
+    """How many units it has."""
+    unit_dim: int = -1
+    """The dimension of the tensor along which units are counted: the last one, 1 for a convolution."""
+    units: tuple[int, ...] = ()
+    """Which units these are, where only some were kept; empty where all were."""
+
+    def packed(self) -> dict[str, Any]:
+        fields = {"site": self.site, "width": self.width, "unit_dim": self.unit_dim}
+        return fields | ({"units": list(self.units)} if self.units else {})
+
+    @staticmethod
+    def read(fields: Any) -> CollectedSite:
+        if not isinstance(fields, dict) or type(fields.get("unit_dim", -1)) is not int:
+            raise DamagedError("a site of the collection is not as it should be")
+        width, units = count(fields.get("width"), "width of a site"), counts(fields.get("units", []), "units of a site")
+        if units and len(units) != width:
+            raise DamagedError(f"a site has {width} units, and says of {len(units)} which they are")
+        return CollectedSite(text(fields.get("site"), "site"), width, fields.get("unit_dim", -1), units)
+
+    @property
+    def indices(self) -> NDArray[np.int64]:
+        """The number of each unit within the site."""
+        return np.array(self.units, np.int64) if self.units else np.arange(self.width, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Some items of the corpus that were written together, and the rows that came of them."""
+
+    block: ArrayBlock
+    first_row: int
+    n_rows: int
+    first_item: int
+    n_items: int
+    n_problems: int
+
+    @property
+    def stop_row(self) -> int:
+        return self.first_row + self.n_rows
+
+    @property
+    def stop_item(self) -> int:
+        return self.first_item + self.n_items
+
+
+def window_name(first_item: int) -> str:
+    """The name of the block that begins with this item; rows would not do, as some items give none.
+
+    >>> window_name(512)
+    'window/00000512'
+    """
+    return f"window/{first_item:08d}"
+
+
+def windows_of(archive: Archive) -> list[Window]:
+    """The windows that follow each other without a gap; what lies behind a gap was never acknowledged."""
+    blocks = archive.blocks
+    found: list[Window] = []
+    row = item = 0
+    while (block := blocks.get(window_name(item))) is not None:
+        window = _window(block)
+        if (window.first_row, window.first_item) != (row, item) or not window.n_items:
+            break
+        found.append(window)
+        row, item = window.stop_row, window.stop_item
+    return found
+
+
+def _window(block: ArrayBlock) -> Window:
+    names = ("first_row", "n_rows", "first_item", "n_items", "n_problems")
+    return Window(block, *(count(block.about.get(name), f"{name} of window {block.name!r}") for name in names))

@@ -1,0 +1,81 @@
+"""Results as pages: what `show` and a notebook make of each kind of result about units."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from cutaway.results.clusters import Clusters
+from cutaway.results.comparison import Comparison
+from cutaway.results.ranking import Ranking
+from cutaway.results.words import Histograms, TopContexts, TopWords
+from cutaway.views.neuron_view import (
+    agreement_section,
+    contexts_section,
+    ranking_page,
+    spread_section,
+    words_section,
+)
+from cutaway.views.plates import Bars, Column, Fact, Facts, Page, Section, Table
+from cutaway.views.plates_html import still
+
+_MOST_CLUSTERS = 200
+_MOST_MEMBERS = 12
+
+
+def page_of(result: object) -> Page | None:
+    """The page of a result; None for what has none."""
+    make = _PAGES.get(type(result))
+    return None if make is None else make(result)
+
+
+def repr_html(result: object) -> str:
+    """What a notebook shows of a result that is the last value of a cell."""
+    return still(_PAGES[type(result)](result))
+
+
+def clusters_page(clusters: Clusters) -> Page:
+    """Units that say the same, the largest clusters first."""
+    sizes = clusters.sizes
+    order = sorted(range(len(clusters)), key=lambda cluster: -sizes[cluster])
+    members = clusters.members
+    several = [cluster for cluster in order if sizes[cluster] > 1][:_MOST_CLUSTERS]
+    rows = []
+    for cluster in several:
+        names = [_name(clusters, unit) for unit in members[cluster][:_MOST_MEMBERS].tolist()]
+        more = ", …" if sizes[cluster] > _MOST_MEMBERS else ""
+        rows.append((_name(clusters, int(clusters.independent[cluster])), int(sizes[cluster]), ", ".join(names) + more))
+    like = "|r|" if clusters.absolute else "r"
+    facts = [
+        Fact("units", f"{clusters.n_units:,}"),
+        Fact("clusters", f"{len(clusters):,}", f"cut where 1 − {like} is {clusters.threshold:g}"),
+        Fact("of one unit", f"{int((sizes == 1).sum()):,}"),
+    ]
+    if clusters.dead is not None and len(clusters.dead):
+        facts.append(Fact("dead units", f"{len(clusters.dead):,}"))
+    shown = several[:20]
+    bars = Bars([row[0] for row in rows[:20]], [int(sizes[cluster]) for cluster in shown], title="The largest clusters")
+    columns = [
+        Column("stands for them", about="the unit most like all of them"),
+        Column("units", "bar"),
+        Column("which"),
+    ]
+    sections = [
+        Section("In short", "", [Facts(facts), *([bars] if shown else [])]),
+        Section("Clusters of several units", "", [Table(columns, rows)], is_wide=True),
+    ]
+    return Page("Clusters of units", "Units whose values rise and fall together.", sections)
+
+
+def _name(clusters: Clusters, unit: int) -> str:
+    return f"#{unit}" if clusters.names is None else clusters.names[unit]
+
+
+_PAGES: dict[type, Callable[[Any], Page]] = {
+    Ranking: ranking_page,
+    TopWords: lambda words: Page(words.unit, "", [words_section(words)]),
+    TopContexts: lambda contexts: Page(contexts.unit, "", [contexts_section(contexts)]),
+    Histograms: lambda histograms: Page(histograms.unit, "", [spread_section(histograms)]),
+    Comparison: lambda comparison: Page("Methods compared", "", [agreement_section(comparison)]),
+    Clusters: clusters_page,
+}

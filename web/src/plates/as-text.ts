@@ -1,0 +1,57 @@
+// Plates as text with tabs between the cells, as spreadsheets and editors take it: every number with all its figures.
+
+import { raw, type Maybe } from "./numbers";
+import type { Bars, ColouredText, Facts, Heatmap, Histogram, Lines, Section, Table } from "./wire";
+
+export type Plate = Section["plates"][number];
+
+export function asText(plate: Plate): string {
+  switch (plate.kind) {
+    case "prose": return plate.text;
+    case "facts": return ofFacts(plate);
+    case "table": return ofTable(plate);
+    case "lines": return ofLines(plate);
+    case "bars": return ofBars(plate);
+    case "histogram": return ofHistogram(plate);
+    case "heatmap": return ofHeatmap(plate);
+    case "text": return ofText(plate);
+  }
+}
+
+/** Lines of cells; what would break a cell becomes a space. */
+function tabbed(lines: Iterable<readonly (string | Maybe)[]>): string {
+  const cell = (value: string | Maybe): string => (typeof value === "string" ? value.replace(/[\t\r\n]+/g, " ") : raw(value));
+  return Array.from(lines, (line) => line.map(cell).join("\t")).join("\n");
+}
+
+function ofFacts({ items }: Facts): string {
+  return tabbed(items.map(({ name, value, remark }) => [name, value, ...(remark ? [remark] : [])]));
+}
+
+function ofTable({ columns, rows }: Table): string {
+  return tabbed([columns.map(({ name }) => name), ...rows]);
+}
+
+function ofLines({ x_name, x, lines }: Lines): string {
+  const heads = lines.flatMap(({ name, low, high }) => [name, ...(low.length ? [`${name} low`] : []), ...(high.length ? [`${name} high`] : [])]);
+  const rows = x.map((at, i) => [at, ...lines.flatMap(({ y, low, high }) => [y[i], ...(low.length ? [low[i]] : []), ...(high.length ? [high[i]] : [])])]);
+  return tabbed([[x_name, ...heads], ...rows]);
+}
+
+function ofBars({ names, values, low, high }: Bars): string {
+  return tabbed(names.map((name, i) => [name, values[i], ...(low.length ? [low[i]] : []), ...(high.length ? [high[i]] : [])]));
+}
+
+function ofHistogram({ edges, series }: Histogram): string {
+  const bins = edges.slice(1).map((edge, i) => [edges[i], edge, ...series.map(({ counts }) => counts[i])]);
+  return tabbed([["from", "to", ...series.map(({ name }) => name)], ...bins]);
+}
+
+function ofHeatmap({ row_names, column_names, values }: Heatmap): string {
+  return tabbed([["", ...column_names], ...row_names.map((name, i) => [name, ...values[i]])]);
+}
+
+function ofText({ channels, texts }: ColouredText): string {
+  const rows = texts.flatMap(({ title, tokens, values }, i) => tokens.map((token, at) => [title || String(i + 1), token, ...values.map((row) => row[at])]));
+  return tabbed([["text", "token", ...channels], ...rows]);
+}

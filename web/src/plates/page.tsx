@@ -1,0 +1,71 @@
+// A page of plates: its sections as cards, and a way to each of them.
+
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { IconButton } from "../app/controls";
+import { Logo } from "../app/icons";
+import { useTheme } from "../app/use-theme";
+import "../style/index.css";
+import "../style/plates.css";
+import { PlateView } from "./plate";
+import type { Page, Section } from "./wire";
+
+/** Pixels between cards. */
+const GAP = 18;
+
+export function PlatesPage({ page }: { page: Page }) {
+  const [element, setElement] = useState<HTMLElement | null>(null);
+  const scroller = useRef<HTMLElement>(null);
+  const { isDark, turn } = useTheme(element);
+  const goTo = (place: number): void => {
+    const section = scroller.current?.querySelectorAll<HTMLElement>(".plate-section")[place];
+    section?.scrollIntoView({ block: "start" });
+    section?.focus({ preventScroll: true });
+  };
+  return (
+    <div class={`plates${isDark ? " dark" : ""}`} ref={setElement}>
+      <header class="header">
+        <div class="logo" title="Cutaway"><Logo /><span>Cutaway</span></div>
+        <h1 title={page.title}>{page.title}</h1>
+        {page.sections.length > 1 && (
+          <nav class="plates-nav" aria-label="Sections">
+            {page.sections.map(({ title }, place) => <button type="button" key={place} onClick={() => goTo(place)}>{title}</button>)}
+          </nav>
+        )}
+        <div class="header-buttons"><IconButton icon="theme" title="Light or dark" onClick={turn} /></div>
+      </header>
+      <main class="plates-body" ref={scroller}>
+        {page.about && <p class="plates-about">{page.about}</p>}
+        <div class="plates-grid">
+          {page.sections.map((section, place) => <SectionView section={section} isDark={isDark} key={place} />)}
+        </div>
+      </main>
+    </div>
+  );
+}
+
+export function SectionView({ section, isDark }: { section: Section; isDark: boolean }) {
+  const own = useRef<HTMLElement>(null);
+  // The grid has rows of a pixel, of which a card takes as many as it is tall: so the next one stands right below it.
+  useLayoutEffect(() => {
+    const card = own.current!;
+    const take = (): void => { card.style.gridRowEnd = `span ${Math.ceil(card.offsetHeight) + GAP}`; };
+    const observer = new ResizeObserver(take);
+    observer.observe(card);
+    take();
+    return () => observer.disconnect();
+  }, []);
+  return (
+    <section class={`plate-section${section.is_wide ? " wide" : ""}`} ref={own} tabIndex={-1} aria-label={section.title}>
+      <h2>{section.title}</h2>
+      {section.about && <p class="section-about">{section.about}</p>}
+      <div class={areCharts(section) ? "side-by-side" : ""}>
+        {section.plates.map((plate, place) => <PlateView plate={plate} isDark={isDark} key={place} />)}
+      </div>
+    </section>
+  );
+}
+
+/** Charts stand beside each other where there is room. */
+function areCharts({ is_wide: isWide, plates }: Section): boolean {
+  return isWide && plates.length > 1 && plates.every(({ kind }) => ["lines", "bars", "histogram", "heatmap"].includes(kind));
+}
