@@ -87,8 +87,8 @@ def page(browser: Browser) -> Iterator[Page]:
     context.on("request", seen.note_request)
     yield page
     context.close()
-    assert seen.errors == []
-    assert seen.addresses == []
+    assert not seen.errors, seen.errors
+    assert not seen.addresses, seen.addresses
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from cutaway.views.outliers import FEWEST, MOST, deviations, is_judged
 
-numbers = st.floats(-1e6, 1e6) | st.sampled_from([0.0, math.nan, math.inf, -math.inf])
+# As they are recorded: half of a double's smallest numbers is no number of its own.
+numbers = st.floats(-1e6, 1e6, width=32) | st.sampled_from([0.0, math.nan, math.inf, -math.inf])
 
 
 @given(numbers, st.lists(numbers, max_size=12), st.sampled_from(["mean", "std"]))
