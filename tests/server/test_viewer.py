@@ -91,7 +91,7 @@ def test_one_sample_is_shown_with_its_own_numbers_and_its_text(look: Look, run: 
     for sample in (1, 2):
         look.page.get_by_label("One sample (b)").select_option(str(sample))
         look.until(lambda seen, sample=sample: seen.sample == str(sample))
-        look.page.locator(".sample h3", has_text=f"sample 0{sample}").wait_for()
+        look.page.locator(".sample h3", has_text=f"sample {sample}").wait_for()
         assert look.page.locator(".tokens .token").all_inner_texts() == list(step.samples[sample]["tokens"])
         said = look.page.locator(".sample-numbers").inner_text()
         numbers = dict(re.findall(r"(\w+) (−?[\d.]+(?:e−?\d+)?)", said.partition(":")[2]))
@@ -408,7 +408,7 @@ def test_a_narrow_window_does_all_the_same(look: Look, run: Run) -> None:
     look.choose("Iteration", "2")
     look.agrees(run, TENSOR, "grad/size", iteration=2, step=STEP)
     look.page.get_by_label("One sample (b)").select_option("2")
-    look.page.locator(".sample h3", has_text="sample 02").wait_for()
+    look.page.locator(".sample h3", has_text="sample 2").wait_for()
     look.choose("Over", "batch")
     look.page.locator(".step-slider").click(position={"x": 10, "y": 14})
     look.agrees(run, TENSOR, "grad/size", iteration=2, step=0)

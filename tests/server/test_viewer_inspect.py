@@ -413,7 +413,7 @@ def test_a_sample_stands_beside_its_values_its_output_and_its_target(base: Viewe
         verdict = "as $target says" if is_right else f"and not at {label} as $target says"
         assert output.locator(".verdict").inner_text() == f"largest at {int(scores.argmax())}, {verdict}"
     opened(page, "Samples").get_by_role("row").nth(3).click()
-    page.locator(".sample h3", has_text="sample 02").wait_for()
+    page.locator(".sample h3", has_text="sample 2").wait_for()
 
 
 def test_what_is_shown_can_be_taken_along(base: Viewed, run: Run) -> None:

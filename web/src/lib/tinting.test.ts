@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { position } from "./colours";
-import { foremost, joined, oddityAt, placeOn, rowsAt, scaleFor, statisticAt, tints, type Matrix } from "./tinting";
+import { drift, foremost, joined, oddityAt, placeOn, rowsAt, scaleFor, statisticAt, tints, type Matrix, type Tints } from "./tinting";
 import type { NodeRows, RowView } from "./wire";
 
 const STATISTICS = ["mean", "abs_mean", "nonfinite"];
@@ -28,11 +28,11 @@ test("NaN, zeros and gaps are told apart from small numbers", () => {
   assert.ok(Number.isNaN(statisticAt(given, 9, 0)), "a matrix from before a row was added is shorter");
 });
 
-test("a change is counted in doublings, and from nothing to something it is without end", () => {
+test("a change is counted in doublings, and from nothing to something there is none", () => {
   const asked = { statistics: STATISTICS, statistic: "abs_mean", of: "grad", matrix: matrix([0, 8, 0], [0, 0, 0], [0, 1, 0], [0, 0, 0]) };
   const since = { step: 5, matrix: matrix([0, 2, 0], [0, 0, 0], [0, 0, 0], [0, 4, 0]) };
   const { values, title } = tints(Int32Array.of(0, 1, 2, 3), { ...asked, since });
-  assert.deepEqual([...values], [2, 0, Infinity, -Infinity]);
+  assert.deepEqual([...values], [2, 0, NaN, -Infinity]);
   assert.equal(title, "abs mean of the gradient, change since step 5");
 });
 
@@ -64,4 +64,10 @@ test("a folded module shows its largest number, and a NaN anywhere in it", () =>
   assert.deepEqual(foremost(given, [0, 2]), { node: 0, oddity: "nonfinite" });
   assert.deepEqual(foremost(given, [3]), { node: 3, oddity: "zero" });
   assert.deepEqual(foremost(given, []), { node: -1, oddity: "none" });
+});
+
+test("how far a step is from usual is told by the median, of what can be compared", () => {
+  const of = (...values: number[]): Tints => ({ title: "", isChange: false, values: Float64Array.from(values), oddities: [], counts: new Float64Array() });
+  assert.equal(drift(of(1000, 2000, -3000, NaN, 5), of(1, 2, 3, 4, 0)), 1000);
+  assert.ok(Number.isNaN(drift(of(NaN, 1), of(1, 0))));
 });

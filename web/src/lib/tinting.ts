@@ -34,6 +34,8 @@ export interface Tints {
   readonly ends?: { readonly then: Float64Array; readonly now: Float64Array };
 }
 
+/** The smallest of all, in parts, have the colour of the one above them. */
+const LEAST = 0.05;
 /** What cannot be negative. */
 const SIZES = new Set(["count", "abs_mean", "std", "norm", "nonfinite", "zeros", "nans", "infs", "spectral_norm", "abs_max"]);
 
@@ -108,8 +110,15 @@ export function tints(rows: Int32Array, { statistics, statistic, of, matrix, sin
   return { title: since ? `${named}, change since step ${since.step.toLocaleString("en")}` : named, isChange: since !== null, values, oddities, counts, ...(then && { ends: { then, now } }) };
 }
 
+/** None where there was nothing: biases begin at zero, and that they moved is no explosion. */
 function doublings(now: number, then: number): number {
-  return now === 0 && then === 0 ? 0 : Math.log2(Math.abs(now) / Math.abs(then));
+  return then === 0 ? (now === 0 ? 0 : NaN) : Math.log2(Math.abs(now) / Math.abs(then));
+}
+
+/** How many times as large things are as they usually are, by the median; NaN where that cannot be told. */
+export function drift(now: Tints, usually: Tints): number {
+  const times = [...now.values].map((value, node) => Math.abs(value) / Math.abs(usually.values[node])).filter((ratio) => ratio > 0 && Number.isFinite(ratio));
+  return times.sort((a, b) => a - b)[times.length >> 1] ?? NaN;
 }
 
 /**
@@ -129,8 +138,9 @@ export function scaleFor({ values, isChange }: Tints, statistic: string, isLoose
   }
   const positive = finite.filter((value) => value > 0);
   if (!positive.length) return { low: 0, high: 1, scale: "linear", ramp: DIVERGING };
-  let [low, high] = [Infinity, 0];
-  for (const value of positive) [low, high] = [Math.min(low, value), Math.max(high, value)];
+  // A few that are next to nothing, such as biases without influence, would leave one colour to all the others.
+  positive.sort((a, b) => a - b);
+  const [low, high] = [positive[Math.floor(LEAST * positive.length)], positive.at(-1)!];
   return { low, high, scale: "log", ramp: DIVERGING };
 }
 

@@ -46,13 +46,13 @@ export function OpsPanel({ items, state, act, client, onTheme, onHelp }: Props) 
   };
   return (
     <div class="ops-panel">
-      {traces.length > 1 && (
+      {(traces.length > 1 || items.some(({ kind }) => kind === "run")) && (
         <div class="panel-bar">
-          <span class="label">Trace</span>
-          <Menu name="Trace" value={item.id} choices={traces.map(({ id, name }) => [id, name])} onChoose={(text) => {
+          <span class="label" title="Traces are saved apart from runs, and may be of other models">Trace</span>
+          {traces.length === 1 ? <code>{item.name}</code> : <Menu name="Trace" value={item.id} choices={traces.map(({ id, name }) => [id, name])} onChoose={(text) => {
             act({ do: "keep", name: PICTURE, text: "" });
             act({ do: "keep", name: TRACE, text });
-          }} />
+          }} />}
         </div>
       )}
       {error && <Failure what={item.name} error={error} />}

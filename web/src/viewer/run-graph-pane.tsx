@@ -78,7 +78,7 @@ export function RunGraphPane(props: Props) {
     () => withEdges(base, drawn, new Set(isGradient ? graph.no_gradient : []), isDense && !areEdgesShown),
     [base, drawn, graph, isGradient, isDense, areEdgesShown],
   );
-  const { tinting, missing, isWide, menu, rows, fit } = useTinting(props, { graph, view, isRolled: state.rolled });
+  const { drifted, tinting, missing, isWide, menu, rows, fit } = useTinting(props, { graph, view, isRolled: state.rolled });
   const decorations = useMemo(() => (tinting ? tinted(edged, drawn, tinting) : edged), [edged, drawn, tinting]);
   const hasCells = useMemo(() => [...decorations.boxes.values()].some(({ cells }) => cells !== undefined), [decorations]);
 
@@ -199,7 +199,7 @@ export function RunGraphPane(props: Props) {
           over={{
             legend: <>
               <TintLegend tinting={tinting} missing={missing} selected={tinting && node >= 0 ? tinting.tints.values[node] : NaN}
-                isWide={isWide} hasCells={hasCells} hasLoops={drawn.picture.edges.some(({ parent, child }) => parent >= child)} onFit={fit} />
+                drifted={drifted} isWide={isWide} hasCells={hasCells} hasLoops={drawn.picture.edges.some(({ parent, child }) => parent >= child)} onFit={fit} />
               {isMoving && <div class="hint" role="status">Arrow keys move the box; Esc ends it.</div>}
               {naming !== null && <GroupName name={naming} onName={(name) => wish(renamed(props.wishes.list, naming, name))} onClose={() => setNaming(null)} />}
             </>,

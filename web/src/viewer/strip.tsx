@@ -83,11 +83,12 @@ function last(name: string): string {
   return name.split("/").at(-1) ?? name;
 }
 
-/** The number at a step, or the last one before it. */
+/** The number at a step, or the last one before it; of a run that ended before, with the step it is of. */
 function at(curve: CurveData | undefined, step: number): string {
   if (!curve?.steps.length) return "";
   const places = curve.steps as unknown as readonly number[];
   let place = nearest(places, (own) => own, step);
   if (places[place] > step && place > 0) place -= 1;
-  return short(curve.values[place]);
+  const isPast = place === places.length - 1 && places[place] < step;
+  return short(curve.values[place]) + (isPast ? ` at ${places[place].toLocaleString("en")}` : "");
 }

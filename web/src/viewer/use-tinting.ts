@@ -3,7 +3,8 @@
 import { useMemo, useRef, useState } from "preact/hooks";
 import type { ColourScale } from "../lib/colours";
 import { striking } from "../lib/striking";
-import { isSigned, joined, ofTitle, rowsAt, scaleFor, statisticAt, tints, usual, type Matrix } from "../lib/tinting";
+import { drift, isSigned, joined, ofTitle, rowsAt, scaleFor, statisticAt, tints, usual, type Matrix } from "../lib/tinting";
+import { short } from "../lib/units";
 import type { GraphView, RunGraph } from "../lib/wire";
 import { matrixAsk } from "./asks";
 import { choose } from "./choice";
@@ -12,6 +13,10 @@ import { ofIteration } from "./graph-selection";
 import type { PanelProps } from "./panels";
 import { isLoose, type Tinting } from "./tinted";
 import { useAsked } from "./use-asked";
+
+const LOSS = "loss";
+/** What most tensors have to differ by from the middle of the run to be told. */
+const FAR = 10;
 
 export interface Tinted {
   readonly tinting: Tinting | null;
@@ -22,6 +27,8 @@ export interface Tinted {
   readonly menu: ColourChoice;
   /** By node of the view, the row of the tensor that is looked at; -1 for none. */
   readonly rows: Int32Array;
+  /** Where nearly all is far larger or smaller than in the middle of the run, in words; else "". */
+  readonly drifted: string;
   /** Colours for this step alone. */
   fit(): void;
 }
@@ -56,11 +63,17 @@ export function useTinting(
     const asked = { statistics: run.statistics, statistic, of, over, matrix: now.value };
     return tints(rows, { ...asked, since: since === null ? null : { step: since, matrix: then.value! } });
   }, [rows, now.value, then.value, since, statistic, of, over]);
-  const likes = useMemo(() => view.nodes.kind.map((kind, node) => (isLoose(kind) || kind === "loss" ? "" : likeOf(view, node))), [view]);
+  // What is usual in this run: a step from its middle. Without it, a step where all is a thousand times too large looks like any other.
+  const anchor = useAsked(client, since === null && !isSingle ? ask(run.steps[middleOf(run.steps.length)] ?? null) : null);
+  const anchored = useMemo(() => (anchor.value && statistic ? tints(rows, { statistics: run.statistics, statistic, of, matrix: anchor.value, since: null }) : null), [anchor.value, rows, statistic, of]);
+  const times = useMemo(() => (found && anchored && !isSigned(statistic) ? drift(found, anchored) : NaN), [found, anchored, statistic]);
+  const drifted = times >= FAR || times <= 1 / FAR ? `most is ×${short(times)} of what it was at step ${run.steps[middleOf(run.steps.length)].toLocaleString("en")}` : "";
+  const likes = useMemo(() => view.nodes.kind.map((kind, node) => (isLoose(kind) ? "" : kind === "loss" ? LOSS : likeOf(view, node))), [view]);
   const marks = useMemo(() => {
     if (!found) return undefined;
-    const isComparable = found.isChange || !isSigned(statistic);
-    return striking(found, view.edges, isComparable ? likes : likes.map(() => ""), of.startsWith("grad"));
+    // A loss is like no other, but can be held against what it was.
+    const isComparable = (like: string): boolean => found.isChange || (!isSigned(statistic) && like !== LOSS);
+    return striking(found, view.edges, likes.map((like) => (isComparable(like) ? like : "")), of.startsWith("grad"));
   }, [found, view]);
   const scales = useRef(new Map<string, ColourScale | null>());
   const [nFits, setFits] = useState(0);
@@ -68,17 +81,21 @@ export function useTinting(
     if (!found) return null;
     const name = `${statistic} ${of} ${since} ${over}`;
     // Nor does a loss: it would leave no colours for what it is made from, and has a curve of its own.
-    const own = scaleFor(found, statistic, (node) => isLoose(view.nodes.kind[node]) || view.nodes.kind[node] === "loss");
-    const scale = joined(scales.current.get(name) ?? null, own);
-    scales.current.set(name, scale);
+    const isBeside = (node: number): boolean => isLoose(view.nodes.kind[node]) || view.nodes.kind[node] === "loss";
+    const own = scaleFor(found, statistic, isBeside);
+    // A step that is broken altogether says nothing of the colours of others.
+    const isTold = found.values.some((value, node) => Number.isFinite(value) && !isBeside(node));
+    const usually = anchored && nFits === 0 ? scaleFor(anchored, statistic, isBeside) : null;
+    const scale = isTold ? joined(joined(scales.current.get(name) ?? null, usually), own) : own;
+    if (isTold) scales.current.set(name, scale);
     const isWide = own !== null && scale !== null && (scale.low !== own.low || scale.high !== own.high);
     const chosen = (nodes: readonly number[]): readonly number[] => ofIteration(graph, view, nodes, iteration);
     return { tinting: { tints: found, scale, isFilled, striking: marks, chosen: isRolled ? chosen : (nodes) => nodes }, isWide };
-  }, [found, marks, isFilled, isRolled, iteration, nFits]);
+  }, [found, anchored, marks, isFilled, isRolled, iteration, nFits]);
   const isNothing = shown !== null && shown.tinting.tints.oddities.every((oddity) => oddity === "none");
   const missing = now.error ?? then.error ?? (isNothing ? `No ${ofTitle(of)} was recorded at this step.` : "");
   return {
-    tinting: shown?.tinting ?? null, isWide: shown?.isWide ?? false, missing, rows,
+    tinting: shown?.tinting ?? null, isWide: shown?.isWide ?? false, missing, rows, drifted,
     fit: () => {
       scales.current.clear();
       setFits(nFits + 1);
@@ -93,6 +110,11 @@ export function useTinting(
       onFill: (is) => act({ do: "keep", name: "fill", text: is ? "1" : "" }),
     },
   };
+}
+
+/** The place of a step about in the middle; the same one while a run grows to twice its length. */
+function middleOf(n: number): number {
+  return n < 2 ? 0 : Math.min(n - 1, 2 ** Math.floor(Math.log2(n / 2)));
 }
 
 /** Whether a matrix has this statistic of something that is not the same for all samples. */

@@ -29,11 +29,13 @@ interface PixelsProps {
   readonly children?: ComponentChildren;
   /** What an element is about, for its place in the value. */
   readonly name?: (index: readonly number[]) => string;
+  /** What numbers are counted in, behind them. */
+  readonly unit?: string;
   /** One of several tiles was clicked: its number among those of the value. */
   readonly onTile?: (tile: number) => void;
 }
 
-export function Pixels({ image, isDark, read, children, name, onTile }: PixelsProps) {
+export function Pixels({ image, isDark, read, children, name, unit = "", onTile }: PixelsProps) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const frame = useRef<HTMLDivElement>(null);
   const [zoom, setZoom] = useState(1);
@@ -73,8 +75,8 @@ export function Pixels({ image, isDark, read, children, name, onTile }: PixelsPr
   const value = over ? valueAt(image, data, over.row, over.column) : null;
   const place = over && placeOf(image, over.row, over.column);
   const element = over && read ? read(over.row, over.column) : null;
-  const about = element ? `${name?.(element.index) ?? ""}[${element.index.join(", ")}]: ${exact(element.value)}`
-    : place && `${said(image, place)}: ${value === null ? "not finite" : `≈ ${short(value)}`}`;
+  const about = element ? `${name?.(element.index) ?? ""}[${element.index.join(", ")}]: ${exact(element.value)}${unit}`
+    : place && `${said(image, place)}: ${value === null ? "not finite" : `≈ ${short(value)}${unit}`}`;
   const canPick = hasTiles && onTile !== undefined;
   return (
     <figure class="pixels">

@@ -13,7 +13,7 @@ const SPARK: readonly [number, number] = [150, 30];
 const WIDEST = 240;
 
 export function Cards(props: PanelProps & { tensor: TensorView; statistic: string }) {
-  const { tensor, statistic, act } = props;
+  const { tensor, statistic, act, choice } = props;
   const [over, setOver] = useState<{ name: string; isRight: boolean } | null>(null);
   const look = (name: string, card: HTMLElement): void => {
     const room = (card.parentElement?.clientWidth ?? 0) - (card.offsetLeft - (card.parentElement?.offsetLeft ?? 0));
@@ -21,6 +21,7 @@ export function Cards(props: PanelProps & { tensor: TensorView; statistic: strin
   };
   return (
     <div class="stats cards" onPointerLeave={() => setOver(null)}>
+      {choice.sample !== null && tensor.statistics.length > 0 && <p class="quiet cards-over">over the whole batch; of the sample alone see below</p>}
       {cardsOf(tensor.statistics, { dead: tensor.dead_units, units: tensor.units?.n_rows ?? 0 }).map(({ name, title, text, exact: whole, marks, notes, isOut }) => (
         <button type="button" key={name} class={`stat${isOut ? " out" : ""}${statistic === name ? " on" : ""}`} aria-pressed={statistic === name}
           onClick={() => act({ do: "statistic", statistic: name })} onPointerEnter={(event) => look(name, event.currentTarget)}

@@ -19,7 +19,7 @@ export function Head({ run, choice, act, row, tensor }: PanelProps & { row: RowV
   const calls = rowsOfNode(run, nodeOf(row)).filter(({ of, part }) => of === row.of && part === row.part);
   const count = tensor?.statistics.find((one) => one.name === "count")?.value;
   const badges = [
-    tensor?.dtype ? (tensor.shape.length ? `[${tensor.shape.join(", ")}]` : "single number") : count ? counted(count, "element") : "", tensor?.dtype ?? "", row.role,
+    tensor ? shapeSaid(tensor, count) : "", tensor?.dtype ?? "", row.role,
     ofWords(row.of), row.part, row.iteration > 0 ? `iteration ${row.iteration}` : "", calls.length > 1 ? `called ${calls.length}×` : "",
   ];
   const said = tensor ? remark(tensor.statistics) : "";
@@ -40,6 +40,14 @@ export function Head({ run, choice, act, row, tensor }: PanelProps & { row: RowV
       {row.names.length > 0 && <div class="quiet">also {row.names.slice(0, 4).map((one) => (one === "." ? "the model's own result" : one)).join(", ")}{row.names.length > 4 && ` and ${row.names.length - 4} more`}</div>}
     </header>
   );
+}
+
+/** The shape, and where only some samples were kept, that it is theirs. */
+function shapeSaid({ dtype, shape }: TensorView, count: number | null | undefined): string {
+  if (!dtype) return count ? counted(count, "element") : "";
+  if (!shape.length) return "single number";
+  const isPart = count && count !== shape.reduce((product, size) => product * size, 1);
+  return isPart ? `kept [${shape.join(", ")}] of ${counted(count, "element")}` : `[${shape.join(", ")}]`;
 }
 
 /** "gradient of aux" for "grad/aux". */

@@ -35,7 +35,7 @@ export function Picture({ run, client, isDark, act, state, tensor }: PanelProps 
             <Scales scale={scale} hasBatch={tensor.n_samples > 1} image={image} onChoose={(is) => act(keepScale(is))} />
             {image.n_all > 1 && <Tiles image={image} onChoose={(tile) => act(keepTile(tile))} />}
           </div>
-          <Pixels image={image} isDark={isDark} read={read} name={tensor.tokens?.is_square ? (index) => looked(tensor.tokens!.tokens, index) : undefined} onTile={(tile) => act(keepTile(tile))} />
+          <Pixels image={image} isDark={isDark} read={read} unit={tensor.is_normalised ? " σ from the mean of the batch" : ""} name={tensor.tokens?.is_square ? (index) => looked(tensor.tokens!.tokens, index) : undefined} onTile={(tile) => act(keepTile(tile))} />
         </>
       )}
       {picture.text && <pre class={isOne ? "value-text one" : "value-text"}>{picture.text}</pre>}

@@ -15,7 +15,7 @@ export function Sample(props: PanelProps & { tensor: TensorView }) {
   if (!sample && !tokens && !beside.length) return null;
   return (
     <section class="sample">
-      <h3>sample {String(sample?.number ?? props.choice.sample ?? 0).padStart(2, "0")}{sample?.label && <b> · {sample.label}</b>}{sample?.id && <span class="quiet"> {sample.id}</span>}</h3>
+      <h3>sample {sample?.number ?? props.choice.sample ?? 0}{sample?.label && <b> · {sample.label}</b>}{sample?.id && <span class="quiet"> {sample.id}</span>}</h3>
       <div class="sample-body">
         {sample?.image && <SampleCanvas image={sample.image} />}
         <div class="sample-words">
