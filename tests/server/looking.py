@@ -156,8 +156,10 @@ class Look:
 
     def found(self, name: str) -> tuple[float, float]:
         """Search for a node, which brings it into view; the middle of its box."""
+        field = self.page.get_by_label("Search", exact=True)
+        field.wait_for()  # without a graph, the key opens the palette
         self.page.keyboard.press("/")
-        self.page.get_by_label("Search", exact=True).fill(name)
+        field.fill(name)
         self.page.keyboard.press("Enter")
         self.until(lambda seen: seen.node == name, f"{name} selected")
         self.page.keyboard.press("Escape")
@@ -165,9 +167,10 @@ class Look:
 
     def selected(self) -> tuple[float, float]:
         """The middle of the selected box, once it has come to rest."""
-        end = monotonic() + PATIENCE
-        while (found := self.graph().evaluate(_SELECTED)) is None and monotonic() < end:
-            self.page.wait_for_timeout(25)
+        end, before = monotonic() + PATIENCE, None
+        while ((found := self.graph().evaluate(_SELECTED)) is None or found != before) and monotonic() < end:
+            before = found
+            self.page.wait_for_timeout(80)
         assert found is not None, "no box is selected"
         return found[0], found[1]
 

@@ -421,11 +421,11 @@ def test_what_is_shown_can_be_taken_along(base: Viewed, run: Run) -> None:
     whole = moment(run, "blocks.1.up", "grad/guess", iteration=2)
 
     def pasted(button: str) -> str:
-        page.evaluate("navigator.clipboard.writeText('')")
+        page.evaluate("navigator.clipboard.writeText('nothing')")
         page.locator("button.take").nth(BUTTONS.index(button)).click()
         page.locator(".take.done").first.wait_for()
-        page.wait_for_function("navigator.clipboard.readText().then((text) => text !== '')")
-        text: str = page.evaluate("navigator.clipboard.readText()")
+        known = "navigator.clipboard.readText().then((text) => (text === 'nothing' ? '' : text))"
+        text: str = page.wait_for_function(known).json_value()
         return text
 
     def downloaded(format_: str) -> bytes:
