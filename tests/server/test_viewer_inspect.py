@@ -423,9 +423,13 @@ def test_what_is_shown_can_be_taken_along(base: Viewed, run: Run) -> None:
     def pasted(button: str) -> str:
         page.evaluate("navigator.clipboard.writeText('nothing')")
         page.locator("button.take").nth(BUTTONS.index(button)).click()
+        text = "nothing"
+        for _ in range(200):
+            text = page.evaluate("navigator.clipboard.readText()")
+            if text != "nothing":
+                break
+            page.wait_for_timeout(50)
         page.locator(".take.done").first.wait_for()
-        known = "navigator.clipboard.readText().then((text) => (text === 'nothing' ? '' : text))"
-        text: str = page.wait_for_function(known).json_value()
         return text
 
     def downloaded(format_: str) -> bytes:

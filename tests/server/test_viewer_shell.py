@@ -332,7 +332,10 @@ def test_runs_are_looked_at_and_laid_over_each_other(viewer: Page, served: Serve
 def test_what_is_pointed_at_on_the_slider_is_pointed_at_on_the_strip(viewer: Page, served: Served) -> None:
     run = run_of(served, viewer)
     slider, plot = viewer.locator(".step-slider"), viewer.locator(".strip .u-over")
+    # The number beside the strip takes room from it.
+    viewer.locator(".strip-value b", has_text=re.compile(r"\d")).first.wait_for()
     plot.wait_for()
+    viewer.wait_for_timeout(150)
     line, strip = slider.bounding_box(), plot.bounding_box()
     assert line is not None
     assert strip is not None
