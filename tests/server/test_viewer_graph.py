@@ -13,10 +13,13 @@ from urllib.request import urlopen
 
 import numpy as np
 import pytest
-from tests.server.served import Served
+from tests.server.served import Served, serving
 from tests.server.test_app import becomes
 
 import cutaway
+from cutaway.graph.dependencies import Dependencies, Node
+from cutaway.store.records import Row
+from cutaway.store.writer import Writer
 from cutaway.views.run_rows import RunRows
 from cutaway.views.sample_matrix import sample_matrix
 
@@ -352,3 +355,22 @@ def test_the_overview_lists_what_the_words_and_the_role_ask_for(page: Page, serv
     assert all("head.weight" in text for text in page.locator(".table-row .name").all_inner_texts())
     page.get_by_label("Search tensors").fill("nothing is called that")
     page.get_by_text("No tensor is called that.").wait_for()
+
+
+def test_a_step_far_from_what_is_usual_is_told(page: Page, tmp_path: Path) -> None:
+    names = ("a", "b", "c")
+    graph = Dependencies(tuple(Node(name, (name,), "value", order=i) for i, name in enumerate(names)), ())
+    with Writer(tmp_path / "run", kind="run") as writer:
+        writer.document(f"structure/{graph.hash}", graph.plain())
+        schema = writer.schema([Row(name) for name in names], ["abs_mean"])
+        for step, size in enumerate((1, 1.2, 0.9, 1, 1.1, 1, 2000, 1)):
+            matrix = np.float32([[size], [2 * size], [3 * size]])
+            writer.step(step, schema=schema, matrix=matrix, about={"structure": graph.hash})
+    with serving(tmp_path) as served:
+        page.goto(f"{served.url}/#step=7")
+        page.wait_for_selector(".tint-legend .ramp-legend")
+        assert page.locator(".drifted").count() == 0
+        page.keyboard.press(",")
+        page.locator(".drifted", has_text="most is ×1820 of what it was at step 4").wait_for()
+        page.keyboard.press(",")
+        page.locator(".drifted").wait_for(state="detached")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from tests.server.recorded import one_thread as one_thread
 from torch import Tensor, nn
 
 import cutaway
@@ -61,17 +61,6 @@ _FOLDER = TemporaryDirectory(prefix="cutaway-")
 def trained() -> Run:
     """The net, trained for six steps: recorded once for each process, and not to be changed."""
     return train(Path(_FOLDER.name) / "run")
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Tensors this small are several times faster on one thread, above all on cores that others use too."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def train(path: Path, model: nn.Module | None = None, *, n_steps: int = 6, seed: int = 0, **settings: Any) -> Run:

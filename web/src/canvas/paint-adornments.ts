@@ -89,11 +89,26 @@ export function paintAdornments(ctx: Context, view: View, items: readonly BoxIte
     if (look?.ring !== undefined) ring(ctx, view, item, look.ring);
     if (style.sign) sign(ctx, view, item);
     if (view.scale < 0.3) continue;
-    if (look?.badge) badge(ctx, view, item, look.badge);
     if (look?.note && view.detail.lines) note(ctx, view, item, look.note);
-    if (look?.action && view.scale >= NEAR) button(ctx, view, item, look.action);
+    atCorners(ctx, view, item);
   }
   ctx.globalAlpha = 1;
+}
+
+/** Badges and buttons once more, where an outline was drawn over them. */
+export function paintCorners(ctx: Context, view: View, items: readonly BoxItem[]): void {
+  if (!view.detail.outlines || view.scale < 0.3) return;
+  for (const item of items) {
+    ctx.globalAlpha = item.style.alpha * item.alpha;
+    atCorners(ctx, view, item);
+  }
+  ctx.globalAlpha = 1;
+}
+
+function atCorners(ctx: Context, view: View, item: BoxItem): void {
+  const { look } = item;
+  if (look?.badge) badge(ctx, view, item, look.badge);
+  if (look?.action && view.scale >= NEAR) button(ctx, view, item, look.action);
 }
 
 function chevron(ctx: Context, view: View, item: BoxItem): void {

@@ -1,6 +1,7 @@
 /** Draws what lies over the picture and changes often: the selected, the one under the pointer, titles of frames. */
 
 import { mix, withAlpha } from "./colour";
+import { paintCorners } from "./paint-adornments";
 import { outlineOf } from "./paint-boxes";
 import { paintLabels, paintLines } from "./paint-lines";
 import { toneAt } from "./theme";
@@ -44,6 +45,7 @@ export function paintSelected(ctx: Context, view: View, stage: Stage, key: strin
   ctx.strokeStyle = withAlpha(view.theme.accent, 0.75);
   for (const i of near.boxes) outlineOf(ctx, view, stage.boxes[i]!, 0);
   around(ctx, view, stage, key, view.theme.accent, 2.5);
+  paintCorners(ctx, view, [...near.boxes].map((i) => stage.boxes[i]!));
 }
 
 export function paintHovered(ctx: Context, view: View, stage: Stage, key: string, near: Near): void {
@@ -64,6 +66,7 @@ function around(ctx: Context, view: View, stage: Stage, key: string, colour: str
     ctx.shadowBlur = 6 * view.dpr;
     outlineOf(ctx, view, stage.boxes[box]!, -1 * view.dpr);
     ctx.restore();
+    paintCorners(ctx, view, [stage.boxes[box]!]);
     return;
   }
   const rect = stage.rect(key);

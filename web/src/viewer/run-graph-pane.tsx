@@ -199,7 +199,8 @@ export function RunGraphPane(props: Props) {
           over={{
             legend: <>
               <TintLegend tinting={tinting} missing={missing} selected={tinting && node >= 0 ? tinting.tints.values[node] : NaN}
-                drifted={drifted} isWide={isWide} hasCells={hasCells} hasLoops={drawn.picture.edges.some(({ parent, child }) => parent >= child)} onFit={fit} />
+                isWide={isWide} hasCells={hasCells} hasLoops={drawn.picture.edges.some(({ parent, child }) => parent >= child)} onFit={fit} />
+              {drifted && <p class="drifted" role="status">{drifted}</p>}
               {isMoving && <div class="hint" role="status">Arrow keys move the box; Esc ends it.</div>}
               {naming !== null && <GroupName name={naming} onName={(name) => wish(renamed(props.wishes.list, naming, name))} onClose={() => setNaming(null)} />}
             </>,

@@ -13,8 +13,6 @@ interface Props {
   readonly missing: string;
   /** The number of what is selected; NaN for none. */
   readonly selected: number;
-  /** What is far from usual about the whole step; "" for nothing. */
-  readonly drifted: string;
   /** Whether colours reach further than this step needs, from steps seen before. */
   readonly isWide: boolean;
   /** Whether boxes have cells for the blocks they stand for, and whether edges lead back. */
@@ -28,7 +26,7 @@ const SIGNS: readonly (readonly [Oddity, string])[] = [["nonfinite", "NaN or Inf
 /** With so much room the legend says all it knows. */
 const ROOMY = { width: 800, height: 520 };
 
-export function TintLegend({ tinting, missing, selected, drifted, isWide, hasCells, hasLoops, onFit }: Props) {
+export function TintLegend({ tinting, missing, selected, isWide, hasCells, hasLoops, onFit }: Props) {
   const shapes = useRef<HTMLDetailsElement>(null);
   useLayoutEffect(() => {
     const stage = shapes.current?.closest(".stage");
@@ -38,7 +36,6 @@ export function TintLegend({ tinting, missing, selected, drifted, isWide, hasCel
     <div class="legend tint-legend">
       {missing && <p class="quiet">{missing}</p>}
       {tinting?.scale && <Ramp tinting={tinting} selected={selected} />}
-      {drifted && <p class="drifted" role="status">{drifted}</p>}
       {tinting && (
         <ul class="oddities">
           {SIGNS.filter(([oddity]) => tinting.tints.oddities.includes(oddity)).map(([oddity, text]) => (
