@@ -374,3 +374,4 @@ def test_a_step_far_from_what_is_usual_is_told(page: Page, tmp_path: Path) -> No
         page.locator(".drifted", has_text="most is ×1820 of what it was at step 4").wait_for()
         page.keyboard.press(",")
         page.locator(".drifted").wait_for(state="detached")
+        page.goto("about:blank")  # before the server goes
