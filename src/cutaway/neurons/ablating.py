@@ -1,0 +1,277 @@
+"""Causal ablation: what a running model loses without the units that a ranking puts first, beside random ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from cutaway.capture.states import randomness_kept
+from cutaway.core.errors import InputError
+from cutaway.core.progress import progress
+from cutaway.core.sites import Site
+from cutaway.neurons.meeting import Met, meeting, units_by_site
+from cutaway.results.ablation import Ablation
+from cutaway.results.ranking import Ranking
+from cutaway.store.activations import Activations
+
+To = Literal["zero", "mean", "resample"]
+Metric = Callable[[], Any]
+"""Runs the model as it likes; a number, or several by name."""
+_SIZES = (1, 2, 5, 10, 20, 50, 100)
+
+
+def ablate(
+    model: nn.Module,
+    ranking: Ranking | Sequence[str],
+    metric: Metric | Mapping[str, Metric],
+    *,
+    n: int | Sequence[int] | None = None,
+    to: To = "zero",
+    acts: Activations | None = None,
+    n_random: int = 5,
+    seed: int = 0,
+) -> Ablation:
+    """Metrics of a model without its best units, beside those without as many random ones.
+
+    >>> model = nn.Linear(3, 1, bias=False)
+    >>> _ = model.weight.data.copy_(torch.tensor([[5.0, 0.0, -1.0]]))
+    >>> x = torch.ones(1, 3)
+    >>> found = ablate(model, [".@in.0#0", ".@in.0#2"], lambda: model(x).item(), n=[1, 2], n_random=0)
+    >>> found.baseline.tolist(), found.scores.ravel().tolist()
+    ([4.0], [-1.0, 0.0])
+
+    Args:
+        ranking: a ranking with names, or sites of units, best first.
+        metric: a function that runs the model and returns a number, or numbers by name; several functions by name
+            to see side effects.
+        n: how many units are ablated at once, or several such numbers. Without it 1, 2, 5, … up to 100 of a ranking,
+            and all sites that are given.
+        to: "zero"; "mean", of each unit over all rows of `acts`; "resample", the values of random rows of `acts`.
+        acts: what `cutaway.collect` gave for these units.
+        n_random: how many times as many random units are ablated, at the same sites.
+        seed: of the random units and rows.
+    """
+    units, method = _units(ranking)
+    sizes = _sizes(n, len(units), is_ranking=isinstance(ranking, Ranking))
+    if to not in ("zero", "mean", "resample"):
+        raise InputError(f"to={to!r}: give 'zero', 'mean' or 'resample'.")
+    if to != "zero" and acts is None:
+        raise InputError(f"to={to!r} takes its values from activations: give acts=, what cutaway.collect returned.")
+    if n_random < 0:
+        raise InputError(f"n_random={n_random}: 0 is the least.")
+    metrics = metric if isinstance(metric, Mapping) else {"": metric}
+    measure = _Measuring(model, metrics)
+    baseline = measure("with all units")
+    values = _Values(to, acts, seed)
+    best = units[: sizes[-1]]
+    random = _random(best, _others(model, ranking, best, acts, measure), n_random, seed) if n_random else []
+    scores = np.empty((len(sizes), len(baseline)))
+    drawn = np.empty((len(sizes), n_random, len(baseline)))
+    jobs = [(i, draw) for i in range(len(sizes)) for draw in range(-1, n_random)]
+    for i, draw in progress(jobs, len(jobs), "ablations"):
+        chosen = (best if draw < 0 else random[draw])[: sizes[i]]
+        found = measure(f"without {sizes[i]:,} units", values.at(model, chosen))
+        if draw < 0:
+            scores[i] = found
+        else:
+            drawn[i, draw] = found
+    return Ablation(
+        model=type(model).__name__,
+        method=method,
+        to=to,
+        metrics=tuple(measure.names),
+        units=tuple(best),
+        n=np.array(sizes, np.int64),
+        baseline=baseline,
+        scores=scores,
+        random=drawn,
+        seed=seed,
+    )
+
+
+def _units(ranking: Any) -> tuple[list[str], str]:
+    if isinstance(ranking, Ranking):
+        if ranking.names is None:
+            raise InputError(
+                "this ranking has no names, so nobody knows where in the model its units are: rank what "
+                "cutaway.collect gives, or Activations.of({site: array})."
+            )
+        if not len(ranking):
+            raise InputError("this ranking has no units.")
+        return ranking.top(len(ranking)), ranking.method
+    if isinstance(ranking, str) or not isinstance(ranking, Sequence) or not len(ranking):
+        raise InputError(f"a ranking or several sites of units are ablated, not {ranking!r}.")
+    found = list(dict.fromkeys(map(str, ranking)))
+    for name in found:
+        if Site.parse(name).unit is None or Site.parse(name).is_pattern:
+            raise InputError(f"{name!r} names no unit: write 'encoder.layer.3#17'.")
+    return found, "given"
+
+
+def _sizes(n: Any, n_units: int, *, is_ranking: bool) -> list[int]:
+    if n is None:
+        return [size for size in _SIZES if size <= n_units] if is_ranking else [n_units]
+    given = [n] if isinstance(n, (int, np.integer)) else list(n)
+    if not given or any(not isinstance(size, (int, np.integer)) or not 1 <= size <= n_units for size in given):
+        raise InputError(f"n={n!r}: there are {n_units:,} units to ablate, and 1 is the least.")
+    return sorted({int(size) for size in given})
+
+
+class _Measuring:
+    """Calls the metrics, each time from the same random state, and reads what they give."""
+
+    def __init__(self, model: nn.Module, metrics: Mapping[str, Metric]) -> None:
+        for name, each in metrics.items():
+            if not callable(each):
+                raise InputError(f"the metric {name or each!r} is no function that runs the model.")
+        if not metrics:
+            raise InputError("there is no metric.")
+        self._model = model
+        self._metrics = metrics
+        self.names: list[str] = []
+
+    def __call__(self, where: str, at: Mapping[str, Met] | None = None) -> NDArray[np.float64]:
+        """The metrics in a model that is changed at some sites."""
+        before = self._versions()
+        found: dict[str, float] = {}
+        for name, metric in self._metrics.items():
+            with randomness_kept():
+                if at is None:
+                    value = metric()
+                else:
+                    with meeting(self._model, at):
+                        value = metric()
+            found.update(_read(value, name or getattr(metric, "__name__", "metric"), is_named=bool(name)))
+        changed = [name for name, version in self._versions().items() if before.get(name) != version]
+        if changed:
+            hint = ": model.eval() keeps running statistics" if self._model.training else ""
+            raise InputError(f"the metric changed {changed[0]!r} of the model, so that no two runs compare{hint}.")
+        if not self.names:
+            self.names = list(found)
+        if list(found) != self.names:
+            raise InputError(f"the metric gave {list(found)} {where}, and {self.names} with all units.")
+        return np.array(list(found.values()), np.float64)
+
+    def _versions(self) -> dict[str, tuple[int, int]]:
+        tensors = (*self._model.named_parameters(), *self._model.named_buffers())
+        return {name: (id(tensor), tensor._version) for name, tensor in tensors if not tensor.is_inference()}
+
+
+def _read(value: Any, name: str, *, is_named: bool) -> Iterator[tuple[str, float]]:
+    if isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from _read(each, f"{name}.{key}" if is_named else str(key), is_named=True)
+        return
+    array = np.asarray(value.detach().cpu().double() if isinstance(value, Tensor) else value)
+    if array.size != 1 or array.dtype.kind not in "biuf":
+        what = "None" if value is None else f"a {type(value).__name__} of shape {list(array.shape)}"
+        raise InputError(f"the metric {name!r} returned {what}: return a number, or a dict of numbers by name.")
+    yield ("metric" if name == "<lambda>" else name), float(array.reshape(()))
+
+
+class _Values:
+    """What ablated units are changed to."""
+
+    def __init__(self, to: To, acts: Activations | None, seed: int) -> None:
+        self._to = to
+        self._acts = acts
+        self._seed = seed
+        self._means: dict[str, float] = {}
+        self._is_by_item = acts is not None and bool((acts.word_index < 0).all())
+
+    def at(self, model: nn.Module, names: Sequence[str]) -> dict[str, Met]:
+        """Functions for `meeting`, fresh ones for each run."""
+        generator = np.random.default_rng(self._seed)
+        return {
+            site: self._changing(site, units or [], generator) for site, units in units_by_site(model, names).items()
+        }
+
+    def _changing(self, site: str, units: list[int], generator: np.random.Generator) -> Met:
+        names = [f"{site}#{unit}" for unit in units]
+        rows: NDArray[Any]  # (row, unit)
+        if self._to == "zero":
+            rows = np.zeros((1, len(units)))
+        elif self._to == "mean":
+            rows = self._means_of(names)[None]
+        else:
+            rows = self._columns(names)
+
+        def changed(value: Tensor, dimension: int) -> Tensor:
+            _check(site, units, value, dimension)
+            moved = value.movedim(dimension, -1)  # (sample, …, unit)
+            shape = list(moved.shape[:-1])
+            if self._to == "resample":
+                if self._is_by_item:  # a row stands for all positions of a sample
+                    shape[1:] = [1] * len(shape[1:])
+                new = rows[generator.integers(len(rows), size=shape)]
+            else:
+                new = rows[0]
+            out = moved.clone()
+            out[..., units] = torch.as_tensor(new, dtype=value.dtype, device=value.device)
+            return out.movedim(-1, dimension)
+
+        return changed
+
+    def _means_of(self, names: Sequence[str]) -> NDArray[np.float64]:
+        missing = [name for name in names if name not in self._means]
+        if missing and self._acts is not None:
+            part = self._acts.at(missing)
+            total = np.zeros(part.n_units)
+            for _, block in part.blocks():
+                total += block.sum(axis=0, dtype=np.float64)
+            self._means.update(zip(missing, (total / max(len(part), 1)).tolist(), strict=True))
+        return np.array([self._means[name] for name in names])
+
+    def _columns(self, names: Sequence[str]) -> NDArray[np.float32]:
+        """(row, unit)."""
+        if self._acts is None:
+            raise InputError("acts= is needed.")
+        return self._acts.at(list(names)).array(np.float32)
+
+
+def _check(site: str, units: Sequence[int], value: Tensor, dimension: int) -> None:
+    width = value.shape[dimension] if value.dim() else 0
+    if max(units) >= width:
+        raise InputError(f"'{site}#{max(units)}' is to be ablated, and {site!r} has {width:,} units.")
+
+
+def _others(
+    model: nn.Module, ranking: Any, best: Sequence[str], acts: Activations | None, measure: _Measuring
+) -> list[str]:
+    """The units from which random ones are drawn."""
+    if isinstance(ranking, Ranking):
+        dead = set(ranking.dead.tolist())
+        living = [ranking.name_of(unit) for unit in ranking.order.tolist() if unit not in dead]
+        return [*dict.fromkeys([*living, *best])]
+    sites = list(units_by_site(model, list(best)))
+    if acts is not None:
+        return list(acts.at(sites).names)
+    widths: dict[str, int] = {}
+
+    def noting(site: str) -> Met:
+        def note(value: Tensor, dimension: int) -> Tensor:
+            widths[site] = value.shape[dimension]
+            return value
+
+        return note
+
+    measure("while looking at its units", {site: noting(site) for site in sites})
+    return [f"{site}#{unit}" for site in sites for unit in range(widths[site])]
+
+
+def _random(best: Sequence[str], others: Sequence[str], n_random: int, seed: int) -> list[list[str]]:
+    """For each draw as many units as the best are, the i-th at the site of the i-th best."""
+    by_site: dict[str, list[str]] = {}
+    for name in others:
+        by_site.setdefault(name.rpartition("#")[0], []).append(name)
+    found = []
+    for draw in range(n_random):
+        generator = np.random.default_rng((seed, draw))
+        left = {site: iter(generator.permutation(np.array(names))) for site, names in sorted(by_site.items())}
+        found.append([str(next(left[name.rpartition("#")[0]])) for name in best])
+    return found

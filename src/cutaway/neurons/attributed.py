@@ -1,0 +1,415 @@
+"""The numbers behind attributions: gradients at the values of sites, batch by batch, in a model that stays as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from cutaway.capture.inventory import buffers_of, modules_of
+from cutaway.capture.states import randomness_kept
+from cutaway.core import trees
+from cutaway.core.errors import InputError
+from cutaway.neurons.meeting import Met, meeting
+
+Method = Literal["gradient_x_activation", "integrated_gradients", "conductance"]
+METHODS = ("gradient_x_activation", "integrated_gradients", "conductance")
+Call = Callable[[nn.Module, Any], Any]
+Target = int | Sequence[int] | Callable[[Any, Any], Tensor] | None
+Baseline = Any
+"""`"zero"`, `"mean"`, or inputs."""
+_AT_ONCE = 32
+
+
+def call_model(model: nn.Module, batch: Any) -> Any:
+    """A mapping by name, a tuple or list one after the other, all else as the only argument."""
+    if isinstance(batch, Mapping):
+        return model(**batch)
+    return model(*batch) if isinstance(batch, (tuple, list)) else model(batch)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be computed."""
+
+    method: Method
+    target: Target = None
+    steps: int = 50
+    baseline: Baseline = "zero"
+    along: str | None = None
+    batch_size: int | None = None
+    call: Call = call_model
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise InputError(f"steps={self.steps}: 1 is the least.")
+        if isinstance(self.baseline, str) and self.baseline not in ("zero", "mean"):
+            raise InputError(f"baseline={self.baseline!r}: give 'zero', 'mean', or a batch of inputs.")
+        if self.method == "conductance" and isinstance(self.baseline, str) and self.baseline == "mean":
+            raise InputError("conductance goes along the inputs: its baseline is 'zero', or a batch of inputs.")
+        if self.method != "conductance" and self.along is not None:
+            raise InputError(f"along={self.along!r} is for conductance; {self.method} goes along the units themselves.")
+
+
+@dataclass(frozen=True, slots=True)
+class Attributed:
+    """The attributions of one batch."""
+
+    n: int
+    """Samples."""
+    values: dict[str, NDArray[np.float64]]
+    """For each site (sample, position, unit); one position where it has none."""
+    deltas: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    """For each site (sample,): the sum of all attributions, less what the path changed the output by."""
+    differences: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    """For each site (sample,): by what the path changed the output."""
+
+
+def attributed(model: nn.Module, data: Any, sites: Sequence[str], plan: Plan) -> Generator[Attributed]:
+    """The attributions of one batch after the other."""
+    core: nn.Module = getattr(model, "_orig_mod", model)
+    batches = _batches(data, plan.batch_size)
+    with _still(core):
+        means = _means(core, batches, sites, plan) if isinstance(plan.baseline, str) and plan.baseline == "mean" else {}
+        first = 0
+        for batch in batches:
+            run = _Run(core, _there(batch, core), sites, plan, first)
+            if plan.method == "gradient_x_activation":
+                found = run.gradient_x_activation()
+            elif plan.method == "integrated_gradients":
+                found = run.integrated_gradients(means)
+            else:
+                found = run.conductance()
+            first += found.n
+            yield found
+    if not first:
+        raise InputError("the data is empty: there is nothing to attribute.")
+
+
+@dataclass(slots=True)
+class _Point:
+    """What one run gave: the target of each sample; at each site the values and the gradients, pass by pass."""
+
+    scores: Tensor
+    values: dict[str, list[Tensor]]
+    gradients: dict[str, list[Tensor]]
+    dimensions: dict[str, int]
+
+
+@dataclass(slots=True)
+class _Run:
+    """One batch."""
+
+    model: nn.Module
+    batch: Any
+    sites: Sequence[str]
+    plan: Plan
+    first: int
+    """The number of its first sample in the data."""
+    _predicted: Tensor | None = None
+    """The class that the model itself gives each sample, which is asked about all along a path."""
+
+    @property
+    def n(self) -> int:
+        return n_samples(self.batch)
+
+    def gradient_x_activation(self) -> Attributed:
+        point = self._point(self.sites, {})
+        return Attributed(self.n, {site: self._laid(point, site, _times(point, site)) for site in self.sites})
+
+    def integrated_gradients(self, means: Mapping[str, Tensor]) -> Attributed:
+        """Each site by itself: along the straight line from the baseline to its values, by Gauss–Legendre."""
+        end = self._point(self.sites, {}, with_gradients=False)
+        begin = None if isinstance(self.plan.baseline, str) else self._of_inputs(end)
+        nodes, weights = np.polynomial.legendre.leggauss(self.plan.steps)
+        found = Attributed(self.n, {})
+        for site in self.sites:
+            starts = begin.values[site] if begin is not None else _starts(end, site, means.get(site))
+            total = [torch.zeros_like(value) for value in end.values[site]]
+            for node, weight in zip(((nodes + 1) / 2).tolist(), (weights / 2).tolist(), strict=True):
+                here = [a + node * (b - a) for a, b in zip(starts, end.values[site], strict=True)]
+                point = self._point([site], {site: here})
+                total = [one + weight * other for one, other in zip(total, point.gradients[site], strict=True)]
+            parts = [t * (b - a) for t, a, b in zip(total, starts, end.values[site], strict=True)]
+            found.values[site] = self._laid(end, site, parts)
+            start = self._point([site], {site: starts}, with_gradients=False)
+            self._close(found, site, parts, end.scores - start.scores)
+        return found
+
+    def conductance(self) -> Attributed:
+        """All sites at once: the inputs go along a straight line, and gradients meet what the units change by."""
+        along = self.plan.along or self._first_input()
+        end = self._point([*self.sites, along], {}, with_gradients=False)
+        if isinstance(self.plan.baseline, str):
+            starts = [torch.zeros_like(value) for value in end.values[along]]
+        else:
+            starts = self._of_inputs(end, [along]).values[along]
+        found = Attributed(self.n, {})
+        total = {site: [torch.zeros_like(value) for value in end.values[site]] for site in self.sites}
+        before = begin = self._point(self.sites, {along: starts})
+        for step in range(1, self.plan.steps + 1):
+            share = step / self.plan.steps
+            here = [a + share * (b - a) for a, b in zip(starts, end.values[along], strict=True)]
+            point = self._point(self.sites, {along: here})
+            for site in self.sites:
+                for i, sum_ in enumerate(total[site]):
+                    slope = (before.gradients[site][i] + point.gradients[site][i]) / 2
+                    sum_ += slope * (point.values[site][i] - before.values[site][i])
+            before = point
+        for site in self.sites:
+            found.values[site] = self._laid(end, site, total[site])
+            self._close(found, site, total[site], end.scores - begin.scores)
+        return found
+
+    def _point(self, sites: Sequence[str], fixed: Mapping[str, list[Tensor]], *, with_gradients: bool = True) -> _Point:
+        """One run, with the values of some sites given."""
+        values: dict[str, list[Tensor]] = {site: [] for site in sites}
+        leaves: dict[str, list[Tensor]] = {site: [] for site in sites}
+        passes = dict.fromkeys(fixed, 0)
+        dimensions: dict[str, int] = {}
+
+        def meet(site: str) -> Met:
+            def met(value: Tensor, dimension: int) -> Tensor:
+                if site in fixed:
+                    if passes[site] >= len(fixed[site]):
+                        raise InputError(f"{site!r} ran more often along the path than at its end: name a pass, ':1'.")
+                    value = fixed[site][passes[site]]
+                    passes[site] += 1
+                if site not in values:
+                    return value
+                if not value.is_floating_point():
+                    raise InputError(f"{site!r} holds {value.dtype}, which has no gradient.")
+                dimensions[site] = dimension
+                values[site].append(value.detach().clone())
+                leaf = torch.zeros_like(value, requires_grad=with_gradients)
+                leaves[site].append(leaf)
+                return value + leaf  # the model computes what it did, and the leaf gets the gradient of the value
+
+            return met
+
+        with torch.enable_grad() if with_gradients else torch.no_grad():
+            with meeting(self.model, {site: meet(site) for site in dict.fromkeys([*sites, *fixed])}):
+                output = self.plan.call(self.model, self.batch)
+            scores = self._scores(output)
+            gradients: dict[str, list[Tensor]] = {}
+            if with_gradients:
+                gradients = _gradients(scores, leaves)
+        return _Point(scores.detach(), values, gradients, dimensions)
+
+    def _scores(self, output: Any) -> Tensor:
+        """The target of each sample."""
+        target, n = self.plan.target, self.n
+        if callable(target):
+            found = target(output, self.batch)
+            if not isinstance(found, Tensor) or found.numel() not in (1, n) or not found.is_floating_point():
+                what = f"shape {list(found.shape)}" if isinstance(found, Tensor) else type(found).__name__
+                raise InputError(f"target gave {what} for {n} samples: give one real number for each, or their sum.")
+            return found.reshape(-1)
+        logits = _logits(output)
+        if logits.dim() != 2 or len(logits) != n:
+            raise InputError(
+                f"the output has shape {list(logits.shape)} for {n} samples: say what is explained, "
+                "target=lambda output, batch: …, a number for each sample."
+            )
+        classes = self._classes(logits, n)
+        if bool((classes < 0).any()) or bool((classes >= logits.shape[1]).any()):
+            raise InputError(f"target={target!r}: the output has {logits.shape[1]} classes, counted from 0.")
+        return logits.gather(1, classes[:, None])[:, 0]
+
+    def _classes(self, logits: Tensor, n: int) -> Tensor:
+        target = self.plan.target
+        if target is None:
+            if self._predicted is None:
+                self._predicted = logits.detach().argmax(1)
+            return self._predicted
+        if isinstance(target, (int, np.integer)):
+            return torch.full((n,), int(target), device=logits.device)
+        every = torch.as_tensor(np.asarray(target)).reshape(-1)  # type: ignore[arg-type]
+        if every.is_floating_point() or len(every) < self.first + n:
+            raise InputError(f"{len(every)} targets of {every.dtype} were given: one class for each sample is needed.")
+        return every[self.first : self.first + n].long().to(logits.device)
+
+    def _of_inputs(self, end: _Point, sites: Sequence[str] | None = None) -> _Point:
+        """The values for the inputs that are the baseline."""
+        wanted = self.sites if sites is None else sites
+        baseline = _there(self.plan.baseline, self.model)
+        other = _Run(self.model, baseline, wanted, _without_target(self.plan), 0)
+        found = other._point(wanted, {}, with_gradients=False)
+        for site in wanted:
+            for i, (a, b) in enumerate(zip(found.values[site], end.values[site], strict=True)):
+                try:
+                    found.values[site][i] = a.expand_as(b)
+                except RuntimeError:
+                    raise InputError(
+                        f"the baseline gives {list(a.shape)} at {site!r}, where the data gives {list(b.shape)}: its "
+                        "inputs need one sample, or as many as each batch, and the same size."
+                    ) from None
+        return found
+
+    def _first_input(self) -> str:
+        parts = self.batch.items() if isinstance(self.batch, Mapping) else enumerate(_several(self.batch))
+        for name, part in parts:
+            if isinstance(part, Tensor) and part.is_floating_point():
+                return f".@in.{name}"
+        raise InputError("the model is given no tensor of real numbers: say along= which site, such as the embeddings.")
+
+    def _laid(self, point: _Point, site: str, parts: list[Tensor]) -> NDArray[np.float64]:
+        """(sample, position, unit), the passes added up."""
+        found = None
+        mask = self.batch.get("attention_mask") if isinstance(self.batch, Mapping) else None
+        for part in parts:
+            if part.dim() < 2 or len(part) != self.n:
+                raise InputError(f"{site!r} has the shape {list(part.shape)}: its first dimension counts no samples.")
+            moved = part.movedim(point.dimensions[site], -1)
+            laid = moved.reshape(len(moved), -1, moved.shape[-1]).double()
+            if isinstance(mask, Tensor) and mask.shape == laid.shape[:2]:
+                laid = laid * mask[..., None].to(laid)
+            if found is not None and found.shape != laid.shape:
+                laid, found = laid.sum(1, keepdim=True), found.sum(1, keepdim=True)
+            found = laid if found is None else found + laid
+        if found is None:
+            raise InputError(f"nothing ran at {site!r}.")
+        array: NDArray[np.float64] = found.cpu().numpy()
+        return array
+
+    def _close(self, found: Attributed, site: str, parts: list[Tensor], difference: Tensor) -> None:
+        """Note what is missing to completeness."""
+        total = sum(part.double().flatten(1).sum(1) for part in parts)
+        there = difference.double()
+        total = total if len(there) == self.n else total.sum()[None]  # type: ignore[union-attr]
+        found.deltas[site] = (total - there).cpu().numpy()  # type: ignore[union-attr]
+        found.differences[site] = there.cpu().numpy()
+
+
+def _gradients(scores: Tensor, leaves: Mapping[str, list[Tensor]]) -> dict[str, list[Tensor]]:
+    flat = [leaf for each in leaves.values() for leaf in each]
+    if not scores.requires_grad:
+        raise InputError("the target does not depend on these sites by anything that has a gradient.")
+    found = iter(torch.autograd.grad(scores.sum(), flat, allow_unused=True))
+    return {
+        site: [torch.zeros_like(leaf) if grad is None else grad for leaf, grad in zip(each, found, strict=False)]
+        for site, each in leaves.items()
+    }
+
+
+def _times(point: _Point, site: str) -> list[Tensor]:
+    return [value * grad for value, grad in zip(point.values[site], point.gradients[site], strict=True)]
+
+
+def _starts(end: _Point, site: str, mean: Tensor | None) -> list[Tensor]:
+    if mean is None:
+        return [torch.zeros_like(value) for value in end.values[site]]
+    dimension = end.dimensions[site]
+    return [
+        mean.to(value).reshape([-1 if d == dimension else 1 for d in range(value.dim())]).expand_as(value)
+        for value in end.values[site]
+    ]
+
+
+def _means(model: nn.Module, batches: Iterable[Any], sites: Sequence[str], plan: Plan) -> dict[str, Tensor]:
+    """The mean of each unit over samples and positions; padding is left out."""
+    if not isinstance(batches, Sequence):
+        raise InputError("baseline='mean' goes over the data twice: give a list of batches.")
+    totals: dict[str, Tensor] = {}
+    counts: dict[str, int] = {}
+    for batch in batches:
+        run = _Run(model, _there(batch, model), sites, _without_target(plan), 0)
+        point = run._point(sites, {}, with_gradients=False)
+        for site in sites:
+            laid = torch.as_tensor(run._laid(point, site, point.values[site]))
+            mask = batch.get("attention_mask") if isinstance(batch, Mapping) else None
+            is_masked = mask is not None and tuple(mask.shape) == tuple(laid.shape[:2])
+            n = int(mask.sum()) if is_masked and mask is not None else laid.shape[0] * laid.shape[1]
+            counts[site] = counts.get(site, 0) + n * len(point.values[site])
+            totals[site] = totals.get(site, 0.0) + laid.sum((0, 1))
+    return {site: total / counts[site] for site, total in totals.items()}
+
+
+def _without_target(plan: Plan) -> Plan:
+    return Plan(plan.method, _nothing, plan.steps, "zero", plan.along, None, plan.call)
+
+
+def _nothing(output: Any, batch: Any) -> Tensor:
+    return torch.zeros(1)
+
+
+def _logits(output: Any) -> Tensor:
+    found = getattr(output, "logits", output)
+    if isinstance(found, (tuple, list)) and found:
+        found = found[0]
+    if not isinstance(found, Tensor):
+        raise InputError(
+            f"the model returned a {type(output).__name__}: say what is explained, target=lambda output, batch: …"
+        )
+    return found
+
+
+def n_samples(batch: Any) -> int:
+    """How many samples a batch has: as long as its first tensor is."""
+    for _, tensor in trees.leaves(batch, _is_array):
+        if tensor.ndim:
+            return int(tensor.shape[0])
+    raise InputError(f"a batch is a {type(batch).__name__} without a tensor of samples.")
+
+
+def _batches(data: Any, size: int | None) -> Iterable[Any]:
+    given = dict(data) if isinstance(data, Mapping) else data
+    parts = list(given.values()) if isinstance(given, dict) else list(given) if isinstance(given, tuple) else [given]
+    if parts and all(map(_is_array, parts)):
+        n = n_samples(given)
+        odd = [len(part) for part in parts if not part.ndim or len(part) != n]
+        if odd:
+            raise InputError(f"the tensors have {n} and {odd[0]} samples: each needs as many.")
+        step = size or _AT_ONCE
+        return [
+            trees.replace(given, lambda part, a=start: part[a : a + step], _is_array)  # type: ignore[misc]
+            for start in range(0, n, step)
+        ]
+    if isinstance(given, (str, bytes, dict)) or not isinstance(given, Iterable):
+        raise InputError(
+            f"data is a {type(data).__name__}: give a tensor of samples, a tuple of such (the model's arguments), "
+            "a mapping of such (by name), or batches of these."
+        )
+    if size is not None:
+        raise InputError("batch_size= is for tensors: these are batches already.")
+    return given
+
+
+def _there(batch: Any, model: nn.Module) -> Any:
+    device = next((tensor.device for tensor in (*model.parameters(), *model.buffers())), torch.device("cpu"))
+    given = dict(batch) if isinstance(batch, Mapping) else batch
+    return trees.replace(given, lambda part: torch.as_tensor(part).to(device), _is_array)
+
+
+def _several(batch: Any) -> Sequence[Any]:
+    return batch if isinstance(batch, (tuple, list)) else [batch]
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, (Tensor, np.ndarray))
+
+
+@contextmanager
+def _still(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode; modes, buffers and random states are put back."""
+    modes = [(module, module.training) for module in modules_of(model)]
+    buffers = [(*found, found[2]._version, found[2].detach().clone()) for found in buffers_of(model)]
+    with randomness_kept():
+        try:
+            for module, _ in modes:
+                module.training = False
+            yield
+        finally:
+            for module, training in modes:
+                module.training = training
+            with torch.no_grad():
+                for module, name, tensor, version, copy in buffers:
+                    module._buffers[name] = tensor
+                    if tensor._version != version:
+                        tensor.copy_(copy)

@@ -1,0 +1,54 @@
+"""Nulls are what chance gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cutaway.neurons.gaussian import mutual_information
+from cutaway.neurons.labels import encode
+from cutaway.neurons.nulls import p_value, permuted, told_bits
+
+
+def test_labels_of_whole_groups_change_places_together() -> None:
+    groups = np.repeat(np.arange(20), 3)
+    encoded = encode(np.repeat(np.arange(20) % 2, 3))
+    found = permuted(encoded, groups, np.random.default_rng(0)).codes.reshape(20, 3)
+    assert (found == found[:, :1]).all()
+    assert found.sum() == encoded.codes.sum()
+    assert (found.reshape(-1) != encoded.codes).any()
+
+
+def test_labels_that_differ_inside_a_group_change_places_one_by_one() -> None:
+    groups = np.repeat(np.arange(20), 3)
+    encoded = encode(np.arange(60) % 2)
+    found = permuted(encoded, groups, np.random.default_rng(0))
+    assert found.codes.sum() == 30
+    assert found.counts.tolist() == [30, 30]
+    assert (found.codes != encoded.codes).any()
+
+
+def test_p_counts_the_value_itself() -> None:
+    assert p_value(1.0, np.zeros(19)) == 0.05
+    assert p_value(0.0, np.zeros(19)) == 1.0
+
+
+def test_bits_are_those_of_the_gaussian_probe_and_noise_adds_none() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(2000, 30)), np.arange(2000) % 2
+    x[:, 0] += 1.5 * y
+    half = (np.arange(1000), np.arange(1000, 2000))
+    bits, null = told_bits(x[half[0]], x[half[1]], (y[half[0]], y[half[1]]), np.array([0, 1, 30]), n_shuffles=4, seed=0)
+    told = bits.mean(axis=1)
+    assert told[0] == 0
+    assert told[1] == pytest.approx(mutual_information(x, y, [0], validation=0.5), abs=0.03)
+    assert 0.4 * told[1] < told[2] < told[1] + 0.02  # 30 units cost, but do not drown what one tells
+    assert np.abs(null).max() < 0.02
+
+
+def test_units_that_never_change_tell_nothing() -> None:
+    x, y = np.zeros((40, 3)), np.arange(40) % 2
+    x[:, 1] = y + np.random.default_rng(0).normal(size=40) / 10
+    bits, _ = told_bits(x, x, (y, y), np.array([1, 2, 3]), n_shuffles=0, seed=0)
+    assert bits.mean(axis=1) == pytest.approx([0, 1, 1], abs=0.05)
+    assert told_bits(x[:, :1], x[:, :1], (y, y), np.array([1]), n_shuffles=0, seed=0)[0].tolist() == [[0.0] * 40]
