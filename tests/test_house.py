@@ -35,8 +35,8 @@ ALLOWED = {
 }
 MAY_USE_TORCH = {"capture", "recording", "collecting", "neurons", "language", "studies", "integrations"}
 PUBLIC = [
-    *("Activations", "CutawayError", "Op", "Run", "Trace", "collect", "diff", "edit", "load", "neurons", "probes"),
-    *("record", "show", "sites", "studies", "trace", "watch"),
+    *("Activations", "CutawayError", "Generation", "Op", "Run", "Trace", "collect", "diff", "edit", "generate"),
+    *("lm", "load", "neurons", "probes", "record", "show", "sites", "studies", "trace", "watch"),
 ]
 
 

@@ -26,6 +26,7 @@ from cutaway.core import late
 from cutaway.core.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from cutaway import lm as lm
     from cutaway import neurons as neurons
     from cutaway import probes as probes
     from cutaway import studies as studies
@@ -38,7 +39,9 @@ if TYPE_CHECKING:
     from cutaway.core.errors import CutawayError as CutawayError
     from cutaway.graph.op import Op as Op
     from cutaway.graph.trace import Trace as Trace
+    from cutaway.language.generating import generate as generate
     from cutaway.recording.recorder import record as record
+    from cutaway.results.generation import Generation as Generation
     from cutaway.server.showing import show as show
     from cutaway.store.activations import Activations as Activations
     from cutaway.store.loading import load as load
@@ -47,12 +50,14 @@ if TYPE_CHECKING:
 _PLACES = {
     "Activations": "cutaway.store.activations",
     "CutawayError": "cutaway.core.errors",
+    "Generation": "cutaway.results.generation",
     "Op": "cutaway.graph.op",
     "Run": "cutaway.store.run",
     "Trace": "cutaway.graph.trace",
     "collect": "cutaway.collecting.collector",
     "diff": "cutaway.capture.differing",
     "edit": "cutaway.capture.editing",
+    "generate": "cutaway.language.generating",
     "load": "cutaway.store.loading",
     "record": "cutaway.recording.recorder",
     "show": "cutaway.server.showing",
@@ -61,7 +66,7 @@ _PLACES = {
     "watch": "cutaway.capture.watching",
 }
 
-_NAMESPACES = ("neurons", "probes", "studies")
+_NAMESPACES = ("lm", "neurons", "probes", "studies")
 
 __all__ = sorted([*_PLACES, *_NAMESPACES])
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.metrics import average_precision_score
 
-from cutaway.neurons import matrices, sweeps
+from cutaway.core import matrices
+from cutaway.neurons import sweeps
 from cutaway.neurons.ranking import rank
 
 RNG = np.random.default_rng(0)

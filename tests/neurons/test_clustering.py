@@ -7,9 +7,9 @@ import pytest
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import pdist
 
-from cutaway.neurons import matrices
+from cutaway.core import matrices
+from cutaway.core.matrices import as_matrix
 from cutaway.neurons.clustering import clusters, correlation
-from cutaway.neurons.matrices import as_matrix
 from cutaway.neurons.ranking import rank
 from cutaway.store.activations import Activations
 

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from cutaway.neurons import matrices
+from cutaway.core import matrices
 from cutaway.neurons.ranking import rank
 
 RNG = np.random.default_rng(0)

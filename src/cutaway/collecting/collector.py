@@ -11,6 +11,7 @@ from typing import Any, TypedDict, Unpack
 
 from torch import nn
 
+from cutaway.capture.stillness import device_of, stillness
 from cutaway.collecting import provenance
 from cutaway.collecting.calling import Call
 from cutaway.collecting.encoding import Encoder, RowsAre, Wanted
@@ -18,7 +19,6 @@ from cutaway.collecting.pooling import AGGREGATES, Aggregate
 from cutaway.collecting.samples import Samples, batches_of, call_model
 from cutaway.collecting.seeing import Sights
 from cutaway.collecting.sentences import Manner, Sentences
-from cutaway.collecting.stillness import device_of, stillness
 from cutaway.collecting.windows import Settings, Sweep, gathered, written
 from cutaway.core.errors import InputError
 from cutaway.core.progress import progress

@@ -10,11 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from cutaway.capture.meeting import Met, meeting, units_by_site
 from cutaway.capture.states import randomness_kept
 from cutaway.core.errors import InputError
 from cutaway.core.progress import progress
 from cutaway.core.sites import Site
-from cutaway.neurons.meeting import Met, meeting, units_by_site
 from cutaway.results.ablation import Ablation
 from cutaway.results.ranking import Ranking
 from cutaway.store.activations import Activations

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core.errors import InputError
-from cutaway.neurons.matrices import Matrix
+from cutaway.core.matrices import Matrix
 from cutaway.results.ranking import Ranking, ranked
 
 if TYPE_CHECKING:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -12,11 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from cutaway.capture.inventory import buffers_of, modules_of
-from cutaway.capture.states import randomness_kept
+from cutaway.capture.meeting import Met, meeting
+from cutaway.capture.stillness import stillness
 from cutaway.core import trees
 from cutaway.core.errors import InputError
-from cutaway.neurons.meeting import Met, meeting
 
 Method = Literal["gradient_x_activation", "integrated_gradients", "conductance"]
 METHODS = ("gradient_x_activation", "integrated_gradients", "conductance")
@@ -75,7 +73,7 @@ def attributed(model: nn.Module, data: Any, sites: Sequence[str], plan: Plan) ->
     """The attributions of one batch after the other."""
     core: nn.Module = getattr(model, "_orig_mod", model)
     batches = _batches(data, plan.batch_size)
-    with _still(core):
+    with stillness(core, gradients=True):
         means = _means(core, batches, sites, plan) if isinstance(plan.baseline, str) and plan.baseline == "mean" else {}
         first = 0
         for batch in batches:
@@ -393,23 +391,3 @@ def _several(batch: Any) -> Sequence[Any]:
 
 def _is_array(value: Any) -> bool:
     return isinstance(value, (Tensor, np.ndarray))
-
-
-@contextmanager
-def _still(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode; modes, buffers and random states are put back."""
-    modes = [(module, module.training) for module in modules_of(model)]
-    buffers = [(*found, found[2]._version, found[2].detach().clone()) for found in buffers_of(model)]
-    with randomness_kept():
-        try:
-            for module, _ in modes:
-                module.training = False
-            yield
-        finally:
-            for module, training in modes:
-                module.training = training
-            with torch.no_grad():
-                for module, name, tensor, version, copy in buffers:
-                    module._buffers[name] = tensor
-                    if tensor._version != version:
-                        tensor.copy_(copy)

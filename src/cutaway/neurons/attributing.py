@@ -15,15 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
+from cutaway.capture.meeting import units_by_site
 from cutaway.core.errors import InputError
 from cutaway.neurons.attributed import METHODS, Attributed, Baseline, Call, Method, Plan, Target, attributed
-from cutaway.neurons.meeting import units_by_site
 from cutaway.neurons.moments import moments
 from cutaway.results.ranking import Ranking, ranked
 
 if TYPE_CHECKING:
+    from cutaway.core.matrices import Matrix
     from cutaway.neurons.labels import Encoded
-    from cutaway.neurons.matrices import Matrix
 
 Floats = NDArray[np.float64]
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cutaway.core.matrices import Matrix
 from cutaway.neurons.assembling import Overall, assembled, refuse_numbers
-from cutaway.neurons.matrices import Matrix
 from cutaway.neurons.moments import moments
 from cutaway.neurons.sweeps import sorted_units
 from cutaway.results.ranking import Ranking

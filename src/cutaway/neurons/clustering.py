@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core.errors import InputError, MissingExtraError
-from cutaway.neurons.matrices import Matrix, as_matrix
+from cutaway.core.matrices import Matrix, as_matrix
 from cutaway.neurons.moments import dead_units
 from cutaway.results.clusters import Clusters
 

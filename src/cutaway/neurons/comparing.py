@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core.errors import InputError
+from cutaway.core.matrices import Matrix, as_matrix
 from cutaway.neurons.labels import Encoded, encode
-from cutaway.neurons.matrices import Matrix, as_matrix
 from cutaway.neurons.ranking import Scorer, rank
 from cutaway.results.comparison import Comparison, Stability
 from cutaway.results.ranking import Ranking, ranked

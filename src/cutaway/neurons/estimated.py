@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cutaway.core.errors import InputError, MissingExtraError
+from cutaway.core.matrices import Matrix
 from cutaway.neurons.assembling import assembled, refuse_numbers
-from cutaway.neurons.matrices import Matrix
 from cutaway.results.ranking import Ranking
 
 if TYPE_CHECKING:

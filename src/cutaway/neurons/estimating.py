@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from cutaway.core.errors import FitError
-from cutaway.neurons.matrices import Matrix, as_matrix
+from cutaway.core.matrices import Matrix, as_matrix
 
 Array = NDArray[Any]
 _MOST_NAMED = 5

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core.errors import InputError
+from cutaway.core.matrices import Matrix, as_matrix
 from cutaway.neurons.controls import control_labels
 from cutaway.neurons.labels import Encoded, encode
-from cutaway.neurons.matrices import Matrix, as_matrix
 from cutaway.neurons.metrics import Fold, Measure, Resampling, checked, measured, named
 from cutaway.neurons.nulls import p_value, permuted
 from cutaway.neurons.splits import By, Split, groups_of, splits_of, words_of

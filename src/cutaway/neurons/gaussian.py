@@ -14,11 +14,11 @@ from sklearn.metrics import accuracy_score
 from torch import Tensor
 
 from cutaway.core.errors import FitError
+from cutaway.core.matrices import Matrix
 from cutaway.neurons import estimating, saving
 from cutaway.neurons.gaussian_greedy import Chunks, Greedy, Scatter, scatter_of
 from cutaway.neurons.gaussian_nested import Nested, fitted
 from cutaway.neurons.linear_rows import Rows, Scaling
-from cutaway.neurons.matrices import Matrix
 from cutaway.results.ranking import Ranking, best_first, ranked
 
 Floats = NDArray[np.float64]

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core.errors import InputError
+from cutaway.core.matrices import Matrix
 from cutaway.neurons.assembling import Overall, assembled, refuse_numbers
-from cutaway.neurons.matrices import Matrix
 from cutaway.neurons.moments import Floats, moments, n_rows_of
 from cutaway.neurons.sweeps import Array, has_label, sorted_block
 from cutaway.results.ranking import Ranking

@@ -18,13 +18,13 @@ from sklearn.utils.metaestimators import available_if
 from torch import Tensor
 
 from cutaway.core.errors import FitError
+from cutaway.core.matrices import Matrix
 from cutaway.neurons import estimating, saving
 from cutaway.neurons.linear_losses import Kind, Penalty, losses
 from cutaway.neurons.linear_minibatch import as_neurox_does, minimise_in_batches
 from cutaway.neurons.linear_ordering import above, holding, mass_order
 from cutaway.neurons.linear_rows import Rows, Scaling
 from cutaway.neurons.linear_solving import Minimum, minimise
-from cutaway.neurons.matrices import Matrix
 from cutaway.results.ranking import Ranking, ranked
 
 Task = Literal["auto", "classification", "regression"]

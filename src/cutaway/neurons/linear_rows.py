@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cutaway.core.matrices import Matrix, check_finite
 from cutaway.neurons.linear_losses import Kind, Problem
-from cutaway.neurons.matrices import Matrix, check_finite
 from cutaway.neurons.moments import dead_units
 
 Floats = NDArray[np.float64]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core.errors import InputError
-from cutaway.neurons.matrices import Matrix
+from cutaway.core.matrices import Matrix
 
 if TYPE_CHECKING:
     from cutaway.neurons.labels import Encoded

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cutaway.core.matrices import Matrix
 from cutaway.neurons.assembling import assembled
-from cutaway.neurons.matrices import Matrix
 from cutaway.neurons.moments import Floats, Moments, moments, n_rows_of, safe_ratio
 from cutaway.results.ranking import Ranking
 

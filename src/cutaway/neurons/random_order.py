@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cutaway.core.matrices import Matrix
 from cutaway.neurons.assembling import assembled
-from cutaway.neurons.matrices import Matrix
 from cutaway.neurons.moments import moments, n_labels
 from cutaway.results.ranking import Ranking
 

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core.errors import InputError
+from cutaway.core.matrices import Matrix, as_matrix
 from cutaway.neurons.labels import encode
-from cutaway.neurons.matrices import Matrix, as_matrix
 from cutaway.neurons.moments import moments
 from cutaway.results.ranking import Ranking, ranked
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cutaway.core.matrices import Matrix
 from cutaway.neurons.assembling import Overall, assembled, refuse_numbers
-from cutaway.neurons.matrices import Matrix
 from cutaway.neurons.moments import moments, n_rows_of, safe_ratio
 from cutaway.results.ranking import Ranking
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core.errors import InputError
+from cutaway.core.matrices import Matrix
 from cutaway.neurons.labels import Encoded
-from cutaway.neurons.matrices import Matrix
 from cutaway.neurons.ranking import rank
 from cutaway.results.ranking import Ranking
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.neurons.matrices import Matrix
+from cutaway.core.matrices import Matrix
 
 if TYPE_CHECKING:
     from cutaway.neurons.labels import Encoded

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core.errors import InputError
+from cutaway.core.matrices import Matrix
 from cutaway.neurons.comparing import rows_of
 from cutaway.neurons.labels import Encoded
-from cutaway.neurons.matrices import Matrix
 from cutaway.neurons.metrics import Fold
 from cutaway.neurons.nulls import told_bits
 from cutaway.neurons.splits import Split

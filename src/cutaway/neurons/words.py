@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core.errors import InputError
+from cutaway.core.matrices import Matrix, as_matrix
 from cutaway.neurons.assembling import refuse_numbers
 from cutaway.neurons.labels import encode
-from cutaway.neurons.matrices import Matrix, as_matrix
 from cutaway.neurons.moments import dead_units
 from cutaway.neurons.ranking import Compat, unit_indices
 from cutaway.neurons.sweeps import has_label

@@ -9,10 +9,13 @@ from cutaway.results.ablation import Ablation
 from cutaway.results.clusters import Clusters
 from cutaway.results.comparison import Comparison
 from cutaway.results.evaluation import Evaluation, Layers
+from cutaway.results.factors import Factors
 from cutaway.results.ranking import Ranking
+from cutaway.results.similarity import Dissimilarities, Similarity
 from cutaway.results.words import Histograms, TopContexts, TopWords
 from cutaway.views.ablation_view import ablation_page
 from cutaway.views.evaluation_view import evaluation_page, layers_page
+from cutaway.views.factors_view import factors_page
 from cutaway.views.neuron_view import (
     agreement_section,
     contexts_section,
@@ -22,6 +25,7 @@ from cutaway.views.neuron_view import (
 )
 from cutaway.views.plates import Bars, Column, Fact, Facts, Page, Section, Table
 from cutaway.views.plates_html import still
+from cutaway.views.similarity_view import dissimilarities_page, similarity_page
 
 _MOST_CLUSTERS = 200
 _MOST_MEMBERS = 12
@@ -85,4 +89,7 @@ _PAGES: dict[type, Callable[[Any], Page]] = {
     Clusters: clusters_page,
     Evaluation: evaluation_page,
     Layers: layers_page,
+    Factors: factors_page,
+    Similarity: similarity_page,
+    Dissimilarities: dissimilarities_page,
 }

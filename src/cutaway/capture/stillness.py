@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import torch
 from torch import nn
@@ -13,14 +13,17 @@ from cutaway.capture.states import randomness_kept
 
 
 @contextmanager
-def stillness(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode without gradients; modes, buffers and random states are put back.
+def stillness(model: nn.Module, *, gradients: bool = False) -> Iterator[None]:
+    """Evaluation mode; modes, buffers and random states are put back.
 
     The flags are set one by one: `eval()` may be the model's own, and do more.
+
+    Args:
+        gradients: whether autograd stays as it is; else it is off.
     """
     modes = [(module, module.training) for module in modules_of(model)]
     buffers = [(*found, found[2]._version, found[2].detach().clone()) for found in buffers_of(model)]
-    with randomness_kept(), torch.no_grad():
+    with randomness_kept(), nullcontext() if gradients else torch.no_grad():
         try:
             for module, _ in modes:
                 module.training = False
@@ -28,10 +31,11 @@ def stillness(model: nn.Module) -> Iterator[None]:
         finally:
             for module, training in modes:
                 module.training = training
-            for module, name, tensor, version, copy in buffers:
-                module._buffers[name] = tensor
-                if tensor._version != version:
-                    tensor.copy_(copy)
+            with torch.no_grad():
+                for module, name, tensor, version, copy in buffers:
+                    module._buffers[name] = tensor
+                    if tensor._version != version:
+                        tensor.copy_(copy)
 
 
 def device_of(model: nn.Module) -> torch.device:

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
+from cutaway.core import matrices
 from cutaway.core.errors import InputError
-from cutaway.neurons import matrices
-from cutaway.neurons.matrices import as_matrix
+from cutaway.core.matrices import as_matrix
 from cutaway.store.activations import Activations
 
 VALUES = np.random.default_rng(0).normal(size=(50, 7)).astype(np.float32)

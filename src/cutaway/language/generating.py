@@ -1,0 +1,264 @@
+"""The verb `generate`: a model writes, and what it read and chose is kept as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from cutaway.capture.states import seeded
+from cutaway.capture.stillness import device_of, stillness
+from cutaway.core.errors import InputError
+from cutaway.language.generating_beams import BeamWatcher
+from cutaway.language.kinds import check_ids, check_length, eager, kind_of
+from cutaway.language.labelling import classify, fill
+from cutaway.language.making import generation
+from cutaway.language.pieces import Pieces
+from cutaway.language.prompts import Prompt, continuation, is_several, prompted
+from cutaway.results.generation import Generation
+
+OnToken = Callable[[str, int], object]
+"""Called with each token as it is written: as it is read, and its id."""
+_SAMPLING = ("temperature", "top_k", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff")
+
+
+def generate(
+    model: Any,
+    tokenizer: Any,
+    prompt: Any,
+    *,
+    max_new_tokens: int = 20,
+    text: Any = None,
+    seed: int = 0,
+    on_token: OnToken | None = None,
+    **decoding: Any,
+) -> Any:
+    """Let a model write, fill masks or label; the `Generation` can be asked why.
+
+        gen = cutaway.generate(model, tokenizer, "1, 2, 3,", max_new_tokens=10)
+        gen.text, gen.steps.probs
+
+    Args:
+        prompt: a text, a list of chat messages, a `cutaway.lm.Template`, ids; or a list of prompts, which gives a list.
+        text: a continuation that the model is taken to have written: nothing is generated.
+        seed: of the random numbers that sampling draws.
+        on_token: is called with each token as it is written.
+        decoding: goes to the model's own `generate`: `do_sample`, `temperature`, `top_k`, `top_p`, `num_beams`…
+            Without any the likeliest token is written at each step.
+    """
+    core = eager(model)
+    kind = kind_of(core)
+    if is_several(prompt):
+        if not prompt:
+            raise InputError("the list of prompts is empty: give at least one.")
+        texts = text if isinstance(text, list) else [text] * len(prompt)
+        if len(texts) != len(prompt):
+            raise InputError(f"{len(texts)} texts were given for {len(prompt)} prompts: give one for each.")
+        options: dict[str, Any] = {"max_new_tokens": max_new_tokens, "seed": seed, "on_token": on_token}
+        if kind == "causal" and text is None and on_token is None and not _is_special(decoding) and len(prompt) > 1:
+            return _together(core, tokenizer, prompt, max_new_tokens, seed, decoding)
+        return [
+            generate(model, tokenizer, each, text=its, **options, **decoding)
+            for each, its in zip(prompt, texts, strict=True)
+        ]
+    if kind in ("masked", "classifier"):
+        if decoding or on_token is not None:
+            raise InputError(f"{type(core).__name__} writes nothing step by step: {_names(decoding)} have no meaning.")
+        return fill(model, tokenizer, prompt, text=text) if kind == "masked" else classify(model, tokenizer, prompt)
+    writing = _Writing(core, tokenizer, prompted(tokenizer, prompt), kind == "encoder-decoder")
+    if text is not None:
+        return writing.forced(continuation(tokenizer, text), seed)
+    return writing.written(max_new_tokens, seed, on_token, decoding)
+
+
+@dataclass(frozen=True, slots=True)
+class _Writing:
+    """One prompt that is gone on from."""
+
+    model: nn.Module
+    tokenizer: Any
+    prompt: Prompt
+    is_double: bool
+    """Whether the model is an encoder–decoder: then the prompt is what its encoder reads."""
+
+    def __post_init__(self) -> None:
+        check_ids(self.model, self.tokenizer, self.prompt.ids)
+
+    def _check_length(self, n: int) -> None:
+        check_length(self.model, len(self.prompt.ids), 0 if self.is_double else n)
+        if self.is_double:
+            check_length(self.model, 1, n)
+
+    def written(self, n: int, seed: int, on_token: OnToken | None, decoding: dict[str, Any]) -> Generation:
+        """What the model writes by itself."""
+        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+            raise InputError(f"max_new_tokens={n!r}: give a whole number, 1 or more.")
+        self._check_length(n)
+        ids = torch.tensor([self.prompt.ids], device=device_of(self.model))
+        how = chosen(self.model, decoding)
+        watcher = BeamWatcher(ends_of(self.model, how)) if how.get("num_beams", 1) > 1 else None
+        if watcher is not None:
+            how |= {"logits_processor": [watcher], "num_return_sequences": how["num_beams"]}
+        if on_token is not None:
+            how["streamer"] = _Streamer(on_token, Pieces(self.tokenizer), skip=1)
+        made = asked(self.model, seed, ids, torch.ones_like(ids), n, how)
+        prefix = 1 if self.is_double else len(self.prompt.ids)
+        row = made.sequences[0].tolist()
+        new = until_end(row[prefix:], self.model, how)
+        start = row[:prefix] if self.is_double else []
+        scores = _drawn_from(made, len(new), watcher is None and _is_changed(how, self.model))
+        beams = None if watcher is None else watcher.tree(made.sequences, prefix, new, Pieces(self.tokenizer))
+        return self._made(start, new, seed, decoding, scores, beams)
+
+    def forced(self, new: list[int], seed: int) -> Generation:
+        """What the model is taken to have written."""
+        check_ids(self.model, self.tokenizer, new)
+        self._check_length(len(new))
+        start = [start_token(self.model)] if self.is_double else []
+        return self._made(start, new, seed, {"forced": True}, None, None)
+
+    def _made(
+        self, start: list[int], new: list[int], seed: int, how: dict[str, Any], scores: Tensor | None, beams: Any
+    ) -> Generation:
+        before = start if self.is_double else self.prompt.ids
+        return generation(
+            self.model,
+            self.tokenizer,
+            self.prompt,
+            kind="encoder-decoder" if self.is_double else "causal",
+            read=[*before, *new],
+            n_prompt=len(before),
+            rows=[len(before) - 1 + i for i in range(len(new))],
+            chosen=new,
+            processed=scores,
+            beams=beams,
+            decoding={**how, "seed": seed},
+        )
+
+
+def _together(
+    model: nn.Module, tokenizer: Any, prompts: Sequence[Any], n: int, seed: int, decoding: dict[str, Any]
+) -> list[Generation]:
+    """Several prompts as one batch, padded on the left.
+
+    With padding in front some models round otherwise, and a few do not leave it out wholly: whatever comes out
+    otherwise than alone is written once more, alone.
+    """
+    each = [_Writing(model, tokenizer, prompted(tokenizer, prompt), False) for prompt in prompts]
+    width = max(len(one.prompt.ids) for one in each)
+    check_length(model, width, n)
+    pad = pad_of(model, tokenizer)
+    device = device_of(model)
+    rows = [[pad] * (width - len(one.prompt.ids)) + one.prompt.ids for one in each]
+    mask = [[0] * (width - len(one.prompt.ids)) + [1] * len(one.prompt.ids) for one in each]
+    how = chosen(model, decoding)
+    made = asked(model, seed, torch.tensor(rows, device=device), torch.tensor(mask, device=device), n, how)
+    found = []
+    for one, row in zip(each, made.sequences.tolist(), strict=True):
+        new = until_end(row[width:], model, how)
+        gen = one._made([], new, seed, decoding, None, None)
+        is_same = len(gen) > 0 and bool((gen.steps.ranks == 1).all())
+        found.append(gen if is_same else one.written(n, seed, None, decoding))
+    return found
+
+
+def asked(model: Any, seed: int, ids: Tensor, mask: Tensor, n: int, how: dict[str, Any]) -> Any:
+    """What the model's own `generate` gives."""
+    if not hasattr(model, "generate"):
+        raise InputError(f"{type(model).__name__} has no generate(): give what it is to have written, text='…'.")
+    pad = {} if getattr(model.generation_config, "pad_token_id", None) is not None else {"pad_token_id": pad_of(model)}
+    with stillness(model), seeded(seed):
+        return model.generate(
+            input_ids=ids,
+            attention_mask=mask,
+            max_new_tokens=n,
+            return_dict_in_generate=True,
+            output_scores=_is_changed(how, model),
+            **pad,
+            **how,
+        )
+
+
+def chosen(model: Any, decoding: dict[str, Any]) -> dict[str, Any]:
+    """How tokens are to be chosen: the likeliest one, unless something is said that only sampling knows."""
+    for name in ("return_dict_in_generate", "output_scores", "num_return_sequences", "input_ids", "streamer"):
+        if name in decoding:
+            raise InputError(f"{name}= is set by cutaway.generate: for several texts, ask with several seeds.")
+    samples = any(decoding.get(name) is not None for name in _SAMPLING)
+    return {"do_sample": samples, "num_beams": 1, **decoding}
+
+
+def until_end(ids: list[int], model: Any, how: dict[str, Any]) -> list[int]:
+    """Generated ids up to the token that ended them, that one included; padding may follow it."""
+    known = ends_of(model, how)
+    for i, number in enumerate(ids):
+        if number in known:
+            return ids[: i + 1]
+    return ids
+
+
+def ends_of(model: Any, how: dict[str, Any]) -> frozenset[int]:
+    """The tokens that end a text."""
+    ends = how.get("eos_token_id", getattr(getattr(model, "generation_config", None), "eos_token_id", None))
+    return frozenset({ends} if isinstance(ends, int) else ends or ())
+
+
+def pad_of(model: Any, tokenizer: Any = None) -> int:
+    """A token to fill rows up with: nothing looks at it."""
+    config = getattr(model, "generation_config", None)
+    ends = getattr(config, "eos_token_id", None)
+    ends = ends[0] if isinstance(ends, (list, tuple)) and ends else ends
+    known = (getattr(config, "pad_token_id", None), getattr(tokenizer, "pad_token_id", None), ends)
+    return next((number for number in known if isinstance(number, int) and number >= 0), 0)
+
+
+def start_token(model: Any) -> int:
+    """With what a decoder begins."""
+    for config in (getattr(model, "generation_config", None), getattr(model, "config", None)):
+        for name in ("decoder_start_token_id", "bos_token_id"):
+            found = getattr(config, name, None)
+            if isinstance(found, int):
+                return found
+    raise InputError(f"{type(model).__name__} does not say with what its decoder begins: set decoder_start_token_id.")
+
+
+def _is_special(decoding: dict[str, Any]) -> bool:
+    """Whether tokens are drawn, or beams searched: then a batch would not be what its texts are alone."""
+    return any(name != "eos_token_id" and value not in (None, False, 1) for name, value in decoding.items())
+
+
+def _is_changed(how: dict[str, Any], model: Any) -> bool:
+    """Whether the logits are changed before a token is chosen."""
+    return bool(how.get("do_sample")) or len(how) > 2
+
+
+def _drawn_from(made: Any, n: int, is_wanted: bool) -> Tensor | None:
+    """(step, class): the scores from which tokens were drawn."""
+    if not is_wanted or not made.scores:
+        return None
+    return torch.stack([scores[0] for scores in made.scores[:n]])
+
+
+def _names(decoding: dict[str, Any]) -> str:
+    return ", ".join(f"{name}=" for name in [*decoding, "on_token"])
+
+
+class _Streamer:
+    """What the model's `generate` tells of each token."""
+
+    def __init__(self, on_token: OnToken, pieces: Pieces, skip: int) -> None:
+        self._on_token, self._pieces, self._skip = on_token, pieces, skip
+
+    def put(self, value: Any) -> None:
+        if self._skip:  # the prompt comes first
+            self._skip -= 1
+            return
+        for number in np.asarray(value.cpu()).reshape(-1).tolist():
+            self._on_token(self._pieces.pieces([number])[0], number)
+
+    def end(self) -> None:
+        pass

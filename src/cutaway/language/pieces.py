@@ -1,0 +1,133 @@
+"""Tokens as people read them: display text, words and special tokens, whatever the tokenizer's way of writing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from cutaway.core.errors import InputError
+from cutaway.results.generation import Segment, Tokens
+
+_BYTE = re.compile(r"<0x([0-9A-F]{2})>")
+
+
+def _byte_letters() -> dict[str, int]:
+    """The letter that stands for each byte in byte-level vocabularies, after GPT-2: printable ones for themselves."""
+    own = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    found = {chr(byte): byte for byte in own}
+    others = (byte for byte in range(256) if byte not in own)
+    return found | {chr(256 + i): byte for i, byte in enumerate(others)}
+
+
+_LETTERS = _byte_letters()
+
+
+class Pieces:
+    """Reads the tokens of one tokenizer.
+
+    Args:
+        tokenizer: any of transformers'; None for numbers without names.
+    """
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._tokenizer = tokenizer
+        self._special = frozenset(getattr(tokenizer, "all_special_ids", None) or ())
+        self._style = _style_of(tokenizer)
+
+    def names(self, ids: Sequence[int]) -> tuple[str, ...]:
+        """As the tokenizer writes them; `<320>` where it has none."""
+        if self._tokenizer is None:
+            return tuple(f"<{number}>" for number in ids)
+        size = len(self._tokenizer)
+        known = self._tokenizer.convert_ids_to_tokens([int(number) if number < size else 0 for number in ids])
+        return tuple(
+            f"<{number}>" if number >= size or name is None else str(name)
+            for number, name in zip(ids, known, strict=True)
+        )
+
+    def pieces(self, ids: Sequence[int]) -> tuple[str, ...]:
+        """As they are read, each by itself."""
+        return tuple(self._piece(int(number), name) for number, name in zip(ids, self.names(ids), strict=True))
+
+    def tokens(self, ids: Sequence[int], segments: Sequence[Segment] = ()) -> Tokens:
+        """All that is known of some tokens that follow one another."""
+        numbers = [int(number) for number in ids]
+        names = self.names(numbers)
+        pieces = tuple(self._piece(number, name) for number, name in zip(numbers, names, strict=True))
+        special = np.array([number in self._special for number in numbers], bool)
+        words = self._words(names, pieces, special)
+        return Tokens(np.array(numbers, np.int64), names, pieces, words, special, tuple(segments))
+
+    def text(self, ids: Sequence[int]) -> str:
+        """The text of tokens that follow one another, special ones left out."""
+        if self._tokenizer is None:
+            return "".join(self.names(ids))
+        size = len(self._tokenizer)
+        kept = [int(number) for number in ids if number < size]
+        found: str = self._tokenizer.decode(kept, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        return found
+
+    def id_of(self, asked: str | int) -> int:
+        """The one token that a text is; an error where it is several, or none."""
+        size = len(self._tokenizer)
+        if not isinstance(asked, str):
+            if not 0 <= int(asked) < size:
+                raise InputError(f"token {asked} is unknown: the tokenizer has {size:,}, counted from 0.")
+            return int(asked)
+        ids = self._tokenizer(asked, add_special_tokens=False)["input_ids"]
+        unknown = getattr(self._tokenizer, "unk_token_id", None)
+        if len(ids) == 1 and ids[0] != unknown:
+            return int(ids[0])
+        written = self._tokenizer.get_vocab().get(asked)
+        if written is not None:
+            return int(written)
+        if not ids or unknown in ids:
+            raise InputError(f"{asked!r} is unknown to this tokenizer: give one that it has, by text or id.")
+        parts = ", ".join(map(repr, self.pieces(ids)))
+        raise InputError(f"{asked!r} is {len(ids)} tokens: {parts}. Give one of these; most words begin with a space.")
+
+    def _piece(self, number: int, name: str) -> str:
+        if number in self._special or (name.startswith("<") and name == f"<{number}>"):
+            return name
+        if self._style == "bytes" and all(letter in _LETTERS for letter in name):
+            return bytes(_LETTERS[letter] for letter in name).decode("utf-8", "backslashreplace")
+        if self._style == "wordpiece":
+            return name.removeprefix("##")
+        found = _BYTE.fullmatch(name)
+        if found:
+            byte = int(found[1], 16)
+            return chr(byte) if byte < 128 else f"\\x{byte:02x}"
+        return name.replace("▁", " ")
+
+    def _words(self, names: Sequence[str], pieces: Sequence[str], special: Any) -> Any:
+        """The number of the word of each token: it begins at a space, at a special token, or where the style says."""
+        found, word = np.zeros(len(names), np.int64), -1
+        for i, (name, piece) in enumerate(zip(names, pieces, strict=True)):
+            if self._style == "wordpiece":
+                begins = not name.startswith("##")
+            else:
+                before = pieces[i - 1] if i else ""  # a token that is but a space belongs to the word behind it
+                begins = piece[:1].isspace() or (before[-1:].isspace() and bool(before.strip()))
+            if i == 0 or begins or special[i] or special[i - 1]:
+                word += 1
+            found[i] = word
+        return found
+
+
+def _style_of(tokenizer: Any) -> str:
+    """How a vocabulary writes spaces and parts of words: "bytes", "wordpiece" or "marked"."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    kind = type(getattr(backend, "model", None)).__name__
+    decoder = repr(getattr(backend, "decoder", None))
+    if kind == "WordPiece":
+        return "wordpiece"
+    if "ByteLevel" in decoder:
+        return "bytes"
+    if backend is None and hasattr(tokenizer, "byte_decoder"):
+        return "bytes"
+    if backend is None and hasattr(tokenizer, "wordpiece_tokenizer"):
+        return "wordpiece"
+    return "marked"

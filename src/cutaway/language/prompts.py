@@ -1,0 +1,181 @@
+"""What a model is asked with: a text, a template with fields, messages of a chat, a pair of texts, or plain ids."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from string import Formatter
+from typing import Any
+
+from cutaway.core.errors import InputError
+from cutaway.results.generation import Segment
+
+Span = tuple[str, int, int]
+"""A name, and the characters from and to which it goes."""
+_HOW = "give a text, a list of chat messages, a Template, or ids; several of these in a list for several"
+
+
+class Template:
+    """A text with fields, each of which is a segment of its own: which of them mattered can then be asked.
+
+    >>> Template("Q: {question} A:", question="Why?").text
+    'Q: Why? A:'
+    """
+
+    def __init__(self, template: str, /, **fields: object) -> None:
+        self.text = ""
+        self.spans: list[Span] = []
+        used = set()
+        for before, name, _, _ in Formatter().parse(template):
+            self.text += before
+            if name is None:
+                continue
+            if name not in fields:
+                given = ", ".join(map(repr, fields)) or "none"
+                raise InputError(f"the template has a field {name!r}, and given were {given}.")
+            used.add(name)
+            start = len(self.text)
+            self.text += str(fields[name])
+            self.spans.append((name, start, len(self.text)))
+        if used != set(fields):
+            raise InputError(f"the template has no field {sorted(set(fields) - used)[0]!r}.")
+
+    def __repr__(self) -> str:
+        return f"Template({self.text!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A prompt as a model reads it."""
+
+    ids: list[int]
+    text: str | None = None
+    segments: tuple[Segment, ...] = ()
+    more: Mapping[str, list[int]] = field(default_factory=dict)
+    """What the tokenizer gives besides: `token_type_ids`."""
+
+
+def is_several(prompt: Any) -> bool:
+    """Whether this is a list of prompts, and not one.
+
+    >>> is_several(["a", "b"]), is_several([1, 2]), is_several([{"role": "user", "content": "a"}])
+    (True, False, False)
+    """
+    if not isinstance(prompt, list):
+        return False
+    return not prompt or not all(isinstance(each, Mapping) or _is_number(each) for each in prompt)
+
+
+def prompted(tokenizer: Any, prompt: Any) -> Prompt:
+    """The ids of a prompt, with its segments; special tokens as the tokenizer adds them."""
+    if isinstance(prompt, Template):
+        return _encoded(tokenizer, prompt.text, prompt.spans)
+    if isinstance(prompt, str):
+        return _encoded(tokenizer, prompt, ())
+    if isinstance(prompt, tuple) and len(prompt) == 2 and all(isinstance(each, str) for each in prompt):
+        return _pair(tokenizer, *prompt)
+    if isinstance(prompt, Sequence) and prompt and all(isinstance(each, Mapping) for each in prompt):
+        return _chat(tokenizer, prompt)
+    numbers = prompt.tolist() if hasattr(prompt, "tolist") else prompt
+    if isinstance(numbers, Sequence) and len(numbers) == 1 and isinstance(numbers[0], Sequence):
+        numbers = numbers[0]
+    if isinstance(numbers, Sequence) and all(map(_is_number, numbers)):
+        return _checked(Prompt([int(number) for number in numbers]))
+    raise InputError(f"the prompt is a {type(prompt).__name__}: {_HOW}.")
+
+
+def continuation(tokenizer: Any, text: Any) -> list[int]:
+    """The ids of a text that is to follow a prompt: as it stands, without special tokens."""
+    if isinstance(text, str):
+        ids = _tokenizer(tokenizer)(text, add_special_tokens=False)["input_ids"]
+        found = [int(number) for number in ids]
+    else:
+        found = prompted(None, text).ids
+    if not found:
+        raise InputError("text='' has no tokens: give what the model is to have written.")
+    return found
+
+
+def _encoded(tokenizer: Any, text: str, spans: Sequence[Span], **options: Any) -> Prompt:
+    if not text:
+        raise InputError("the prompt is empty: give the model at least one token to go on from.")
+    encode = _tokenizer(tokenizer)
+    found = encode(text, **_offsets(encode, bool(spans)), **options)
+    ids = [int(number) for number in found["input_ids"]]
+    segments = _segments(spans, found.get("offset_mapping")) if spans else ()
+    return _checked(Prompt(ids, text, segments, _more(found)))
+
+
+def _pair(tokenizer: Any, one: str, other: str) -> Prompt:
+    if not one or not other:
+        raise InputError("one text of the pair is empty: give both, or one text alone.")
+    encode = _tokenizer(tokenizer)
+    found = encode(one, other)
+    numbers = found.sequence_ids() if hasattr(found, "sequence_ids") and encode.is_fast else []
+    segments = []
+    for number, name in enumerate(("first", "second")):
+        places = [i for i, each in enumerate(numbers) if each == number]
+        if places:
+            segments.append(Segment(name, places[0], places[-1] + 1))
+    ids = [int(each) for each in found["input_ids"]]
+    return Prompt(ids, f"{one}\n{other}", tuple(segments), _more(found))
+
+
+def _chat(tokenizer: Any, messages: Sequence[Mapping[str, Any]]) -> Prompt:
+    """Messages through the tokenizer's chat template, up to where the model is to answer."""
+    encode = _tokenizer(tokenizer)
+    if not getattr(encode, "chat_template", None):
+        raise InputError(
+            f"{type(encode).__name__} has no chat template: give one text, or set tokenizer.chat_template."
+        )
+    text = encode.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=True)
+    spans: list[Span] = []
+    behind, counts = 0, dict[str, int]()
+    for message in messages:
+        content, role = message.get("content"), str(message.get("role", "message"))
+        counts[role] = counts.get(role, 0) + 1
+        start = text.find(content, behind) if isinstance(content, str) and content else -1
+        if start >= 0 and isinstance(content, str):
+            behind = start + len(content)
+            name = role if counts[role] == 1 else f"{role} {counts[role]}"
+            spans.append((name, start, behind))
+    return _encoded(encode, text, spans, add_special_tokens=False)
+
+
+def _segments(spans: Sequence[Span], offsets: Any) -> tuple[Segment, ...]:
+    """The tokens of each span: those that share a character with it."""
+    if offsets is None:
+        return ()
+    found = []
+    for name, start, end in spans:
+        places = [i for i, (a, b) in enumerate(offsets) if a < end and b > start and b > a]
+        if places:
+            found.append(Segment(name, places[0], places[-1] + 1))
+    return tuple(found)
+
+
+def _offsets(tokenizer: Any, wanted: bool) -> dict[str, bool]:
+    return {"return_offsets_mapping": True} if wanted and getattr(tokenizer, "is_fast", False) else {}
+
+
+def _more(found: Any) -> dict[str, list[int]]:
+    """What stands beside the ids, one number a token."""
+    n = len(found["input_ids"])
+    names = [name for name in found if name not in ("input_ids", "attention_mask", "offset_mapping")]
+    return {name: [int(each) for each in found[name]] for name in names if len(found[name]) == n}
+
+
+def _tokenizer(tokenizer: Any) -> Any:
+    if not callable(tokenizer):
+        raise InputError(f"a text needs a tokenizer, and this is a {type(tokenizer).__name__}: {_HOW}.")
+    return tokenizer
+
+
+def _checked(prompt: Prompt) -> Prompt:
+    if not prompt.ids:
+        raise InputError("the prompt has no tokens: give the model at least one to go on from.")
+    return prompt
+
+
+def _is_number(value: Any) -> bool:
+    return hasattr(value, "__index__") and not isinstance(value, bool)

@@ -1,0 +1,256 @@
+"""A reading: a loaded model, exactly the ids it read, and what is explained; run again as often as is asked."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from cutaway.capture.meeting import Met, meeting
+from cutaway.capture.stillness import device_of, stillness
+from cutaway.core.errors import InputError
+from cutaway.language.anatomy import anatomy
+from cutaway.language.parts import Anatomy, Role
+from cutaway.results.generation import Generation, GenerationKind
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What one forward gave."""
+
+    logits: Tensor
+    """(sample, target, class): of each target the logits of its row."""
+    values: dict[str, Tensor]
+    """Site → value with the samples first: (sample, position, unit) at most sites."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reading:
+    """What is explained: logits of a model at some rows, and the class that was chosen at each.
+
+    One target is one generated token, one filled mask, or one label. All methods leave the model as it was: mode,
+    flags, buffers, gradients, random states.
+    """
+
+    model: nn.Module
+    """Its eager source, where it was compiled."""
+    kind: GenerationKind
+    inputs: Mapping[str, Any]
+    """What the model is called with, one sample: `input_ids` (1, position), for an encoder–decoder those of the encoder
+    and `decoder_input_ids` (1, position)…"""
+    rows: Tensor
+    """(target,): the row of the logits that made each target; 0 for a sequence classifier."""
+    classes: Tensor
+    """(target,): the token, or class, of each."""
+    blocks: str | None = None
+    """A pattern of the addresses of the blocks, where they cannot be found."""
+    accepted: frozenset[str] = field(default_factory=frozenset)
+    """The names of the model's inputs."""
+
+    @staticmethod
+    def of(gen: Generation, *, model: Any = None, blocks: str | None = None) -> Reading:
+        """The reading behind a generation; its own model is asked unless another is given."""
+        asked = gen.model if model is None else model
+        core: nn.Module = getattr(asked, "_orig_mod", asked)
+        device = device_of(core)
+        given: dict[str, Any] = {"input_ids": _row(gen.token_ids, device)}
+        if gen.source is not None:
+            given = {"input_ids": _row(gen.source.ids, device), "decoder_input_ids": given["input_ids"]}
+        given |= {name: _row(values, device) for name, values in gen.more_inputs.items()}
+        return reading(core, gen.kind, given, gen.rows, gen.target_ids, blocks=blocks)
+
+    # what it is made of
+
+    @property
+    def anatomy(self) -> Anatomy:
+        """The parts of the model, found the first time they are asked for."""
+        return anatomy(self.model, self._arguments(self.inputs), blocks=self.blocks)
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """("decoder",), or ("encoder", "decoder")."""
+        return ("encoder", "decoder") if "decoder_input_ids" in self.inputs else ("decoder",)
+
+    def ids(self, role: Role = "decoder") -> Tensor:
+        """(position,): what this stack reads."""
+        is_decoder = role == "decoder" and "decoder_input_ids" in self.inputs
+        found: Tensor = self.inputs["decoder_input_ids" if is_decoder else "input_ids"][0]
+        return found
+
+    @property
+    def n_targets(self) -> int:
+        return len(self.rows)
+
+    @property
+    def device(self) -> torch.device:
+        return self.rows.device
+
+    @property
+    def is_causal(self) -> bool:
+        """Whether a row depends on no later position of its own stack: one forward then serves all targets."""
+        return self.kind in ("causal", "encoder-decoder")
+
+    # running it
+
+    def see(
+        self,
+        sites: Sequence[str] = (),
+        *,
+        embeds: Mapping[Role, Tensor] | None = None,
+        met: Mapping[str, Met] | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        n: int | None = None,
+        gradients: bool = False,
+    ) -> Seen:
+        """One forward: the logits of all targets, and the values at these sites.
+
+        Args:
+            embeds: role → (sample, position, d): stands in the place of what the embedding gave; a role left out keeps
+                its own. With `gradients`, a leaf among them gets one.
+            met: site → function of (value, dimension of its units) to the value that takes its place.
+            inputs: in the place of the reading's own, with one or more samples.
+            n: how many copies of the one sample run as a batch; as many as `embeds` has, if not given.
+            gradients: whether the result can be differentiated by `embeds`; weights get no gradient in any case.
+        """
+        given = self.inputs if inputs is None else inputs
+        if n is None:
+            n = max([len(each) for each in (embeds or {}).values()] or [len(given["input_ids"])])
+        given = {name: value.expand(n, -1) if _is_batch(value, n) else value for name, value in given.items()}
+        values: dict[str, Tensor] = {}
+        functions = self._functions(sites, embeds or {}, met or {}, values)
+        with self.still(gradients=gradients):
+            if functions:
+                with meeting(self.model, functions):
+                    logits = self._logits(given)
+            else:
+                logits = self._logits(given)
+        return Seen(logits, {site: self._laid(value, n) for site, value in values.items()})
+
+    def logits(self) -> Tensor:
+        """(target, class): the logits that made each target, as the model gives them."""
+        return self.see().logits[0]
+
+    def logits_of(self, embeds: Mapping[Role, Tensor], **more: Any) -> Tensor:
+        """(sample, target, class): the logits when the embeddings are these; differentiable by them."""
+        return self.see(embeds=embeds, gradients=True, **more).logits
+
+    def embeddings(self) -> dict[Role, Tensor]:
+        """Role → (position, d): what the embedding gave each token, before positions are added."""
+        sites = {role: self.anatomy.part(role).embedding for role in self.roles}
+        seen = self.see([*sites.values()])
+        return {role: seen.values[site][0] for role, site in sites.items()}
+
+    def hidden(self, role: Role | None = None) -> Tensor:
+        """(layer, position, d): the stream before the first block, and after each; the final norm is not applied."""
+        stack = self.anatomy.stack if role is None else self.anatomy.part(role)
+        seen = self.see(stack.stream)
+        return torch.stack([seen.values[site][0] for site in stack.stream])
+
+    def values(self, sites: Sequence[str]) -> dict[str, Tensor]:
+        """Site → (position, unit), at sites that have positions; the whole value without its batch at others."""
+        return {site: value[0] for site, value in self.see(sites).values.items()}
+
+    @contextmanager
+    def still(self, *, gradients: bool = False) -> Iterator[None]:
+        """The model in evaluation, its weights without gradients; all as before afterwards."""
+        asked = [weight for weight in self.model.parameters() if weight.requires_grad] if gradients else []
+        with stillness(self.model, gradients=gradients), torch.set_grad_enabled(gradients):
+            try:
+                for weight in asked:
+                    weight.requires_grad_(False)
+                yield
+            finally:
+                for weight in asked:
+                    weight.requires_grad_(True)
+
+    def call(self, inputs: Mapping[str, Any] | None = None, **more: Any) -> Any:
+        """What the model returns; nothing is put still around it."""
+        return self.model(**{**self._arguments(self.inputs if inputs is None else inputs), **more})
+
+    def _laid(self, value: Tensor, n: int) -> Tensor:
+        """With samples and positions apart, where a model has put them into one dimension."""
+        lengths = {len(self.ids(role)) for role in self.roles}
+        if value.dim() == 2 and len(value) != n and any(len(value) == n * length for length in lengths):
+            return value.reshape(n, -1, value.shape[-1])
+        return value
+
+    def _arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        fixed = {"use_cache": False, "return_dict": True}
+        return {**given, **{name: value for name, value in fixed.items() if name in self.accepted}}
+
+    def _logits(self, given: Mapping[str, Any]) -> Tensor:
+        """(sample, target, class); the head runs on the rows that are asked for alone, where the model can do that."""
+        if "logits_to_keep" in self.accepted and self.rows.numel():
+            return logits_of(self.call(given, logits_to_keep=self.rows), self.model)
+        found = logits_of(self.call(given), self.model)
+        return found[:, None].expand(-1, self.n_targets, -1) if found.dim() == 2 else found[:, self.rows]
+
+    def _functions(
+        self,
+        sites: Sequence[str],
+        embeds: Mapping[Role, Tensor],
+        met: Mapping[str, Met],
+        values: dict[str, Tensor],
+    ) -> dict[str, Met]:
+        given = {self.anatomy.part(role).embedding: value for role, value in embeds.items()}
+
+        def function(site: str) -> Met:
+            def meet(value: Tensor, dimension: int) -> Tensor:
+                if site in given:
+                    value = given[site].to(value)
+                if site in met:
+                    value = met[site](value, dimension)
+                if site in wanted:
+                    if site in values:
+                        raise InputError(f"{site!r} ran more than once: name its pass, '{site}:1'.")
+                    values[site] = value
+                return value
+
+            return meet
+
+        wanted = frozenset(sites)
+        return {site: function(site) for site in dict.fromkeys([*sites, *given, *met])}
+
+
+def reading(
+    model: nn.Module, kind: GenerationKind, inputs: Mapping[str, Any], rows: Any, classes: Any, *, blocks: Any = None
+) -> Reading:
+    """A reading from plain numbers."""
+    device = device_of(model)
+    at, what = (_row(numbers, device)[0] for numbers in (rows, classes))
+    return Reading(model, kind, inputs, at, what, blocks, accepted_by(model))
+
+
+def accepted_by(model: nn.Module) -> frozenset[str]:
+    """The names of a model's inputs."""
+    forward: Callable[..., Any] = model.forward
+    try:
+        return frozenset(inspect.signature(forward).parameters)
+    except (TypeError, ValueError):
+        return frozenset()
+
+
+def logits_of(output: Any, model: nn.Module) -> Tensor:
+    """The logits among what a model returned: (sample, position, class), or (sample, class)."""
+    found = output if isinstance(output, Tensor) else getattr(output, "logits", None)
+    if not isinstance(found, Tensor):
+        name = type(model).__name__
+        raise InputError(
+            f"{name} has no head: it returns no logits. Load the model with its head, such as "
+            "AutoModelForCausalLM, AutoModelForMaskedLM or AutoModelForSequenceClassification."
+        )
+    return found
+
+
+def _row(values: Any, device: torch.device) -> Tensor:
+    return torch.tensor(np.asarray(values), dtype=torch.long, device=device)[None]
+
+
+def _is_batch(value: Any, n: int) -> bool:
+    return n > 1 and isinstance(value, Tensor) and value.dim() == 2 and len(value) == 1

@@ -1,0 +1,222 @@
+"""`gen.saliency()`: how much each token mattered to each token that was written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cutaway.core.errors import InputError
+from cutaway.core.sites import nearest
+from cutaway.language.attention import attention_weights
+from cutaway.language.running import Reading
+from cutaway.language.saliency_baselines import UNSEEN, ZERO, baselines
+from cutaway.language.saliency_gradients import Scored, gradient, integrated
+from cutaway.language.saliency_memory import LIMIT, cost
+from cutaway.language.saliency_occlusion import occlusion
+from cutaway.language.saliency_rollout import flow, rollout, steps_of
+from cutaway.language.saliency_targets import Explained, explained, named
+from cutaway.language.tail import tail
+from cutaway.results.generation import Generation, Segment, Tokens
+from cutaway.results.saliency import Saliency
+
+Method = Literal["gradient", "grad_x_input", "integrated_gradients", "occlusion", "rollout", "flow"]
+METHODS: tuple[str, ...] = get_args(Method)
+_OF_ATTENTION = ("rollout", "flow")
+
+
+def saliency(
+    gen: Generation,
+    method: str = "grad_x_input",
+    *,
+    target: Any = "logit",
+    contrast: Any = None,
+    only: int | Sequence[int] | None = None,
+    baseline: Any = ZERO,
+    steps: int = 50,
+    limit: int = LIMIT,
+) -> Saliency:
+    """How much each token mattered to each target: `gen.saliency()`.
+
+    Args:
+        method: "gradient", "grad_x_input", "integrated_gradients", "occlusion"; "rollout" and "flow" of attention.
+        target: what is explained: "logit", "logprob", "probability", or a function of logits (sample, target, class)
+            and classes (target,) that gives values (sample, target).
+        contrast: why this token rather than that one: a token by text or id, or one for each target; or a label.
+        only: which targets, counted from 0; all if not given.
+        baseline: what stands for nothing, for integrated gradients and occlusion: "zero", "pad", "mask", the id of a
+            token, or a vector; for occlusion also "unseen": nothing attends to the token.
+        steps: points on the way from the baseline, for integrated gradients.
+        limit: bytes that may be used beside the model.
+    """
+    _check(method, target, contrast, baseline, steps)
+    chosen = _chosen(gen, only)
+    with torch.inference_mode(False):
+        reading = _shortened(Reading.of(gen), chosen)
+        asked = explained(gen, target, contrast, chosen, reading.device)
+        found = _through(reading, method) if method in _OF_ATTENTION else _scored(
+            reading, method, asked, tokenizer=gen._tokenizer and gen.tokenizer, baseline=baseline, steps=steps, limit=limit
+        )
+    about: dict[str, object] = {name: gen.about[name] for name in ("model", "name") if name in gen.about}
+    if method in ("integrated_gradients", "occlusion"):
+        about["baseline"] = baseline if isinstance(baseline, (str, int)) else "a vector"
+    if method == "integrated_gradients":
+        about["steps"] = steps
+    return _result(gen, reading, method, asked, found, chosen, about)
+
+
+def _scored(
+    reading: Reading, method: str, asked: Explained, *, tokenizer: Any, baseline: Any, steps: int, limit: int
+) -> Scored:
+    costs = cost(reading, limit)
+    if method in ("gradient", "grad_x_input"):
+        return gradient(reading, asked, costs, times_input=method == "grad_x_input")
+    if isinstance(baseline, str) and baseline == UNSEEN:
+        return occlusion(reading, asked, costs, baseline=None)
+    instead = baselines(reading, tokenizer, baseline)
+    if method == "occlusion":
+        return occlusion(reading, asked, costs, baseline=instead)
+    return integrated(reading, asked, costs, baseline=instead, steps=steps)
+
+
+def _through(reading: Reading, method: str) -> Scored:
+    """What attention lets through to the row of each target."""
+    is_double = len(reading.roles) > 1
+    below = steps_of(_plain(attention_weights(reading, "encoder"))) if is_double else None
+    cross = _plain(attention_weights(reading, "decoder", is_cross=True)) if is_double else None
+    above = steps_of(_plain(attention_weights(reading, "decoder")), cross)
+    rows = _looked_at(reading)
+    found = rollout(above, below)[rows] if method == "rollout" else flow(above, rows, below)
+    scores = torch.tensor(found, dtype=torch.float64)
+    return Scored(scores, scores, torch.full((len(rows),), torch.nan, dtype=torch.float64))
+
+
+def _looked_at(reading: Reading) -> list[int]:
+    """The position of the last layer that each target comes from; of a classifier of texts, the one that it picks."""
+    hidden = reading.hidden()[-1:].clone().requires_grad_()
+    rows: list[int] = reading.rows.tolist()
+    if reading.kind != "classifier" or any(rows):
+        return rows
+    with torch.enable_grad():
+        logits = tail(reading, hidden)
+        if logits.shape[1] == hidden.shape[1] > 1:
+            return rows
+        (found,) = torch.autograd.grad(logits.square().sum(), hidden)
+    return [int(found[0].abs().sum(-1).argmax())] * len(rows)
+
+
+def _shortened(reading: Reading, chosen: Sequence[int]) -> Reading:
+    """With the targets that are asked for, and without the positions that none of them can see."""
+    kept = torch.tensor(list(chosen), device=reading.device)
+    rows, inputs = reading.rows[kept], dict(reading.inputs)
+    if reading.is_causal:
+        n, length = int(rows.max()) + 1, len(reading.ids())
+        names = ["decoder_input_ids"] if len(reading.roles) > 1 else list(inputs)
+        for name in names:
+            if isinstance(inputs[name], Tensor) and inputs[name].shape == (1, length):
+                inputs[name] = inputs[name][:, :n]
+    return replace(reading, inputs=inputs, rows=rows, classes=reading.classes[kept])
+
+
+def _result(
+    gen: Generation,
+    reading: Reading,
+    method: str,
+    asked: Explained,
+    found: Scored,
+    chosen: Sequence[int],
+    about: dict[str, object],
+) -> Saliency:
+    source, read = gen.source, gen.read
+    n_source = 0 if source is None else len(source)
+    sums, norms = _laid(found.sums, n_source + len(read)), _laid(found.norms, n_source + len(read))
+    if reading.is_causal:
+        future = np.arange(-n_source, len(read))[None] > reading.rows.cpu().numpy()[:, None]
+        sums[future] = norms[future] = np.nan
+    totals = np.nansum(norms, 1, keepdims=True)
+    empty = np.flatnonzero(totals[:, 0] == 0).tolist()
+    notes = [f"nothing changes the {asked.name} of target {', '.join(map(str, empty))}"] if empty else []
+    ends = None if found.baseline_values is None else found.baseline_values.cpu().numpy()
+    values = found.values.cpu().numpy()
+    is_through = method in _OF_ATTENTION
+    written = np.arange(n_source + len(read)) >= n_source + gen.n_prompt
+    return Saliency(
+        method=method,
+        target="attention" if is_through else asked.name,
+        scores=norms / np.where(totals == 0, 1.0, totals),
+        signed=sums,
+        targets=tuple(gen.targets.pieces[i] for i in chosen),
+        positions=(*(source.pieces if source is not None else ()), *read.pieces),
+        roles=("encoder",) * n_source + ("decoder",) * len(read),
+        is_written=written,
+        places=np.array([_place(gen, i, n_source) for i in chosen], np.int64),
+        values=values,
+        contrast=() if asked.others is None else named(gen, asked.others),
+        delta=None if ends is None else np.nansum(sums, 1) - (values - ends),
+        baseline_values=ends,
+        word_of=_words(source, read),
+        spans=_spans(source, read),
+        about=about,
+        notes=tuple(notes),
+    )
+
+
+def _place(gen: Generation, target: int, n_source: int) -> int:
+    """Where a target stands among the positions."""
+    row = int(gen.rows[target])
+    if gen.kind == "classifier":
+        return -1 if len(set(gen.rows.tolist())) == 1 and row == 0 else row
+    return n_source + row + (gen.kind != "masked")
+
+
+def _words(source: Tokens | None, read: Tokens) -> Any:
+    if source is None:
+        return read.words.copy()
+    return np.concatenate([source.words, read.words + int(source.words.max(initial=-1)) + 1])
+
+
+def _spans(source: Tokens | None, read: Tokens) -> tuple[Segment, ...]:
+    n = 0 if source is None else len(source)
+    moved = tuple(Segment(each.name, each.start + n, each.end + n) for each in read.segments)
+    return (*(() if source is None else source.segments), *moved)
+
+
+def _laid(values: Tensor, n: int) -> Any:
+    """(target, position) with the positions that were not run: NaN."""
+    found = np.full((len(values), n), np.nan)
+    found[:, : values.shape[1]] = values.cpu().numpy()
+    return found
+
+
+def _chosen(gen: Generation, only: int | Sequence[int] | None) -> list[int]:
+    n = len(gen)
+    if n == 0:
+        raise InputError("nothing was written, so there is nothing to explain: ask for max_new_tokens=1 or more.")
+    given = list(range(n)) if only is None else [only] if isinstance(only, int) else [int(each) for each in only]
+    for each in given:
+        if not -n <= each < n:
+            raise InputError(f"only has {each}: there are {n} targets, counted from 0.")
+    if not given:
+        raise InputError("only=[] leaves nothing to explain: name a target, or leave it out for all.")
+    return [each % n for each in given]
+
+
+def _check(method: str, target: Any, contrast: Any, baseline: Any, steps: int) -> None:
+    if method not in METHODS:
+        near = nearest(str(method), METHODS)
+        hint = f" Nearest: {near[0]!r}." if near else ""
+        raise InputError(f"method={method!r}: give {', '.join(map(repr, METHODS))}.{hint}")
+    if method in _OF_ATTENTION and (contrast is not None or (target != "logit" if isinstance(target, str) else True)):
+        raise InputError(f"{method} looks at attention alone: it knows neither target= nor contrast=.")
+    if isinstance(baseline, str) and baseline == UNSEEN and method != "occlusion":
+        raise InputError("baseline='unseen' is for occlusion: a way from there to the text is not defined.")
+    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+        raise InputError(f"steps={steps!r}: 1 is the least.")
+
+
+def _plain(weights: Tensor) -> Any:
+    return weights.detach().double().cpu().numpy()

@@ -1,0 +1,108 @@
+"""What is explained: one number for each target, made of the logits of its row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast, get_args
+
+import torch
+from torch import Tensor
+
+from cutaway.core.errors import InputError
+from cutaway.core.sites import nearest
+from cutaway.language.labelling import labels_of
+from cutaway.language.pieces import Pieces
+from cutaway.results.generation import Generation
+
+TargetName = Literal["logit", "logprob", "probability"]
+TargetFunction = Callable[[Tensor, Tensor], Tensor]
+"""From logits (sample, target, class) and the class of each target to values (sample, target); each value may depend on
+the logits of its own target alone."""
+Target = TargetName | TargetFunction
+NAMES: tuple[str, ...] = get_args(TargetName)
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """The function of the logits whose reasons are asked for."""
+
+    target: Target
+    classes: Tensor
+    """(target,): what was chosen."""
+    others: Tensor | None = None
+    """(target,): what it is compared with."""
+
+    @property
+    def name(self) -> str:
+        return self.target if isinstance(self.target, str) else getattr(self.target, "__name__", "function")
+
+    def __call__(self, logits: Tensor) -> Tensor:
+        """(sample, target)."""
+        logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+        if not isinstance(self.target, str):
+            found = self.target(logits, self.classes)
+            if not isinstance(found, Tensor) or found.shape != logits.shape[:2]:
+                shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+                raise InputError(
+                    f"the function {self.name} gave {shape} for logits (sample, target, class) of "
+                    f"{tuple(logits.shape)}: it has to give a tensor {tuple(logits.shape[:2])}, one value a target."
+                )
+            return found
+        if self.target == "logprob":
+            logits = logits.log_softmax(-1)
+        elif self.target == "probability":
+            logits = logits.softmax(-1)
+        chosen = _picked(logits, self.classes)
+        return chosen if self.others is None else chosen - _picked(logits, self.others)
+
+
+def explained(gen: Generation, target: Any, contrast: Any, chosen: Sequence[int], device: torch.device) -> Explained:
+    """What is asked for, checked.
+
+    Args:
+        contrast: the token, or label, each target is compared with: one for all, or one for each target.
+        chosen: which targets.
+    """
+    if not callable(target) and target not in NAMES:
+        near = nearest(str(target), NAMES)
+        hint = f" Nearest: {near[0]!r}." if near else ""
+        raise InputError(f"target={target!r}: give {', '.join(map(repr, NAMES))}, or a function of the logits.{hint}")
+    classes = torch.tensor(gen.target_ids[list(chosen)], device=device)
+    if contrast is None:
+        return Explained(cast(Target, target), classes)
+    if callable(target):
+        raise InputError("a function is its own contrast: leave out contrast=, or give target='logit'.")
+    given = list(contrast) if isinstance(contrast, (list, tuple)) else [contrast] * len(chosen)
+    if len(given) != len(chosen):
+        raise InputError(f"contrast has {len(given)} tokens for {len(chosen)} targets: give one for all, or one for each.")
+    others = torch.tensor([_id_of(gen, each) for each in given], device=device)
+    return Explained(cast(Target, target), classes, others)
+
+
+def named(gen: Generation, ids: Tensor) -> tuple[str, ...]:
+    """The texts of tokens, or labels."""
+    if gen.kind == "classifier":
+        labels = _labels(gen)
+        return tuple(labels[number] for number in ids.tolist())
+    return Pieces(gen.tokenizer).pieces(ids.tolist())
+
+
+def _id_of(gen: Generation, asked: Any) -> int:
+    if gen.kind != "classifier":
+        return Pieces(gen.tokenizer).id_of(asked)
+    labels = _labels(gen)
+    if isinstance(asked, str) and asked in labels:
+        return labels.index(asked)
+    if isinstance(asked, str) or not 0 <= int(asked) < len(labels):
+        raise InputError(f"contrast={asked!r} is no label of this model; there are {', '.join(map(repr, labels[:12]))}.")
+    return int(asked)
+
+
+def _labels(gen: Generation) -> list[str]:
+    n = int(getattr(getattr(gen.model, "config", None), "num_labels", 0))
+    return labels_of(gen.model, n)
+
+
+def _picked(values: Tensor, ids: Tensor) -> Tensor:
+    return values.gather(-1, ids.expand(len(values), -1)[..., None])[..., 0]

@@ -1,0 +1,58 @@
+"""Step scores: how sure a model was of what it chose, and of what else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cutaway.language.pieces import Pieces
+from cutaway.results.generation import Steps
+
+N_CANDIDATES = 20
+"""How many of the likeliest are kept at each step."""
+
+
+def steps_of(logits: Tensor, chosen: Tensor, pieces: Pieces | Sequence[str], processed: Tensor | None = None) -> Steps:
+    """The scores of each step.
+
+    Args:
+        logits: (step, class), as the model gave them.
+        chosen: (step,).
+        pieces: reads classes: a tokenizer's pieces, or the names of labels.
+        processed: (step, class): the logits from which tokens were drawn; -inf where one was cut.
+    """
+    wide = logits.double()
+    logprobs = wide.log_softmax(-1)
+    own = wide.gather(-1, chosen[:, None])
+    k = min(N_CANDIDATES, logits.shape[-1])
+    top, candidates = logprobs.topk(k, dim=-1)
+    kept = n_kept = drawn = None
+    if processed is not None:
+        probs = processed.double().softmax(-1)
+        kept = probs.gather(-1, candidates).cpu().numpy()
+        n_kept = (probs > 0).sum(-1).cpu().numpy()
+        drawn = probs.gather(-1, chosen[:, None])[:, 0].cpu().numpy()
+    return Steps(
+        logits=own[:, 0].cpu().numpy(),
+        logprobs=logprobs.gather(-1, chosen[:, None])[:, 0].cpu().numpy(),
+        entropies=entropy(logprobs).cpu().numpy(),
+        ranks=((wide > own).sum(-1) + 1).cpu().numpy().astype(np.int64),
+        candidates=candidates.cpu().numpy().astype(np.int64),
+        candidate_pieces=tuple(_read(pieces, row) for row in candidates.tolist()),
+        candidate_logprobs=top.cpu().numpy(),
+        kept=kept,
+        n_kept=n_kept,
+        drawn=drawn,
+    )
+
+
+def entropy(logprobs: Tensor) -> Tensor:
+    """In nats, over the last dimension; what cannot happen adds nothing."""
+    return -(logprobs.exp() * logprobs.masked_fill(logprobs == -torch.inf, 0.0)).sum(-1)
+
+
+def _read(pieces: Pieces | Sequence[str], ids: list[int]) -> tuple[str, ...]:
+    return pieces.pieces(ids) if isinstance(pieces, Pieces) else tuple(pieces[number] for number in ids)

@@ -1,0 +1,75 @@
+"""Factors as a page: text in the colour of each, curves, layers and overlaps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cutaway.results.factors import Factors
+from cutaway.views.plates import ColouredText, Facts, Heatmap, Lines, Page, Table
+from cutaway.views.result_pages import page_of
+
+PIECES = ("one", ",", " two", ",", " three")
+
+
+def made(**fields: object) -> Factors:
+    given = {
+        "method": "nmf",
+        "weights": np.array([[0.0, 2, 0, 3], [1.0, 0, 4, 0]]),
+        "units": np.array([[1.0, 1, 0], [0, 2, 2]]),
+        "layer_names": ("h.0", "h.1"),
+        "layers": np.array([0, 0, 1]),
+        "indices": np.array([0, 1, 0]),
+        "error": 0.125,
+        "pieces": PIECES,
+        "n_prompt": 3,
+        "notes": ("Something to know.",),
+    }
+    return Factors(**{**given, **fields})  # type: ignore[arg-type]
+
+
+def plates(page: Page, kind: type) -> list[object]:
+    return [each for section in page.sections for each in section.plates if isinstance(each, kind)]
+
+
+def test_given_tokens_have_responses_and_written_ones_causes() -> None:
+    page = page_of(made())
+    assert page is not None
+    (text,) = plates(page, ColouredText)
+    assert isinstance(text, ColouredText)
+    assert text.channels == ("0 ','", "1 'two'")
+    assert text.texts[0].tokens == PIECES
+    assert text.texts[0].values == ((0, 2, 0, 0, 3), (1, 0, 4, 4, 0))
+    assert text.texts[0].marks == (3, 4)
+    assert not text.is_signed
+
+
+def test_a_text_that_was_only_read_has_a_value_for_each_token() -> None:
+    (text,) = plates(made(n_prompt=None).page(), ColouredText)
+    assert isinstance(text, ColouredText)
+    assert text.texts[0].values[0] == (0, 2, 0, 3, None)
+    assert text.texts[0].marks == ()
+
+
+def test_curves_units_layers_and_overlaps_are_told() -> None:
+    page = made().page()
+    (lines,), (table,), (facts,) = (plates(page, kind) for kind in (Lines, Table, Facts))
+    assert isinstance(lines, Lines)
+    assert [line.y for line in lines.lines] == [(0, 2, 0, 3), (1, 0, 4, 0)]
+    assert isinstance(table, Table)
+    assert table.rows[0] == ("0", pytest.approx(10 / 30), 2, pytest.approx(2 / 3), ",, ,", "h.0#0, h.0#1")
+    assert isinstance(facts, Facts)
+    assert ("left over", "12.5%") in [(fact.name, fact.value) for fact in facts.items]
+    layers, overlap = plates(page, Heatmap)
+    assert isinstance(layers, Heatmap)
+    assert layers.values == ((1, 0), (0.5, 0.5))
+    assert isinstance(overlap, Heatmap)
+    assert overlap.values == ((2, 1), (1, 2))
+    assert "Something to know." in page.text()
+
+
+def test_without_tokens_and_layers_there_are_curves_all_the_same() -> None:
+    page = made(pieces=(), n_prompt=None, layer_names=("",), layers=np.zeros(3, np.int64), method="kmeans").page()
+    assert plates(page, ColouredText) == plates(page, Heatmap) == []
+    assert len(plates(page, Lines)) == 1
+    assert "2 factors of 3 units" in made()._repr_html_()
