@@ -104,4 +104,5 @@ class _Blank(Sequence[str]):
         return self._n
 
     def __getitem__(self, index: Any) -> Any:
-        return [""] * len(range(*index.indices(self._n))) if isinstance(index, slice) else ""
+        found = range(self._n)[index]  # which raises where there is none: this ends an iteration
+        return [""] * len(found) if isinstance(found, range) else ""
