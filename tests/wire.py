@@ -15,7 +15,7 @@ FOLDER = Path(__file__).parent.parent / "web" / "src"
 MODULES = (
     *("cutaway.views.graph", "cutaway.views.picture", "cutaway.views.values", "cutaway.views.details"),
     *("cutaway.views.run_view", "cutaway.views.run_graph", "cutaway.views.sample_view", "cutaway.views.tensor_view"),
-    "cutaway.views.network_view",
+    *("cutaway.views.network_view", "cutaway.views.page_items"),
 )
 ROOTS = (
     *("GraphView", "Fold", "Picture", "Detail"),
@@ -23,7 +23,7 @@ ROOTS = (
 )
 FILES = {
     FOLDER / "lib" / "wire.ts": (MODULES, ROOTS),
-    FOLDER / "plates" / "wire.ts": (("cutaway.views.plates",), ("Page",)),
+    FOLDER / "plates" / "wire.ts": (("cutaway.views.plates", "cutaway.views.activations_view"), ("Page", "PageView")),
 }
 """Each file with the modules that its types are from, and those of them that travel by themselves."""
 HEAD = """\

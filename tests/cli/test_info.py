@@ -9,8 +9,10 @@ import torch
 from tests.cli.conftest import Ask
 from tests.store.collected import collection
 from tests.store.recorded import STATISTICS, STEPS, loss_of, record
+from tests.store.saved_results import ranking
 
 import cutaway
+from cutaway.store.writer import Writer
 
 
 def test_a_run_is_told_whole(ask: Ask, base: Path) -> None:
@@ -81,3 +83,22 @@ def test_activations_tell_what_was_collected_and_how(ask: Ask, tmp_path: Path) -
     assert lines[0] == "acts: activations that ended properly"
     assert f"  rows      {len(wanted.words)} of {wanted.n_items} items, 'last' of the tokens of a word" in lines
     assert "    model = Tiny" in lines
+
+
+def test_a_result_tells_what_it_is_and_what_it_says_of_itself(ask: Ask, tmp_path: Path) -> None:
+    made = ranking()
+    made.save(tmp_path / "verbs")
+    found = ask("info", tmp_path / "verbs", "--json").document
+    assert (found["kind"], found["problems"]) == ("result", [])
+    assert (found["result"]["type"], found["result"]["topic"]) == ("Ranking", "neurons")
+    text = ask("info", tmp_path / "verbs").out
+    assert text.startswith("verbs: a result that ended properly")
+    for line in repr(made).splitlines():
+        assert line in text
+
+
+def test_a_result_that_cannot_be_read_is_told_with_its_problem(ask: Ask, tmp_path: Path) -> None:
+    with Writer(tmp_path / "later", kind="result") as writer:
+        writer.document("result", {"version": 1, "type": "Later", "content": {"class": "Later", "fields": {}}})
+    found = ask("info", tmp_path / "later", "--json").document
+    assert "there is a 'Later' there" in found["problems"][0]

@@ -9,6 +9,7 @@ import torch
 from tests.cli.conftest import Ask
 from tests.store.collected import collection
 from tests.store.recorded import OPTIONS, STEPS, fill, record, record_and_be_killed
+from tests.store.saved_results import ranking
 
 import cutaway
 from cutaway.store.head import Head
@@ -67,3 +68,14 @@ def test_activations_are_listed_with_their_sites_also_when_nothing_is_in_them(as
     assert (found["acts"]["kind"], found["acts"]["n_tensors"], found["acts"]["problems"]) == ("activations", 3, [])
     assert (found["begun"]["kind"], found["begun"]["n_tensors"]) == ("activations", None)
     assert "nothing is known" in found["begun"]["problems"][0]
+
+
+def test_results_are_listed_with_their_type_also_when_they_are_not_whole(ask: Ask, tmp_path: Path) -> None:
+    ranking().save(tmp_path / "verbs")
+    Writer(tmp_path / "begun", kind="result", options=OPTIONS).close()
+    found = {one["name"]: one for one in ask("ls", tmp_path, "--json").document["archives"]}
+    verbs = found["verbs"]
+    assert (verbs["kind"], verbs["kinds"], verbs["state"], verbs["problems"]) == ("result", ["Ranking"], "ended", [])
+    assert verbs["n_tensors"] > 20
+    assert (found["begun"]["kind"], found["begun"]["kinds"]) == ("result", [])
+    assert "not written to its end" in found["begun"]["problems"][0]

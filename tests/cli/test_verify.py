@@ -9,6 +9,7 @@ import pytest
 from tests.cli.conftest import Ask
 from tests.store.collected import collection
 from tests.store.recorded import values_of
+from tests.store.saved_results import ranking
 
 from cutaway.store.head import Head
 
@@ -74,3 +75,12 @@ def test_activations_are_verified(ask: Ask, tmp_path: Path) -> None:
     data[-100] ^= 1
     file.write_bytes(bytes(data))
     assert ask("verify", tmp_path / "acts").code == 1
+
+
+def test_results_are_verified(ask: Ask, tmp_path: Path) -> None:
+    ranking().save(tmp_path / "verbs")
+    assert ask("verify", tmp_path / "verbs").code == 0
+    next((tmp_path / "verbs").rglob("*.safetensors")).unlink()
+    answer = ask("verify", tmp_path / "verbs")
+    assert answer.code == 1
+    assert "the result cannot be read" in answer.out.lower()

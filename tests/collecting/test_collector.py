@@ -115,11 +115,11 @@ def test_the_same_call_goes_on_where_it_was_interrupted(tmp_path: Path, monkeypa
     begun: list[int] = []
     filled = sentences.Sentences._filled
 
-    def dying(self: Any, window: Any, first: int) -> Any:
+    def dying(self: Any, window: Any, first: int, dtype: Any) -> Any:
         begun.append(first)
         if len(begun) == 4:
             raise KeyboardInterrupt
-        return filled(self, window, first)
+        return filled(self, window, first, dtype)
 
     monkeypatch.setattr(sentences.Sentences, "_filled", dying)
     with pytest.raises(KeyboardInterrupt):

@@ -83,7 +83,7 @@ def test_loaders_mappings_and_tuples_are_called_as_the_model_wants(net: Net) -> 
     np.testing.assert_allclose(collect(net, (IMAGES,), at="second").array(), wanted, atol=1e-6)
     np.testing.assert_allclose(collect(net, {"x": IMAGES.numpy()}, at="second").array(), wanted, atol=1e-6)
     np.testing.assert_allclose(collect(net, iter(IMAGES.split(4)), at="second").array(), wanted, atol=1e-6)
-    with pytest.raises(TypeError, match="positional argument"):
+    with pytest.raises(InputError, match=r"list of 2, and Net does not take as many.*call=lambda model, batch"):
         collect(net, pairs, at="second")
 
 

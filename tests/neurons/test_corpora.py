@@ -7,7 +7,9 @@ from pathlib import Path
 import datasets
 import numpy as np
 import pytest
+from tests.collecting import tiny
 
+from cutaway.collecting.collector import collect
 from cutaway.core.errors import InputError
 from cutaway.neurons.corpora import read_conll, read_conllu, read_dataset, read_lines, read_tsv
 from cutaway.store.activations import Activations
@@ -37,7 +39,7 @@ def write(path: Path, text: str) -> Path:
 def test_conllu_gives_syntactic_words_and_any_column(tmp_path: Path) -> None:
     path = write(tmp_path / "x.conllu", CONLLU)
     corpus = read_conllu(path)
-    assert corpus.sentences == (("Vamos", "nos", "a", "el", "mar"), ("#",))
+    assert corpus.sentences == (["Vamos", "nos", "a", "el", "mar"], ["#"])
     assert corpus.labels == (("VERB", "PRON", "ADP", "DET", "NOUN"), ("SYM",))
     assert read_conllu(path, label="deprel").labels[0] == ("root", "obj", "case", "det", "obl")
     assert read_conllu(path, label="feats.Number").labels == (("Plur", "Plur", None, "Sing", "Sing"), (None,))
@@ -54,11 +56,11 @@ def test_a_line_of_conllu_with_a_column_too_few_is_named(tmp_path: Path) -> None
 def test_conll_takes_tabs_spaces_documents_and_a_missing_last_line(tmp_path: Path) -> None:
     text = "-DOCSTART- -X- O O\n\nEU NNP B-NP B-ORG\nrejects VBZ B-VP O\r\n\n\n# NN B-NP O\n. . O O"
     corpus = read_conll(write(tmp_path / "x.conll", text))
-    assert corpus.sentences == (("EU", "rejects"), ("#", "."))
+    assert corpus.sentences == (["EU", "rejects"], ["#", "."])
     assert corpus.labels == (("B-ORG", "O"), ("O", "O"))
     assert read_conll(tmp_path / "x.conll", label=1).labels[0] == ("NNP", "VBZ")
     tabs = write(tmp_path / "y.conll", "New York\tNP\nis\tV\n")
-    assert read_conll(tabs).sentences == (("New York", "is"),)
+    assert read_conll(tabs).sentences == (["New York", "is"],)
     with pytest.raises(InputError, match=r"z\.conll, line 3: 1 columns, and 2 are needed"):
         read_conll(write(tmp_path / "z.conll", "a X\n\nb\n"), label=1)
     with pytest.raises(InputError, match="holds no sentence"):
@@ -86,7 +88,7 @@ def test_tsv_by_number_by_name_in_pairs_and_with_real_numbers(tmp_path: Path) ->
 def test_lines_of_words_and_labels_as_neurox_has_them(tmp_path: Path) -> None:
     words = write(tmp_path / "w", "the cat\nsat\n")
     corpus = read_lines(words, write(tmp_path / "l", "D N\nV\n"))
-    assert (corpus.sentences, corpus.labels, corpus.level) == ((("the", "cat"), ("sat",)), (("D", "N"), ("V",)), "word")
+    assert (corpus.sentences, corpus.labels, corpus.level) == ((["the", "cat"], ["sat"]), (("D", "N"), ("V",)), "word")
     assert read_lines(words, write(tmp_path / "s", "good one\nbad\n"), per="sentence").labels == ("good one", "bad")
     with pytest.raises(InputError, match=r"1 lines of .*w do not fit their labels: line 2 \(1 words, 2 labels\)"):
         read_lines(words, write(tmp_path / "m", "D N\nV X\n"))
@@ -104,7 +106,7 @@ def test_columns_of_a_hugging_face_dataset(tmp_path: Path) -> None:
     )
     corpus = read_dataset(tagged, text="tokens", label="tags")
     assert (corpus.sentences, corpus.labels, corpus.level) == (
-        (("Ada", "wrote"), ("x",)),
+        (["Ada", "wrote"], ["x"]),
         (("PER", "O"), ("O",)),
         "word",
     )
@@ -136,5 +138,7 @@ def test_a_corpus_labels_the_rows_of_its_activations(tmp_path: Path) -> None:
     corpus = read_lines(write(tmp_path / "w", "the cat\nsat\n"), write(tmp_path / "l", "D N\nV\n"))
     acts = Activations.of(np.zeros((3, 1)), words=[list(words) for words in corpus.sentences])
     assert corpus.of_rows(acts) == ["D", "N", "V"]
+    again = collect(tiny.bert(), corpus.sentences, tokenizer=tiny.minilm()[1], at="embeddings")
+    assert (again.sentences, corpus.of_rows(again)) == ([["the", "cat"], ["sat"]], ["D", "N", "V"])
     sentences = read_tsv(write(tmp_path / "t", "the cat\tgood\nsat\tbad\n"))
     assert sentences.of_rows(acts) == ["good", "good", "bad"]

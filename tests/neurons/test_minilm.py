@@ -24,6 +24,7 @@ DEAD = [2431, 2527, 2623]
 METHODS: list[tuple[str, dict[str, Any]]] = [
     *((name, {}) for name in ("probeless", "mean_select", "selectivity", "average_precision")),
     ("iou", {"share": 0.1}),
+    ("linear", {}),
 ]
 
 

@@ -210,6 +210,7 @@ def test_tabs_palette_and_help_are_reached_by_click_and_key(viewer: Page, served
     for number, name in enumerate(TABS, start=1):
         keys.press(str(number))
         is_on(viewer, name)
+    says(viewer, "tab", "notes")
     viewer.go_back()
     is_on(viewer, "Network")
     assert viewer.locator("img[src=x]").count() == 0  # which is a name in this run

@@ -1,4 +1,4 @@
-"""What was written once is read for ever: a run of each version of the format, to the last bit."""
+"""What was written once is read for ever: archives of each version of the format, to the last bit."""
 
 from __future__ import annotations
 
@@ -15,10 +15,14 @@ import pytest
 from tests.store.golden.make import shown
 
 import cutaway
-from cutaway import Run
+from cutaway import Activations, Run
 from cutaway.core.errors import VersionError
+from cutaway.results.ranking import Ranking
 from cutaway.store import head
+from cutaway.store.archive import Archive
 from cutaway.store.frames import MAGIC, encode, scan
+from cutaway.store.results import described
+from cutaway.store.verifying import verify
 from cutaway.store.writer import Writer
 
 GOLDEN = Path(__file__).parent / "golden" / "v1"
@@ -45,7 +49,7 @@ def rewrite_head(path: Path, changes: dict[str, Any]) -> None:
     (path / "cutaway.json").write_text(json.dumps(fields))
 
 
-def test_the_golden_run_is_small_and_names_no_machine() -> None:
+def test_the_golden_archives_are_small_and_name_no_machine() -> None:
     files = [path for path in GOLDEN.rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files) < 60_000
     for sign in GOLDEN.rglob("*.lease"):
@@ -53,7 +57,7 @@ def test_the_golden_run_is_small_and_names_no_machine() -> None:
 
 
 def test_it_holds_every_type_of_record() -> None:
-    data = b"".join(path.read_bytes() for path in sorted(GOLDEN.rglob("000[13].index")))
+    data = b"".join(path.read_bytes() for path in sorted((GOLDEN / "run").rglob("000[13].index")))
     types = {record["type"] for record in scan(data).records}
     assert types == {
         "session", "schema", "layout", "step", "block", "scalars", "note", "document", "seal", "lost", "end",
@@ -115,6 +119,41 @@ def test_a_session_that_was_killed_is_no_damage(run: Run) -> None:
     assert [index.is_ended for index in run.sessions] == [True, False, True]
     assert run.session(1).steps.tolist() == [0, 10, 20, 30, 40]
     assert run.session(2).steps.tolist() == [30, 35, 40, 45]
+
+
+def test_golden_activations_are_read_as_they_were_written() -> None:
+    told = json.loads((GOLDEN / "activations.json").read_text())
+    acts = cutaway.load(GOLDEN / "activations")
+    assert isinstance(acts, Activations)
+    assert (str(acts.dtype), acts.aggregate, acts.provenance) == (told["dtype"], told["aggregate"], told["provenance"])
+    assert {site: acts.at(site).array().tolist() for site in acts.sites} == told["values"]
+    assert list(acts.names) == told["names"]
+    assert list(acts.words) == told["words"]
+    assert (acts.items.tolist(), acts.word_index.tolist()) == (told["items"], told["word"])
+    assert acts.tokens.tolist() == told["tokens"]
+    assert [[one.item, one.what] for one in acts.problems] == told["problems"]
+    assert (acts.n_items, acts.is_whole) == (told["n_items"], True)
+    assert verify(GOLDEN / "activations")
+
+
+def test_a_golden_result_is_read_as_it_was_written() -> None:
+    told = json.loads((GOLDEN / "result.json").read_text())
+    found = cutaway.load(GOLDEN / "result")
+    assert isinstance(found, Ranking)
+    assert [repr(label) for label in found.labels] == told["labels"]
+    assert repr(found.about) == told["about"]
+    for each in (found, *found.per_label.values()):
+        assert shown(each.scores[None])[0] == told["scores"]
+        assert (each.order.tolist(), each.signs.tolist(), each.dead.tolist()) == (told["order"], told["signs"], [2])
+        assert (each.scores.dtype, each.order.dtype, each.signs.dtype) == (np.float64, np.int64, np.int8)
+        assert each.names == told["names"]
+    assert found.tiers is not None
+    assert found.tiers.tolist() == [1, 3]
+    about = described(Archive(GOLDEN / "result"))
+    assert (about.type, about.topic, about.made, about.of) == (
+        "Ranking", "neurons", 1_700_000_000.0, {"method": "probeless"}
+    )  # fmt: skip
+    assert verify(GOLDEN / "result")
 
 
 def test_unknown_records_and_keys_are_passed_over(copy: Path) -> None:

@@ -1,10 +1,10 @@
-"""`cutaway info`: everything about one run or trace at a glance."""
+"""`cutaway info`: everything about one archive at a glance."""
 
 from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from cutaway.cli.opening import State, places, state_of
@@ -14,6 +14,8 @@ from cutaway.graph.summary import human_bytes
 from cutaway.store.activations import Activations
 from cutaway.store.archive import Archive
 from cutaway.store.names import INDEX, PART
+from cutaway.store.results import described
+from cutaway.store.results import read as read_result
 from cutaway.store.run import Run
 from cutaway.store.timeline import ends
 from cutaway.store.verifying import files_of
@@ -29,7 +31,7 @@ _STATES: Mapping[State, str] = {
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("path", help="a run, a saved trace or activations")
+    parser.add_argument("path", help="a run, a saved trace, activations or a saved result")
     parser.epilog = "examples:\n  cutaway info runs/base\n  cutaway info net.trace --json"
 
 
@@ -71,9 +73,10 @@ def info(archive: Archive, name: str) -> dict[str, Any]:
     }
     if archive.kind == "run":
         return found | _run_info(Run(archive))
-    if archive.kind in ("trace", "activations"):
+    describe = _DESCRIBE.get(archive.kind)
+    if describe is not None:
         try:
-            found |= {"summary": _trace_summary(archive)} if archive.kind == "trace" else _activations_info(archive)
+            found |= describe(archive)
         except CutawayError as error:
             found["problems"].append(str(error))
     return found
@@ -141,11 +144,21 @@ def _run_info(run: Run) -> dict[str, Any]:
     }
 
 
-def _trace_summary(archive: Archive) -> list[str]:
+def _trace_info(archive: Archive) -> dict[str, Any]:
     from cutaway.graph.summary import summary
     from cutaway.store.traces import read
 
-    return summary(read(archive)).splitlines()
+    return {"summary": summary(read(archive)).splitlines()}
+
+
+def _result_info(archive: Archive) -> dict[str, Any]:
+    about = described(archive)
+    lines = [
+        f"  type      {about.type}{f', of {about.topic}' if about.topic else ''}",
+        f"  saved     {when(about.made)}",
+    ]
+    lines += [f"  {line}" for line in repr(read_result(archive)).splitlines()]
+    return {"result": about, "summary": lines}
 
 
 def _activations_info(archive: Archive) -> dict[str, Any]:
@@ -183,6 +196,13 @@ def _activations_summary(found: Mapping[str, Any]) -> Iterator[str]:
     if lines:
         yield "  provenance"
         yield from (f"    {key} = {shown(value)}" for key, value in lines[:_MOST_LINES])
+
+
+_DESCRIBE: Mapping[str, Callable[[Archive], dict[str, Any]]] = {
+    "trace": _trace_info,
+    "activations": _activations_info,
+    "result": _result_info,
+}
 
 
 def _general(about: Mapping[str, Any]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from cutaway.core.errors import CutawayError
 from cutaway.graph.summary import human_bytes
 from cutaway.store.activations import Activations
 from cutaway.store.archive import Archive
+from cutaway.store.results import described
 from cutaway.store.run import Run
 from cutaway.store.verifying import files_of
 
@@ -26,6 +27,7 @@ class Listed:
     n_steps: int | None
     last_step: int | None
     kinds: tuple[str, ...]
+    """Of the steps of a run; the type of a result."""
     n_tensors: int | None
     n_bytes: int
     started: float | None
@@ -37,7 +39,7 @@ class Listed:
 
 def describe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "path", nargs="*", default=["."], help="folders, runs, traces or activations; here if none is named"
+        "path", nargs="*", default=["."], help="folders, runs, traces, activations or results; here if none is named"
     )
     parser.epilog = "examples:\n  cutaway ls runs/\n  cutaway ls runs/ --json"
 
@@ -77,6 +79,8 @@ def listed(place: Place) -> Listed:
             return Listed(place.name, place.path, "run", len(found), last, found.kinds, len(found.sites), *beside)
         if archive.kind == "activations":
             return _collection(place, archive, beside)
+        if archive.kind == "result":
+            return _result(place, archive, beside)
         n_arrays = sum(len(block) for name, block in archive.blocks.items() if name != "structure")
         return Listed(place.name, place.path, archive.kind, None, None, (), n_arrays, *beside)
     except (CutawayError, OSError) as error:
@@ -91,3 +95,15 @@ def _collection(place: Place, archive: Archive, beside: tuple[int, float | None,
     except CutawayError as error:
         n_sites, problems = None, (*problems, str(error))
     return Listed(place.name, place.path, "activations", None, None, (), n_sites, n_bytes, started, state, problems)
+
+
+def _result(place: Place, archive: Archive, beside: tuple[int, float | None, str, tuple[str, ...]]) -> Listed:
+    """A result; also one that was killed before it was whole."""
+    n_bytes, started, state, problems = beside
+    n_arrays = sum(map(len, archive.blocks.values()))
+    kinds: tuple[str, ...] = ()
+    try:
+        kinds = (described(archive).type,)
+    except CutawayError as error:
+        problems = (*problems, str(error))
+    return Listed(place.name, place.path, "result", None, None, kinds, n_arrays, n_bytes, started, state, problems)

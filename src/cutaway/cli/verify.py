@@ -12,7 +12,7 @@ from cutaway.store.verifying import Verification, verify
 
 
 def describe(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("path", nargs="+", help="runs, traces or activations, or folders of them")
+    parser.add_argument("path", nargs="+", help="runs, traces, activations or results, or folders of them")
     parser.epilog = (
         "Exit code: 0 whole, 1 damaged, 2 nothing there. Nothing is changed or repaired.\n"
         "What a kill leaves behind (an unfinished record, a .part file) is no damage, and said so.\n\n"

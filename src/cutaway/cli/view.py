@@ -1,4 +1,4 @@
-"""`cutaway view`: look at runs and traces in a browser."""
+"""`cutaway view`: look at what was recorded, collected or saved, in a browser."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ALL: Final = ("0.0.0.0", "::", "")
 """All interfaces of this machine."""
 _SHORTEST_TOKEN: Final = 8
 _EPILOG = """examples:
-  cutaway view runs/                         every run and saved trace below a folder, also those to come
+  cutaway view runs/                         all that lies below a folder, also what is to come
   cutaway view runs/base runs/other
   cutaway view runs/ --port 9000 --no-browser
   cutaway view runs/ --host 0.0.0.0          from other machines too, for who knows the token it prints
@@ -28,7 +28,7 @@ need be open to others. Ctrl-C ends it.
 
 def describe(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
-    parser.add_argument("paths", nargs="*", default=["."], metavar="PATH", help="runs, traces, folders of them")
+    parser.add_argument("paths", nargs="*", default=["."], metavar="PATH", help="whatever Cutaway wrote, folders of it")
     parser.add_argument("--port", type=int, default=0, help="where to listen; else 8787, or the next one that is free")
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
     parser.add_argument("--host", default="127.0.0.1", help="the interface to listen on; else this machine only")

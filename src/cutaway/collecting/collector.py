@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Any, TypedDict, Unpack
 
@@ -19,6 +19,7 @@ from cutaway.collecting.pooling import AGGREGATES, Aggregate
 from cutaway.collecting.samples import Samples, batches_of, call_model
 from cutaway.collecting.seeing import Sights
 from cutaway.collecting.sentences import Manner, Sentences
+from cutaway.collecting.sharding import Share
 from cutaway.collecting.windows import Settings, Sweep, gathered, written
 from cutaway.core.errors import InputError
 from cutaway.core.progress import progress
@@ -47,6 +48,8 @@ class How(TypedDict, total=False):
     """Encoder–decoder models: for each item the text that the decoder reads; rows are its words."""
     batch_size: int
     """Items that are run at once; without it, as many as have some thousand tokens."""
+    shard: tuple[int, int]
+    """Which of how many parts of the data this process collects, `(0, 8)`; torchrun tells it where `path` is given."""
     call: Callable[[nn.Module, Any], Any]
     """Tensors: how the model is called with a batch, `lambda model, batch: model(batch[0])`."""
 
@@ -91,15 +94,20 @@ def collect(
         aggregate: how the tokens of a word, or the positions of a whole item, become one row: "last", "first",
             "average" or "max". Without it, the last token of text, the average of all else.
         path: a folder to write to, for what is larger than memory. The same call goes on where it was interrupted.
-        how: `rows`, `dtype`, `special`, `max_length`, `strict`, `targets`, `batch_size`, `call`: see `How`.
+            Under torchrun each process writes its share of the data below it; `cutaway.load(path)` reads all as one.
+        how: `rows`, `dtype`, `special`, `max_length`, `strict`, `targets`, `batch_size`, `shard`, `call`: see `How`.
     """
     job = _checked(model, data, at, tokenizer, aggregate, how)
+    share = Share.asked(how.get("shard"), path)
+    if share is not None:
+        job, path = _shared(job, share), None if path is None else share.folder(path)
     with stillness(job.sights.model), job.sights:
         sweep, made_of = _of_text(job) if tokenizer is not None else _of_tensors(job)
         about: dict[str, Plain] = {
             "model": provenance.of_model(job.sights.model),
             "rows": job.rows,
             **made_of,
+            **({} if share is None else {"shard": [share.number, share.of]}),
             **provenance.of_now(),
         }
         settings = Settings(how.get("dtype", "float32"), job.aggregate, about)
@@ -133,7 +141,20 @@ def _checked(model: Any, data: Any, at: Any, tokenizer: Any, aggregate: Any, how
     aggregate = aggregate or ("last" if is_text else "average")
     if aggregate not in AGGREGATES:
         raise InputError(f"aggregate={aggregate!r}: give one of {', '.join(AGGREGATES)}.")
+    targets = how.get("targets")
+    if isinstance(data, Sized) and isinstance(targets, Sized) and len(data) != len(targets):
+        raise InputError(f"{len(data):,} items and {len(targets):,} targets: each item needs one.")
     return _Job(model, Sights(model, at), data, tokenizer, aggregate, how, rows)
+
+
+def _shared(job: _Job, share: Share) -> _Job:
+    """The same for a share of the data."""
+    if job.tokenizer is None:
+        return replace(job, data=share.of_samples(job.data))
+    if "targets" not in job.how:
+        return replace(job, data=share.of_items(job.data, "items"))
+    how = How({**job.how, "targets": share.of_items(job.how["targets"], "targets")})
+    return replace(job, data=share.of_items(job.data, "items"), how=how)
 
 
 def _of_text(job: _Job) -> tuple[Sweep, dict[str, Plain]]:
@@ -141,8 +162,6 @@ def _of_text(job: _Job) -> tuple[Sweep, dict[str, Plain]]:
     if isinstance(data, (str, bytes)) or not isinstance(data, Iterable):
         raise InputError(f"data is a {type(data).__name__}: give a list of sentences, or another iterable of them.")
     targets = how.get("targets")
-    if targets is not None and isinstance(data, Sized) and isinstance(targets, Sized) and len(data) != len(targets):
-        raise InputError(f"{len(data):,} items and {len(targets):,} targets: each item needs one.")
     wanted = Wanted(job.rows, how.get("special", False), how.get("max_length") or _most_tokens(job))
     device = device_of(job.sights.model)
     call = Call.of(job.sights, job.tokenizer, device, has_targets=targets is not None)

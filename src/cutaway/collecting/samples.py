@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from inspect import signature
 from itertools import chain
 from typing import Any
 
@@ -11,14 +12,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cutaway.collecting.pooling import Aggregate, Spans
+from cutaway.collecting.pooling import Aggregate, Spans, brought
 from cutaway.collecting.seeing import Sights, Value
 from cutaway.collecting.shapes import Columns, Size, columns_of
 from cutaway.collecting.windows import WINDOW_BYTES, Filled
 from cutaway.core import trees
 from cutaway.core.errors import InputError
 from cutaway.store.activations_windows import CollectedSite
-from cutaway.store.activations_writing import Rows
+from cutaway.store.activations_writing import Dtype, Rows
 
 _AT_ONCE = 32
 _HOW = (
@@ -32,7 +33,7 @@ Run = Callable[[Any, Any], Any]
 
 def batches_of(data: Any, batch_size: int | None) -> Iterable[Any]:
     """Batches of whatever was given, which copy nothing; those of a DataLoader as they are."""
-    if _is_data(data):
+    if is_data(data):
         return list(_cut(data, batch_size or _AT_ONCE))
     if isinstance(data, (str, bytes, list)) or not isinstance(data, Iterable):
         inside = f" of {type(data[0]).__name__}" if isinstance(data, list) and data else ""
@@ -46,7 +47,27 @@ def call_model(model: Any, batch: Any) -> Any:
     """A mapping by name, a tuple or list one after the other, all else as the only argument."""
     if isinstance(batch, Mapping):
         return model(**batch)
-    return model(*batch) if isinstance(batch, (tuple, list)) else model(batch)
+    if not isinstance(batch, (tuple, list)):
+        return model(batch)
+    if not _takes(model, batch):
+        raise InputError(
+            f"a batch is a {type(batch).__name__} of {len(batch)}, and {type(model).__name__} does not take as many "
+            "arguments: say how it is called, call=lambda model, batch: model(batch[0])."
+        )
+    return model(*batch)
+
+
+def _takes(model: Any, batch: Sequence[Any]) -> bool:
+    """Whether a model can be called with these; True where nobody knows."""
+    try:
+        known = signature(model.forward)
+    except (AttributeError, TypeError, ValueError):
+        return True
+    try:
+        known.bind(*batch)
+    except TypeError:
+        return False
+    return True
 
 
 class Samples:
@@ -82,7 +103,7 @@ class Samples:
     def sites(self) -> tuple[CollectedSite, ...]:
         return self._columns.sites
 
-    def windows(self, done: int) -> Iterator[Filled]:
+    def windows(self, done: int, dtype: Dtype = "float32") -> Iterator[Filled]:
         """All that comes after the first `done` samples."""
         at = first = done
         parts: list[Filled] = []
@@ -94,11 +115,11 @@ class Samples:
                 skipped += n
                 continue
             if skipped < done:
-                batch, n = _sliced(batch, n, done - skipped, n), n - (done - skipped)
+                batch, n = sliced(batch, n, done - skipped, n), n - (done - skipped)
                 skipped = done
             if n == 0:
                 continue
-            parts.append(self._filled(batch, n, at))
+            parts.append(self._filled(batch, n, at, dtype))
             at += n
             n_bytes += sum(array.nbytes for array in parts[-1].arrays.values())
             if n_bytes >= WINDOW_BYTES:
@@ -112,7 +133,7 @@ class Samples:
         sizes = [2, 3] if n > 2 else [1, 2] if n == 2 else [n]
         runs: list[tuple[Size, Callable[[], Any]]] = []
         for some in sizes:
-            batch = self._there(_sliced(self.first, n, 0, some))
+            batch = self._there(sliced(self.first, n, 0, some))
             runs.append((Size(some), lambda batch=batch: self._run(self._sights.model, batch)))  # type: ignore[misc]
         return columns_of(self._sights, runs)
 
@@ -121,7 +142,7 @@ class Samples:
             batch = dict(batch)
         return trees.replace(batch, lambda tensor: torch.as_tensor(tensor).to(self._device), _is_array)
 
-    def _filled(self, batch: Any, n: int, first: int) -> Filled:
+    def _filled(self, batch: Any, n: int, first: int, dtype: Dtype) -> Filled:
         found: dict[str, Tensor] = {}
         mask = _mask(batch, n)
         n_positions: dict[str, int] = {}
@@ -141,9 +162,8 @@ class Samples:
         there = self._there(batch)
         self._sights.run(lambda: self._run(self._sights.model, there), take)
         self._columns.check_all(found)
-        arrays = {name: tensor.cpu().numpy().astype(np.float32, copy=False) for name, tensor in found.items()}
         rows = self._rows(n, first, n_positions, mask)
-        return Filled(arrays, rows, [""] * len(rows), n)
+        return Filled(brought(found, dtype), rows, [""] * len(rows), n)
 
     def _spans(self, n: int, n_positions: int, mask: NDArray[np.bool_] | None) -> Spans:
         """Which positions make a row; those that a mask takes away never do."""
@@ -186,7 +206,8 @@ def _is_array(value: Any) -> bool:
     return isinstance(value, (Tensor, np.ndarray))
 
 
-def _is_data(data: Any) -> bool:
+def is_data(data: Any) -> bool:
+    """Whether these are samples themselves, not batches of them."""
     if _is_array(data):
         return True
     parts = list(data.values()) if isinstance(data, Mapping) else data if isinstance(data, tuple) else []
@@ -200,10 +221,10 @@ def _cut(data: Any, size: int) -> Iterator[Any]:
     if odd:
         raise InputError(f"the tensors have {n} and {odd[0]} samples: each needs as many.")
     for start in range(0, n, size):
-        yield _sliced(data, n, start, min(start + size, n))
+        yield sliced(data, n, start, min(start + size, n))
 
 
-def _sliced(batch: Any, n: int, start: int, stop: int) -> Any:
+def sliced(batch: Any, n: int, start: int, stop: int) -> Any:
     """Some samples of a batch of `n`; what counts no samples stays whole."""
     if isinstance(batch, Mapping):
         batch = dict(batch)

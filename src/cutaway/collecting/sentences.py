@@ -13,15 +13,14 @@ from numpy.typing import NDArray
 
 from cutaway.collecting.calling import Call, Pair, shifted
 from cutaway.collecting.encoding import Encoded, Encoder
-from cutaway.collecting.pooling import Aggregate, Spans
+from cutaway.collecting.pooling import Aggregate, Spans, brought
 from cutaway.collecting.seeing import Sights, Value
 from cutaway.collecting.shapes import Columns, Size, columns_of
 from cutaway.collecting.texts import read_texts
 from cutaway.collecting.windows import WINDOW_BYTES, Filled
-from cutaway.core.arrays import Array
 from cutaway.core.errors import InputError
 from cutaway.store.activations_windows import CollectedSite
-from cutaway.store.activations_writing import Rows
+from cutaway.store.activations_writing import Dtype, Rows
 
 _AT_ONCE = 256
 """Items that are tokenised together."""
@@ -82,7 +81,7 @@ class Sentences:
         """Sites that have one value for a whole item."""
         return [column.name for column in self._columns if not column.has_positions]
 
-    def windows(self, done: int) -> Iterator[Filled]:
+    def windows(self, done: int, dtype: Dtype = "float32") -> Iterator[Filled]:
         """All that comes after the first `done` items."""
         n_bytes = sum(column.width for column in self._columns) * 4
         ahead, self._ahead = self._ahead[done:], []
@@ -93,10 +92,10 @@ class Sentences:
             window += read
             n_rows += sum(len((target or source).word) for source, target in read)
             if n_rows * n_bytes >= WINDOW_BYTES or len(window) >= _MOST_ITEMS:
-                yield self._filled(window, first)
+                yield self._filled(window, first, dtype)
                 first, window, n_rows = first + len(window), [], 0
         if window:
-            yield self._filled(window, first)
+            yield self._filled(window, first, dtype)
 
     # reading
 
@@ -143,7 +142,7 @@ class Sentences:
 
     # running
 
-    def _filled(self, window: list[Pair], first_item: int) -> Filled:
+    def _filled(self, window: list[Pair], first_item: int, dtype: Dtype) -> Filled:
         rowed = [target or source for source, target in window]
         problems = [(first_item + i, said) for i, item in enumerate(rowed) for said in item.problems]
         for i, (source, target) in enumerate(window):
@@ -158,9 +157,13 @@ class Sentences:
             )
         counts = np.array([len(item.word) for item in rowed], np.int64)
         starts = np.cumsum(counts) - counts
-        arrays = {c.name: np.empty((int(counts.sum()), c.width), np.float32) for c in self._columns}
+        arrays = {c.name: np.empty((int(counts.sum()), c.width), dtype) for c in self._columns}
         for numbers in self._batches(window, counts):
-            self._run([window[i] for i in numbers], [int(starts[i]) for i in numbers], arrays)
+            found, places = self._run([window[i] for i in numbers], [int(starts[i]) for i in numbers])
+            for name, values in brought(found, dtype).items():
+                if values.dtype != arrays[name].dtype:
+                    arrays[name] = arrays[name].astype(np.float32)
+                arrays[name][places] = values
         rows = Rows.of(
             np.repeat(np.arange(first_item, first_item + len(window)), counts),
             word=_joined([item.word for item in rowed]),
@@ -185,8 +188,8 @@ class Sentences:
         if batch:
             yield batch
 
-    def _run(self, items: list[Pair], starts: list[int], arrays: dict[str, Array]) -> None:
-        """One batch, whose rows go to their places in the window."""
+    def _run(self, items: list[Pair], starts: list[int]) -> tuple[dict[str, torch.Tensor], NDArray[np.int64]]:
+        """The rows of one batch, and their places in the window."""
         rowed = [target or source for source, target in items]
         n_tokens = max(len(item.ids) for item in rowed)
         begins = np.repeat(np.arange(len(rowed)) * n_tokens, [len(item.word) for item in rowed])
@@ -219,8 +222,7 @@ class Sentences:
         inputs = self._call.inputs(items)
         self._sights.run(lambda: self._call.run(inputs), take)
         self._columns.check_all(found)
-        for column in self._columns:
-            arrays[column.name][places] = found[column.name].cpu().numpy()
+        return found, places
 
 
 def _paired(items: Iterable[Any], targets: Iterable[Any] | None) -> Iterator[tuple[Any, Any]]:

@@ -49,13 +49,13 @@ class Sweep(Protocol):
     @property
     def sites(self) -> tuple[CollectedSite, ...]: ...
 
-    def windows(self, done: int) -> Iterator[Filled]:
-        """All that comes after the first `done` items."""
+    def windows(self, done: int, dtype: Dtype) -> Iterator[Filled]:
+        """All that comes after the first `done` items, in this type where it fits."""
 
 
 def gathered(sweep: Sweep, settings: Settings) -> Activations:
     """A sweep into memory."""
-    windows = [_cast(window, settings.dtype) for window in sweep.windows(0)]
+    windows = [_cast(window, settings.dtype) for window in sweep.windows(0, settings.dtype)]
     n_items = sum(window.n_items for window in windows)
     arrays = tuple(
         np.concatenate([np.empty((0, site.width), settings.dtype), *(window.arrays[site.site] for window in windows)])
@@ -81,7 +81,7 @@ def written(sweep: Sweep, settings: Settings, path: str | os.PathLike[str]) -> A
         resume=True,
     )
     with writer:
-        for window in sweep.windows(writer.done):
+        for window in sweep.windows(writer.done, settings.dtype):
             writer.window(window.arrays, window.rows, window.words, n_items=window.n_items, problems=window.problems)
     return Activations.read(Archive(path))
 
@@ -91,6 +91,9 @@ def _cast(window: Filled, dtype: Dtype) -> Filled:
         return window
     arrays: dict[str, Any] = {}
     for name, values in window.arrays.items():
+        if values.dtype == dtype:
+            arrays[name] = values
+            continue
         with np.errstate(over="ignore"):
             arrays[name] = values.astype(dtype)
         lost = np.argwhere(np.isinf(arrays[name]) & np.isfinite(values))

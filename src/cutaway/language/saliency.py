@@ -58,8 +58,18 @@ def saliency(
     with torch.inference_mode(False):
         reading = _shortened(Reading.of(gen), chosen)
         asked = explained(gen, target, contrast, chosen, reading.device)
-        found = _through(reading, method) if method in _OF_ATTENTION else _scored(
-            reading, method, asked, tokenizer=gen._tokenizer and gen.tokenizer, baseline=baseline, steps=steps, limit=limit
+        found = (
+            _through(reading, method)
+            if method in _OF_ATTENTION
+            else _scored(
+                reading,
+                method,
+                asked,
+                tokenizer=gen._tokenizer and gen.tokenizer,
+                baseline=baseline,
+                steps=steps,
+                limit=limit,
+            )
         )
     about: dict[str, object] = {name: gen.about[name] for name in ("model", "name") if name in gen.about}
     if method in ("integrated_gradients", "occlusion"):

@@ -55,8 +55,9 @@ def integrated(
     places, weights = np.polynomial.legendre.leggauss(steps)
     ends = {role: torch.stack([value, base[role]]) for role, value in own.items()}
     with torch.no_grad():
-        at_end, at_start = (explained(reading.see(embeds={r: v[i : i + 1] for r, v in ends.items()}).logits)[0]
-                            for i in (0, 1))
+        at_end, at_start = (
+            explained(reading.see(embeds={r: v[i : i + 1] for r, v in ends.items()}).logits)[0] for i in (0, 1)
+        )
     norms, sums = _empty(reading), _empty(reading)
     n_samples = cost.samples(steps, gradients=True)
     held = 4 * sum(value.numel() for value in own.values())

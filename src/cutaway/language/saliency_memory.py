@@ -102,7 +102,9 @@ def _measured(reading: Reading) -> tuple[Growth, Growth]:
 def _as_long(reading: Reading, n: int) -> Reading:
     """The text cut, or repeated, to n tokens; one target."""
     inputs = {
-        name: value.repeat(1, -(-n // value.shape[1]))[:, :n] if isinstance(value, Tensor) and value.dim() == 2 else value
+        name: value.repeat(1, -(-n // value.shape[1]))[:, :n]
+        if isinstance(value, Tensor) and value.dim() == 2
+        else value
         for name, value in reading.inputs.items()
     }
     return replace(reading, inputs=inputs, rows=reading.rows[:1] * 0, classes=reading.classes[:1])

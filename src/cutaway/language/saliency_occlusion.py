@@ -16,9 +16,7 @@ from cutaway.language.saliency_memory import Cost
 from cutaway.language.saliency_targets import Explained
 
 
-def occlusion(
-    reading: Reading, explained: Explained, cost: Cost, *, baseline: Mapping[Role, Tensor] | None
-) -> Scored:
+def occlusion(reading: Reading, explained: Explained, cost: Cost, *, baseline: Mapping[Role, Tensor] | None) -> Scored:
     """What each value loses when a token is replaced.
 
     Args:

@@ -75,7 +75,9 @@ def explained(gen: Generation, target: Any, contrast: Any, chosen: Sequence[int]
         raise InputError("a function is its own contrast: leave out contrast=, or give target='logit'.")
     given = list(contrast) if isinstance(contrast, (list, tuple)) else [contrast] * len(chosen)
     if len(given) != len(chosen):
-        raise InputError(f"contrast has {len(given)} tokens for {len(chosen)} targets: give one for all, or one for each.")
+        raise InputError(
+            f"contrast has {len(given)} tokens for {len(chosen)} targets: give one for all, or one for each."
+        )
     others = torch.tensor([_id_of(gen, each) for each in given], device=device)
     return Explained(cast(Target, target), classes, others)
 
@@ -95,7 +97,9 @@ def _id_of(gen: Generation, asked: Any) -> int:
     if isinstance(asked, str) and asked in labels:
         return labels.index(asked)
     if isinstance(asked, str) or not 0 <= int(asked) < len(labels):
-        raise InputError(f"contrast={asked!r} is no label of this model; there are {', '.join(map(repr, labels[:12]))}.")
+        raise InputError(
+            f"contrast={asked!r} is no label of this model; there are {', '.join(map(repr, labels[:12]))}."
+        )
     return int(asked)
 
 

@@ -31,8 +31,11 @@ if TYPE_CHECKING:
     from cutaway.neurons.corpora import read_tsv as read_tsv
     from cutaway.neurons.evaluating import evaluate as evaluate
     from cutaway.neurons.evaluating import layers as layers
+    from cutaway.neurons.pages import coloured as coloured
     from cutaway.neurons.pages import page as page
     from cutaway.neurons.ranking import rank as rank
+    from cutaway.neurons.reporting import report as report
+    from cutaway.neurons.spreading import Span as Span
     from cutaway.neurons.spreading import sentence_labels as sentence_labels
     from cutaway.neurons.spreading import span_labels as span_labels
     from cutaway.neurons.spreading import token_labels as token_labels
@@ -49,9 +52,10 @@ _PLACES = {
     "control_labels": "controls",
     **dict.fromkeys(("read_conll", "read_conllu", "read_dataset", "read_lines", "read_tsv"), "corpora"),
     **dict.fromkeys(("evaluate", "layers"), "evaluating"),
-    "page": "pages",
+    **dict.fromkeys(("coloured", "page"), "pages"),
     "rank": "ranking",
-    **dict.fromkeys(("sentence_labels", "span_labels", "token_labels"), "spreading"),
+    "report": "reporting",
+    **dict.fromkeys(("Span", "sentence_labels", "span_labels", "token_labels"), "spreading"),
     **dict.fromkeys(("histograms", "top_contexts", "top_words"), "words"),
 }
 

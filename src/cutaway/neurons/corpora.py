@@ -22,8 +22,8 @@ _DOCUMENT: Final = "-DOCSTART-"
 class Corpus:
     """Sentences with labels: of each word, or of each sentence."""
 
-    sentences: tuple[tuple[str, ...] | str | tuple[str, str], ...]
-    """The words of each; or its text, where the words are not known; or a pair of texts."""
+    sentences: tuple[list[str] | str | tuple[Any, Any], ...]
+    """As `collect` takes them: the words of each, a list; or its text, where the words are not known; or a pair."""
     labels: tuple[Any, ...]
     """For each sentence its label, or the labels of its words."""
     level: Literal["word", "sentence"]
@@ -48,14 +48,14 @@ def read_conll(path: Path, *, label: int = -1, word: int = 0, separator: str | N
         word: the column of the words.
         separator: what parts the columns: a tab where the line has one, else white space.
     """
-    sentences: list[tuple[str, ...]] = []
+    sentences: list[list[str]] = []
     labels: list[tuple[str, ...]] = []
     for lines in _paragraphs(path):
         rows = [(number, _columns(line, separator)) for number, line in lines if not line.startswith(_DOCUMENT)]
         for number, columns in rows:
             _check_columns(path, number, columns, word, label)
         if rows:
-            sentences.append(tuple(columns[word] for _, columns in rows))
+            sentences.append([columns[word] for _, columns in rows])
             labels.append(tuple(columns[label] for _, columns in rows))
     return _corpus(path, sentences, labels, "word")
 
@@ -71,7 +71,7 @@ def read_conllu(path: Path, *, label: str = "upos") -> Corpus:
     if column not in CONLLU or (feature and column not in ("feats", "misc")):
         raise InputError(f"{label!r} is no column of CoNLL-U: {', '.join(CONLLU)}, or a feature as 'feats.Number'.")
     place = CONLLU.index(column)
-    sentences: list[tuple[str, ...]] = []
+    sentences: list[list[str]] = []
     labels: list[tuple[str | None, ...]] = []
     for lines in _paragraphs(path):
         rows = [(number, line.split("\t")) for number, line in lines if not line.startswith("#")]
@@ -80,7 +80,7 @@ def read_conllu(path: Path, *, label: str = "upos") -> Corpus:
                 raise InputError(f"{_name(path)}, line {number}: {len(columns)} columns, and CoNLL-U has ten.")
         kept = [columns for _, columns in rows if columns[0].isdecimal()]
         if kept:
-            sentences.append(tuple(columns[1] for columns in kept))
+            sentences.append([columns[1] for columns in kept])
             labels.append(tuple(_feature(columns[place], feature) for columns in kept))
     return _corpus(path, sentences, labels, "word")
 
@@ -125,7 +125,7 @@ def read_lines(words: Path, labels: Path, *, per: Literal["word", "sentence"] = 
     sentences, found = _lines(words), _lines(labels)
     if len(sentences) != len(found):
         raise InputError(f"{_name(words)} has {len(sentences):,} lines, {_name(labels)} {len(found):,}.")
-    split = [tuple(line.split()) for line in sentences]
+    split = [line.split() for line in sentences]
     if per == "sentence":
         return _corpus(words, split, [line.strip() for line in found], "sentence")
     tags = [tuple(line.split()) for line in found]
@@ -159,7 +159,7 @@ def read_dataset(dataset: Any, *, text: str | tuple[str, str], label: str) -> Co
     named = _naming(getattr(dataset, "features", None), label)
     values = [_plain(value) for value in dataset[label]]
     is_nested = any(isinstance(value, (list, tuple)) for value in values)
-    is_words = is_nested and all(isinstance(sentence, tuple) for sentence in sentences) and len(texts) == 1
+    is_words = is_nested and all(isinstance(sentence, list) for sentence in sentences) and len(texts) == 1
     if is_words:
         for number, (words, own) in enumerate(zip(sentences, values, strict=True)):
             if len(words) != len(own):
@@ -254,7 +254,7 @@ def _naming(features: Any, label: str) -> Any:
 
 
 def _words(value: Any) -> Any:
-    return value if isinstance(value, str) else tuple(value)
+    return value if isinstance(value, str) else list(value)
 
 
 def _plain(value: Any) -> Any:

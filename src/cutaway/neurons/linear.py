@@ -41,7 +41,7 @@ _CHOICES = {
 }
 _PATIENCE = 4
 _BATCH, _NEUROX_BATCH = 256, 32
-_MAX_ITER, _MAX_PASSES, _NEUROX_PASSES = 200, 20, 10
+_MAX_ITER, _MAX_PASSES, _NEUROX_PASSES = 500, 20, 10
 
 
 def _classifies(probe: Linear) -> bool:
@@ -72,7 +72,7 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             batches of 32, in the order of the rows, from torch's initial weights. With `solver="full"`, the minimum of
             that objective.
         validation: share of the rows to hold out; fitting stops early when their loss falls no more.
-        max_iter: of iterations, or passes in batches. 200 iterations, 20 passes, if None.
+        max_iter: of iterations, or passes in batches. 500 iterations, 20 passes, if None.
         tol: of derivatives, and of the decrease of the objective per iteration.
         batch_size: rows in a batch.
         device: where to compute; where the tensor given is, or the CPU, if None.

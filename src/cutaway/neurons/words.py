@@ -14,7 +14,7 @@ from cutaway.neurons.labels import encode
 from cutaway.neurons.moments import dead_units
 from cutaway.neurons.ranking import Compat, unit_indices
 from cutaway.neurons.sweeps import has_label
-from cutaway.results.words import Context, Histograms, TopContexts, TopWords
+from cutaway.results.words import ALL, Context, Histograms, TopContexts, TopWords
 
 Floats = NDArray[np.float64]
 _NEUROX_LEAST = 0.1
@@ -84,23 +84,22 @@ def top_contexts(
                 after=tuple(words[other] for other in after),
                 value=float(values[row]),
                 score=float(scores[row]),
+                around=tuple(scores[[*before, row, *after]].tolist()),
             )
         )
     return TopContexts(_name(matrix, index), tuple(contexts))
 
 
-def histograms(acts: Any, unit: int | str, labels: Any, *, bins: int = 40) -> Histograms:
-    """How the values of a unit lie for each label, in the same bins."""
+def histograms(acts: Any, unit: int | str, labels: Any = None, *, bins: int = 40) -> Histograms:
+    """How the values of a unit lie for each label, in the same bins; without labels, how all of them lie."""
     matrix = as_matrix(acts)
     index = unit_of(unit, matrix)
-    encoded = encode(labels, matrix.n_rows)
-    refuse_numbers(encoded, "histograms", "a histogram for each of them says nothing.", "Make classes of them first.")
     values = matrix.columns([index])[:, 0].astype(np.float64)
     edges = np.histogram_bin_edges(values, bins)
-    groups = [values[has_label(encoded, label)] for label in range(len(encoded.classes))]
+    classes, groups = _groups(values, labels)
     return Histograms(
         unit=_name(matrix, index),
-        labels=encoded.classes,
+        labels=classes,
         edges=edges,
         counts=np.stack([np.histogram(group, edges)[0] for group in groups]),
         means=np.array([group.mean() for group in groups]),
@@ -120,6 +119,15 @@ def standardised(matrix: Matrix, unit: int) -> Floats:
     if len(dead_units(np.array([std]), np.array([mean]))):
         return np.zeros(len(values))
     return np.asarray((values - mean) / std)
+
+
+def _groups(values: Floats, labels: Any) -> tuple[tuple[Any, ...], list[Floats]]:
+    """The labels, and the values of each."""
+    if labels is None:
+        return (ALL,), [values]
+    encoded = encode(labels, len(values))
+    refuse_numbers(encoded, "histograms", "a histogram for each of them says nothing.", "Make classes of them first.")
+    return encoded.classes, [values[has_label(encoded, label)] for label in range(len(encoded.classes))]
 
 
 def _types(words: list[str]) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64]]:

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.core import late
 from cutaway.core.errors import InputError
 from cutaway.core.tables import framed
+from cutaway.results.result import Result
 
 Effect = tuple[str, float, float]
 """The name of a metric, what it is with all units, what it is without some."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ablation:
+class Ablation(Result):
     """Metrics of a model with all its units, without the best ones, and without as many random ones."""
 
     model: str
@@ -107,10 +107,6 @@ class Ablation:
             for i, n in enumerate(self.n.tolist())
             for j, metric in enumerate(self.metrics)
         )
-
-    def _repr_html_(self) -> str:
-        found: str = late.call("result._repr_html_", self)
-        return found
 
     def __repr__(self) -> str:
         lines = [

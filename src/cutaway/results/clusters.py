@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.core import late
 from cutaway.core.tables import framed
+from cutaway.results.result import Result
 
 _MOST_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Clusters:
+class Clusters(Result):
     """Clusters of correlated units, numbered by the first unit of each."""
 
     labels: NDArray[np.int64]
@@ -62,10 +62,6 @@ class Clusters:
             {"unit": unit, "name": self._name(unit), "cluster": label, "independent": unit in chosen}
             for unit, label in enumerate(self.labels.tolist())
         )
-
-    def _repr_html_(self) -> str:
-        found: str = late.call("result._repr_html_", self)
-        return found
 
     def __repr__(self) -> str:
         sizes = self.sizes

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.core import late
 from cutaway.core.tables import framed
+from cutaway.results.result import Result
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Comparison:
+class Comparison(Result):
     """Several rankings beside each other, by their n best units."""
 
     methods: tuple[str, ...]
@@ -44,10 +44,6 @@ class Comparison:
             for row, method in enumerate(self.methods)
         )
 
-    def _repr_html_(self) -> str:
-        found: str = late.call("result._repr_html_", self)
-        return found
-
     def __repr__(self) -> str:
         width = max(map(len, self.methods))
         lines = [f"Comparison of {len(self.methods)} rankings by their {self.n:,} best units"]
@@ -59,7 +55,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Stability:
+class Stability(Result):
     """The same method over several seeds: which units are among the n best every time."""
 
     method: str

@@ -9,9 +9,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.core import late
 from cutaway.core.errors import InputError
 from cutaway.core.tables import framed
+from cutaway.results.result import Result
 
 Action = Literal["keep", "remove"]
 To = Literal["zero", "mean"]
@@ -77,7 +77,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Evaluation:
+class Evaluation(Result):
     """Scores on rows that nothing was learned from; with each number of units kept, and with all."""
 
     setting: Setting
@@ -165,19 +165,6 @@ class Evaluation:
             for row, n in enumerate(self.counts)
         )
 
-    def page(self) -> Any:
-        """All of it as a page: `cutaway.show` shows it, `print` prints it, `.to_html(path)` writes it."""
-        return late.call("result.page", self)
-
-    def text(self, width: int = 100) -> str:
-        """The page as text."""
-        found: str = self.page().text(width)
-        return found
-
-    def _repr_html_(self) -> str:
-        found: str = late.call("result._repr_html_", self)
-        return found
-
     def __repr__(self) -> str:
         about = self.setting
         lines = [
@@ -201,7 +188,7 @@ class Evaluation:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Layers:
+class Layers(Result):
     """How well each site tells the labels: the same evaluation for each, on the same splits."""
 
     sites: tuple[str, ...]
@@ -246,19 +233,6 @@ class Layers:
                     record |= dict(_cells(name, found))
             records.append(record)
         return framed(records)
-
-    def page(self) -> Any:
-        """All of it as a page, with the plot."""
-        return late.call("result.page", self)
-
-    def text(self, width: int = 100) -> str:
-        """The page as text."""
-        found: str = self.page().text(width)
-        return found
-
-    def _repr_html_(self) -> str:
-        found: str = late.call("result._repr_html_", self)
-        return found
 
     def __repr__(self) -> str:
         metric = self.evaluations[0].setting.metric

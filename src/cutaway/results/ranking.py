@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.core import late
 from cutaway.core.errors import InputError
 from cutaway.core.tables import framed
+from cutaway.results.result import Result
 
 Label = Any
 """Whatever the user calls a class: text, a number, a truth value."""
@@ -23,7 +23,7 @@ def _none() -> NDArray[np.int64]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ranking:
+class Ranking(Result):
     """Units by score, best first; one such ranking for each label, where labels have their own.
 
     Its arrays belong to it alone and cannot be written to. `ranked` makes one from scores.
@@ -103,10 +103,6 @@ class Ranking:
             }
             for rank, unit in enumerate(units.tolist(), start=1)
         )
-
-    def _repr_html_(self) -> str:
-        found: str = late.call("result._repr_html_", self)
-        return found
 
     def __repr__(self) -> str:
         chosen = f" of {self.n_units:,}" if len(self) < self.n_units else ""

@@ -108,7 +108,9 @@ class Saliency:
         groups = [list(range(each.start, each.end)) for each in self.spans]
         taken = {at for group in groups for at in group}
         left = [at for at in range(len(self.positions)) if at not in taken]
-        rests = {name: [at for at in left if bool(self.is_written[at]) == (name == WRITTEN)] for name in (REST, WRITTEN)}
+        rests = {
+            name: [at for at in left if bool(self.is_written[at]) == (name == WRITTEN)] for name in (REST, WRITTEN)
+        }
         names = [each.name for each in self.spans] + [name for name, rest in rests.items() if rest]
         return self._merged("segment", [*groups, *(rest for rest in rests.values() if rest)], names)
 

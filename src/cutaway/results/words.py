@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.core import late
 from cutaway.core.tables import framed
+from cutaway.results.result import Result
+
+ALL = "all"
+"""What a histogram of all rows has for a label."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TopWords:
+class TopWords(Result):
     """The words that move a unit most, strongest first."""
 
     unit: str
@@ -38,10 +41,6 @@ class TopWords:
             for word, score, count in zip(self.words, self.scores, self.counts, strict=True)
         )
 
-    def _repr_html_(self) -> str:
-        found: str = late.call("result._repr_html_", self)
-        return found
-
     def __repr__(self) -> str:
         shown = ", ".join(f"{word} {score:+.2f}" for word, score in zip(self.words, self.scores, strict=True))
         return f"Top words of {self.unit}: {shown or 'none'}"
@@ -60,13 +59,15 @@ class Context:
     value: float
     score: float
     """In standard deviations from the mean of all rows."""
+    around: tuple[float, ...] = ()
+    """The same of each word before, the word itself, and each after; empty where it was not kept."""
 
     def __str__(self) -> str:
         return " ".join([*self.before, f"[{self.word}]", *self.after])
 
 
 @dataclass(frozen=True, slots=True)
-class TopContexts:
+class TopContexts(Result):
     """The rows that move a unit most, strongest first."""
 
     unit: str
@@ -90,17 +91,13 @@ class TopContexts:
             for each in self.contexts
         )
 
-    def _repr_html_(self) -> str:
-        found: str = late.call("result._repr_html_", self)
-        return found
-
     def __repr__(self) -> str:
         lines = [f"Top contexts of {self.unit}"]
         return "\n".join([*lines, *(f"  {each.score:+6.2f}  {each}" for each in self.contexts)])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Histograms:
+class Histograms(Result):
     """How the values of a unit lie, for each label."""
 
     unit: str
@@ -113,10 +110,6 @@ class Histograms:
     """(label,)."""
     stds: NDArray[np.float64]
     """(label,)."""
-
-    def _repr_html_(self) -> str:
-        found: str = late.call("result._repr_html_", self)
-        return found
 
     def __repr__(self) -> str:
         parts = [

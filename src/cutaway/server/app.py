@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from cutaway.server import bundle, routes_runs, routes_tensors, routes_traces
+from cutaway.server import bundle, routes_pages, routes_runs, routes_tensors, routes_traces
 from cutaway.server.answers import sentence, told
 from cutaway.server.folders import Folders
 from cutaway.server.guard import Guard
@@ -116,6 +116,7 @@ def viewer(
             *routes_runs.routes(opened, listing),
             *routes_tensors.routes(opened),
             *routes_traces.routes(opened),
+            *routes_pages.routes(opened, listing),
         ],
         middleware=[Middleware(Guard, host=host, token=token)],
         exception_handlers={HTTPException: _nothing},

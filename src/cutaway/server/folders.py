@@ -1,4 +1,4 @@
-"""The folders that were opened: which runs and saved traces lie below them. Nothing outside of them is ever read."""
+"""The folders that were opened: what of Cutaway's lies below them. Nothing outside of them is ever read."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ from cutaway.store.names import HEAD, INDEX
 from cutaway.store.runs import found_below, is_archive
 from cutaway.views.run_view import item_id
 
+Stamp = tuple[tuple[str, int, int, int], ...]
+"""Of each file that says what is there: its name, number, size and time."""
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One run or saved trace on disk."""
+    """One run, saved trace, collection or saved result on disk."""
 
     id: str
     """Made of its name below the opened folder, so the same at every start."""
@@ -33,7 +36,7 @@ class Place:
         if real != self.root and not real.startswith(self.root.rstrip(os.sep) + os.sep):
             raise NotFoundError(f"{self.name!r} is a link that leads out of the opened folder, and is not followed.")
 
-    def stamp(self) -> tuple[tuple[str, int, int, int], ...]:
+    def stamp(self) -> Stamp:
         """Changes whenever something is written to it, or it is replaced by another."""
         found = []
         for folder in ("", *(entry for entry in _folders(self.path) if entry.startswith("rank-"))):
@@ -50,7 +53,7 @@ class Place:
 
 
 class Folders:
-    """What lies at and below some paths: each a run, a saved trace, or a folder of them.
+    """What lies at and below some paths: each something that Cutaway wrote, or a folder of such things.
 
     Args:
         paths: they must be there; that nothing is in them yet is no error.
@@ -66,7 +69,7 @@ class Folders:
                 )
 
     def places(self) -> dict[str, Place]:
-        """Id → every run and trace that is there now."""
+        """Id → whatever is there now."""
         found: dict[str, Place] = {}
         seen: set[str] = set()
         for path in self.paths:

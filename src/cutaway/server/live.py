@@ -114,9 +114,11 @@ class Live:
             await asyncio.sleep(self._every)
 
     async def _look_at_list(self) -> None:
-        before, self._ids = self._ids, frozenset(await self._opened.places())
+        places = await self._opened.places()
+        before, self._ids = self._ids, frozenset(places)
         was_whole, self._was_whole = self._was_whole, self._listing.is_whole
-        if before is not None and (before != self._ids or not was_whole):
+        is_other = before != self._ids or not was_whole or await self._listing.has_news(places.values())
+        if before is not None and is_other:
             self._tell(_LIST, {"runs": True})
         for id_ in [id_ for id_ in self._last if run_of(id_) not in self._ids]:
             del self._last[id_]

@@ -1,4 +1,4 @@
-"""Runs and traces that are open: asked one question at a time each, let go when they take too much memory together.
+"""What is open: asked one question at a time each, let go when all take too much memory together.
 
 A `Run` is not made for several threads: to read what came since changes what another thread may be looking at. So
 whoever asks waits, without holding a thread, until the one before has got its answer. Disks are read in a few threads
@@ -18,7 +18,9 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from cutaway.core.errors import InputError, NotFoundError
-from cutaway.server.folders import Folders, Place
+from cutaway.server.folders import Folders, Place, Stamp
+from cutaway.server.shelf import Collected, Saved
+from cutaway.server.shelf import opened as shelved
 from cutaway.store.archive import Archive
 from cutaway.store.names import HEAD
 from cutaway.store.run import Run
@@ -53,9 +55,11 @@ class Held:
     id: str
     """As it was asked for."""
     place: Place
-    thing: RunRows | Showing
+    thing: RunRows | Showing | Collected | Saved
     head: tuple[int, int]
     """Tells it from another one that was put in its place."""
+    stamp: Stamp = ()
+    """Changes as it is written, of what is opened anew then: collections and saved results."""
     read_at: float = field(default_factory=monotonic)
     answers: dict[str, tuple[str, bytes]] = field(default_factory=dict)
     """Answers that take long: what was asked → its tag, what was answered."""
@@ -68,6 +72,8 @@ class Held:
             archive = self.thing.run.archive
             n_read = sum(session.n_read for sessions in archive.ranks.values() for session in sessions.values())
             return kept + _INDEX_WEIGHT * n_read + archive.segments.n_cached
+        if isinstance(self.thing, (Collected, Saved)):
+            return kept + self.thing.n_bytes
         return kept + 2000 * len(self.thing.view.nodes.row)
 
 
@@ -145,23 +151,27 @@ class Opened:
     ) -> tuple[_Answer, Held]:
         place.check()
         head = _head_of(place)
-        if held is None or held.head != head:
-            held = Held(id_, place, self._open(place, rank_of(id_)), head)
+        stamp = place.stamp() if held is not None and isinstance(held.thing, (Collected, Saved)) else ()
+        if held is None or held.head != head or held.stamp != stamp:
+            held = self._open(id_, place, head)
         elif fresh and isinstance(held.thing, RunRows) and monotonic() - held.read_at > _FRESH:
             held.thing.refresh()
             held.read_at = monotonic()
         return question(held), held
 
-    def _open(self, place: Place, rank: int | None) -> RunRows | Showing:
+    def _open(self, id_: str, place: Place, head: tuple[int, int]) -> Held:
+        stamp, rank = place.stamp(), rank_of(id_)  # before it is read: what comes meanwhile is read the next time
         archive = Archive(place.path, cache_bytes=self._cache_bytes)
         if archive.kind == "run":
             run = Run(archive)
-            return RunRows(run if rank is None else run.rank(rank))
+            return Held(id_, place, RunRows(run if rank is None else run.rank(rank)), head)
         if archive.kind == "trace":
             from cutaway.store.traces import read  # which takes its time to load, and most look at runs
             from cutaway.views.showing import showing
 
-            return showing(read(archive))
+            return Held(id_, place, showing(read(archive)), head)
+        if archive.kind in ("activations", "result"):
+            return Held(id_, place, shelved(archive), head, stamp)
         raise InputError(f"{place.path} holds {archive.kind}, which this version of Cutaway cannot show yet.")
 
     def _let_go(self) -> None:
@@ -197,15 +207,37 @@ def rank_of(id_: str) -> int | None:
 def rows_of(held: Held) -> RunRows:
     """The run that is asked, by its rows; an error where it is none."""
     if not isinstance(held.thing, RunRows):
-        raise InputError(f"{held.place.name!r} is a saved trace, not a run.")
+        raise InputError(f"{held.place.name!r} is {_what(held)}, not a run.")
     return held.thing
 
 
 def trace_of(held: Held) -> Showing:
     """The saved trace that is asked; an error where it is none."""
-    if isinstance(held.thing, RunRows):
-        raise InputError(f"{held.place.name!r} is a run, not a saved trace.")
+    if isinstance(held.thing, (RunRows, Collected, Saved)):
+        raise InputError(f"{held.place.name!r} is {_what(held)}, not a saved trace.")
     return held.thing
+
+
+def shelf_of(held: Held) -> Collected | Saved:
+    """The collection or saved result that is asked; an error where it is neither."""
+    if not isinstance(held.thing, (Collected, Saved)):
+        raise InputError(f"{held.place.name!r} is {_what(held)}, which has no page: collections and results have.")
+    return held.thing
+
+
+def collected_of(held: Held) -> Collected:
+    """The collection that is asked; an error where it is none."""
+    if not isinstance(held.thing, Collected):
+        raise InputError(f"{held.place.name!r} is {_what(held)}, which has no units: collections have.")
+    return held.thing
+
+
+def _what(held: Held) -> str:
+    if isinstance(held.thing, RunRows):
+        return "a run"
+    if isinstance(held.thing, Collected):
+        return "a collection of activations"
+    return "a saved result" if isinstance(held.thing, Saved) else "a saved trace"
 
 
 def _head_of(place: Place) -> tuple[int, int]:

@@ -14,6 +14,7 @@ from cutaway.core.arrays import Array
 from cutaway.core.errors import InputError, MemoryLimitError
 from cutaway.store.activations_arrays import source_of
 from cutaway.store.activations_saving import save
+from cutaway.store.activations_shards import JoinedSource
 from cutaway.store.activations_sources import ArchiveSource, Problem, Source
 from cutaway.store.activations_units import Names, Units, as_indices
 from cutaway.store.activations_words import Words
@@ -71,6 +72,20 @@ class Activations:
         source = ArchiveSource(archive)
         return cls(source, Units.all(source.sites))
 
+    @classmethod
+    def join(cls, parts: Sequence[Activations]) -> Activations:
+        """Parts of one collection as one: their rows in turn, items counted through. Nothing is copied.
+
+        >>> halves = [Activations.of([[0.1], [0.2]], items=[0, 1]), Activations.of([[0.3]])]
+        >>> Activations.join(halves).items.tolist()
+        [0, 1, 2]
+        """
+        for number, part in enumerate(parts):
+            if part._rows is not None or part._units.sites != tuple(part._source.sites):
+                raise InputError(f"part {number} is a choice of rows or units: join whole parts, then choose.")
+        source = JoinedSource([part._source for part in parts])
+        return cls(source, Units.all(source.sites))
+
     # what it is
 
     def __len__(self) -> int:
@@ -110,6 +125,15 @@ class Activations:
     def site_of(self, unit: int) -> tuple[str, int]:
         """The site of a unit and its number there."""
         return self._units.site_of(unit)
+
+    def numbers(self, site: str) -> NDArray[np.int64]:
+        """The number within its site of each unit of one site, in their order."""
+        return self._units.at([site]).sites[0].indices
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """The row with which each window begins as it was collected, and how many rows there are; no item is cut."""
+        return self._source.starts if self._rows is None else np.array([0, len(self)], np.int64)
 
     @property
     def path(self) -> str | None:

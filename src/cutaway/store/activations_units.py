@@ -10,7 +10,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.core.errors import InputError, SiteError
+from cutaway.core.errors import DamagedError, InputError, SiteError
 from cutaway.core.sites import Site, nearest
 from cutaway.store.activations_windows import CollectedSite
 
@@ -49,8 +49,39 @@ class Units:
         sites = np.repeat(np.arange(len(known), dtype=np.int64), widths)
         return Units(known, sites, np.concatenate([np.arange(width, dtype=np.int64) for width in widths]))
 
+    @staticmethod
+    def read(known: Sequence[CollectedSite], sites: NDArray[Any], columns: NDArray[Any]) -> Units:
+        """Units as `site_numbers` and `columns` gave them; `DamagedError` where they can be none."""
+        for what, numbers in (("sites", sites), ("columns", columns)):
+            if numbers.shape != (sites.size,) or numbers.dtype.kind not in "iu":
+                raise DamagedError(f"the {what} of units are a {numbers.dtype} array of shape {list(numbers.shape)}")
+        found = Units(known, sites.astype(np.int64), columns.astype(np.int64))
+        if len(sites):
+            widths = np.array([site.width for site in known] or [0], np.int64)
+            is_site = (found._sites >= 0) & (found._sites < len(known))
+            if not is_site.all() or not ((found._columns >= 0) & (found._columns < widths[found._sites])).all():
+                raise DamagedError(f"there are units that none of the {len(known):,} sites has")
+        return found
+
     def __len__(self) -> int:
         return len(self._sites)
+
+    @property
+    def site_numbers(self) -> Ints:
+        """(unit,): the number of its site among `known`."""
+        return self._sites
+
+    @property
+    def columns(self) -> Ints:
+        """(unit,): its column in that site."""
+        return self._columns
+
+    @property
+    def is_all(self) -> bool:
+        """Whether these are all units of all sites, in order."""
+        return len(self) == sum(site.width for site in self.known) and bool(
+            (np.diff(self._sites) >= 0).all() and (np.diff(self._columns)[np.diff(self._sites) == 0] == 1).all()
+        )
 
     @cached_property
     def pieces(self) -> tuple[Piece, ...]:
@@ -132,10 +163,10 @@ class Names(Sequence[str]):
     """The names of units as sites, written when they are asked for."""
 
     def __init__(self, units: Units) -> None:
-        self._units = units
+        self.units = units
 
     def __len__(self) -> int:
-        return len(self._units)
+        return len(self.units)
 
     @overload
     def __getitem__(self, index: int) -> str: ...
@@ -147,7 +178,7 @@ class Names(Sequence[str]):
             return [self[unit] for unit in range(*index.indices(len(self)))]
         if not -len(self) <= index < len(self):
             raise IndexError(f"unit {index} of {len(self):,}.")  # this ends an iteration
-        site, unit = self._units.site_of(index)
+        site, unit = self.units.site_of(index)
         return f"{site}#{unit}"
 
     def __iter__(self) -> Iterator[str]:

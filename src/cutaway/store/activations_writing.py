@@ -247,7 +247,7 @@ class ActivationsWriter:
             raise InputError(f"{site.site!r} gave an array of shape {list(found.shape)}, and {shape} is wanted.")
         with np.errstate(over="ignore"):
             kept = np.array(found, self.dtype, order="C")
-        if self.dtype == "float16" and not np.isfinite(kept).all():
+        if self.dtype == "float16" and found.dtype != kept.dtype and not np.isfinite(kept).all():
             lost = np.argwhere(np.isinf(kept) & np.isfinite(found))
             if len(lost):
                 row, unit = lost[0]

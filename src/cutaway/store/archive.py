@@ -99,7 +99,7 @@ class Archive:
 
     @property
     def kind(self) -> Kind:
-        """What it holds: "run", "trace", "activations" or "generation"."""
+        """What it holds: "run", "trace", "activations", "result" or "generation"."""
         if self.head is not None:
             return self.head.kind
         for session in self.sessions():

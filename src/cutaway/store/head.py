@@ -16,7 +16,7 @@ from cutaway.store.fields import count, text
 FORMAT_VERSION: Final = 1
 """Raised when a reader of the version before could no longer read what is written; new keys do not raise it."""
 
-Kind = Literal["run", "trace", "activations", "generation"]
+Kind = Literal["run", "trace", "activations", "result", "generation"]
 _MOST_BYTES = 1 << 20
 
 MIGRATIONS: Final[dict[int, Callable[[dict[str, Any]], dict[str, Any]]]] = {}

@@ -8,26 +8,31 @@ from typing import TYPE_CHECKING
 
 from cutaway.core.errors import InputError, NotFoundError
 from cutaway.store.activations import Activations
+from cutaway.store.activations_shards import read_shards, shards_at
+from cutaway.store.activations_units import Units
 from cutaway.store.archive import CACHE_BYTES, Archive
 from cutaway.store.backends import backend_for
+from cutaway.store.results import read as read_result
 from cutaway.store.run import Run
 from cutaway.store.runs import Runs, is_archive
 from cutaway.store.traces import read as read_trace
 
 if TYPE_CHECKING:
     from cutaway.graph.trace import Trace
+    from cutaway.results.result import Result
 
 
 def load(
     path: str | os.PathLike[str], *more: str | os.PathLike[str], cache_bytes: int = CACHE_BYTES
-) -> Run | Runs | Trace | Activations:
+) -> Run | Runs | Trace | Activations | Result:
     """What was recorded or saved at a path, read lazily and without torch.
 
         run = cutaway.load("runs/base")          # a Run
         runs = cutaway.load("runs/")             # every run below a folder
         runs = cutaway.load("runs/lr-*")         # those that fit a pattern; or several paths
         trace = cutaway.load("net.trace")        # a Trace that was saved
-        acts = cutaway.load("acts")              # Activations that were collected
+        acts = cutaway.load("acts")              # Activations that were collected, also in shards
+        ranking = cutaway.load("verbs")          # a result that was saved: a Ranking, an Evaluation, a Page
 
     Args:
         cache_bytes: how much of what was read is kept in memory, for each run.
@@ -37,6 +42,14 @@ def load(
         return Runs(paths, cache_bytes=cache_bytes)
     if _is_archive(paths[0]):
         return opened(paths[0], cache_bytes=cache_bytes)
+    if os.path.isfile(paths[0]):
+        raise NotFoundError(
+            f"{paths[0]} is a file, and what cutaway.load reads are folders. A probe that was saved is read by its "
+            "class, cutaway.probes.Linear.load(path); a file of NeuroX by cutaway.Activations.from_neurox(path)."
+        )
+    if shards := shards_at(paths[0]):
+        source = read_shards(paths[0], shards, cache_bytes=cache_bytes)
+        return Activations(source, Units.all(source.sites))
     runs = Runs(paths, cache_bytes=cache_bytes)
     if not len(runs):
         Archive(paths[0])  # says why nothing is there
@@ -44,7 +57,7 @@ def load(
     return runs
 
 
-def opened(path: str, *, cache_bytes: int = CACHE_BYTES) -> Run | Trace | Activations:
+def opened(path: str, *, cache_bytes: int = CACHE_BYTES) -> Run | Trace | Activations | Result:
     """What one archive holds."""
     archive = Archive(path, cache_bytes=cache_bytes)
     if archive.kind == "run":
@@ -53,6 +66,9 @@ def opened(path: str, *, cache_bytes: int = CACHE_BYTES) -> Run | Trace | Activa
         return read_trace(archive)
     if archive.kind == "activations":
         return Activations.read(archive)
+    if archive.kind == "result":
+        found: Result = read_result(archive)
+        return found
     raise InputError(f"{path} holds {archive.kind}, which this version of Cutaway cannot read as such yet.")
 
 

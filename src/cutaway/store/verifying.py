@@ -20,6 +20,7 @@ from cutaway.store.names import HEAD, INDEX, SEALED, rank_folder, session_stem, 
 from cutaway.store.records import StepRecord
 from cutaway.store.verifying_activations import check_activations
 from cutaway.store.verifying_index import check_index
+from cutaway.store.verifying_results import check_result
 from cutaway.store.verifying_segments import Owned, check_statistics, check_values, read_through
 
 _LEASE: Final = ".lease"
@@ -105,6 +106,8 @@ def verify(path: str | os.PathLike[str]) -> Verification:
     _check_sessions(archive, files, findings)
     if archive.head is not None and archive.head.kind == "activations":
         check_activations(archive, findings, is_live=is_live)
+    if archive.head is not None and archive.head.kind == "result":
+        check_result(archive, findings, is_live=is_live)
     rest = {name: size for name, size in files.items() if name not in seen}
     _check_rest(archive, rest, findings, is_live=is_live is not False)
     if is_live is not False:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from cutaway.results.ablation import Ablation
-from cutaway.views.plates import Column, Fact, Facts, Line, Lines, Page, Section, Table
+from cutaway.views.plates import Cell, Column, Fact, Facts, Line, Lines, Page, Section, Table
+from cutaway.views.plates_text import said
 
 _MOST_NAMED = 20
 
@@ -20,7 +21,7 @@ def ablation_page(ablation: Ablation) -> Page:
     )
     named = ", ".join(ablation.units[:_MOST_NAMED]) + (", …" if len(ablation.units) > _MOST_NAMED else "")
     sections = [Section("In short", f"In this order: {named}.", [facts]), *ablation_sections(ablation)]
-    return Page(f"Ablation by {ablation.method}", "Measured in the model that runs.", sections)
+    return Page(f"Ablation by {ablation.method}", "Measured in the model that runs.", sections, topic="neurons")
 
 
 def ablation_sections(ablation: Ablation) -> list[Section]:
@@ -50,14 +51,15 @@ def _of_metric(ablation: Ablation, j: int) -> Section:
         Column("without the best", "number"),
         Column("change", "number"),
         Column("random, mean", "number"),
-        Column("random, least", "number"),
-        Column("random, most", "number"),
+        Column("from … to", "text", "the least and the most of all random choices"),
         Column("p", "number", "how likely random units change as much; 1 / (1 + draws) is the least it can be"),
     ]
-    rows = []
+    rows: list[tuple[Cell, ...]] = []
     for i, n in enumerate(ablation.n.tolist()):
         drawn = ablation.random[i, :, j]
-        spread = [float(drawn.mean()), float(drawn.min()), float(drawn.max())] if ablation.n_random else [None] * 3
+        spread: list[Cell] = [None, ""]
+        if ablation.n_random:
+            spread = [float(drawn.mean()), f"{said(float(drawn.min()))} … {said(float(drawn.max()))}"]
         rows.append((n, float(ablation.scores[i, j]), float(ablation.effect[i, j]), *spread, float(ablation.p[i, j])))
     about = f"{before:.4g} with all units. The band holds all random choices."
     return Section(name, about, [Lines("units ablated", name, x, lines), Table(columns, rows)])

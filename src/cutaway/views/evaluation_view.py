@@ -29,39 +29,23 @@ _N_BINS = 20
 def evaluation_page(found: Evaluation) -> Page:
     """How well the units do, beside all of them, random ones, memory and chance."""
     about = found.setting
-    sections = [Section("In short", "", [Facts(_in_short(found)), *_notes(found.notes)], is_wide=True)]
+    sections = [Section("In short", "", [Facts(_in_short(found)), *prose_of(found.notes)], is_wide=True)]
     if found.kept:
-        text = f"Of a probe that learns from the n best units alone, on rows it has not seen. {_intervals(found)}"
+        text = f"Of a probe that learns from the n best units alone, on rows it has not seen. {intervals(found)}"
         sections.append(Section("Units kept", text, [_curve(found), *_table(found)], is_wide=True))
     if found.information:
         text = "Bits that Gaussians on the n best units tell of the class, on rows they were not fitted to."
         sections.append(Section("Mutual information", text, [_bits(found)]))
-    if found.ablated:
-        text = "A probe learned from all units; on the test rows, some are blotted out. It does not learn again."
-        sections.append(Section("Inputs ablated", text, [_ablations(found)]))
-    if len(found.null):
-        text = f"Everything was done again {len(found.null):,} times with permuted labels."
-        sections.append(Section("Permuted labels", text, [_null(found)]))
+    sections += [*inputs_section(found), *permuted_section(found)]
     if len(found.chosen):
         text = f"In what share of the splits a unit is among the {found.n:,} best."
         sections.append(Section("Units found again", text, [_chosen(found)]))
-    return Page(f"Evaluation of {about.method}", _told(found), sections)
+    return Page(f"Evaluation of {about.method}", told(found), sections, topic="neurons")
 
 
 def layers_page(found: Layers) -> Page:
     """All sites: how well each tells the labels."""
     first = found.evaluations[0]
-    x = [float(place) for place in range(1, len(found) + 1)]
-    lines = [_line(first.setting.metric, found.score)]
-    controls = [each.control_all for each in found.evaluations]
-    if first.control_all is not None:
-        lines.append(_line("control task", controls, is_dashed=True))
-        lines.append(_line("selectivity", found.selectivity))
-    plates: list[Plate] = [Lines("site", first.setting.metric, x, lines)]
-    if first.information_all is not None and first.entropy is not None:
-        bits = [_line("held-out bits", found.information)]
-        bits.append(Line("all there is to tell", [first.entropy] * len(found), is_dashed=True))
-        plates.append(Lines("site", "bits", x, bits, title="Mutual information"))
     columns = [Column("site", "number"), Column("name"), Column(first.setting.metric, "bar"), Column("interval")]
     columns += [Column("selectivity", "bar", "the score less that of the control task"), Column("interval")]
     columns += [Column("bits", "bar"), Column("interval")]
@@ -69,9 +53,9 @@ def layers_page(found: Layers) -> Page:
         (
             place + 1,
             site,
-            *_cells(found.score[place]),
-            *_cells(found.selectivity[place]),
-            *_cells(found.information[place]),
+            *cells_of(found.score[place]),
+            *cells_of(found.selectivity[place]),
+            *cells_of(found.information[place]),
         )
         for place, site in enumerate(found.sites)
     ]
@@ -82,34 +66,66 @@ def layers_page(found: Layers) -> Page:
     if first.majority is not None:
         facts.append(Fact("most frequent class", f"{first.majority:.3f}", "if it is always said"))
     sections = [
-        Section("In short", "", [Facts(facts), *_notes(first.notes)]),
-        Section("Over the sites", f"All units of a site, in its order. {_intervals(first)}", plates, is_wide=True),
+        Section("In short", "", [Facts(facts), *prose_of(first.notes)], is_wide=True),
+        Section("Over the sites", f"All units of a site. {intervals(first)}", layers_plates(found), is_wide=True),
         Section("Sites", "", [Table(columns, rows)], is_wide=True),
     ]
-    return Page("Layers", _told(first), sections)
+    return Page("Layers", told(first), sections, topic="neurons")
+
+
+def layers_plates(found: Layers) -> list[Plate]:
+    """The score, selectivity and bits over the sites, as far as they are known."""
+    first = found.evaluations[0]
+    x = [float(place) for place in range(1, len(found) + 1)]
+    lines = [line_of(first.setting.metric, found.score)]
+    if first.control_all is not None:
+        lines.append(line_of("control task", [each.control_all for each in found.evaluations], is_dashed=True))
+    if first.majority is not None:
+        lines.append(Line("most frequent class", [first.majority] * len(found), is_dashed=True))
+    plates: list[Plate] = [Lines("site", first.setting.metric, x, lines, title=first.setting.metric.capitalize())]
+    if first.control_all is not None:
+        chosen = [line_of("above the control task", found.selectivity)]
+        plates.append(Lines("site", "selectivity", x, chosen, title="Selectivity"))
+    if first.information_all is not None and first.entropy is not None:
+        bits = [line_of("held-out bits", found.information)]
+        bits.append(Line("all there is to tell", [first.entropy] * len(found), is_dashed=True))
+        plates.append(Lines("site", "bits", x, bits, title="Mutual information"))
+    return plates
+
+
+def inputs_section(found: Evaluation) -> list[Section]:
+    """What a probe on all units does without some; nothing where it was not asked."""
+    text = "A probe learned from all units; on the test rows, some are blotted out. It does not learn again."
+    return [Section("Inputs ablated", text, [_ablations(found)])] if found.ablated else []
+
+
+def permuted_section(found: Evaluation) -> list[Section]:
+    """The score among those of permuted labels; nothing where there was no test."""
+    text = f"Everything was done again {len(found.null):,} times with permuted labels."
+    return [Section("Permuted labels", text, [_null(found)])] if len(found.null) else []
 
 
 def _in_short(found: Evaluation) -> list[Fact]:
     about = found.setting
-    facts = [Fact(about.metric, f"{found.score.value:.3f}", f"{_ends(found.score)} with {found.n:,} units")]
+    facts = [Fact(about.metric, f"{found.score.value:.3f}", f"{ends_of(found.score)} with {found.n:,} units")]
     if found.kept:
         facts.append(
-            Fact("all units", f"{found.all_units.value:.3f}", f"{_ends(found.all_units)}, {about.n_units:,} units")
+            Fact("all units", f"{found.all_units.value:.3f}", f"{ends_of(found.all_units)}, {about.n_units:,} units")
         )
-        facts.append(Fact("difference", f"{found.delta[-1].value:+.3f}", _ends(found.delta[-1])))
+        facts.append(Fact("difference", f"{found.delta[-1].value:+.3f}", ends_of(found.delta[-1])))
     if found.random:
-        facts.append(Fact("random units", f"{found.random[-1].value:.3f}", f"{_ends(found.random[-1])}, as many"))
+        facts.append(Fact("random units", f"{found.random[-1].value:.3f}", f"{ends_of(found.random[-1])}, as many"))
     if found.majority is not None:
         facts.append(Fact("most frequent class", f"{found.majority:.3f}", "if it is always said"))
     selectivity = found.selectivity[-1] if found.selectivity else found.selectivity_all
     if selectivity is not None:
-        facts.append(Fact("selectivity", f"{selectivity.value:.3f}", f"{_ends(selectivity)} above the control task"))
+        facts.append(Fact("selectivity", f"{selectivity.value:.3f}", f"{ends_of(selectivity)} above the control task"))
     if found.information and found.entropy is not None:
         bits = found.information[-1]
-        facts.append(Fact("mutual information", f"{bits.value:.3f} bits", f"{_ends(bits)} of {found.entropy:.3f}"))
+        facts.append(Fact("mutual information", f"{bits.value:.3f} bits", f"{ends_of(bits)} of {found.entropy:.3f}"))
     if found.information_all is not None:
         bits = found.information_all
-        facts.append(Fact("of all units", f"{bits.value:.3f} bits", f"{_ends(bits)}, as the probe tells"))
+        facts.append(Fact("of all units", f"{bits.value:.3f} bits", f"{ends_of(bits)}, as the probe tells"))
     if found.p_value is not None:
         facts.append(
             Fact("p", f"{found.p_value:.3g}", f"{len(found.null):,} permutations; {found.null.mean():.3f} in the mean")
@@ -122,7 +138,7 @@ def _in_short(found: Evaluation) -> list[Fact]:
     return facts
 
 
-def _told(found: Evaluation) -> str:
+def told(found: Evaluation) -> str:
     about = found.setting
     n_folds = f"{about.n_folds} folds" if about.n_folds > 1 else "one split"
     n_seeds = f"{len(about.seeds)} seed{'s' if len(about.seeds) > 1 else ''}"
@@ -130,22 +146,22 @@ def _told(found: Evaluation) -> str:
     return f"{about.n_rows:,} rows, {about.n_groups:,} {about.groups}; {n_folds}{apart}; {n_seeds}."
 
 
-def _intervals(found: Evaluation) -> str:
+def intervals(found: Evaluation) -> str:
     about = found.setting
     more = f", widened {about.widened:.2f} times for training rows that folds share" if about.widened > 1 else ""
     return f"Intervals hold {about.level:.0%} of the resamples of whole {about.groups}{more}."
 
 
-def _notes(notes: Sequence[str]) -> list[Plate]:
+def prose_of(notes: Sequence[str]) -> list[Plate]:
     return [Prose("\n\n".join(f"{note[:1].upper()}{note[1:]}" for note in notes))] if notes else []
 
 
 def _curve(found: Evaluation) -> Lines:
-    lines = [_line(f"best by {found.setting.method}", found.kept)]
+    lines = [line_of(f"best by {found.setting.method}", found.kept)]
     if found.random:
-        lines.append(_line("random units", found.random))
+        lines.append(line_of("random units", found.random))
     if found.control:
-        lines.append(_line("control task", found.control))
+        lines.append(line_of("control task", found.control))
     lines.append(Line("all units", [found.all_units.value] * len(found.counts), is_dashed=True))
     if found.majority is not None:
         lines.append(Line("most frequent class", [found.majority] * len(found.counts), is_dashed=True))
@@ -158,12 +174,12 @@ def _table(found: Evaluation) -> list[Plate]:
     columns = [Column("units", "number")]
     for name, _ in named:
         columns += [Column(name, "number"), Column("interval")]
-    rows = [(n, *(cell for _, each in named for cell in _cells(each[row]))) for row, n in enumerate(found.counts)]
+    rows = [(n, *(cell for _, each in named for cell in cells_of(each[row]))) for row, n in enumerate(found.counts)]
     return [Table(columns, rows)]
 
 
 def _bits(found: Evaluation) -> Lines:
-    lines = [_line("bits", found.information), Line("shuffled labels", found.information_null, is_dashed=True)]
+    lines = [line_of("bits", found.information), Line("shuffled labels", found.information_null, is_dashed=True)]
     if found.entropy is not None:
         lines.append(Line("all there is to tell", [found.entropy] * len(found.counts), is_dashed=True))
     return Lines("units", "bits", found.counts, lines, is_log_x=len(found.counts) > 2)
@@ -173,7 +189,7 @@ def _ablations(found: Evaluation) -> Lines:
     lines = []
     for action, to in dict.fromkeys((each.action, each.to) for each in found.ablated):
         name = f"{'others' if action == 'keep' else 'best'} to {'zero' if to == 'zero' else 'their mean'}"
-        lines.append(_line(name, [each.score for each in found.ablated if (each.action, each.to) == (action, to)]))
+        lines.append(line_of(name, [each.score for each in found.ablated if (each.action, each.to) == (action, to)]))
     lines.append(Line("untouched", [found.all_units.value] * len(found.counts), is_dashed=True))
     return Lines("best units", found.setting.metric, found.counts, lines, is_log_x=len(found.counts) > 2)
 
@@ -197,16 +213,16 @@ def _chosen(found: Evaluation) -> Table:
     return Table([Column("unit"), Column("share of splits", "share")], rows)
 
 
-def _line(name: str, estimates: Sequence[Estimate | None], *, is_dashed: bool = False) -> Line:
+def line_of(name: str, estimates: Sequence[Estimate | None], *, is_dashed: bool = False) -> Line:
     def part(which: str) -> list[float | None]:
         return [None if each is None else getattr(each, which) for each in estimates]
 
     return Line(name, part("value"), part("low"), part("high"), is_dashed=is_dashed)
 
 
-def _cells(estimate: Estimate | None) -> tuple[float | None, str]:
-    return (None, "") if estimate is None else (estimate.value, _ends(estimate))
+def cells_of(estimate: Estimate | None) -> tuple[float | None, str]:
+    return (None, "") if estimate is None else (estimate.value, ends_of(estimate))
 
 
-def _ends(estimate: Estimate) -> str:
+def ends_of(estimate: Estimate) -> str:
     return f"[{estimate.low:.3f}, {estimate.high:.3f}]"

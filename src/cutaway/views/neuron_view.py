@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from cutaway.core.errors import InputError
 from cutaway.results.comparison import Comparison
 from cutaway.results.ranking import Ranking
-from cutaway.results.words import Histograms, TopContexts, TopWords
+from cutaway.results.words import ALL, Histograms, TopContexts, TopWords
 from cutaway.store.activations import Activations
 from cutaway.views.plates import (
     Bars,
@@ -35,6 +35,8 @@ from cutaway.views.unit_texts import contexts_text, unit_numbers, units_text
 _MOST_LABELS = 8
 _MOST_POINTS = 160
 _N_COLOURED, _N_SPREAD, _N_BINS = 5, 3, 40
+SAVED_AS = "saved as"
+"""The column that names rankings as they lie in a folder: the viewer leads from there to them."""
 _SIGNS = {1: "+", -1: "−", 0: ""}
 
 
@@ -44,7 +46,7 @@ def neuron_page(
     words: TopWords | None = None,
     contexts: TopContexts | None = None,
     histograms: Histograms | None = None,
-    rankings: Iterable[Ranking] = (),
+    rankings: Iterable[Ranking] | Mapping[str, Ranking] = (),
     effects: Sequence[tuple[str, float, float]] = (),
     acts: Activations | None = None,
 ) -> Page:
@@ -52,7 +54,7 @@ def neuron_page(
 
     Args:
         unit: its name, `encoder.layer.3#17`, or `#17` where units have none.
-        rankings: methods that rank it.
+        rankings: methods that rank it; a mapping also tells under what name each was saved.
         effects: what its ablation changes: a name, the number before, the number after.
         acts: colours the words around its contexts, too.
     """
@@ -61,16 +63,17 @@ def neuron_page(
         sections.append(words_section(words))
     if histograms is not None:
         sections.append(spread_section(histograms))
-    placed = list(rankings)
+    placed = rankings if isinstance(rankings, Mapping) else list(rankings)
     if placed:
-        sections.append(Section("Who ranks it where", "1 is the best unit of a method.", [_places(unit, placed)]))
+        about, is_named = "1 is the best unit of a method.", isinstance(placed, Mapping)
+        sections.append(Section("Who ranks it where", about, [_places(unit, placed)], is_wide=is_named))
     if effects:
         sections.append(Section("When it is ablated", "In the model that runs.", [_effects(effects)]))
     if contexts is not None:
         sections.append(contexts_section(contexts, acts))
     if not sections:
         raise InputError("a page about a unit needs something to show: words=, contexts=, histograms=, rankings= …")
-    return Page(unit, "", sections)
+    return Page(unit, "", sections, topic="neurons")
 
 
 def ranking_page(
@@ -93,7 +96,7 @@ def ranking_page(
     sections = [Section("In short", "", [_in_short(ranking, acts)])]
     if ranking.names is not None:
         sections.append(
-            Section("Where they are", f"Sites of the best {len(best):,} units.", [_over_sites(ranking, best)])
+            Section("Where they are", f"Sites of the best {len(best):,} units.", [over_sites(ranking, best)])
         )
     about = "Sort by any column."
     sections.append(Section(f"The best {len(best):,}", about, [_best(ranking, best)], is_wide=True))
@@ -108,7 +111,7 @@ def ranking_page(
             "Colours are standard deviations from the mean of all words. Choose a unit; point at a word for numbers."
         )
         sections.append(Section("Text coloured by the best units", about, [text], is_wide=True))
-    return Page(f"Units ranked by {ranking.method}", "", sections)
+    return Page(f"Units ranked by {ranking.method}", "", sections, topic="neurons")
 
 
 def words_section(words: TopWords) -> Section:
@@ -123,13 +126,24 @@ def words_section(words: TopWords) -> Section:
 
 def contexts_section(contexts: TopContexts, acts: Activations | None = None) -> Section:
     """Where in the corpus a unit is far from its mean."""
+    if contexts.contexts and not any(each.word for each in contexts.contexts):
+        return _items_section(contexts)
     about = "Strongest first. Colours are standard deviations from the mean of all words."
     return Section("Where it is strongest", about, [contexts_text(contexts, acts)], is_wide=True)
 
 
+def _items_section(contexts: TopContexts) -> Section:
+    """The same where rows are no words."""
+    columns = [Column("item", "number"), Column("row", "number"), Column("value", "number"), Column("score", "bar")]
+    rows = [(each.item, each.row, each.value, each.score) for each in contexts.contexts]
+    about = "Strongest first. Scores are standard deviations from the mean of all rows."
+    return Section("Where it is strongest", about, [Table(columns, rows)])
+
+
 def spread_section(histograms: Histograms) -> Section:
     """How the values of a unit lie for each label."""
-    return Section("How its values lie", "For each label.", [*_histogram(histograms)])
+    about = "Of all rows." if histograms.labels == (ALL,) else "For each label."
+    return Section("How its values lie", about, [*_histogram(histograms)])
 
 
 def agreement_section(comparison: Comparison) -> Section:
@@ -186,12 +200,12 @@ def _best(ranking: Ranking, best: Any) -> Table:
     return Table(columns, rows)
 
 
-def _over_sites(ranking: Ranking, best: Any) -> Bars:
+def over_sites(ranking: Ranking, best: Any, *, title: str = "") -> Bars:
     """How many of the best each site has; sites in the order of the model."""
     names = ranking.names or ()
     sites = dict.fromkeys(name.rpartition("#")[0] for name in names)
     counts = Counter(names[unit].rpartition("#")[0] for unit in best.tolist())
-    return Bars(list(sites), [counts[site] for site in sites])
+    return Bars(list(sites), [counts[site] for site in sites], title=title)
 
 
 def _falling(ranking: Ranking) -> list[Plate]:
@@ -236,8 +250,13 @@ def _spread(acts: Activations, labels: Sequence[Any], units: list[int]) -> Secti
     return Section("How values of the best units lie", "For each label, in the same bins.", plates, is_wide=True)
 
 
-def _histogram(histograms: Histograms) -> tuple[Plate, Plate]:
+def histogram_of(histograms: Histograms, *, title: str = "") -> Histogram:
+    """One outline for each label."""
     series = [Series(str(label), row.tolist()) for label, row in zip(histograms.labels, histograms.counts, strict=True)]
+    return Histogram(histograms.edges.tolist(), series, title=title)
+
+
+def _histogram(histograms: Histograms) -> tuple[Plate, Plate]:
     columns = [
         Column("label"),
         Column("rows", "number"),
@@ -250,20 +269,23 @@ def _histogram(histograms: Histograms) -> tuple[Plate, Plate]:
             histograms.labels, histograms.counts, histograms.means, histograms.stds, strict=True
         )
     ]
-    return Histogram(histograms.edges.tolist(), series), Table(columns, rows)
+    return histogram_of(histograms), Table(columns, rows)
 
 
-def _places(unit: str, rankings: Sequence[Ranking]) -> Table:
+def _places(unit: str, rankings: Sequence[Ranking] | Mapping[str, Ranking]) -> Table:
     """Its place in each ranking, and in those of the labels."""
+    saved = list(rankings) if isinstance(rankings, Mapping) else [""] * len(rankings)
     columns = [
+        *((Column(SAVED_AS),) if isinstance(rankings, Mapping) else ()),
         *(Column("method"), Column("label"), Column("rank", "number"), Column("of", "number")),
         *(Column("better than", "share", "of the units that are ranked"), Column("score", "number"), Column("sign")),
     ]
-    rows = []
-    for ranking in rankings:
+    rows: list[tuple[Cell, ...]] = []
+    for name, ranking in zip(saved, rankings.values() if isinstance(rankings, Mapping) else rankings, strict=True):
         (index,) = unit_numbers(unit, ranking.names)
-        rows.append(_place(ranking, index, "all"))
-        rows += [_place(own, index, str(label), ranking.method) for label, own in ranking.per_label.items()]
+        first = (name,) if isinstance(rankings, Mapping) else ()
+        rows.append((*first, *_place(ranking, index, "all")))
+        rows += [(*first, *_place(own, index, str(label), ranking.method)) for label, own in ranking.per_label.items()]
     return Table(columns, rows)
 
 

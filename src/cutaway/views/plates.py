@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from cutaway.core import late
 from cutaway.core.errors import InputError
+from cutaway.results.result import Result
 
 ColumnKind = Literal["text", "number", "share", "bar"]
 """How a column of a table reads:
@@ -271,7 +272,7 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class Page(Result):
     """What is shown of a result: `cutaway.show(page)`, `page.to_html("page.html")`, or `print(page)`.
 
     >>> print(Page("Units", sections=[Section("Scores", plates=[Bars(["#1", "#2"], [0.5, 0.25])])]).text(40))
@@ -287,10 +288,17 @@ class Page:
     title: str
     about: str = ""
     sections: Sequence[Section] = ()
+    topic: str = ""
+    """What it is about, and with that the tab of the viewer that lists it where it is saved: "neurons", say."""
     kind: Literal["page"] = field(default="page", init=False)
 
     def __post_init__(self) -> None:
         _keep(self, title=str(self.title), about=str(self.about), sections=tuple(self.sections))
+        _keep(self, topic=str(self.topic))
+
+    def page(self) -> Page:
+        """Itself."""
+        return self
 
     def to_html(self, path: str | PathLike[str]) -> Path:
         """Write it as one HTML file that needs nothing from outside; gives where it lies."""

@@ -7,10 +7,12 @@ from typing import Any
 
 from cutaway.results.ablation import Ablation
 from cutaway.results.clusters import Clusters
-from cutaway.results.comparison import Comparison
+from cutaway.results.comparison import Comparison, Stability
 from cutaway.results.evaluation import Evaluation, Layers
 from cutaway.results.factors import Factors
 from cutaway.results.ranking import Ranking
+from cutaway.results.report import Report
+from cutaway.results.saliency import Saliency
 from cutaway.results.similarity import Dissimilarities, Similarity
 from cutaway.results.words import Histograms, TopContexts, TopWords
 from cutaway.views.ablation_view import ablation_page
@@ -23,8 +25,10 @@ from cutaway.views.neuron_view import (
     spread_section,
     words_section,
 )
-from cutaway.views.plates import Bars, Column, Fact, Facts, Page, Section, Table
+from cutaway.views.plates import Bars, Column, Fact, Facts, Heatmap, Page, Section, Table
 from cutaway.views.plates_html import still
+from cutaway.views.report_view import report_page
+from cutaway.views.saliency_view import saliency_page
 from cutaway.views.similarity_view import dissimilarities_page, similarity_page
 
 _MOST_CLUSTERS = 200
@@ -32,7 +36,9 @@ _MOST_MEMBERS = 12
 
 
 def page_of(result: object) -> Page | None:
-    """The page of a result; None for what has none."""
+    """The page of a result, and a page itself; None for what has none."""
+    if isinstance(result, Page):
+        return result
     make = _PAGES.get(type(result))
     return None if make is None else make(result)
 
@@ -72,7 +78,24 @@ def clusters_page(clusters: Clusters) -> Page:
         Section("In short", "", [Facts(facts), *([bars] if shown else [])]),
         Section("Clusters of several units", "", [Table(columns, rows)], is_wide=True),
     ]
-    return Page("Clusters of units", "Units whose values rise and fall together.", sections)
+    return Page("Clusters of units", "Units whose values rise and fall together.", sections, topic="neurons")
+
+
+def stability_page(stability: Stability) -> Page:
+    """How alike the rankings of several seeds are."""
+    names = [f"seed {seed}" for seed in stability.seeds]
+    facts = [
+        Fact("seeds", f"{len(names):,}", f"each saw {stability.share:.0%} of the rows"),
+        Fact("mean overlap", f"{stability.mean:.2f}", f"± {stability.spread:.2f}"),
+        Fact("units among the best every time", f"{len(stability.always):,}", f"of the {stability.n:,} best"),
+    ]
+    overlap = Heatmap(names, names, stability.overlap.tolist(), low=0.0, high=1.0, title="Overlap of two seeds")
+    about = f"The {stability.n:,} best units by {stability.method}, with one seed after the other."
+    return Page("The same method again", about, [Section("In short", "", [Facts(facts), overlap])], topic="neurons")
+
+
+def _short(title: str, section: Section) -> Page:
+    return Page(title, "", [section], topic="neurons")
 
 
 def _name(clusters: Clusters, unit: int) -> str:
@@ -82,14 +105,17 @@ def _name(clusters: Clusters, unit: int) -> str:
 _PAGES: dict[type, Callable[[Any], Page]] = {
     Ablation: ablation_page,
     Ranking: ranking_page,
-    TopWords: lambda words: Page(words.unit, "", [words_section(words)]),
-    TopContexts: lambda contexts: Page(contexts.unit, "", [contexts_section(contexts)]),
-    Histograms: lambda histograms: Page(histograms.unit, "", [spread_section(histograms)]),
-    Comparison: lambda comparison: Page("Methods compared", "", [agreement_section(comparison)]),
+    TopWords: lambda words: _short(words.unit, words_section(words)),
+    TopContexts: lambda contexts: _short(contexts.unit, contexts_section(contexts)),
+    Histograms: lambda histograms: _short(histograms.unit, spread_section(histograms)),
+    Comparison: lambda comparison: _short("Methods compared", agreement_section(comparison)),
+    Stability: stability_page,
     Clusters: clusters_page,
     Evaluation: evaluation_page,
     Layers: layers_page,
     Factors: factors_page,
+    Saliency: saliency_page,
     Similarity: similarity_page,
     Dissimilarities: dissimilarities_page,
+    Report: report_page,
 }

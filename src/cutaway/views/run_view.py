@@ -11,12 +11,14 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from cutaway.store.archive import Archive
 from cutaway.store.records import GRAD, Row
 from cutaway.store.run import Run
+from cutaway.views.page_items import PageItem, collection_item, result_item
 from cutaway.views.run_rows import RunRows
 
 RunState = Literal["live", "ended", "killed", "unknown"]
-RunKind = Literal["run", "trace"]
+RunKind = Literal["run", "trace", "activations", "result"]
 
 _MOST_NOTES: Final = 5_000
 _MOST_LOST: Final = 1_000
@@ -43,6 +45,8 @@ class RunItem:
     """What is damaged, or why it could not be opened."""
     ranks: tuple[int, ...] = ()
     """The ranks that wrote; all else here is about the first of them, or the one that was asked for."""
+    page: PageItem | None = None
+    """Of a collection, or a saved result; none of all else, and of what could not be opened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,10 +176,20 @@ def run_item(run: Run, *, name: str | None = None) -> RunItem:
 
 
 def other_item(name: str, path: str, *, kind: RunKind = "run", problem: str = "") -> RunItem:
-    """A saved trace, or a run that could not be opened and why, for the same list."""
+    """A saved trace, or whatever could not be opened and why, for the same list."""
     problems = (problem,) if problem else ()
     state: RunState = "unknown" if problem else "ended"
     return RunItem(item_id(name), name, path, kind, state, 0, None, 0, (), problems)
+
+
+def archive_item(archive: Archive, *, name: str, edition: str) -> RunItem:
+    """A collection, or a saved result."""
+    sessions, is_live = archive.sessions(), archive.is_live
+    is_ended = bool(sessions) and sessions[-1].is_ended
+    state: RunState = "unknown" if is_live is None else "live" if is_live else "ended" if is_ended else "killed"
+    page = (collection_item if archive.kind == "activations" else result_item)(archive, edition=edition)
+    kind: RunKind = "activations" if archive.kind == "activations" else "result"
+    return RunItem(item_id(name), name, archive.path, kind, state, 0, None, 0, (), tuple(archive.problems), page=page)
 
 
 def _state(run: Run) -> RunState:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cutaway.core.errors import InputError
 from cutaway.results.words import Context, TopContexts
 from cutaway.store.activations import Activations
-from cutaway.views.plates import ColouredText, Text
+from cutaway.views.plates import ColouredText, Page, Section, Text
 
 Scale = Literal["std", "raw"]
 """What colours tokens: standard deviations from the mean of all rows, or the values as they are."""
@@ -48,8 +48,16 @@ def units_text(
     return ColouredText([acts.names[index] for index in indices], texts, title=title)
 
 
+def units_page(acts: Activations, units: int | str | Iterable[int | str], **how: Any) -> Page:
+    """The same as a page of its own; `how` as for `units_text`."""
+    text = units_text(acts, units, **how)
+    n = f"{len(text.texts):,} sentence{'s' if len(text.texts) != 1 else ''}"
+    title, sections = f"Text by {', '.join(text.channels)}", [Section("Sentences", plates=[text])]
+    return Page(title, f"{n} of {acts.n_items:,}.", sections, topic="neurons")
+
+
 def contexts_text(contexts: TopContexts, acts: Activations | None = None, *, title: str = "") -> ColouredText:
-    """The top contexts of a unit; with the activations, the words around are coloured too."""
+    """The top contexts of a unit; with the activations, more of the words around are shown."""
     values = None
     if acts is not None:
         values = _scaled(acts.columns(unit_numbers(contexts.unit, acts.names)), "std")[:, 0]
@@ -127,7 +135,7 @@ def _context(context: Context, acts: Activations | None, values: NDArray[np.floa
     if acts is None or values is None:
         tokens = [*context.before, context.word, *context.after]
         place = len(context.before)
-        own = [context.score if at == place else None for at in range(len(tokens))]
+        own = context.around or [context.score if at == place else None for at in range(len(tokens))]
         return Text(tokens, [own], title=title, marks=[place])
     same = np.flatnonzero(acts.items == context.item)
     place = int(np.searchsorted(same, context.row))

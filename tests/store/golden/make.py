@@ -1,7 +1,8 @@
-"""Writes the golden run: `python -m tests.store.golden.make` from the root of the repository.
+"""Writes the golden archives: `python -m tests.store.golden.make` from the root of the repository.
 
 Each version of the format has a folder, written once by the Cutaway of then and never again: whatever comes later must
-still read it. `expected.json` is made from what was handed to the writer, not from what a reader says.
+still read it: a run, activations, a result. What was handed to the writer stands beside them as JSON: nothing there is
+what a reader says. Those that are there already are left alone.
 """
 
 from __future__ import annotations
@@ -15,8 +16,13 @@ from unittest import mock
 import numpy as np
 
 from cutaway.core.arrays import Raw
+from cutaway.results.ranking import Ranking
+from cutaway.store.activations_units import Names, Units
+from cutaway.store.activations_windows import CollectedSite
+from cutaway.store.activations_writing import ActivationsWriter, Rows
 from cutaway.store.head import FORMAT_VERSION
 from cutaway.store.records import Loss, Row
+from cutaway.store.results import save
 from cutaway.store.samples import packed_samples
 from cutaway.store.segments import Limits
 from cutaway.store.writer import Options, Writer
@@ -131,9 +137,10 @@ def third_session(writer: Writer, steps: dict[str, Any]) -> None:
 
 
 def tidy(path: Path) -> None:
-    """Leave no word about the machine; the second session looks as if its process had died while it wrote."""
-    with (path / "rank-0" / "0002.index").open("ab") as index:
-        index.write(b"CUT1\x80\0\0\0\1\2\3\4unfinished")
+    """Leave no word about the machine; a second session looks as if its process had died while it wrote."""
+    if (path / "rank-0" / "0002.index").exists():
+        with (path / "rank-0" / "0002.index").open("ab") as index:
+            index.write(b"CUT1\x80\0\0\0\1\2\3\4unfinished")
     for sign in sorted(path.glob("rank-*/*.lease")):
         content = json.loads(sign.read_text())
         content |= {"token": "0" * 32, "pid": 1, "host": "elsewhere", "identity": "elsewhere", "started": 1, "beat": 1}
@@ -164,17 +171,75 @@ def shown(numbers: np.ndarray) -> list[list[Any]]:
     return [[value if np.isfinite(value) else str(value) for value in row] for row in numbers.tolist()]
 
 
+def activations(path: Path) -> dict[str, Any]:
+    """Two windows of two sites, one of which keeps some units only; the second window has one row."""
+    sites = (CollectedSite("encoder.layer.0", 3), CollectedSite("conv", 2, 1, (7, 2)))
+    values = {
+        "encoder.layer.0": [[0.5, -1.0, 2.0], [1.5, 0.0, 4.0], [8.0, 0.25, -3.0]],
+        "conv": [[1, 2], [3, 4], [5, 6]],
+    }
+    words, items, place = ["a", "Hündchen 🐕", ""], [0, 0, 2], [0, 1, 0]
+    about: dict[str, Any] = {
+        "dtype": "float16",
+        "aggregate": "last",
+        "provenance": {"model": "Tiny", "layers": [1, None]},
+    }
+    with ActivationsWriter(path, sites, options=OPTIONS, **about) as writer:
+        for rows, n_items in ((slice(0, 2), 2), (slice(2, 3), 2)):
+            arrays = {site: np.array(each[rows], np.float16) for site, each in values.items()}
+            first = np.array(place[rows]) + 1
+            where = Rows.of(items[rows], word=place[rows], first=first, last=first + 1)
+            problems = [(3, "item 3 is empty")] if rows.start else []
+            writer.window(arrays, where, words[rows], n_items=n_items, problems=problems)
+    tidy(path)
+    names = ["encoder.layer.0#0", "encoder.layer.0#1", "encoder.layer.0#2", "conv#7", "conv#2"]
+    told = {"values": values, "names": names, "words": words, "items": items, "word": place, "n_items": 4}
+    return {**about, **told, "tokens": [[1, 2], [2, 3], [1, 2]], "problems": [[3, "item 3 is empty"]]}
+
+
+def result(path: Path) -> dict[str, Any]:
+    """A ranking with labels of every kind, names of units, and options."""
+    scores, order, signs = [0.5, 2.0, -0.25, "nan"], [1, 0, 2], [1, -1, 0, 0]
+    sites = [CollectedSite("encoder.layer.0", 3), CollectedSite("conv", 2, 1, (7, 2))]
+    names = Names(Units.all(sites).chosen([4, 0, 1, 3]))
+    labels = ["noun", 3, True, 0.5, np.int64(9), np.str_("größe")]
+    about = {"n_rows": 200, "counts": {"noun": 5, "größe": None}, "shares": [0.5, ("a", True)], "huge": 2**70}
+    arrays: dict[str, Any] = {"scores": np.array(scores, np.float64), "order": np.array(order), "signs": np.int8(signs)}
+    own = {
+        label: Ranking("probeless", **arrays, names=names, dead=np.array([2]), about={"label": label})
+        for label in labels
+    }
+    save(
+        Ranking(
+            "probeless", **arrays, names=names, per_label=own, dead=np.array([2]), tiers=np.array([1, 3]), about=about
+        ),
+        path,
+    )
+    tidy(path)
+    return {
+        "scores": scores,
+        "order": order,
+        "signs": signs,
+        "names": ["conv#2", "encoder.layer.0#0", "encoder.layer.0#1", "conv#7"],
+        "labels": [repr(label) for label in labels],
+        "about": repr(about),
+    }
+
+
 def main() -> None:
-    path = HERE / f"v{FORMAT_VERSION}" / "run"
-    if path.exists():
-        raise SystemExit(f"{path} is there already, and a golden run is never written again")
-    with (
-        mock.patch("cutaway.store.writer.time", return_value=NOW),
-        mock.patch("cutaway.store.log.time", return_value=NOW),
-        mock.patch("cutaway.store.log.monotonic", return_value=5.0),
-    ):
-        found = write(path)
-    (path.parent / "expected.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    folder = HERE / f"v{FORMAT_VERSION}"
+    makers = {"run": ("expected", write), "activations": ("activations", activations), "result": ("result", result)}
+    for name, (beside, make) in makers.items():
+        if (folder / name).exists():
+            continue  # a golden archive is never written again
+        with (
+            mock.patch("cutaway.store.writer.time", return_value=NOW),
+            mock.patch("cutaway.store.log.time", return_value=NOW),
+            mock.patch("cutaway.store.results.time", return_value=NOW),
+            mock.patch("cutaway.store.log.monotonic", return_value=5.0),
+        ):
+            found = make(folder / name)
+        (folder / f"{beside}.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":

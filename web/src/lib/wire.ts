@@ -6,8 +6,9 @@ export type Mark = "" | "new" | "gone" | "changed";
 export type Total = "sum" | "max";
 export type Scale = "log" | "linear" | "diverging";
 export type RunState = "live" | "ended" | "killed" | "unknown";
-export type RunKind = "run" | "trace";
+export type RunKind = "run" | "trace" | "activations" | "result";
 export type TableSource = "batch" | "kept";
+export type Topic = "neurons" | "language";
 
 export const OUTPUT = 1;
 export const LIGHT = 2;
@@ -310,6 +311,34 @@ export interface RunItem {
   problems: string[];
   /** The ranks that wrote; all else here is about the first of them, or the one that was asked for. */
   ranks: number[];
+  /** Of a collection, or a saved result; none of all else, and of what could not be opened. */
+  page: PageItem | null;
+}
+
+/** What the list says of a collection, or of a saved result. */
+export interface PageItem {
+  /** The tab it stands on; what has no topic stands with the neurons. */
+  topic: Topic;
+  /** The class of the result; "Activations" for a collection. */
+  type: string;
+  title: string;
+  /** When, in seconds since 1970; 0 where that is not known. */
+  made: number;
+  n_rows: number;
+  n_units: number;
+  /** Of a collection; none for all else. */
+  sites: SiteItem[];
+  /** Changes when something else lies there, or more of it. */
+  edition: string;
+}
+
+/** One site of a collection. */
+export interface SiteItem {
+  site: string;
+  /** How many units it has. */
+  width: number;
+  /** The largest number that one of them has; one less than the width, unless only some were kept. */
+  last: number;
 }
 
 /** All that is known of a run before any statistics or values are read. */

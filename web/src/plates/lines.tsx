@@ -16,7 +16,9 @@ export function LinesPlate({ plate }: { plate: Lines }) {
   const xs = plate.x.filter((x): x is number => x !== null);
   const shown = plate.lines.map((line, place) => ({ line, place })).filter(({ place }) => !hidden.has(place));
   if (!xs.length || !plate.lines.length) return <p class="quiet">No points.</p>;
-  const x = scaleOf(xs[0], xs[xs.length - 1], plate.is_log_x, 6);
+  const scale = scaleOf(xs[0], xs[xs.length - 1], plate.is_log_x, 6);
+  // Between the second and the third site there is none.
+  const x = xs.every(Number.isInteger) ? { ...scale, ticks: scale.ticks.filter(Number.isInteger) } : scale;
   const y = roomy(shown.flatMap(({ line }) => [...line.y, ...line.low, ...line.high]), 5);
   return (
     <>

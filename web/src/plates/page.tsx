@@ -16,30 +16,45 @@ export function PlatesPage({ page }: { page: Page }) {
   const [element, setElement] = useState<HTMLElement | null>(null);
   const scroller = useRef<HTMLElement>(null);
   const { isDark, turn } = useTheme(element);
-  const goTo = (place: number): void => {
-    const section = scroller.current?.querySelectorAll<HTMLElement>(".plate-section")[place];
-    section?.scrollIntoView({ block: "start" });
-    section?.focus({ preventScroll: true });
-  };
   return (
     <div class={`plates${isDark ? " dark" : ""}`} ref={setElement}>
       <header class="header">
         <div class="logo" title="Cutaway"><Logo /><span>Cutaway</span></div>
         <h1 title={page.title}>{page.title}</h1>
-        {page.sections.length > 1 && (
-          <nav class="plates-nav" aria-label="Sections">
-            {page.sections.map(({ title }, place) => <button type="button" key={place} onClick={() => goTo(place)}>{title}</button>)}
-          </nav>
-        )}
+        <PlatesNav page={page} scroller={() => scroller.current} />
         <div class="header-buttons"><IconButton icon="theme" title="Light or dark" onClick={turn} /></div>
       </header>
       <main class="plates-body" ref={scroller}>
-        {page.about && <p class="plates-about">{page.about}</p>}
-        <div class="plates-grid">
-          {page.sections.map((section, place) => <SectionView section={section} isDark={isDark} key={place} />)}
-        </div>
+        <PlatesBody page={page} isDark={isDark} />
       </main>
     </div>
+  );
+}
+
+/** A way to each section, where there are several. */
+export function PlatesNav({ page, scroller }: { page: Page; scroller(): HTMLElement | null }) {
+  if (page.sections.length < 2) return null;
+  const goTo = (place: number): void => {
+    const section = scroller()?.querySelectorAll<HTMLElement>(".plate-section")[place];
+    section?.scrollIntoView({ block: "start" });
+    section?.focus({ preventScroll: true });
+  };
+  return (
+    <nav class="plates-nav" aria-label="Sections">
+      {page.sections.map(({ title }, place) => <button type="button" key={place} onClick={() => goTo(place)}>{title}</button>)}
+    </nav>
+  );
+}
+
+/** What stands below the title. */
+export function PlatesBody({ page, isDark }: { page: Page; isDark: boolean }) {
+  return (
+    <>
+      {page.about && <p class="plates-about">{page.about}</p>}
+      <div class="plates-grid">
+        {page.sections.map((section, place) => <SectionView section={section} isDark={isDark} key={place} />)}
+      </div>
+    </>
   );
 }
 

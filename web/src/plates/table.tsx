@@ -1,7 +1,8 @@
 // A table whose numbers can be sorted, read whole, and compared as bars.
 
-import { useMemo, useState } from "preact/hooks";
+import { useContext, useMemo, useState } from "preact/hooks";
 import { VirtualTable, type Column as Drawn } from "../viewer/virtual-table";
+import { LinksContext, type Links } from "./links";
 import { full, largest, percent, raw, said, type Maybe } from "./numbers";
 import { sideOf } from "./tints";
 import type { Column, Table } from "./wire";
@@ -12,13 +13,23 @@ const MOST_HEIGHT = 460;
 
 export function TablePlate({ plate }: { plate: Table }) {
   const [selected, setSelected] = useState<number | null>(null);
+  const links = useContext(LinksContext);
   const columns = useMemo(() => {
     const widths = plate.columns.map(({ name, kind }, place) => (kind === "text" ? widthOf(plate.rows.map((row) => String(row[place] ?? "")), name) : 0));
     const flexible = widths.indexOf(Math.max(...widths)); // one takes the room that is left
-    return plate.columns.map((column, place) => drawn(column, place, plate, { width: widths[place], isFlexible: place === flexible }));
-  }, [plate]);
+    return plate.columns.map((column, place) => drawn(column, place, plate, { width: widths[place], isFlexible: place === flexible }, links));
+  }, [plate, links]);
+  const go = (event: KeyboardEvent): void => {
+    if (event.key !== "Enter" || selected === null || (event.target as Element).tagName === "BUTTON") return;
+    const cells = plate.columns.map(({ name, kind }, place) => (kind === "text" ? links(String(plate.rows[selected][place] ?? ""), name) : null));
+    const lead = cells.find((each) => each !== null);
+    if (!lead) return;
+    event.preventDefault();
+    event.stopPropagation();
+    lead();
+  };
   return (
-    <div class="plate-table" style={{ height: `${Math.min(MOST_HEIGHT, 34 + ROW * Math.max(2, plate.rows.length))}px` }}>
+    <div class="plate-table" onKeyDown={go} style={{ height: `${Math.min(MOST_HEIGHT, 34 + ROW * Math.max(2, plate.rows.length))}px` }}>
       <VirtualTable label={plate.title || "Table"} columns={columns} rows={plate.rows.length} selected={selected} onSelect={setSelected} empty="No rows." />
     </div>
   );
@@ -27,12 +38,14 @@ export function TablePlate({ plate }: { plate: Table }) {
 /** Wider columns of text give way to others. */
 const NARROW = 130;
 
-function drawn({ name, kind, about }: Column, place: number, { rows }: Table, room: { width: number; isFlexible: boolean }): Drawn {
+function drawn({ name, kind, about }: Column, place: number, { rows }: Table, room: { width: number; isFlexible: boolean }, links: Links): Drawn {
   const key = `${place} ${name}`; // two columns may have one name
   const shared = { name: key, plain: name, title: name, about: about || undefined };
   if (kind === "text") {
     const text = (row: number): string => String(rows[row][place] ?? "");
-    return { ...shared, text, by: text, ...(room.isFlexible || room.width > NARROW ? { least: room.width } : { width: room.width }) };
+    const lead = (row: number): (() => void) | null => links(text(row), name);
+    const draw = (row: number) => (lead(row) ? <button type="button" class="link cell-link" tabIndex={-1} title={`Go to ${text(row)}`} onClick={() => lead(row)?.()}>{text(row)}</button> : text(row));
+    return { ...shared, text, draw, by: text, ...(room.isFlexible || room.width > NARROW ? { least: room.width } : { width: room.width }) };
   }
   const value = (row: number): Maybe => rows[row][place] as Maybe;
   const most = largest(rows.map((row) => row[place] as Maybe));

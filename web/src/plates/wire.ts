@@ -7,6 +7,8 @@ export interface Page {
   title: string;
   about: string;
   sections: Section[];
+  /** What it is about, and with that the tab of the viewer that lists it where it is saved: "neurons", say. */
+  topic: string;
   kind: "page";
 }
 
@@ -140,4 +142,19 @@ export interface Text {
   title: string;
   /** Places of the tokens that are meant: they are framed. */
   marks: number[];
+}
+
+/** What is shown of a collection or a saved result. */
+export interface PageView {
+  page: Page;
+  /** Of a collection: its units have pages, too. */
+  sites: SiteUnits[];
+}
+
+/** One site of a collection, and which of its units are there. */
+export interface SiteUnits {
+  site: string;
+  width: number;
+  /** Their numbers within the site, where they are not all from 0 on; else empty. */
+  units: number[];
 }

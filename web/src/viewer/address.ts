@@ -4,6 +4,8 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import { INITIAL, ORDER, TABS, type State, type Tab, type Wish } from "./state";
 
 const KEPT = "~";
+/** What panels keep under these names is a place to go back to: a collection or a result, and a unit. */
+const [PAGES, UNIT] = [["neurons", "language"], "unit"];
 
 /** What differs from the first look, as text; "" if nothing does. */
 export function toHash(state: State): string {
@@ -55,7 +57,7 @@ export function fromHash(hash: string): State {
 
 /** A change after which the way back is worth an entry in the browser's history. */
 function isPlace(before: State, now: State): boolean {
-  const place = ({ tab, active, node }: State): (string | null)[] => [tab, active, node];
+  const place = ({ tab, active, node, kept }: State): (string | null | undefined)[] => [tab, active, node, ...PAGES.map((name) => kept[name]), kept[UNIT]];
   return place(before).join("\n") !== place(now).join("\n");
 }
 
@@ -95,8 +97,8 @@ export function useAddress(state: State, onGo: (state: State) => void): void {
       }
       const to = hash ? `#${hash}` : location.pathname + location.search;
       const isNew = isPlace(written.current, state);
-      // A walk from node to node is one place to go back to, not thirty.
-      const isWalk = !isPlace({ ...written.current, node: state.node }, state) && performance.now() - pushed.current < WALK;
+      // A walk from node to node, or from unit to unit, is one place to go back to, not thirty.
+      const isWalk = !isPlace({ ...written.current, node: state.node, kept: { ...written.current.kept, [UNIT]: state.kept[UNIT] } }, state) && performance.now() - pushed.current < WALK;
       if (isNew) pushed.current = performance.now();
       if (isNew && !isWalk) history.pushState(null, "", to);
       else history.replaceState(null, "", to);
@@ -117,5 +119,5 @@ export function useAddress(state: State, onGo: (state: State) => void): void {
 
 /** How the tabs are called. */
 export const TAB_NAMES: Readonly<Record<Tab, string>> = {
-  tensors: "Tensors", ops: "Ops", curves: "Curves", overview: "Overview", network: "Network", notes: "Notes",
+  tensors: "Tensors", ops: "Ops", curves: "Curves", overview: "Overview", network: "Network", notes: "Notes", neurons: "Neurons", language: "Language",
 };

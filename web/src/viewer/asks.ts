@@ -1,5 +1,6 @@
 // What can be asked of the server: the address of each thing, and how its answer is read.
 
+import type { PageView } from "../plates/wire";
 import type { Detail, GraphView, NetworkView, RunGraph, RunItem, RunView, SamplesView, TensorView } from "../lib/wire";
 
 /** One thing to ask for. Two with the same key are the same. */
@@ -75,6 +76,12 @@ export const tableAsk = (run: string, row: number, step: number, sample: number 
 export const traceAsk = (id: string): Ask<GraphView> => ({ key: `/api/trace/${encodeURIComponent(id)}`, run: id, isGrowing: false, read: json });
 export const detailAsk = (id: string, row: number): Ask<Detail | null> =>
   ({ key: `/api/trace/${encodeURIComponent(id)}/detail?row=${row}`, run: id, isGrowing: false, read: json });
+
+/** `edition` is that of the thing, as the list tells it. */
+export const pageAsk = (id: string, edition: string): Ask<PageView> =>
+  marked({ key: `/api/page/${encodeURIComponent(id)}`, run: id, isGrowing: false, read: json<PageView> }, edition);
+export const unitAsk = (id: string, unit: string, edition: string): Ask<PageView> =>
+  marked({ key: `/api/page/${encodeURIComponent(id)}/unit?${new URLSearchParams({ name: unit })}`, run: id, isGrowing: false, read: json<PageView> }, edition);
 
 /** Where the values of a tensor can be downloaded. */
 export function valuesLink(run: string, row: number, step: number, format: "npy" | "csv", sample: number | null = null): string {

@@ -4,7 +4,7 @@ import type { RowView, RunItem, RunView } from "../lib/wire";
 
 export function exampleItem(id: string, also: Partial<RunItem> = {}): RunItem {
   return {
-    id, name: `demo/${id}`, path: `demo/${id}`, kind: "run", state: "ended", n_steps: 0, last_step: null, n_tensors: 0, kinds: [], problems: [], ranks: [0],
+    id, name: `demo/${id}`, path: `demo/${id}`, kind: "run", state: "ended", n_steps: 0, last_step: null, n_tensors: 0, kinds: [], problems: [], ranks: [0], page: null,
     ...also,
   };
 }

@@ -5,7 +5,7 @@ import { TAB_NAMES } from "./address";
 import { nearest, offerOf } from "./choice";
 import type { Command } from "./keys";
 import { ofName } from "./running";
-import { TABS, type Action } from "./state";
+import { TABS, type Action, type Tab } from "./state";
 
 export interface Offered {
   readonly group: "Go to" | "Tensors" | "Steps" | "Runs" | "Do";
@@ -33,8 +33,8 @@ const DEEDS: readonly (readonly [string, string, Command])[] = [
 ];
 
 /** All that can be found in a run, in the order of the page. */
-export function offers(run: RunView | null, items: readonly RunItem[]): Offered[] {
-  const out: Offered[] = TABS.map((tab, number) => ({ group: "Go to", title: TAB_NAMES[tab], about: `${number + 1}`, does: [{ do: "tab", tab }] }));
+export function offers(run: RunView | null, items: readonly RunItem[], tabs: readonly Tab[] = TABS): Offered[] {
+  const out: Offered[] = tabs.map((tab) => ({ group: "Go to", title: TAB_NAMES[tab], about: `${TABS.indexOf(tab) + 1}`, does: [{ do: "tab", tab }] }));
   for (const item of items) out.push({ group: "Runs", title: item.name, about: item.path === item.name ? `${item.n_steps} steps` : item.path, does: [{ do: "run", id: item.id }] });
   for (const [title, about, command] of DEEDS) out.push({ group: "Do", title, about, does: [command] });
   if (!run) return out;

@@ -7,7 +7,7 @@ import { counted } from "../lib/units";
 import type { RunItem } from "../lib/wire";
 import { TAB_NAMES } from "./address";
 import { RANK } from "./asks";
-import { TABS, type Action, type State } from "./state";
+import { TABS, type Action, type State, type Tab } from "./state";
 
 /** So many runs have a chip of their own whether or not they are on the page. */
 const FEW = 3;
@@ -27,6 +27,7 @@ const STATES: Readonly<Record<RunItem["state"], string>> = { live: "being writte
 
 interface Props {
   readonly items: readonly RunItem[];
+  readonly tabs: readonly Tab[];
   /** Ids of those on the page. */
   readonly shown: readonly string[];
   readonly active: string;
@@ -50,9 +51,9 @@ export function Header(props: Props) {
       <div class="logo" title="Cutaway"><Logo /><span>Cutaway</span></div>
       <Chips {...props} />
       <nav class="tabs" role="tablist" aria-label="What is looked at" onKeyDown={walk}>
-        {TABS.map((tab, number) => (
+        {props.tabs.map((tab) => (
           <button type="button" role="tab" id={`tab-${tab}`} key={tab} aria-selected={state.tab === tab} aria-controls="panel" tabIndex={state.tab === tab ? 0 : -1}
-            title={`${TAB_NAMES[tab]} (${number + 1})`} onClick={() => act({ do: "tab", tab })}>{TAB_NAMES[tab]}</button>
+            title={`${TAB_NAMES[tab]} (${TABS.indexOf(tab) + 1})`} onClick={() => act({ do: "tab", tab })}>{TAB_NAMES[tab]}</button>
         ))}
       </nav>
       <div class="header-end">

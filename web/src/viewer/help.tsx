@@ -3,9 +3,11 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { IconButton } from "../app/controls";
 import { sheetOf } from "./keys";
+import { isPageTab } from "./pages";
+import type { Tab } from "./state";
 
-/** `isOnOps`: where the graph of a saved trace has most keys for itself. */
-export function ViewerHelp({ isOnOps, onClose }: { isOnOps: boolean; onClose(): void }) {
+/** Keys as they are on a tab: the graph of a saved trace has most of them for itself. */
+export function ViewerHelp({ tab, onClose }: { tab: Tab; onClose(): void }) {
   const sheet = useRef<HTMLDivElement>(null);
   useLayoutEffect(() => {
     const before = document.activeElement as HTMLElement | null;
@@ -18,7 +20,7 @@ export function ViewerHelp({ isOnOps, onClose }: { isOnOps: boolean; onClose(): 
     event.preventDefault();
     onClose();
   };
-  const { everywhere, graph } = sheetOf(isOnOps);
+  const { everywhere, title, own } = sheetOf(tab);
   return (
     <div class="veil" onClick={onClose}>
       <div class="help" role="dialog" aria-label="Help" aria-modal="true" tabIndex={-1} ref={sheet} onKeyDown={key} onClick={(event) => event.stopPropagation()}>
@@ -29,28 +31,36 @@ export function ViewerHelp({ isOnOps, onClose }: { isOnOps: boolean; onClose(): 
             <dl>{everywhere.map(([shown, does]) => <div key={shown}><dt><kbd>{shown}</kbd></dt><dd>{does}</dd></div>)}</dl>
           </section>
           <section>
-            <h3>In the graph</h3>
+            <h3>{title}</h3>
             <dl>
-              {graph.map(([shown, does]) => <div key={shown}><dt><kbd>{shown}</kbd></dt><dd>{does}</dd></div>)}
-              {!isOnOps && <div><dt><kbd>Shift + ← ↑ ↓ →</kbd></dt><dd>move the selected box</dd></div>}
+              {own.map(([shown, does]) => <div key={shown}><dt><kbd>{shown}</kbd></dt><dd>{does}</dd></div>)}
+              {tab !== "ops" && !isPageTab(tab) && <div><dt><kbd>Shift + ← ↑ ↓ →</kbd></dt><dd>move the selected box</dd></div>}
             </dl>
-            <h3>Pointer</h3>
-            <dl>
-              <div><dt>drag, wheel</dt><dd>move about; Ctrl + wheel or pinch zooms</dd></div>
-              <div><dt>click a node</dt><dd>shows its tensor beside the graph</dd></div>
-              <div><dt>right click</dt><dd>what can be done with a node: hide, pin, highlight</dd></div>
-              <div><dt>click a curve</dt><dd>goes to that step; drag zooms into it</dd></div>
-              <div><dt>click a run</dt><dd>looks at it; Shift + click, or its ●, lays it over the others or takes it off the page</dd></div>
-              <div><dt>point at a step</dt><dd>on the slider or the strip: both show it, and the strip its numbers</dd></div>
-            </dl>
-            <h3>Selectors</h3>
-            <p class="quiet">
-              What a tensor does not have is replaced by the next best, and comes back with the next tensor that has it: choose the gradient once,
-              and go from node to node. The address holds all that is shown; a link to it shows the same.
-            </p>
+            {isPageTab(tab) ? <p class="quiet">Names of units and results in tables are links. The address holds all that is shown; a link to it shows the same.</p> : <Pointing />}
           </section>
         </div>
       </div>
     </div>
+  );
+}
+
+function Pointing() {
+  return (
+    <>
+      <h3>Pointer</h3>
+      <dl>
+        <div><dt>drag, wheel</dt><dd>move about; Ctrl + wheel or pinch zooms</dd></div>
+        <div><dt>click a node</dt><dd>shows its tensor beside the graph</dd></div>
+        <div><dt>right click</dt><dd>what can be done with a node: hide, pin, highlight</dd></div>
+        <div><dt>click a curve</dt><dd>goes to that step; drag zooms into it</dd></div>
+        <div><dt>click a run</dt><dd>looks at it; Shift + click, or its ●, lays it over the others or takes it off the page</dd></div>
+        <div><dt>point at a step</dt><dd>on the slider or the strip: both show it, and the strip its numbers</dd></div>
+      </dl>
+      <h3>Selectors</h3>
+      <p class="quiet">
+        What a tensor does not have is replaced by the next best, and comes back with the next tensor that has it: choose the gradient once,
+        and go from node to node. The address holds all that is shown; a link to it shows the same.
+      </p>
+    </>
   );
 }

@@ -1,7 +1,9 @@
 // Which key does what in the viewer; the help sheet is made from the same list. Panels have further keys of their own.
 
 import { KEYS as GRAPH_KEYS } from "../app/keyboard";
+import { isPageTab } from "./pages";
 import { TABS, type Tab } from "./state";
+import { UNIT_KEYS } from "./unit-bar";
 
 export const COMMANDS = [
   "earlier", "later", "earlier of kind", "later of kind", "first", "last", "type step", "follow", "next kind", "next iteration", "next of", "next sample",
@@ -27,15 +29,22 @@ export const KEYS: readonly Row[] = [
   ["m", "the next tensor of the same node", { m: "next part" }],
   ["x", "the next of the runs on the page", { x: "next run" }],
   ["i", "open or shut the inspector", { i: "inspector" }],
-  ["/", "search on this tab: nodes, tensors, notes", { "/": "search" }],
-  ["1 … 6", "Tensors, Ops, Curves, Overview, Network, Notes", { 1: "tensors", 2: "ops", 3: "curves", 4: "overview", 5: "network", 6: "notes" }],
+  ["/", "search on this tab: nodes, tensors, notes, units", { "/": "search" }],
+  ["1 … 8", "Tensors, Ops, Curves, Overview, Network, Notes, Neurons, Language",
+    { 1: "tensors", 2: "ops", 3: "curves", 4: "overview", 5: "network", 6: "notes", 7: "neurons", 8: "language" }],
   [PALETTE, "find a tensor, a step, a run, whatever can be done", {}],
   ["t", "light or dark", { t: "theme" }],
   ["?", "this sheet", { "?": "help" }],
 ];
 
 /** What the keys mean on the Ops tab, whose picture has its own for the rest. */
-export const ON_OPS: ReadonlySet<Command> = new Set<Command>(["tensors", "ops", "curves", "overview", "network", "notes", "palette"]);
+export const ON_OPS: ReadonlySet<Command> = new Set<Command>([...TABS, "palette"]);
+/** What they mean on tabs of pages, which belong to no run. */
+const ON_PAGES: ReadonlySet<Command> = new Set<Command>([...ON_OPS, "search", "help", "theme"]);
+
+function isMeant(command: Command, tab: Tab): boolean {
+  return tab === "ops" ? ON_OPS.has(command) : !isPageTab(tab) || ON_PAGES.has(command);
+}
 
 const MEANT = new Map(KEYS.flatMap(([, , commands]) => Object.entries(commands)));
 
@@ -43,16 +52,15 @@ export function commandOf(event: Pick<KeyboardEvent, "key" | "ctrlKey" | "metaKe
   if ((event.ctrlKey || event.metaKey) && !event.altKey && event.key.toLowerCase() === "k") return "palette";
   if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return null;
   const command = MEANT.get(event.key) ?? null;
-  return command && tab === "ops" && !ON_OPS.has(command) ? null : command;
+  return command && isMeant(command, tab) ? command : null;
 }
 
 /** Keys of the graph that the viewer around it has for itself, and says so. */
 const NOT_OF_GRAPH = new Set(["search", "panel", "theme", "help"]);
 
-/** What the sheet says: keys that mean the same everywhere, and those of the graph. `isOnOps` where the graph is that of a saved trace. */
-export function sheetOf(isOnOps: boolean): { everywhere: readonly Row[]; graph: readonly (readonly [shown: string, does: string, commands: object])[] } {
-  return {
-    everywhere: KEYS.filter(([, , commands]) => !isOnOps || Object.values(commands).every((command) => ON_OPS.has(command))),
-    graph: GRAPH_KEYS.filter(([, , commands]) => isOnOps || !Object.values(commands).some((command) => NOT_OF_GRAPH.has(command))),
-  };
+/** What the sheet says: keys that mean the same everywhere, and those of what the tab shows: a graph, or units. */
+export function sheetOf(tab: Tab): { everywhere: readonly Row[]; title: string; own: readonly (readonly [shown: string, does: string, commands: object])[] } {
+  const everywhere = KEYS.filter(([, , commands]) => Object.values(commands).every((command) => isMeant(command, tab)));
+  if (isPageTab(tab)) return { everywhere, title: "Units and tables", own: UNIT_KEYS };
+  return { everywhere, title: "In the graph", own: GRAPH_KEYS.filter(([, , commands]) => tab === "ops" || !Object.values(commands).some((command) => NOT_OF_GRAPH.has(command))) };
 }

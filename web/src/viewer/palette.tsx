@@ -4,6 +4,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/ho
 import { Icon } from "../app/icons";
 import type { RunItem, RunView } from "../lib/wire";
 import { found, nameOf, offers, type Offered } from "./finding";
+import type { Tab } from "./state";
 
 const RECENT = "cutaway.recent";
 const MOST_RECENT = 8;
@@ -29,17 +30,18 @@ function remember(name: string, before: readonly string[]): void {
 interface Props {
   readonly run: RunView | null;
   readonly items: readonly RunItem[];
+  readonly tabs: readonly Tab[];
   onDo(does: Offered["does"]): void;
   onClose(): void;
 }
 
-export function Palette({ run, items, onDo, onClose }: Props) {
+export function Palette({ run, items, tabs, onDo, onClose }: Props) {
   const [query, setQuery] = useState("");
   const [at, setAt] = useState(0);
   const field = useRef<HTMLInputElement>(null);
   const list = useRef<HTMLUListElement>(null);
   const before = useRef(document.activeElement as HTMLElement | null);
-  const all = useMemo(() => offers(run, items), [run, items]);
+  const all = useMemo(() => offers(run, items, tabs), [run, items, tabs.join()]);
   const recent = useMemo(takenLately, []);
   const hits = useMemo(() => found(all, query, run, { recent }), [all, query, run]);
   useLayoutEffect(() => {

@@ -3,7 +3,7 @@
 import { useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
 import { takesKeys } from "../app/keyboard";
 import { useTheme } from "../app/use-theme";
-import type { RunView } from "../lib/wire";
+import type { RunView, Topic } from "../lib/wire";
 import "../style/index.css";
 import "../style/viewer.css";
 import "../style/viewer-bars.css";
@@ -25,6 +25,8 @@ import { NetworkPanel } from "./network-panel";
 import { NotesPanel } from "./notes-panel";
 import { OpsPanel } from "./ops-panel";
 import { OverviewPanel } from "./overview-panel";
+import { isPageTab, onTab, PAGE_TABS, tabsOf } from "./pages";
+import { PagesPanel } from "./pages-panel";
 import { makePace } from "./pace";
 import { Palette } from "./palette";
 import type { PanelProps } from "./panels";
@@ -33,7 +35,7 @@ import { Saying, useSaying } from "./saying";
 import { perform, type Running } from "./running";
 import { Selectors } from "./selectors";
 import { spanOf } from "./step-slider";
-import { reduce, type Action, type State, type Tab } from "./state";
+import { reduce, TABS, type Action, type State, type Tab } from "./state";
 import { Strip } from "./strip";
 import { TabPanel } from "./tab-panel";
 import { useAsked } from "./use-asked";
@@ -102,28 +104,33 @@ function Whole({ client, element }: { client: Client; element: HTMLElement }) {
       return true;
     }
     if (running) return perform(asked, running);
+    const tab = TABS.find((each) => each === asked);
+    if (tab) act({ do: "tab", tab });
     if (asked === "palette" || asked === "help") setOpen(asked);
     else if (asked === "theme") turn();
     return true;
   };
   useCommands(element, state.tab, command);
 
+  const tabs = tabsOf(items ?? [], state.tab);
+  const isOfRun = state.tab !== "ops" && !isPageTab(state.tab);
   const props: PanelProps | null = run && choice && { run, runs, state, choice, act, client, isDark };
   return (
     <>
-      <Header items={known.chips} shown={shown} active={active} errors={known.errors} state={state} step={step} act={act}
+      <Header items={known.chips} tabs={tabs} shown={shown} active={active} errors={known.errors} state={state} step={step} act={act}
         onPalette={() => setOpen("palette")} onHelp={() => setOpen("help")} onTheme={turn} onFollow={() => command("follow")} />
       {!known.isThere && <div class="banner" role="alert"><span class="banner-text">The server does not answer. What was seen can still be looked at; the rest comes when it is back. Is cutaway view still running?</span></div>}
-      {running && state.tab !== "ops" && <Selectors running={running} samples={samples} span={span} pointing={pointing} isDark={isDark} />}
+      {running && isOfRun && <Selectors running={running} samples={samples} span={span} pointing={pointing} isDark={isDark} />}
       <main class="tab-panels" id="panel">
-        <Tabs props={props} state={state} reason={reasonOf(known)}
+        <Tabs props={props} state={state} reason={reasonOf(known, act)}
+          pages={(topic) => <PagesPanel topic={topic} items={items} state={state} act={act} client={client} isDark={isDark} />}
           ops={<OpsPanel items={items ?? []} state={state} act={act} client={client} onTheme={turn} onHelp={() => setOpen("help")} />} />
       </main>
-      {props && state.tab !== "ops" && <Strip {...props} span={span} pointing={pointing} />}
+      {props && isOfRun && <Strip {...props} span={span} pointing={pointing} />}
       <Saying said={said} />
-      {open === "help" && <ViewerHelp isOnOps={state.tab === "ops"} onClose={() => setOpen(null)} />}
+      {open === "help" && <ViewerHelp tab={state.tab} onClose={() => setOpen(null)} />}
       {open === "palette" && (
-        <Palette run={run} items={known.chips} onClose={() => setOpen(null)}
+        <Palette run={run} items={known.chips} tabs={tabs} onClose={() => setOpen(null)}
           onDo={(does) => does.forEach((one) => (typeof one === "string" ? command(one) : act(one)))} />
       )}
     </>
@@ -131,7 +138,9 @@ function Whole({ client, element }: { client: Client; element: HTMLElement }) {
 }
 
 /** The tab that is looked at, and those that were before. */
-function Tabs({ props, state, reason, ops }: { props: PanelProps | null; state: State; reason: preact.VNode; ops: preact.VNode }) {
+function Tabs({ props, state, reason, ops, pages }: {
+  props: PanelProps | null; state: State; reason: preact.VNode; ops: preact.VNode; pages(topic: Topic): preact.VNode;
+}) {
   const tab = (name: Tab, content: (props: PanelProps) => preact.VNode, needsSteps = true): preact.VNode => (
     <TabPanel key={name} name={TAB_NAMES[name]} isShown={state.tab === name}>
       {!props ? reason : needsSteps && !props.run.steps.length ? <NoSteps run={props.run} /> : content(props)}
@@ -145,6 +154,7 @@ function Tabs({ props, state, reason, ops }: { props: PanelProps | null; state: 
       {tab("overview", (own) => <Beside {...own}><OverviewPanel {...own} /></Beside>)}
       {tab("network", (own) => <NetworkPanel {...own} />, false)}
       {tab("notes", (own) => <NotesPanel {...own} />, false)}
+      {PAGE_TABS.map((topic) => <TabPanel key={topic} name={TAB_NAMES[topic]} isShown={state.tab === topic}>{pages(topic)}</TabPanel>)}
     </>
   );
 }
@@ -170,16 +180,19 @@ function NoSteps({ run }: { run: RunView }) {
 }
 
 /** Why there is no run to show. */
-function reasonOf({ items, error, errors, active, chips, shown }: ReturnType<typeof useRuns>): preact.VNode {
+function reasonOf({ items, error, errors, active, chips, shown }: ReturnType<typeof useRuns>, act: (action: Action) => void): preact.VNode {
   const own = errors.get(active);
   if (error) return <Failure what="This folder" error={error} />;
   if (own) return <Failure what={chips.find(({ id }) => id === active)?.name ?? active} error={own} />;
   if (!items) return <Hint title="Looking into the folder…" isQuiet />;
   if (shown.length) return <Hint title="Reading the run…" isQuiet />;
-  const hasTraces = items.some(({ kind }) => kind === "trace");
+  const elsewhere: Tab[] = [...(items.some(({ kind }) => kind === "trace") ? ["ops" as const] : []), ...PAGE_TABS.filter((topic) => onTab(items, topic).length)];
   return (
     <Hint title="There is no run here yet">
-      <p>{hasTraces ? "The traces of this folder are on the tab Ops. " : ""}Record a training into this folder, and it appears here as it is written:</p>
+      {elsewhere.length > 0 && (
+        <p class="elsewhere">What lies in this folder is on {elsewhere.map((tab) => <button type="button" class="button" key={tab} onClick={() => act({ do: "tab", tab })}>{TAB_NAMES[tab]}</button>)}</p>
+      )}
+      <p>Record a training into this folder, and it appears here as it is written:</p>
       <pre class="value-text">{'with cutaway.record("runs/first", model, every=10) as run:\n    for batch in data:\n        with run.step():\n            …'}</pre>
     </Hint>
   );

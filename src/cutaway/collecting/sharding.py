@@ -1,0 +1,77 @@
+"""The share of a corpus that one process of several collects, so that a job of many is done in a part of the time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence, Sized
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import torch
+
+from cutaway.collecting.samples import is_data, n_samples, sliced
+from cutaway.core.errors import InputError
+from cutaway.store.activations_shards import shard_name
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Which of how many.
+
+    >>> [Share(number, 3).bounds(8) for number in range(3)]
+    [(0, 2), (2, 5), (5, 8)]
+    """
+
+    number: int
+    of: int
+
+    @staticmethod
+    def asked(given: Any, path: str | os.PathLike[str] | None) -> Share | None:
+        """What was asked for; without it, that of this process where torchrun started several and all write."""
+        if given is None:
+            share = _of_this_process() if path is not None else None
+            return share if share is not None and share.of > 1 else None
+        is_pair = isinstance(given, (tuple, list)) and len(given) == 2 and all(type(one) is int for one in given)
+        if not is_pair or not 0 <= given[0] < given[1]:
+            raise InputError(f"shard={given!r}: give which of how many, (0, 8) to (7, 8) for eight.")
+        return Share(*given) if given[1] > 1 else None
+
+    def bounds(self, n: int) -> tuple[int, int]:
+        """First item, and the one behind the last: shares follow each other, and differ by one item at most."""
+        return n * self.number // self.of, n * (self.number + 1) // self.of
+
+    def of_items(self, data: Any, what: str) -> Any:
+        """This share of sentences."""
+        if not isinstance(data, Sized):
+            raise InputError(
+                f"the {what} are a {type(data).__name__} without a length, of which no share can be taken: give a list."
+            )
+        start, stop = self._bounds(len(data), what)
+        items: Any = data
+        return items[start:stop] if isinstance(data, Sequence) else list(islice(items, start, stop))
+
+    def of_samples(self, data: Any) -> Any:
+        """This share of tensors."""
+        if not is_data(data):
+            raise InputError(
+                f"a {type(data).__name__} makes its own batches, of which no share can be taken: give it a sampler "
+                "that does, each process a path of its own, and shard=(0, 1)."
+            )
+        n = n_samples(data)
+        return sliced(data, n, *self._bounds(n, "samples"))
+
+    def folder(self, path: str | os.PathLike[str]) -> str:
+        """Where this share is written."""
+        return f"{os.fspath(path).rstrip('/')}/{shard_name(self.number, self.of)}"
+
+    def _bounds(self, n: int, what: str) -> tuple[int, int]:
+        if n < self.of:
+            raise InputError(f"{n} {what} cannot be parted among {self.of} processes: start fewer.")
+        return self.bounds(n)
+
+
+def _of_this_process() -> Share:
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return Share(torch.distributed.get_rank(), torch.distributed.get_world_size())
+    return Share(int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1)))

@@ -1,0 +1,119 @@
+"""Saliency as a page: the text coloured for each target, a map of all, and the numbers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from cutaway.results.saliency import Saliency
+from cutaway.views.plates import Cell, ColouredText, Column, Fact, Facts, Heatmap, Page, Plate, Prose, Section, Table, Text
+
+_MOST_NUMBERS = 12
+"""Wider maps have colours alone; a number shows for who points at its cell."""
+_MOST_CELLS = 6000
+_MOST_BEST = 5
+_HOW = {
+    "gradient": "How strongly the smallest change of a token would change it.",
+    "grad_x_input": "Gradient × input: what a token adds, as far as a straight line tells.",
+    "integrated_gradients": "Integrated gradients: what a token adds on the way from the baseline to the text.",
+    "occlusion": "What is lost when a token is taken away.",
+    "rollout": "The share of a token in what attention mixes, through all layers.",
+    "flow": "The most that attention could let through from a token, through all layers.",
+}
+
+
+def saliency_page(saliency: Saliency) -> Page:
+    """All of it."""
+    sections = [
+        Section("In short", _HOW.get(saliency.method, ""), _in_short(saliency)),
+        Section("Text", _reading(saliency), [_text(saliency, is_signed=False)], is_wide=True),
+    ]
+    if saliency.has_signs:
+        about = "Red spoke for the target, blue against it: plain sums over the embedding."
+        sections.append(Section("For and against", about, [_text(saliency, is_signed=True)], is_wide=True))
+    shown = _map(saliency)
+    if shown is not None:
+        sections.append(Section("All targets", "A row is a target, a column what the model read.", [shown], is_wide=True))
+    sections.append(Section("What mattered most", "", [_best(saliency)], is_wide=True))
+    return Page(f"Saliency by {saliency.described}", "", sections)
+
+
+def _in_short(saliency: Saliency) -> list[Plate]:
+    facts = [Fact("method", saliency.described)]
+    if saliency.contrast:
+        others = sorted(set(saliency.contrast))
+        facts.append(Fact("rather than", ", ".join(map(repr, others[:8])) + (", …" if len(others) > 8 else "")))
+    facts += [Fact("targets", f"{len(saliency):,}"), Fact(f"{saliency.unit}s read", f"{len(saliency.positions):,}")]
+    facts += [Fact(name, str(value)) for name, value in saliency.about.items()]
+    if saliency.delta is not None and len(saliency.delta):
+        worst = float(np.abs(saliency.delta).max())
+        facts.append(Fact("farthest from complete", f"{worst:.2g}", "sum of a row less what the path changed"))
+    return [Facts(facts), *(Prose(note) for note in saliency.notes)]
+
+
+def _reading(saliency: Saliency) -> str:
+    what = "label" if (saliency.places < 0).all() else "target"
+    return f"Choose a {what}: what it was written because of is coloured, and it is framed where it stands."
+
+
+def _text(saliency: Saliency, *, is_signed: bool) -> ColouredText:
+    """One text a stack, one channel a target."""
+    values = saliency.signed if is_signed else saliency.scores
+    texts = []
+    for role in dict.fromkeys(saliency.roles):
+        at = [i for i, each in enumerate(saliency.roles) if each == role]
+        pieces = [_spaced(saliency, i) for i in at]
+        places = set(saliency.places.tolist())
+        marks = [j for j, i in enumerate(at) if i in places]
+        title = {"encoder": "source"}.get(role, "written") if len(set(saliency.roles)) > 1 else ""
+        texts.append(Text(pieces, [row[at].tolist() for row in values], title, marks))
+    return ColouredText(_channels(saliency), texts, is_signed=is_signed)
+
+
+def _map(saliency: Saliency) -> Heatmap | None:
+    columns = [i for i in range(len(saliency.positions)) if not np.isnan(saliency.scores[:, i]).all()]
+    if not columns or len(columns) * len(saliency) > _MOST_CELLS:
+        return None
+    return Heatmap(
+        _channels(saliency),
+        [_shown(saliency.positions[i]) for i in columns],
+        saliency.scores[:, columns].tolist(),
+        low=0.0,
+        shows_numbers=len(columns) <= _MOST_NUMBERS,
+    )
+
+
+def _best(saliency: Saliency) -> Table:
+    columns = [Column("target"), Column(saliency.target, "number", "what is explained")]
+    if saliency.delta is not None:
+        columns.append(Column("delta", "number", "how far the sum is from complete"))
+    columns += [Column("mattered most"), Column("its share", "share"), Column("next")]
+    rows: list[list[Cell]] = []
+    for i, name in enumerate(_channels(saliency)):
+        best = saliency.top(i, _MOST_BEST)
+        value = float(saliency.values[i])
+        row: list[Cell] = [name, value if math.isfinite(value) else None]
+        if saliency.delta is not None:
+            row.append(float(saliency.delta[i]))
+        others = ", ".join(f"{_shown(piece)} {score:.0%}" for piece, score in best[1:])
+        rows.append([*row, *([_shown(best[0][0]), best[0][1]] if best else ["", None]), others])
+    if not saliency.has_signs:
+        columns.pop(1)
+        rows = [[row[0], *row[2:]] for row in rows]
+    return Table(columns, rows)
+
+
+def _channels(saliency: Saliency) -> list[str]:
+    """The targets by number, so that two of the same text are told apart."""
+    against = [f" rather than {_shown(each)}" for each in saliency.contrast] or [""] * len(saliency)
+    return [f"{i} {_shown(piece)}{other}" for i, (piece, other) in enumerate(zip(saliency.targets, against, strict=True))]
+
+
+def _spaced(saliency: Saliency, i: int) -> str:
+    return saliency.positions[i] if saliency.unit == "token" else f" {saliency.positions[i]}"
+
+
+def _shown(piece: str) -> str:
+    """A piece as a name: what cannot be seen is written out."""
+    return piece.strip() or repr(piece)[1:-1].replace(" ", "␣") or "∅"
