@@ -9,6 +9,7 @@ from benchmarks import (
     collecting,
     comgra,
     editing,
+    explaining,
     models,
     picturing,
     probing,
@@ -22,7 +23,7 @@ from benchmarks import (
     viewing,
 )
 from benchmarks.measure import one_thread
-from benchmarks.peers import COMGRA, ROOT, TORCHLENS
+from benchmarks.peers import CAPTUM, COMGRA, ECCO, INSEQ, ROOT, TORCHLENS
 from benchmarks.report import Figure
 
 
@@ -92,6 +93,13 @@ def neurons(options: argparse.Namespace) -> tuple[list[Figure], dict[str, str], 
     return [*found, *probing.figures(probing.QUICK if options.quick else probing.FULL)], {}, ()
 
 
+def language(options: argparse.Namespace) -> tuple[list[Figure], dict[str, str], tuple[str, ...]]:
+    """Figures of explaining what a language model wrote, beside captum, inseq and Ecco."""
+    size = explaining.QUICK if options.quick else explaining.FULL
+    found, problems = explaining.figures(size, peers=not options.no_peers)
+    return found, {peer.name: peer.version for peer in (CAPTUM, INSEQ, ECCO)}, problems
+
+
 SUITES: dict[str, Callable[[argparse.Namespace], tuple[list[Figure], dict[str, str], tuple[str, ...]]]] = {
     "trace": trace,
     "validate": validate,
@@ -102,6 +110,7 @@ SUITES: dict[str, Callable[[argparse.Namespace], tuple[list[Figure], dict[str, s
     "view": view,
     "neurons": neurons,
     "collect": collect,
+    "language": language,
 }
 
 

@@ -14,6 +14,8 @@ from benchmarks.explained import Explained, asked, measured
 from benchmarks.measure import one_thread
 from benchmarks.writing import gpt2, prompt, tokenizer, written
 
+N_STEPS = 50
+"""The only number of points on a path that it has."""
 _CONFIG = {
     "type": "causal",
     "embedding": "transformer.wte.weight",
@@ -40,7 +42,9 @@ def main() -> None:
     def generating() -> None:
         lm.generate(prompt(), generate=options.n_new, do_sample=False)
 
-    works = {"grad_x_input": explaining("grad_x_input"), "integrated_gradients": explaining("ig")}
+    works = {"grad_x_input": explaining("grad_x_input")}
+    if options.n_steps == N_STEPS:
+        works["integrated_gradients"] = explaining("ig")
     found = measured(works, options, without=generating)
     print(json.dumps({"version": __version__, "ids": ids[0].tolist(), **found}))
 

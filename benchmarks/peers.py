@@ -37,6 +37,17 @@ class Peer:
 # torch first, so that nothing pulls another build of it.
 TORCHLENS = Peer("torchlens", "2.36.1", (("torch==2.13.0",), ("torchlens==2.36.1", "transformers")), "transformers")
 COMGRA = Peer("comgra", "0.11.5", (("torch==2.13.0",), ("comgra==0.11.5",)), "comgra.recorder")
+CAPTUM = Peer("captum", "0.9.0", (("torch==2.13.0",), ("captum==0.9.0", "transformers==5.22.2")), "transformers")
+INSEQ = Peer("inseq", "0.7.1", (("torch==2.13.0",), ("inseq==0.7.1", "transformers==5.22.2")), "inseq")
+# Ecco generates with no later transformers and draws with no later matplotlib; what it asks for itself is not built for
+# this Python any more.
+_WITH_ECCO = ("transformers==4.38.2", "captum==0.9.0", "seaborn", "scikit-learn", "PyYAML", "ipython")
+ECCO = Peer(
+    "ecco",
+    "0.1.2",
+    (("torch==2.13.0",), ("--no-deps", "ecco==0.1.2"), (*_WITH_ECCO, "matplotlib<3.9", "numpy<2")),
+    "ecco.lm",
+)
 
 
 def python_of(peer: Peer) -> Path:

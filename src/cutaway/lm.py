@@ -12,9 +12,12 @@ from cutaway.core import late
 
 if TYPE_CHECKING:
     from cutaway.language.anatomy import anatomy as anatomy
+    from cutaway.language.factoring import factored as factored
+    from cutaway.language.factors import factors as factors
     from cutaway.language.generating import generate as generate
     from cutaway.language.labelling import classify as classify
     from cutaway.language.labelling import fill as fill
+    from cutaway.language.patching import patch as patch
     from cutaway.language.prompts import Template as Template
     from cutaway.language.similarities import similarity as similarity
     from cutaway.language.similarity_rsa import rdm as rdm
@@ -23,8 +26,11 @@ _PLACES = {
     "Template": "prompts",
     "anatomy": "anatomy",
     "classify": "labelling",
+    "factored": "factoring",
+    "factors": "factors",
     "fill": "labelling",
     "generate": "generating",
+    "patch": "patching",
     "rdm": "similarity_rsa",
     "similarity": "similarities",
 }

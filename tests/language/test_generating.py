@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+import transformers
 from tests.language.stillness_of import unchanged
 from tests.language.tiny_lms import (
     BOS,
@@ -320,6 +322,58 @@ def test_what_is_no_model_is_told_apart() -> None:
         cutaway.generate("gpt2", tokenizer(), "the cat")
     with pytest.raises(InputError, match="Linear is no language model: its forward takes no input_ids"):
         cutaway.generate(torch.nn.Linear(2, 2), tokenizer(), "the cat")
+
+
+@pytest.mark.parametrize(
+    ("name", "headless"),
+    [
+        ("gpt2", "GPT2Model"),
+        ("llama", "LlamaModel"),
+        ("bert", "BertModel"),
+        ("t5", "T5Model"),
+        ("bart", "BartModel"),
+        ("t5", "T5EncoderModel"),
+    ],
+)
+def test_a_model_without_a_head_is_told_how_to_be_loaded(name: str, headless: str) -> None:
+    bare = getattr(transformers, headless)(deepcopy(tiny(name).config)).eval()
+    for ask in (cutaway.generate, cutaway.lm.fill, cutaway.lm.classify):
+        with pytest.raises(InputError, match=f"{headless} has no head: .* Load the model with its head, such as"):
+            ask(bare, tokenizer(), "the cat")
+
+
+@pytest.mark.parametrize("how", [{}, {"temperature": 0.7, "top_k": 12, "top_p": 0.8}, {"num_beams": 3}])
+@pytest.mark.parametrize("name", ["llama", "t5"])
+def test_step_scores_are_the_transition_scores_of_transformers(name: str, how: dict[str, Any]) -> None:
+    model = tiny(name)
+    gen = cutaway.generate(model, tokenizer(), PROMPT, max_new_tokens=6, seed=2, **how)
+    torch.manual_seed(2)
+    own = model.generate(
+        **tokenizer()(PROMPT, return_tensors="pt"), max_new_tokens=6, do_sample="top_k" in how,
+        return_dict_in_generate=True, output_scores=True, output_logits=True, **how,
+    )  # fmt: skip
+    if "num_beams" in how:
+        expected = model.compute_transition_scores(own.sequences, own.scores, own.beam_indices)[0]
+        tree = gen.beams
+        found = tree.logprobs[tree.is_best]
+    else:
+        expected = model.compute_transition_scores(own.sequences, own.scores, normalize_logits=True)[0]
+        found = gen.steps.logprobs if gen.steps.drawn is None else np.log(gen.steps.drawn)
+        plain = model.compute_transition_scores(own.sequences, own.logits, normalize_logits=True)[0]
+        np.testing.assert_allclose(gen.steps.logprobs, plain, atol=1e-4)
+    np.testing.assert_allclose(found, expected[: len(gen)], atol=1e-4)
+
+
+def test_options_that_are_no_plain_data_are_kept_as_they_say_themselves() -> None:
+    class Nothing:
+        def __call__(self, ids: Any, scores: Any) -> Any:
+            return scores
+
+        def __repr__(self) -> str:
+            return "Nothing()"
+
+    gen = cutaway.generate(tiny("llama"), tokenizer(), PROMPT, max_new_tokens=2, logits_processor=[Nothing()])
+    assert gen.decoding == {"logits_processor": ("Nothing()",), "seed": 0}
 
 
 def test_two_generations_share_nothing() -> None:

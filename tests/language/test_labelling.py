@@ -122,6 +122,11 @@ def test_a_pair_of_texts_is_told_apart() -> None:
         (lambda: cutaway.lm.classify(tiny("bert_classifier"), tokenizer(), "the", target=3), "has 3 labels"),
         (lambda: cutaway.lm.classify(tiny("bert_classifier"), tokenizer(), "the", positions=[0]), "whole texts"),
         (lambda: cutaway.lm.classify(tiny("bert_tagger"), tokenizer(), "the", positions=[9]), "the text has 1 tokens"),
+        (
+            lambda: cutaway.lm.classify(tiny("bert_classifier"), tokenizer(), " the" * 80),
+            "the prompt has 80 tokens, and BertForSequenceClassification reads 64 at most: shorten it",
+        ),
+        (lambda: cutaway.lm.classify(tiny("bert_classifier"), tokenizer(), ""), "the prompt is empty: give"),
         (lambda: cutaway.generate(tiny("bert"), tokenizer(), TEXT, do_sample=True), "writes nothing step by step"),
     ],
 )

@@ -75,3 +75,6 @@ def test_one_token_is_found_by_its_text() -> None:
         pieces.id_of(999)
     with pytest.raises(InputError, match="'zebra' is unknown to this tokenizer"):
         Pieces(made(["play"], "wordpiece")).id_of("zebra")
+    assert Pieces(None).id_of(7) == 7
+    with pytest.raises(InputError, match=r"token ' cat' cannot be looked up without a tokenizer: give its id"):
+        Pieces(None).id_of(" cat")

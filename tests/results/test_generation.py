@@ -6,13 +6,18 @@ import gc
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.language.tiny_lms import TINY, tiny, tokenizer
+from tests.results.generations import ASKED
+from tests.store.saved_results import same
 
 import cutaway
-from cutaway.core.errors import InputError
+from cutaway.core.errors import ExistsError, InputError
+from cutaway.store.archive import Archive
+from cutaway.store.results import described
 
 
 def test_its_model_is_held_by_the_program_and_not_by_it() -> None:
@@ -46,6 +51,62 @@ def test_it_can_be_read_and_tabulated() -> None:
     assert gen.about["dtype"] == "float32"
 
 
-def test_reading_one_needs_no_torch() -> None:
-    code = "import sys, cutaway; cutaway.Generation; assert 'torch' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
+@pytest.mark.parametrize("sort", ASKED)
+def test_it_is_read_back_as_it_was_saved(sort: str, tmp_path: Path) -> None:
+    gen = ASKED[sort]()
+    gen.save(tmp_path / "gen")
+    again = cutaway.load(tmp_path / "gen")
+    assert same(again, replace(gen))
+    assert again.page() == gen.page()
+    assert repr(again) == repr(gen)
+    with pytest.raises(InputError, match=r"it was read from disk\. Give it one: gen = gen\.with_model"):
+        _ = again.model
+    model = tiny("gpt2")
+    assert again.with_model(model, tokenizer()).model is model
+    with pytest.raises(ExistsError):
+        gen.save(tmp_path / "gen")
+
+
+def test_what_was_read_can_be_asked_once_it_has_its_model(tmp_path: Path) -> None:
+    gen = cutaway.generate(tiny("gpt2"), tokenizer(), "the cat", max_new_tokens=2)
+    gen.save(tmp_path / "gen")
+    again = cutaway.load(tmp_path / "gen")
+    with pytest.raises(InputError, match="no model to ask"):
+        again.saliency()
+    whole = again.with_model(tiny("gpt2"), tokenizer())
+    np.testing.assert_array_equal(whole.saliency().scores, gen.saliency().scores)
+
+
+def test_the_list_of_saved_results_knows_its_model_and_topic(tmp_path: Path) -> None:
+    cutaway.generate(tiny("gpt2"), tokenizer(), "the cat", max_new_tokens=2).save(tmp_path / "gen")
+    about = described(Archive(tmp_path / "gen"))
+    assert (about.type, about.topic, about.of["model"]) == ("Generation", "language", "GPT2LMHeadModel")
+    assert about.title.startswith("Written: ")
+
+
+def test_thousands_of_steps_are_saved(tmp_path: Path) -> None:
+    gen = cutaway.generate(tiny("mamba"), tokenizer(), [5] * 3000, text=[7] * 3000)
+    gen.save(tmp_path / "gen")
+    assert same(cutaway.load(tmp_path / "gen"), replace(gen))
+
+
+def test_candidates_and_cuts_come_as_a_table() -> None:
+    gen = cutaway.generate(tiny("llama"), tokenizer(), "the cat", max_new_tokens=3, temperature=0.7, top_k=5)
+    steps, rows = gen.table(), gen.candidates()
+    assert steps["n_kept"].tolist() == [5, 5, 5]
+    np.testing.assert_array_equal(steps["drawn"], gen.steps.drawn)
+    assert len(rows) == 60
+    assert rows[rows["kept"] > 0].groupby("target").size().tolist() == [5, 5, 5]
+    np.testing.assert_allclose(rows.groupby("target")["kept"].sum(), 1.0)
+    assert rows[rows["is_chosen"]]["id"].tolist() == gen.target_ids.tolist()
+    assert "kept" not in cutaway.generate(tiny("llama"), tokenizer(), "the cat", max_new_tokens=1).candidates()
+
+
+def test_reading_one_needs_no_torch(tmp_path: Path) -> None:
+    ASKED["beams"]().save(tmp_path / "gen")
+    code = (
+        "import sys, cutaway; gen = cutaway.load(sys.argv[1]); print(gen.page().text(), gen.to_html(sys.argv[2])); "
+        "assert isinstance(gen, cutaway.Generation); assert not {'torch', 'transformers'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "gen"), str(tmp_path / "gen.html")], check=True)
+    assert "<title>Written: " in (tmp_path / "gen.html").read_text()

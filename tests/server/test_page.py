@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.server.models import tower
 
+import cutaway
 from cutaway import Trace
 from cutaway.server import page as pages
 from cutaway.server.packing import text
 from cutaway.views.graph import GraphView, plain
+from cutaway.views.plates import ColouredText, Heatmap, Section, Text
+from cutaway.views.plates import Page as Plates
 from cutaway.views.showing import showing
 
 if TYPE_CHECKING:
@@ -145,6 +148,26 @@ def test_several_things_have_a_tab_each_and_keep_their_state(page: Page, view: G
     tabs.nth(1).press("ArrowRight")
     assert tabs.nth(0).get_attribute("aria-selected") == "true"
     assert first.is_visible(), "it is the same element as before"
+
+
+def test_several_results_lie_in_one_file_beside_a_graph(
+    page: Page, trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUTAWAY_BROWSER", "none")
+    one = Plates("Written: 4, 5", sections=[Section("Text", plates=[ColouredText(["p"], [Text([" 4"], [[0.9]])])])])
+    other = Plates("Lens", sections=[Section("Ranks", plates=[Heatmap(["0", "1"], ["4"], [[7], [1]])])])
+    shown = cutaway.show(one, other, trace, path=tmp_path / "all.html")
+    assert shown.path is not None
+    page.goto(shown.path.as_uri())
+    tabs = page.get_by_role("tab")
+    assert tabs.all_inner_texts() == ["Written: 4, 5", "Lens", "Tower"]
+    assert page.locator("[role=tabpanel]:visible .tok").inner_text() == "·4"
+    tabs.nth(1).click()
+    page.locator("[role=tabpanel]:visible section[aria-label='Ranks']").wait_for()
+    tabs.nth(2).click()
+    page.wait_for_selector("[role=tabpanel]:not([hidden]) canvas")
+    tabs.nth(0).click()
+    assert page.locator("[role=tabpanel]:visible").count() == 1
 
 
 def test_a_page_cannot_fetch_anything_even_if_its_script_wanted_to(browser: Browser, tmp_path: Path) -> None:

@@ -150,6 +150,36 @@ def test_what_comes_or_goes_is_seen_and_a_topic_has_its_tab(viewer: Page, shelve
     keys.press("Escape")
 
 
+def test_saved_texts_of_language_models_stand_on_their_tab(page: Page, tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    from tests.results.generations import ASKED
+
+    import cutaway
+
+    gen = ASKED["beams"]()
+    gen.save(tmp_path / "beams")
+    ASKED["labelled"]().save(tmp_path / "label")
+    cutaway.lm.similarity({"a": shelf.values()[:, :4], "b": shelf.values()[:, 4:]}).save(tmp_path / "like")
+    Plates("By hand", topic="language").save(tmp_path / "page")
+    page.set_default_timeout(PATIENCE)
+    with serving(tmp_path) as served:
+        page.goto(f"{served.url}/#tab=language")
+        entries = page.locator(".tab-panel:not([hidden]) .page-list b")
+        entries.nth(3).wait_for()
+        assert entries.all_inner_texts() == ["beams", "label", "like", "page"]
+        titled(page, gen.page().title)
+        marked = page.locator("section[aria-label='Text'] .tok.marked")
+        assert marked.count() == len(gen)
+        assert page.locator("section[aria-label='Beams'] [role=row]").count() > 2
+        page.get_by_role("radio", name="rank").or_(page.get_by_role("button", name="rank", exact=True)).first.click()
+        for name, title in (("label", ASKED["labelled"]().page().title), ("like", "Similarity by linear CKA")):
+            page.locator(".tab-panel:not([hidden]) .page-list button", has_text=name).click()
+            titled(page, title)
+        page.locator(".tab-panel:not([hidden]) .page-list button", has_text="page").click()
+        titled(page, "By hand")
+        page.goto("about:blank")  # before the server goes
+
+
 def test_little_room_is_enough_and_an_empty_folder_says_what_to_do(
     page: Page, shelved: tuple[Path, Served], tmp_path: Path
 ) -> None:

@@ -351,7 +351,7 @@ def fields_in(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_type_that_is_not_known_is_never_imported(tmp_path: Path) -> None:
-    for name in ("Saliency", "os.system", "antigravity", "Rankin"):
+    for name in ("Salience", "os.system", "antigravity", "Rankin"):
         path = written(tmp_path / name, lambda document, name=name: document.update(type=name))
         with pytest.raises(VersionError, match=f"there is a '{name}' there.*pip install --upgrade cutaway"):
             cutaway.load(path)

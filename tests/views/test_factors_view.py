@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from cutaway.results.factors import Factors
+from cutaway.results.factors import Factors, FactorText
 from cutaway.views.plates import ColouredText, Facts, Heatmap, Lines, Page, Table
 from cutaway.views.result_pages import page_of
 
@@ -21,11 +23,14 @@ def made(**fields: object) -> Factors:
         "layers": np.array([0, 0, 1]),
         "indices": np.array([0, 1, 0]),
         "error": 0.125,
-        "pieces": PIECES,
-        "n_prompt": 3,
+        "texts": (FactorText(0, 4, PIECES, 3),),
         "notes": ("Something to know.",),
     }
     return Factors(**{**given, **fields})  # type: ignore[arg-type]
+
+
+def numbers(rows: Any) -> Any:
+    return np.array(rows, float)
 
 
 def plates(page: Page, kind: type) -> list[object]:
@@ -37,17 +42,19 @@ def test_given_tokens_have_responses_and_written_ones_causes() -> None:
     assert page is not None
     (text,) = plates(page, ColouredText)
     assert isinstance(text, ColouredText)
-    assert text.channels == ("0 ','", "1 'two'")
+    assert text.channels == ("0 ,", "1 ·two")
+    assert text.is_contest
     assert text.texts[0].tokens == PIECES
-    assert text.texts[0].values == ((0, 2, 0, 0, 3), (1, 0, 4, 4, 0))
+    scales = np.sqrt([[2], [8]])  # a weight of 1 is so much of the units
+    assert np.allclose(numbers(text.texts[0].values), scales * [[0, 2, 0, 0, 3], [1, 0, 4, 4, 0]])
     assert text.texts[0].marks == (3, 4)
     assert not text.is_signed
 
 
 def test_a_text_that_was_only_read_has_a_value_for_each_token() -> None:
-    (text,) = plates(made(n_prompt=None).page(), ColouredText)
+    (text,) = plates(made(texts=(FactorText(0, 4, PIECES),)).page(), ColouredText)
     assert isinstance(text, ColouredText)
-    assert text.texts[0].values[0] == (0, 2, 0, 3, None)
+    assert text.texts[0].values[0] == (0, pytest.approx(2 * 2**0.5), 0, pytest.approx(3 * 2**0.5), None)
     assert text.texts[0].marks == ()
 
 
@@ -55,9 +62,9 @@ def test_curves_units_layers_and_overlaps_are_told() -> None:
     page = made().page()
     (lines,), (table,), (facts,) = (plates(page, kind) for kind in (Lines, Table, Facts))
     assert isinstance(lines, Lines)
-    assert [line.y for line in lines.lines] == [(0, 2, 0, 3), (1, 0, 4, 0)]
+    assert np.allclose(numbers([line.y for line in lines.lines]), [[0, 2 / 3, 0, 1], [0.25, 0, 1, 0]])
     assert isinstance(table, Table)
-    assert table.rows[0] == ("0", pytest.approx(10 / 30), 2, pytest.approx(2 / 3), ",, ,", "h.0#0, h.0#1")
+    assert table.rows[0] == ("0", pytest.approx(10 / 30), 2, pytest.approx(2 / 3), ",", "·three", "h.0#0, h.0#1")
     assert isinstance(facts, Facts)
     assert ("left over", "12.5%") in [(fact.name, fact.value) for fact in facts.items]
     layers, overlap = plates(page, Heatmap)
@@ -69,7 +76,27 @@ def test_curves_units_layers_and_overlaps_are_told() -> None:
 
 
 def test_without_tokens_and_layers_there_are_curves_all_the_same() -> None:
-    page = made(pieces=(), n_prompt=None, layer_names=("",), layers=np.zeros(3, np.int64), method="kmeans").page()
+    page = made(texts=(), layer_names=("",), layers=np.zeros(3, np.int64), method="kmeans").page()
     assert plates(page, ColouredText) == plates(page, Heatmap) == []
     assert len(plates(page, Lines)) == 1
     assert "2 factors of 3 units" in made()._repr_html_()
+
+
+def test_each_text_has_its_own_values() -> None:
+    texts = (FactorText(0, 1, ("a", "b"), 1, "first"), FactorText(1, 4, ("c", "d", "e"), None, "second"))
+    page = made(texts=texts).page()
+    (plate,) = plates(page, ColouredText)
+    assert isinstance(plate, ColouredText)
+    assert [text.title for text in plate.texts] == ["first", "second"]
+    assert np.allclose(numbers(plate.texts[0].values), np.sqrt([[2], [8]]) * [[0, 0], [1, 1]])
+    assert np.allclose(numbers(plate.texts[1].values), np.sqrt([[2], [8]]) * [[2, 0, 3], [0, 4, 0]])
+    assert plates(page, Lines) == []
+
+
+def test_the_strongest_at_each_token_is_told_without_a_browser() -> None:
+    page = made().page()
+    assert "1:one 0:, 1:·two [1:," not in page.text()
+    assert "1:one 0:, 1:·two 1:[,] 0:[·three]" in page.text()
+    html = made()._repr_html_()
+    assert "the strongest at each token" in html
+    assert 'title="1 ·two">one</span>' in html

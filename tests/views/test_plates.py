@@ -80,6 +80,9 @@ def test_plates_cannot_be_changed() -> None:
         (lambda: Lines("x", "y", [2, 1], []), "has to ascend"),
         (lambda: Histogram([0, 1], [Series("s", [1, 2])]), "3 edges that the counts of 's' need, and 2 edges"),
         (lambda: Heatmap(["r"], ["c"], [[1, 2]]), "2 columns, and 1 names of columns"),
+        (lambda: Heatmap(["r"], ["c"], [[1]], texts=[["a", "b"]]), "2 texts of cells, and 1 names of columns"),
+        (lambda: Heatmap(["r"], ["c"], [[1]], notes=[["a"], ["b"]]), "2 rows of notes, and 1 names of rows"),
+        (lambda: Heatmap(["r"], ["c"], [[0]], is_log=True), "ends above zero, and these are 0 and 0"),
         (lambda: Text(["a"], [[1, 2]]), "2 values, and 1 tokens"),
         (lambda: Text(["a"], [[1]], marks=[1]), r"marks \[1\] lie outside"),
         (lambda: ColouredText(["u", "v"], [Text(["a"], [[1]])]), "1 rows of values of the text '', and 2 channels"),
@@ -94,6 +97,19 @@ def test_the_full_colour_is_that_of_the_largest_value_of_each_channel() -> None:
     texts = [Text(["a", "b"], [[1, -4], [0, None]]), Text(["c"], [[2], [0]])]
     assert ColouredText(["u", "dead"], texts).most == (4.0, 0.0)
     assert ColouredText(["u", "dead"], texts, most=[2, 1]).most == (2.0, 1.0)
+
+
+def test_cells_have_texts_and_notes_and_ranks_are_full_at_one() -> None:
+    plate = Heatmap(
+        ["r"], ["a", "b"], [[1, 100]], low=100, high=1, is_log=True, texts=[["<x>", "y"]], notes=[["n", "m"]]
+    )
+    assert (plate.low, plate.high) == (100, 1)
+    assert shown(plate)[-1].split() == ["r", "<x>", "1", "y", "100"]
+    found = still(Page("P", sections=[Section("S", plates=[plate])]))
+    assert "&lt;x&gt; <small>1</small>" in found
+    assert 'title="100 m"' in found
+    shades = Heatmap(["r"], ["a", "b", "c"], [[1, 10, 100]], low=100, high=1, is_log=True, shows_numbers=False)
+    assert shown(shades)[0] == "r   █ ▒"
 
 
 def test_a_diverging_heatmap_has_zero_in_the_middle() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cutaway.capture.standing import standing_now
 from cutaway.core.errors import EditError, InputError
 from cutaway.core.sites import Site
 from cutaway.graph.op import Op
@@ -49,14 +50,14 @@ def change_to(to: object) -> Change:
         return Change(lambda value: _constant(value, to))
     if isinstance(to, (Tensor, np.ndarray)):
         given = _as_tensor(to)
-        return Change(lambda value: given.clone())
+        return Change(lambda value: _at_its_place(given, value))
     if isinstance(to, Op):
         given = _as_tensor(to.value)
-        return Change(lambda value: given.clone())
+        return Change(lambda value: _at_its_place(given, value))
     if isinstance(to, str):
         return Change(lambda value, other: other.clone(), needs=(Site.parse(to),))
     if isinstance(to, Trace) or hasattr(to, "value_at"):
-        return Change(lambda value, other: _as_tensor(other).clone(), source=to)
+        return Change(lambda value, other: _at_its_place(_as_tensor(other), value), source=to)
     if callable(to):
         return Change(lambda value: _called(to, value))
     raise InputError(
@@ -133,6 +134,14 @@ def fitting(given: Any, value: Tensor) -> Tensor:
                 "it has to have the same shape, or one that broadcasts to it."
             ) from None
     return new
+
+
+def _at_its_place(given: Tensor, value: Tensor) -> Tensor:
+    """A value from elsewhere; while a model writes, that of another text at the positions which are read now."""
+    now = standing_now()
+    new = given.to(value) if now is not None else given.clone()
+    is_text = 1 < new.dim() <= value.dim() and new.shape[-1] == value.shape[-1] and new.shape[-2] > 1
+    return new if now is None or not is_text else now.laid(new, value)
 
 
 def _called(function: Callable[[Tensor], Any], value: Tensor) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from cutaway.capture.standing import standing_now
 from cutaway.core.errors import EditError, InputError
 
 Index = Any
@@ -28,7 +29,7 @@ class Part(TypedDict, total=False):
     n_heads: int
     """How many heads there are, where the model does not say."""
     positions: int | slice | Sequence[int]
-    """Of the second to last dimension: tokens of a sequence."""
+    """Of the second to last dimension: tokens of a sequence; while a model writes, those of the whole text."""
     samples: int | slice | Sequence[int]
     """Of the first dimension."""
     index: Index
@@ -93,7 +94,9 @@ class Region:
         if self.positions is not None:
             if value.dim() < 2:
                 raise EditError(f"positions= asks for a second to last dimension, and the value is {_shape(value)}.")
-            chosen.append((value.dim() - 2, self.positions))
+            now = standing_now()
+            size = value.shape[-2]
+            chosen.append((value.dim() - 2, self.positions if now is None else now.here(self.positions, size)))
         if self.units is not None:
             chosen.append((unit_dimension, list(self.units)))
         if self.heads is not None:

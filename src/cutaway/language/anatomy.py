@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from cutaway.capture import active
-from cutaway.capture.stillness import stillness
+from cutaway.capture.standing import standing
+from cutaway.capture.stillness import device_of, stillness
 from cutaway.capture.watching import watch
 from cutaway.core.errors import InputError
 from cutaway.language.anatomy_blocks import Chain, chains_of
@@ -25,14 +26,15 @@ from cutaway.language.parts import Added, Anatomy, Block, Role, Stack
 _known: WeakKeyDictionary[nn.Module, dict[tuple[object, ...], Anatomy]] = WeakKeyDictionary()
 
 
-def anatomy(model: nn.Module, inputs: Mapping[str, Any], *, blocks: str | None = None) -> Anatomy:
+def anatomy(model: nn.Module, inputs: Mapping[str, Any] | None = None, *, blocks: str | None = None) -> Anatomy:
     """The parts of a model, found by tracing it on these inputs; found once for each model.
 
     Args:
-        inputs: what the model is called with; a few tokens are enough.
+        inputs: what the model is called with; a few tokens are enough, and some are made if nothing is given.
         blocks: a pattern of the addresses of the blocks, `"decoder.layers.*"`, where they are not found.
     """
     core: nn.Module = getattr(model, "_orig_mod", model)
+    inputs = _some_tokens(core) if inputs is None else inputs
     how = getattr(getattr(core, "config", None), "_attn_implementation", None)
     experts = getattr(getattr(core, "config", None), "_experts_implementation", None)
     key = (blocks, how, experts, *sorted(inputs))
@@ -43,6 +45,16 @@ def anatomy(model: nn.Module, inputs: Mapping[str, Any], *, blocks: str | None =
     if not active.edits:  # a changed model is no measure of what it is otherwise
         known[key] = found
     return found
+
+
+def _some_tokens(model: nn.Module) -> dict[str, Any]:
+    ids = torch.arange(1, 9, device=device_of(model))[None]
+    config = getattr(model, "config", None)
+    found: dict[str, Any] = {"input_ids": ids % int(getattr(config, "vocab_size", None) or 9)}
+    if getattr(config, "is_encoder_decoder", False):
+        found["decoder_input_ids"] = found["input_ids"].clone()
+    fixed = {"use_cache": False, "return_dict": True}
+    return {**found, **{name: value for name, value in fixed.items() if hasattr(config, name)}}
 
 
 def shortened(inputs: Mapping[str, Any], most: int = 8) -> dict[str, Any]:
@@ -58,7 +70,8 @@ def shortened(inputs: Mapping[str, Any], most: int = 8) -> dict[str, Any]:
 
 def _found(model: nn.Module, inputs: Mapping[str, Any], pattern: str | None) -> Anatomy:
     # with autograd on, as only then modules of torch keep to Python and can be looked into
-    with stillness(model, gradients=True), torch.enable_grad(), watch(model, save=None) as trace:
+    n = max((value.shape[1] for value in inputs.values() if isinstance(value, Tensor) and value.dim() == 2), default=0)
+    with standing(n), stillness(model, gradients=True), torch.enable_grad(), watch(model, save=None) as trace:
         model(**inputs)
     wiring = Wiring(trace, model)
     name = trace.model_name

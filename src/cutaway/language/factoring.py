@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cutaway.core.errors import InputError, MissingExtraError
 from cutaway.core.matrices import as_matrix
-from cutaway.results.factors import FactorMethod, Factors
+from cutaway.results.factors import FactorMethod, Factors, FactorText
 from cutaway.store.activations import Activations
 
 Floats = NDArray[np.float64]
@@ -87,10 +87,9 @@ def factored(
         layer_names=names,
         layers=np.repeat(np.arange(len(names), dtype=np.int64), widths),
         indices=np.concatenate([np.arange(width, dtype=np.int64) for width in widths]),
-        error=_left_over(target, weights, units, found.mean),
+        error=left_over(target, weights, units, found.mean),
         mean=found.mean,
-        pieces=tuple(pieces),
-        n_prompt=n_prompt,
+        texts=(FactorText(0, len(x), tuple(pieces), n_prompt),),
         about={"n": n, "seed": seed, **options},
         notes=found.notes,
     )
@@ -197,7 +196,7 @@ def _by_size(found: Taken) -> NDArray[np.int64]:
     return np.asarray(np.argsort(-sizes, kind="stable"), np.int64)
 
 
-def _left_over(x: NDArray[Any], weights: Floats, units: Floats, mean: Floats | None) -> float:
+def left_over(x: NDArray[Any], weights: Floats, units: Floats, mean: Floats | None) -> float:
     """‖X - WᵀH‖ / ‖X‖, a block of positions at a time."""
     left = total = 0.0
     for start in range(0, len(x), 256):

@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from cutaway.capture import active
+from cutaway.capture.standing import writing
 from cutaway.capture.states import seeded
 from cutaway.capture.stillness import device_of, stillness
 from cutaway.core.errors import InputError
@@ -59,7 +61,8 @@ def generate(
         if len(texts) != len(prompt):
             raise InputError(f"{len(texts)} texts were given for {len(prompt)} prompts: give one for each.")
         options: dict[str, Any] = {"max_new_tokens": max_new_tokens, "seed": seed, "on_token": on_token}
-        if kind == "causal" and text is None and on_token is None and not _is_special(decoding) and len(prompt) > 1:
+        is_plain = text is None and on_token is None and not _is_special(decoding) and not active.edits
+        if kind == "causal" and is_plain and len(prompt) > 1:
             return _together(core, tokenizer, prompt, max_new_tokens, seed, decoding)
         return [
             generate(model, tokenizer, each, text=its, **options, **decoding)
@@ -171,7 +174,8 @@ def asked(model: Any, seed: int, ids: Tensor, mask: Tensor, n: int, how: dict[st
     if not hasattr(model, "generate"):
         raise InputError(f"{type(model).__name__} has no generate(): give what it is to have written, text='…'.")
     pad = {} if getattr(model.generation_config, "pad_token_id", None) is not None else {"pad_token_id": pad_of(model)}
-    with stillness(model), seeded(seed):
+    is_double = getattr(getattr(model, "config", None), "is_encoder_decoder", False)
+    with stillness(model), seeded(seed), writing(model, None if is_double else ids.shape[1]):
         return model.generate(
             input_ids=ids,
             attention_mask=mask,

@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import nn
 
+from cutaway.capture.standing import standing
 from cutaway.capture.stillness import device_of, stillness
 from cutaway.core.errors import InputError
 from cutaway.language.running import accepted_by, logits_of
@@ -52,12 +53,15 @@ def _kind_of(model: Any) -> GenerationKind:
     other[0, -1] = 0
     accepted = accepted_by(model)
     fixed = {name: value for name, value in (("use_cache", False), ("return_dict", True)) if name in accepted}
-    with stillness(model):
+    if getattr(config, "is_encoder_decoder", False) and "labels" not in accepted and "decoder_input_ids" in accepted:
+        logits_of(None, model)  # nothing but the two stacks, which would not even run on these inputs
+    with stillness(model), standing(ids.shape[1]):
         logits = logits_of(model(input_ids=ids, **fixed), model)
         if logits.dim() == 2 or (logits.shape[-1] != n and not _has_output_embeddings(model)):
             return "classifier"
         changed = logits_of(model(input_ids=other, **fixed), model)
-    one, other_one = logits[0, 0].double(), changed[0, 0].double()
+    # a head may rule tokens out, with -inf
+    one, other_one = (each[0, 0].double().masked_fill(each[0, 0].isinf(), 0.0) for each in (logits, changed))
     # experts work on rows in another order, and round otherwise
     slack = 4 * torch.finfo(logits.dtype).eps * float(one.abs().max())
     return "causal" if float((one - other_one).abs().max()) <= slack else "masked"

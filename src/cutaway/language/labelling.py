@@ -7,10 +7,11 @@ from typing import Any
 
 import torch
 
+from cutaway.capture.standing import standing
 from cutaway.capture.stillness import device_of, stillness
 from cutaway.core.errors import InputError
 from cutaway.core.sites import nearest
-from cutaway.language.kinds import check_ids, eager, kind_of
+from cutaway.language.kinds import check_ids, check_length, eager, kind_of
 from cutaway.language.making import generation
 from cutaway.language.prompts import continuation, is_several, prompted
 from cutaway.language.running import accepted_by, logits_of
@@ -65,11 +66,12 @@ def classify(
         raise InputError(f"{type(core).__name__} gives no labels: cutaway.generate lets it write, or fill masks.")
     asked = prompted(tokenizer, prompt)
     check_ids(core, tokenizer, asked.ids)
+    check_length(core, len(asked.ids))
     ids = torch.tensor([asked.ids], device=device_of(core))
-    with stillness(core):
+    with stillness(core), standing(ids.shape[1]):
         shape = logits_of(core(input_ids=ids, **_plain(core)), core).shape
     labels = labels_of(core, int(shape[-1]))
-    wanted = None if target is None else [_label(labels, each) for each in _listed(target)]
+    wanted = None if target is None else [label_of(labels, each) for each in _listed(target)]
     if len(shape) == 2:
         if positions is not None:
             raise InputError(f"positions= is for models that label tokens; {type(core).__name__} labels whole texts.")
@@ -108,7 +110,7 @@ def _token_rows(
     return [row for row in rows for _ in wanted], [label for _ in rows for label in wanted]
 
 
-def _label(labels: list[str], asked: Any) -> int:
+def label_of(labels: list[str], asked: Any) -> int:
     if isinstance(asked, str):
         if asked in labels:
             return labels.index(asked)

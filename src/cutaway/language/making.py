@@ -19,6 +19,8 @@ from cutaway.language.running import Reading
 from cutaway.language.scoring import steps_of
 from cutaway.results.generation import Beams, Generation, GenerationKind, Steps, Tokens
 
+_MOST_SAID = 200
+
 
 def generation(
     model: nn.Module,
@@ -81,7 +83,7 @@ def generation(
         prompt=prompt.text,
         source=bare.source,
         beams=beams,
-        decoding=dict(decoding or {}),
+        decoding={name: plain(value) for name, value in (decoding or {}).items()},
         more_inputs=bare.more_inputs,
         about=_about(model, tokenizer),
     )
@@ -111,6 +113,19 @@ def _labelled(ids: Sequence[int], labels: Sequence[str] | None, pieces: Pieces) 
     names = tuple(labels[number] for number in ids)
     n = len(names)
     return Tokens(np.array(ids, np.int64), names, names, np.arange(n), np.zeros(n, bool))
+
+
+def plain(value: object) -> object:
+    """An option of decoding as it is kept: numbers and texts as they are, all else as it says itself.
+
+    >>> plain([1, 2.0]), plain(slice(3))
+    ((1, 2.0), 'slice(None, 3, None)')
+    """
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return tuple(plain(each) for each in value)
+    return repr(value)[:_MOST_SAID]
 
 
 def _about(model: Any, tokenizer: Any) -> dict[str, object]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from cutaway.core.errors import InputError
+from cutaway.core.tables import framed
 
 Role = Literal["encoder", "decoder"]
 Kind = Literal["attention", "mlp", "other"]
@@ -120,7 +121,7 @@ class Stack:
         return (self.blocks[0].input, *(block.output for block in self.blocks))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Anatomy:
     """What was found; what was not has a reason."""
 
@@ -148,6 +149,43 @@ class Anatomy:
     def part(self, role: Role) -> Stack:
         """The stack of this role; the only one answers to both."""
         return next((stack for stack in self.stacks if stack.role == role), self.stack)
+
+    def table(self) -> Any:
+        """One row a layer, with the sites of its parts: a pandas DataFrame where pandas is installed, else dicts.
+
+        `stream` is what leaves the layer, `attention` and `mlp` what they add to it, `heads` and `units` where these
+        are found one by one: all are sites, as `cutaway.edit(at=…)` takes them.
+        """
+        return framed(self._rows())
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        for stack in self.stacks:
+            for block in stack.blocks:
+                heads = next((c.heads for c in block.contributions if c.heads is not None), None)
+                units = next((c.units for c in block.contributions if c.units is not None), None)
+                added = {kind: [c.site for c in block.of(kind)] for kind in ("attention", "mlp")}  # type: ignore[arg-type]
+                yield {
+                    "role": stack.role,
+                    "layer": block.index,
+                    "stream": block.output,
+                    "attention": added["attention"][0] if added["attention"] else None,
+                    "mlp": added["mlp"][0] if added["mlp"] else None,
+                    "heads": None if heads is None else heads.mixed,
+                    "n_heads": 0 if heads is None else heads.n_heads,
+                    "units": None if units is None else units.site,
+                    "n_units": 0 if units is None else units.width * units.n_experts,
+                }
+
+    def __repr__(self) -> str:
+        lines = [f"Anatomy of {self.model_name}"]
+        for stack in self.stacks:
+            first = next(row for row in self._rows() if row["role"] == stack.role)
+            named = [
+                f"{name} {first[name]!r}" for name in ("stream", "attention", "mlp", "heads", "units") if first[name]
+            ]
+            lines.append(f"  {stack.role}: {len(stack.blocks)} layers of width {stack.d}")
+            lines += [f"    {each}" for each in named]
+        return "\n".join([*lines, *(f"  no {part}: {reason}" for part, reason in self.missing.items())])
 
     def heads(self, role: Role | None = None) -> tuple[tuple[Heads, ...], ...]:
         """For each block its attentions; an error where a block has none."""

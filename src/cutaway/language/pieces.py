@@ -72,6 +72,12 @@ class Pieces:
 
     def id_of(self, asked: str | int) -> int:
         """The one token that a text is; an error where it is several, or none."""
+        if self._tokenizer is None:
+            if isinstance(asked, str) or int(asked) < 0:
+                raise InputError(
+                    f"token {asked!r} cannot be looked up without a tokenizer: give its id, or a tokenizer."
+                )
+            return int(asked)
         size = len(self._tokenizer)
         if not isinstance(asked, str):
             if not 0 <= int(asked) < size:

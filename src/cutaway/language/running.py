@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from cutaway.capture.meeting import Met, meeting
+from cutaway.capture.standing import standing
 from cutaway.capture.stillness import device_of, stillness
 from cutaway.core.errors import InputError
 from cutaway.language.anatomy import anatomy
@@ -160,7 +161,9 @@ class Reading:
     def still(self, *, gradients: bool = False) -> Iterator[None]:
         """The model in evaluation, its weights without gradients; all as before afterwards."""
         asked = [weight for weight in self.model.parameters() if weight.requires_grad] if gradients else []
-        with stillness(self.model, gradients=gradients), torch.set_grad_enabled(gradients):
+        given = int(self.rows[0]) + 1 if self.kind == "causal" and self.n_targets else len(self.ids())
+        n_given = None if len(self.roles) > 1 else given  # from its end an edit counts negative positions
+        with stillness(self.model, gradients=gradients), torch.set_grad_enabled(gradients), standing(n_given):
             try:
                 for weight in asked:
                     weight.requires_grad_(False)

@@ -27,13 +27,15 @@ from cutaway.results.saliency import Saliency
 Method = Literal["gradient", "grad_x_input", "integrated_gradients", "occlusion", "rollout", "flow"]
 METHODS: tuple[str, ...] = get_args(Method)
 _OF_ATTENTION = ("rollout", "flow")
+_FAR = 0.1
+"""The share of a change that integrated gradients may miss before it is said."""
 
 
 def saliency(
     gen: Generation,
     method: str = "grad_x_input",
     *,
-    target: Any = "logit",
+    target: Any = "logprob",
     contrast: Any = None,
     only: int | Sequence[int] | None = None,
     baseline: Any = ZERO,
@@ -44,7 +46,7 @@ def saliency(
 
     Args:
         method: "gradient", "grad_x_input", "integrated_gradients", "occlusion"; "rollout" and "flow" of attention.
-        target: what is explained: "logit", "logprob", "probability", or a function of logits (sample, target, class)
+        target: what is explained: "logprob", "logit", "probability", or a function of logits (sample, target, class)
             and classes (target,) that gives values (sample, target).
         contrast: why this token rather than that one: a token by text or id, or one for each target; or a label.
         only: which targets, counted from 0; all if not given.
@@ -149,9 +151,12 @@ def _result(
         sums[future] = norms[future] = np.nan
     totals = np.nansum(norms, 1, keepdims=True)
     empty = np.flatnonzero(totals[:, 0] == 0).tolist()
-    notes = [f"nothing changes the {asked.name} of target {', '.join(map(str, empty))}"] if empty else []
+    notes = [f"Nothing changes the {asked.name} of target {', '.join(map(str, empty))}."] if empty else []
     ends = None if found.baseline_values is None else found.baseline_values.cpu().numpy()
     values = found.values.cpu().numpy()
+    delta = None if ends is None else np.nansum(sums, 1) - (values - ends)
+    if ends is not None and delta is not None:
+        notes += _incomplete(delta, values - ends)
     is_through = method in _OF_ATTENTION
     written = np.arange(n_source + len(read)) >= n_source + gen.n_prompt
     return Saliency(
@@ -166,13 +171,26 @@ def _result(
         places=np.array([_place(gen, i, n_source) for i in chosen], np.int64),
         values=values,
         contrast=() if asked.others is None else named(gen, asked.others),
-        delta=None if ends is None else np.nansum(sums, 1) - (values - ends),
+        delta=delta,
         baseline_values=ends,
         word_of=_words(source, read),
         spans=_spans(source, read),
         about=about,
         notes=tuple(notes),
     )
+
+
+def _incomplete(delta: Any, changes: Any) -> list[str]:
+    """A warning where sums are far from what they should be."""
+    n = int((np.abs(delta) > _FAR * np.maximum(np.abs(changes), 1e-3)).sum())
+    if not n:
+        return []
+    worst = int(np.abs(delta).argmax())
+    return [
+        f"Not converged for {n} of {len(delta)} targets: the sums miss what the path changes by up to "
+        f"{delta[worst]:.3g} (of {changes[worst]:.3g}); give more steps=, another baseline=, or ask for "
+        "method='occlusion'."
+    ]
 
 
 def _place(gen: Generation, target: int, n_source: int) -> int:
@@ -220,7 +238,7 @@ def _check(method: str, target: Any, contrast: Any, baseline: Any, steps: int) -
         near = nearest(str(method), METHODS)
         hint = f" Nearest: {near[0]!r}." if near else ""
         raise InputError(f"method={method!r}: give {', '.join(map(repr, METHODS))}.{hint}")
-    if method in _OF_ATTENTION and (contrast is not None or (target != "logit" if isinstance(target, str) else True)):
+    if method in _OF_ATTENTION and (contrast is not None or target != "logprob"):
         raise InputError(f"{method} looks at attention alone: it knows neither target= nor contrast=.")
     if isinstance(baseline, str) and baseline == UNSEEN and method != "occlusion":
         raise InputError("baseline='unseen' is for occlusion: a way from there to the text is not defined.")

@@ -9,15 +9,16 @@ import torch
 from torch import Tensor, nn
 
 from cutaway.core.errors import MemoryLimitError
+from cutaway.language.kinds import context_of
 from cutaway.language.parts import Role
 from cutaway.language.running import Reading
 
 LIMIT = 4 * 2**30
 """Bytes that may be used beside the model, if nothing else is said."""
-_SHORT, _LONGER = 16, 48
+_LONGER = 48
 _TRANSIENT = 10
 """How many tensors of the largest kind live at once while gradients, or values, pass through a block."""
-_OF_LOGITS = 4
+_OF_LOGITS = 8
 _ROWS = {"cpu": 1024}
 _MORE_ROWS = 16384
 """How many rows of a matrix are worked on at once: on a CPU more of them fall out of its caches."""
@@ -35,7 +36,7 @@ class Growth:
     def through(short: tuple[int, float], longer: tuple[int, float]) -> Growth:
         """The one that was seen at two lengths."""
         (n, a), (m, b) = short, longer
-        pair = max(0.0, (b / m - a / n) / (m - n))
+        pair = max(0.0, (b / m - a / n) / (m - n)) if m > n else 0.0
         return Growth(max(0.0, b / m - pair * m), pair)
 
     def __call__(self, n: int) -> float:
@@ -94,7 +95,8 @@ def cost(reading: Reading, limit: int) -> Cost:
 
 def _measured(reading: Reading) -> tuple[Growth, Growth]:
     """What is kept for the way back, and the largest of it, over lengths."""
-    found = [(n, *_kept_by(_as_long(reading, n))) for n in (_SHORT, _LONGER)]
+    most = min(_LONGER, context_of(reading.model) or _LONGER)
+    found = [(n, *_kept_by(_as_long(reading, n))) for n in (max(1, most // 3), most)]
     (n, kept, widest), (m, more, wider) = found
     return Growth.through((n, kept), (m, more)), Growth.through((n, widest), (m, wider))
 

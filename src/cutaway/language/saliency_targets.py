@@ -15,7 +15,7 @@ from cutaway.language.labelling import labels_of
 from cutaway.language.pieces import Pieces
 from cutaway.results.generation import Generation
 
-TargetName = Literal["logit", "logprob", "probability"]
+TargetName = Literal["logprob", "logit", "probability"]
 TargetFunction = Callable[[Tensor, Tensor], Tensor]
 """From logits (sample, target, class) and the class of each target to values (sample, target); each value may depend on
 the logits of its own target alone."""
@@ -39,7 +39,8 @@ class Explained:
 
     def __call__(self, logits: Tensor) -> Tensor:
         """(sample, target)."""
-        logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+        if logits.device.type != "mps":  # a model that is sure has 1 − p in the last digits
+            logits = logits.double()
         if not isinstance(self.target, str):
             found = self.target(logits, self.classes)
             if not isinstance(found, Tensor) or found.shape != logits.shape[:2]:
@@ -87,12 +88,12 @@ def named(gen: Generation, ids: Tensor) -> tuple[str, ...]:
     if gen.kind == "classifier":
         labels = _labels(gen)
         return tuple(labels[number] for number in ids.tolist())
-    return Pieces(gen.tokenizer).pieces(ids.tolist())
+    return Pieces(gen._tokenizer and gen.tokenizer).pieces(ids.tolist())
 
 
 def _id_of(gen: Generation, asked: Any) -> int:
     if gen.kind != "classifier":
-        return Pieces(gen.tokenizer).id_of(asked)
+        return Pieces(gen._tokenizer and gen.tokenizer).id_of(asked)
     labels = _labels(gen)
     if isinstance(asked, str) and asked in labels:
         return labels.index(asked)

@@ -36,7 +36,7 @@ def tail(reading: Reading, hidden: Tensor, rows: Any = None) -> Tensor:
         rows: which positions, if not all; a sequence classifier gives one row in any case.
     """
     parts = [part for _, part in tails(reading, hidden, rows, limit=2**62)]
-    n_rows = 1 if _is_whole(reading) else hidden.shape[1] if rows is None else len(rows)
+    n_rows = 1 if is_whole(reading) else hidden.shape[1] if rows is None else len(rows)
     return torch.cat(parts).reshape(len(hidden), n_rows, -1)
 
 
@@ -46,22 +46,23 @@ def tails(reading: Reading, hidden: Tensor, rows: Any = None, *, limit: int = LI
     Args:
         limit: bytes of logits that are made at once.
     """
-    whole = _is_whole(reading)
+    whole = is_whole(reading)
     chosen = hidden if whole or rows is None else hidden[:, torch.as_tensor(rows, device=hidden.device)]
     cells = chosen if whole else chosen.reshape(-1, 1, chosen.shape[-1])
     width = _n_classes(reading) * 4
     n = max(1, limit // width)
     length = len(reading.ids())
-    for start in range(0, len(cells), n):
+    start = 0
+    while start < len(cells):
         part = cells[start : start + n]
+        if not whole and len(part) > length:  # whole texts, so that nothing is filled up
+            part = part[: len(part) // length * length]
         if whole:
             logits = _run(reading, part)
         else:  # as long as the text, and as many of these as are needed: then no position is beyond the context
-            n_rows = -(-len(part) // length)
-            filled = part.new_zeros(n_rows * min(length, len(part)) if n_rows == 1 else n_rows * length, part.shape[-1])
-            filled[: len(part)] = part[:, 0]
-            logits = _run(reading, filled.reshape(n_rows, -1, part.shape[-1])).flatten(0, 1)[: len(part)]
+            logits = _run(reading, part.reshape(-1, min(length, len(part)), part.shape[-1])).flatten(0, 1)
         yield slice(start, start + len(part)), logits
+        start += len(part)
 
 
 def _run(reading: Reading, hidden: Tensor) -> Tensor:
@@ -80,7 +81,6 @@ def bypassed(reading: Reading, hidden: Tensor) -> Iterator[None]:
     """Inside the block no block of the model does anything, and the last one returns `hidden`."""
     found = reading.anatomy
     templates = _templates(reading, found)
-    named = Named.of(reading.model)
     modules: dict[str, list[Block]] = {}
     for stack in found.stacks:
         for block in stack.blocks:
@@ -88,10 +88,22 @@ def bypassed(reading: Reading, hidden: Tensor) -> Iterator[None]:
     last = found.stack.blocks[-1]
     with ExitStack() as stack_:
         for address, blocks in modules.items():
-            module = named.modules[address]
+            module = reading.model.get_submodule(address)
             stack_.callback(_put_back, module, module.__dict__.get("forward", _MISSING))
             module.__dict__["forward"] = _Bypass(blocks, templates, last, hidden)
         yield
+
+
+@contextmanager
+def without(reading: Reading, address: str) -> Iterator[None]:
+    """Inside the block this module gives back what it is given."""
+    module = reading.model.get_submodule(address)
+    own = module.__dict__.get("forward", _MISSING)
+    module.__dict__["forward"] = lambda value, *_, **__: value
+    try:
+        yield
+    finally:
+        _put_back(module, own)
 
 
 class _Bypass:
@@ -133,7 +145,7 @@ def _templates(reading: Reading, found: Anatomy) -> dict[tuple[str, int], Any]:
     return known
 
 
-def _is_whole(reading: Reading) -> bool:
+def is_whole(reading: Reading) -> bool:
     """Whether the tail looks at all positions at once: a classifier of sequences pools, or picks one."""
     return reading.kind == "classifier" and _logits_dim(reading) == 2
 

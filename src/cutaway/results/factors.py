@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -13,6 +13,8 @@ from cutaway.core import late
 from cutaway.core.errors import InputError
 from cutaway.core.matrices import as_matrix
 from cutaway.core.tables import framed
+from cutaway.results.generation import Generation
+from cutaway.results.result import Result
 
 Floats = NDArray[np.float64]
 FactorMethod = Literal["nmf", "pca", "kmeans"]
@@ -20,8 +22,28 @@ _MOST_SWEEPS = 20_000
 _MOST_SHOWN = 4
 
 
+@dataclass(frozen=True, slots=True)
+class FactorText:
+    """One of the texts whose activations were taken apart."""
+
+    start: int
+    """Its first position, counted over all texts."""
+    end: int
+    """Behind its last position."""
+    pieces: tuple[str, ...] = ()
+    """The text of each token; there may be one more than positions: what was written last was never read."""
+    n_prompt: int | None = None
+    """How many of the tokens were given; None where nothing was written."""
+    name: str = ""
+    """Which text it is, where there are several; "encoder" or "decoder" where a model has both."""
+
+    @property
+    def n_tokens(self) -> int:
+        return max(len(self.pieces), self.end - self.start)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Factors:
+class Factors(Result):
     """Activations as a sum of factors: at position p unit u is about Σ_f `weights[f, p]` · `units[f, u]`.
 
     Factors stand by how much of the activations is theirs, the largest first. Arrays cannot be written to.
@@ -42,10 +64,8 @@ class Factors:
     """‖what is left over‖ / ‖activations‖, Frobenius norms; 0 where the factors say everything."""
     mean: Floats | None = None
     """(unit,): what PCA takes away first; None for the others."""
-    pieces: tuple[str, ...] = ()
-    """The text of each token; there may be one more than positions: what was written last was never read."""
-    n_prompt: int | None = None
-    """How many of the tokens were given; None where nothing was written."""
+    texts: tuple[FactorText, ...] = ()
+    """What was read, one after the other: the positions go through all of them."""
     about: Mapping[str, object] = field(default_factory=dict)
     """Options of the method: JSON-like."""
     notes: tuple[str, ...] = ()
@@ -54,6 +74,8 @@ class Factors:
         for array in (self.weights, self.units, self.layers, self.indices, self.mean):
             if array is not None:
                 array.flags.writeable = False
+        if not self.texts:
+            object.__setattr__(self, "texts", (FactorText(0, self.n_positions),))
 
     def __len__(self) -> int:
         """How many factors there are."""
@@ -67,6 +89,19 @@ class Factors:
     def n_units(self) -> int:
         """How many units were factored."""
         return int(self.units.shape[1])
+
+    @property
+    def pieces(self) -> tuple[str, ...]:
+        """The tokens of all texts, as they are read; none where no text is known."""
+        return tuple(piece for text in self.texts for piece in text.pieces)
+
+    def of_text(self, text: int) -> Factors:
+        """The same factors at the positions of one text alone."""
+        if not -len(self.texts) <= text < len(self.texts):
+            raise InputError(f"text {text} was asked for, and there are {len(self.texts)}: they count from 0.")
+        own = self.texts[text]
+        n = own.end - own.start
+        return replace(self, weights=self.weights[:, own.start : own.end].copy(), texts=(replace(own, start=0, end=n),))
 
     # what a factor is made of
 
@@ -127,27 +162,57 @@ class Factors:
         """Where a factor is strongest: position, the token that was read there, and how strong."""
         own = self.weights[self._checked(factor)]
         order = np.argsort(-np.abs(own), kind="stable")[:n]
-        return [(int(p), self.pieces[p] if self.pieces else "", float(own[p])) for p in order if own[p] != 0]
+        return [(int(p), self._piece(int(p)), float(own[p])) for p in order if own[p] != 0]
+
+    def top_tokens(self, factor: int, n: int = 10) -> list[tuple[str, float]]:
+        """The tokens that a factor answers to most, each once, with the mean of its strength where they were read."""
+        return self._by_token(self.responses[self._checked(factor)], n)
+
+    def top_written(self, factor: int, n: int = 10) -> list[tuple[str, float]]:
+        """The written tokens that it fired most for, a position earlier; each once, with the mean of its strength."""
+        causes, is_written = self.causes[self._checked(factor)], self.is_written
+        return self._by_token(np.where(is_written, causes, np.nan), n)
+
+    def _by_token(self, values: Floats, n: int) -> list[tuple[str, float]]:
+        found: dict[str, list[float]] = {}
+        for piece, value in zip(self.pieces, values.tolist(), strict=False):
+            if not np.isnan(value):
+                found.setdefault(piece, []).append(value)
+        means = [(piece, sum(own) / len(own)) for piece, own in found.items()]
+        return sorted((each for each in means if each[1]), key=lambda each: -abs(each[1]))[:n]
+
+    @property
+    def is_written(self) -> NDArray[np.bool_]:
+        """(token,): whether the model wrote it."""
+        return np.concatenate(
+            [np.arange(t.n_tokens) >= (t.n_tokens if t.n_prompt is None else t.n_prompt) for t in self.texts]
+        )
+
+    @property
+    def scales(self) -> Floats:
+        """(factor,): the size of what a weight of 1 stands for, so that factors can be compared at a position.
+
+        Of NMF the norm of its units: what is in the weights could as well be in them. 1 for the others.
+        """
+        return np.linalg.norm(self.units, axis=1) if self.method == "nmf" else np.ones(len(self))
 
     @property
     def strongest(self) -> NDArray[np.int64]:
-        """(position,): the factor that is strongest there."""
-        return np.asarray(np.abs(self.weights).argmax(axis=0), np.int64)
+        """(position,): the factor that is strongest there, each weight times `scales`."""
+        return np.asarray((np.abs(self.weights) * self.scales[:, None]).argmax(axis=0), np.int64)
 
     @property
     def responses(self) -> Floats:
-        """(factor, token): how the factor fired when the token was read; NaN for one that never was."""
-        found = np.full((len(self), max(len(self.pieces), self.n_positions)), np.nan)
-        found[:, : self.n_positions] = self.weights
-        return found
+        """(factor, token): how the factor fired when the token was read; NaN for one that never was.
+
+        Tokens are those of all texts, one after the other.
+        """
+        return self._laid(lambda text: slice(0, text.end - text.start))
 
     @property
     def causes(self) -> Floats:
         """(factor, token): how the factor fired when the token was predicted, a position earlier; NaN for the first."""
-        found = np.full((len(self), max(len(self.pieces), self.n_positions)), np.nan)
-        n = found.shape[1] - 1
-        found[:, 1:] = self.weights[:, :n]
-        return found
+        return self._laid(lambda text: slice(1, text.end - text.start + 1))
 
     @property
     def shown(self) -> Floats:
@@ -155,10 +220,21 @@ class Factors:
 
         So the last given and the first written token have the same value, as in Ecco's pictures.
         """
-        found = self.responses
-        if self.n_prompt is not None:
-            found[:, self.n_prompt :] = self.causes[:, self.n_prompt :]
-        return found
+        return np.where(self.is_written, self.causes, self.responses)
+
+    def _laid(self, where: Callable[[FactorText], slice]) -> Floats:
+        """(factor, token): the weights of each text at these of its tokens; NaN at others."""
+        parts = []
+        for text in self.texts:
+            part = np.full((len(self), text.n_tokens), np.nan)
+            there = part[:, where(text)]
+            there[:] = self.weights[:, text.start : text.start + there.shape[1]]
+            parts.append(part)
+        return np.concatenate(parts, axis=1)
+
+    def _piece(self, position: int) -> str:
+        text = next(text for text in self.texts if position < text.end)
+        return text.pieces[position - text.start] if text.pieces else ""
 
     # the same factors elsewhere
 
@@ -168,8 +244,13 @@ class Factors:
         NMF finds the non-negative weights that leave least over; PCA projects; k-means takes the mean of each cluster.
 
         Args:
-            values: positions × units, in the order of `layer_names`: an array, a tensor or `Activations`.
+            values: a generation, or several; or positions × units in the order of `layer_names`: an array, a tensor or
+                `Activations`.
         """
+        if isinstance(values, Generation) or (
+            isinstance(values, (list, tuple)) and values and isinstance(values[0], Generation)
+        ):
+            return self.on(values).weights
         matrix = as_matrix(values)
         if matrix.n_units != self.n_units:
             some = ", ".join(self.layer_names[:_MOST_SHOWN]) + (", …" if len(self.layer_names) > _MOST_SHOWN else "")
@@ -183,6 +264,11 @@ class Factors:
         if self.method == "kmeans":
             return np.asarray((self.units @ x.T) / np.maximum(self.units.sum(axis=1, keepdims=True), 1.0))
         return non_negative(self.units @ self.units.T, self.units @ np.maximum(x, 0.0).T)
+
+    def on(self, generation: Any) -> Factors:
+        """The same factors on another text, or several: what `transform` gives, to be shown with its tokens."""
+        found: Factors = late.call("Factors.on", self, generation)
+        return found
 
     def approximation(self) -> Floats:
         """(position, unit): the activations, as the factors have them."""
@@ -198,24 +284,12 @@ class Factors:
                 "strength": float(strengths[factor]),
                 "units": int(counts[factor]),
                 "top_units": ", ".join(name for name, _ in self.top_units(factor, 3)),
-                "top_tokens": ", ".join(repr(piece) for _, piece, _ in self.top_positions(factor, 5)),
+                "top_tokens": ", ".join(repr(piece) for piece, _ in self.top_tokens(factor, 5)),
+                "top_written": ", ".join(repr(piece) for piece, _ in self.top_written(factor, 5)),
                 **{f"share.{name}": float(shares[factor, layer]) for layer, name in enumerate(self.layer_names)},
             }
             for factor in range(len(self))
         )
-
-    def page(self) -> Any:
-        """All of it as a page: `cutaway.show` shows it, `print` prints it, `.to_html(path)` writes it."""
-        return late.call("result.page", self)
-
-    def text(self, width: int = 100) -> str:
-        """The page as text for a terminal, in lines of at most so many characters."""
-        found: str = self.page().text(width)
-        return found
-
-    def _repr_html_(self) -> str:
-        found: str = late.call("result._repr_html_", self)
-        return found
 
     def __repr__(self) -> str:
         said = {"nmf": "NMF", "pca": "PCA", "kmeans": "k-means"}[self.method]
@@ -227,7 +301,7 @@ class Factors:
         strengths, counts = self.strengths, self.counts
         for factor in range(len(self)):
             if self.pieces:
-                where = ", ".join(repr(piece) for _, piece, _ in self.top_positions(factor, _MOST_SHOWN))
+                where = ", ".join(repr(piece) for piece, _ in self.top_tokens(factor, _MOST_SHOWN))
             else:
                 where = ", ".join(str(position) for position, _, _ in self.top_positions(factor, _MOST_SHOWN))
             lines.append(f"  {factor}  {strengths[factor]:.0%}, {counts[factor]:,} units, strongest at {where}")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 from weakref import ref
 
@@ -16,6 +18,7 @@ from cutaway.core.tables import framed
 
 GenerationKind = Literal["causal", "encoder-decoder", "masked", "classifier"]
 _MOST_SHOWN = 12
+_MOST_TITLE = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +213,8 @@ class Generation:
     def _companion(self, kept: Any, what: str) -> Any:
         found = None if kept is None else kept()
         if found is None:
-            why = "it was read from disk" if kept is None else f"the program has let go of the {what}"
+            never = "it was read from disk" if what == "model" else "it was read from disk, or none was given"
+            why = never if kept is None else f"the program has let go of the {what}"
             raise InputError(
                 f"this generation has no {what} to ask: {why}. Give it one: gen = gen.with_model(model, tokenizer)."
             )
@@ -219,48 +223,106 @@ class Generation:
     # questions
 
     def saliency(self, method: str = "grad_x_input", **options: Any) -> Any:
-        """What each target was written because of: a score for each token before it."""
+        """What each target was written because of: a score for each token before it.
+
+        Options: `target`, `contrast`, `only`, `baseline`, `steps`, `limit`.
+        """
         return late.call("Generation.saliency", self, method, **options)
 
-    def lens(self, **options: Any) -> Any:
-        """What each layer would have written."""
-        return late.call("Generation.lens", self, **options)
+    def lens(self, norm: bool = True, **options: Any) -> Any:
+        """What each layer would have written, read by the model's own final norm and head: a `Lens`.
+
+        Args:
+            norm: whether the final norm is applied at every layer; if not, at the last one alone, as Ecco does.
+            **options: `after=("attention", "block")` looks inside of blocks, too; `watch=[" is", " are"]` follows these
+                tokens; `k=10` of the likeliest are kept; `positions=True` takes every token that was read.
+        """
+        return late.call("Generation.lens", self, norm, **options)
 
     def factors(self, n: int = 5, **options: Any) -> Any:
-        """The activations of its neurons as a few patterns."""
+        """The activations of its neurons as a few patterns; `cutaway.lm.factors` says what can be chosen."""
         return late.call("Generation.factors", self, n, **options)
 
     def attention(self, **options: Any) -> Any:
-        """Which token looked at which."""
+        """Which token looked at which, by layer and head: an `Attention`.
+
+        Options: `role`, `cross`, `layers`, `rows`, `limit`.
+        """
         return late.call("Generation.attention", self, **options)
 
-    def logit_attribution(self, **options: Any) -> Any:
-        """What each part of the model added to the logit of each target."""
-        return late.call("Generation.logit_attribution", self, **options)
+    def logit_attribution(self, by: str = "component", **options: Any) -> Any:
+        """What each part of the model added to the logit of each target, summing to it: a `LogitAttribution`.
+
+        Options: `contrast`, `only`, `limit`; `by` is "layer", "component", "head", "mlp" or "neuron".
+        """
+        return late.call("Generation.logit_attribution", self, by, **options)
 
     # showing
 
+    @property
+    def title(self) -> str:
+        """What was written, cut where it is long: by this, several are told apart."""
+        text = " ".join(self.text.split())
+        cut = text if len(text) <= _MOST_TITLE else f"{text[: _MOST_TITLE - 1]}…"
+        verb = {"masked": "Filled in", "classifier": "Said"}.get(self.kind, "Written")
+        return f"{verb}: {cut or 'nothing that can be read'}"
+
     def table(self) -> Any:
-        """One row a target: a pandas DataFrame where pandas is installed, else a list of dicts."""
+        """One row a target: a pandas DataFrame where pandas is installed, else a list of dicts.
+
+        Where tokens were drawn, `drawn` is the probability with which this one was, and `n_kept` how many could be.
+        """
+        steps = self.steps
         return framed(
             {
-                "row": int(row),
-                "id": int(token),
-                "piece": piece,
-                "prob": float(prob),
-                "rank": int(rank),
-                "entropy": float(entropy),
+                "row": int(self.rows[i]),
+                "id": int(self.target_ids[i]),
+                "piece": self.targets.pieces[i],
+                "prob": float(steps.probs[i]),
+                "rank": int(steps.ranks[i]),
+                "entropy": float(steps.entropies[i]),
+                **({} if steps.drawn is None else {"drawn": float(steps.drawn[i])}),
+                **({} if steps.n_kept is None else {"n_kept": int(steps.n_kept[i])}),
             }
-            for row, token, piece, prob, rank, entropy in zip(
-                self.rows,
-                self.target_ids,
-                self.targets.pieces,
-                self.steps.probs,
-                self.steps.ranks,
-                self.steps.entropies,
-                strict=True,
-            )
+            for i in range(len(self))
         )
+
+    def candidates(self) -> Any:
+        """One row a candidate of each target, best first: what else could have been chosen, and whether it was cut.
+
+        `kept` is the probability that temperature, top-k, top-p … left it: 0 where it was cut.
+        """
+        steps = self.steps
+        probs = np.exp(steps.candidate_logprobs)
+        return framed(
+            {
+                "target": i,
+                "rank": place + 1,
+                "id": int(steps.candidates[i, place]),
+                "piece": piece,
+                "prob": float(probs[i, place]),
+                **({} if steps.kept is None else {"kept": float(steps.kept[i, place])}),
+                "is_chosen": bool(steps.candidates[i, place] == self.target_ids[i]),
+            }
+            for i, pieces in enumerate(steps.candidate_pieces)
+            for place, piece in enumerate(pieces)
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it into a new folder; `cutaway.load(path)` reads it back, without torch and without its model.
+
+        Nothing is overwritten: a folder that holds something is an `ExistsError`.
+        """
+        late.call("result.save", self, path)
+
+    def page(self) -> Any:
+        """All of it as a page: `cutaway.show` shows it, `print` prints it, `.to_html(path)` writes it."""
+        return late.call("result.page", self)
+
+    def to_html(self, path: str | os.PathLike[str]) -> Path:
+        """Write the page as one HTML file that needs nothing from outside; gives where it lies."""
+        written: Path = self.page().to_html(path)
+        return written
 
     def _repr_html_(self) -> str:
         found: str = late.call("result._repr_html_", self)

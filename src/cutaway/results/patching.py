@@ -1,21 +1,23 @@
-"""Where a model holds what makes two inputs differ: the answer of `cutaway.studies.patch`."""
+"""Where a model holds what makes two inputs differ: what `cutaway.studies.patch` and `cutaway.lm.patch` answer."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core.tables import framed
+from cutaway.results.result import Result
 from cutaway.results.tables import columns_of
 
 _MOST_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Patching:
+class Patching(Result):
     """What the metric is when a value of the clean run stands in the corrupted one: sites × positions."""
 
     model: str
@@ -30,6 +32,20 @@ class Patching:
     """The metric of the corrupted run."""
     scores: NDArray[np.float64]
     """(site, position, *metric): the metric of the corrupted run with this one value from the clean run."""
+    heads: NDArray[np.int64] | None = None
+    """The head of each row, where single heads were patched."""
+    row_names: tuple[str, ...] = ()
+    """Rows as they are read, `layer 3 head 5`; the sites, where nothing is said."""
+    clean_pieces: tuple[str, ...] = ()
+    """The token at each column in the clean prompt; none where no texts were patched."""
+    corrupted_pieces: tuple[str, ...] = ()
+    about: Mapping[str, object] = field(default_factory=dict)
+    """What was asked of a language model: prompts, target, contrast, which part. JSON-like."""
+
+    def __post_init__(self) -> None:
+        for array in (self.positions, self.clean, self.corrupted, self.scores, self.heads):
+            if isinstance(array, np.ndarray):  # a single number may be no array
+                array.flags.writeable = False
 
     @property
     def recovered(self) -> NDArray[np.float64]:
@@ -55,7 +71,9 @@ class Patching:
             [
                 {
                     "site": site,
+                    **({} if self.heads is None else {"head": int(self.heads[row])}),
                     "position": self._position(column),
+                    **({"piece": self.clean_pieces[column]} if self.clean_pieces else {}),
                     **columns_of("score", self.scores[row, column]),
                     **columns_of("recovered", recovered[row, column]),
                 }
@@ -63,6 +81,22 @@ class Patching:
                 for column in range(len(self.positions))
             ]
         )
+
+    def name_of(self, row: int) -> str:
+        """A row as it is read."""
+        return self.row_names[row] if self.row_names else self.sites[row]
+
+    @property
+    def share(self) -> NDArray[np.float64]:
+        """(site, position): `recovered`, as the mean over what the metric has entries of; NaN where there is no gap."""
+        return self._share()
+
+    def _said_position(self, column: int) -> str:
+        position = int(self.positions[column])
+        if not self.clean_pieces:
+            return f"position {position}"
+        one, other = self.clean_pieces[column], self.corrupted_pieces[column]
+        return f"position {position} {one!r}" if one == other else f"position {position} {one!r} for {other!r}"
 
     def _position(self, column: int) -> int | None:
         position = int(self.positions[column])
@@ -88,7 +122,7 @@ class Patching:
         lines = [f"Patching of {self.model}: {size}"]
         lines.append(f"  clean {_said(self.clean)}, corrupted {_said(self.corrupted)}")
         share, best = self._share(), self._best(_MOST_SHOWN)
-        names = [self.sites[row] + ("" if whole else f" position {self.positions[column]}") for row, column in best]
+        names = [self.name_of(row) + ("" if whole else f" {self._said_position(column)}") for row, column in best]
         width = max(map(len, names), default=0)
         for name, (row, column) in zip(names, best, strict=True):
             lines.append(f"  {name:<{width}}  {_said(self.scores[row, column])}, {_percent(share[row, column])}")

@@ -9,10 +9,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.core import late
 from cutaway.core.errors import InputError
 from cutaway.core.tables import framed
 from cutaway.results.generation import Segment
+from cutaway.results.result import Result
 
 SaliencyUnit = Literal["token", "word", "segment"]
 _MOST_SHOWN = 8
@@ -22,7 +22,7 @@ REST, WRITTEN = "(rest)", "(written)"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Saliency:
+class Saliency(Result):
     """How much each position mattered to each target.
 
     Positions are all tokens that the model read: for an encoder–decoder those of the encoder first. Its arrays belong
@@ -149,19 +149,6 @@ class Saliency:
             if not np.isnan(self.scores[row, at])
         )
 
-    def page(self) -> Any:
-        """All of it as a page: `cutaway.show` shows it, `print` prints it, `.to_html(path)` writes it."""
-        return late.call("result.page", self)
-
-    def text(self, width: int = 100) -> str:
-        """The page as text for a terminal, in lines of at most so many characters."""
-        found: str = self.page().text(width)
-        return found
-
-    def _repr_html_(self) -> str:
-        found: str = late.call("result._repr_html_", self)
-        return found
-
     @property
     def described(self) -> str:
         """The method, and what it explains, in words."""
@@ -170,7 +157,9 @@ class Saliency:
 
     def __repr__(self) -> str:
         n, rest = len(self.positions), len(self) - _MOST_SHOWN
-        lines = [f"Saliency by {self.described}: {len(self)} targets, {n:,} {self.unit}s"]
+        lines = [
+            f"Saliency by {self.described}: {len(self)} {'target' if len(self) == 1 else 'targets'}, {n:,} {self.unit}s"
+        ]
         for row, target in enumerate(self.targets[:_MOST_SHOWN]):
             against = f" rather than {self.contrast[row]!r}" if self.contrast else ""
             best = ", ".join(f"{piece!r} {score:.0%}" for piece, score in self.top(row, _MOST_NAMED))

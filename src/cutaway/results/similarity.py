@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.core import late
 from cutaway.core.errors import InputError
 from cutaway.core.tables import framed
+from cutaway.results.result import Result
 
 _MOST_SHOWN = 12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Similarity:
+class Similarity(Result):
     """The similarity of each representation with each other; of two, a number.
 
     Its arrays belong to it alone and cannot be written to.
@@ -80,19 +80,6 @@ class Similarity:
             if not self.is_within or i < j or not np.isclose(self.values[i, j], self.values[j, i], equal_nan=True)
         )
 
-    def page(self) -> Any:
-        """All of it as a page: `cutaway.show` shows it, `print` prints it, `.to_html(path)` writes it."""
-        return late.call("result.page", self)
-
-    def text(self, width: int = 100) -> str:
-        """The page as text for a terminal, in lines of at most so many characters."""
-        found: str = self.page().text(width)
-        return found
-
-    def _repr_html_(self) -> str:
-        found: str = late.call("result._repr_html_", self)
-        return found
-
     def __repr__(self) -> str:
         named = f"Similarity by {self.described}"
         if self.shape == (1, 1):
@@ -123,7 +110,7 @@ class Similarity:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Dissimilarities:
+class Dissimilarities(Result):
     """How far each row of a representation is from each other: a matrix of dissimilarities (RDM)."""
 
     values: NDArray[np.float64]
@@ -150,19 +137,6 @@ class Dissimilarities:
     def name_of(self, row: int) -> str:
         """Its name, or its number where there are none."""
         return self.names[row] if self.names else str(row)
-
-    def page(self) -> Any:
-        """All of it as a page: `cutaway.show` shows it, `print` prints it, `.to_html(path)` writes it."""
-        return late.call("result.page", self)
-
-    def text(self, width: int = 100) -> str:
-        """The page as text for a terminal, in lines of at most so many characters."""
-        found: str = self.page().text(width)
-        return found
-
-    def _repr_html_(self) -> str:
-        found: str = late.call("result._repr_html_", self)
-        return found
 
     def __repr__(self) -> str:
         upper = self.upper

@@ -44,14 +44,23 @@ class Registered:
 
 REGISTRY: Final[Mapping[str, Registered]] = {
     "Ablation": Registered("cutaway.results.ablation", "neurons"),
+    "Attention": Registered("cutaway.results.attention", "language"),
     "Clusters": Registered("cutaway.results.clusters", "neurons"),
     "Comparison": Registered("cutaway.results.comparison", "neurons"),
+    "Dissimilarities": Registered("cutaway.results.similarity", "language"),
     "Evaluation": Registered("cutaway.results.evaluation", "neurons"),
+    "Factors": Registered("cutaway.results.factors", "language"),
+    "Generation": Registered("cutaway.results.generation", "language"),
     "Histograms": Registered("cutaway.results.words", "neurons"),
     "Layers": Registered("cutaway.results.evaluation", "neurons"),
+    "Lens": Registered("cutaway.results.lens", "language"),
+    "LogitAttribution": Registered("cutaway.results.logit_attribution", "language"),
     "Page": Registered("cutaway.views.plates"),
+    "Patching": Registered("cutaway.results.patching", "language"),
     "Ranking": Registered("cutaway.results.ranking", "neurons"),
     "Report": Registered("cutaway.results.report", "neurons"),
+    "Saliency": Registered("cutaway.results.saliency", "language"),
+    "Similarity": Registered("cutaway.results.similarity", "language"),
     "Stability": Registered("cutaway.results.comparison", "neurons"),
     "TopContexts": Registered("cutaway.results.words", "neurons"),
     "TopWords": Registered("cutaway.results.words", "neurons"),
@@ -110,7 +119,7 @@ def packed(result: object) -> tuple[dict[str, Plain], dict[str, Raw]]:
             "topic": str(getattr(result, "topic", "")) or REGISTRY[name].topic,
             "title": _title(result),
             "made": time(),
-            "of": {fact: value for fact in _FACTS if isinstance(value := getattr(result, fact, None), str)},
+            "of": {fact: value for fact in _FACTS if (value := _fact(result, fact)) is not None},
             "content": content,
         }
         encode({"type": "document", "content": document})
@@ -180,6 +189,17 @@ def _document(archive: Archive) -> Mapping[str, Any]:
     if not isinstance(document, dict):
         raise DamagedError(f"the result in {archive.path} is damaged: its document is no map.")
     return document
+
+
+def _fact(result: object, name: str) -> str | None:
+    """What a result says of itself, or of where it comes from; a live model, or one that is gone, is no fact."""
+    about = getattr(result, "about", None)
+    try:
+        own = getattr(result, name, None)
+    except InputError:
+        own = None
+    known = (own, about.get(name) if isinstance(about, Mapping) else None)
+    return next((value for value in known if isinstance(value, str)), None)
 
 
 def _title(result: object) -> str:

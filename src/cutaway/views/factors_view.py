@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import numpy as np
 
 from cutaway.results.factors import Factors
 from cutaway.views.plates import (
@@ -20,6 +20,8 @@ from cutaway.views.plates import (
     Table,
     Text,
 )
+from cutaway.views.site_names import shortened
+from cutaway.views.token_names import readable
 
 _SAID = {"nmf": "NMF", "pca": "PCA", "kmeans": "k-means"}
 _MOST_TOKENS = 5
@@ -28,15 +30,15 @@ _MOST_UNITS = 4
 
 def factors_page(factors: Factors) -> Page:
     """All of a factorisation."""
-    sections = [Section("In short", "", _in_short(factors)), *_text(factors), _over_positions(factors)]
+    sections = [Section("In short", "", _in_short(factors)), *_text(factors), *_over_positions(factors)]
     sections += [_made_of(factors), *_layers(factors), *_overlap(factors)]
-    return Page(f"{len(factors)} factors of {factors.n_units:,} units", "", sections)
+    return Page(f"{len(factors)} factors of {factors.n_units:,} units", "", sections, topic="language")
 
 
 def named(factors: Factors, factor: int) -> str:
     """A factor by its number and the token at which it is strongest."""
-    best = factors.top_positions(factor, 1)
-    return f"{factor} {best[0][1].strip()!r}" if best and best[0][1].strip() else str(factor)
+    best = factors.top_tokens(factor, 1)
+    return f"{factor} {readable(best[0][0])}" if best else str(factor)
 
 
 def _in_short(factors: Factors) -> list[Plate]:
@@ -52,33 +54,56 @@ def _in_short(factors: Factors) -> list[Plate]:
 def _text(factors: Factors) -> list[Section]:
     if not factors.pieces:
         return []
-    values = [[None if math.isnan(value) else value for value in row] for row in factors.shown.tolist()]
     channels = [named(factors, factor) for factor in range(len(factors))]
-    about = "How strong a factor was when each token was read."
-    if factors.n_prompt is not None:
+    about = "How strong each factor was when a token was read; a token has the colour of the strongest."
+    if factors.is_written.any():
         about = (
-            "Tokens that were given: how the factor answered to them. Tokens that were written: how it fired when they "
-            "were, one position earlier; so the last given and the first written token have the same value."
+            "Given tokens show how a factor answered to them. Written tokens, framed, show how it fired when they were "
+            "made, one position earlier: so the last given and the first written token have the same value."
         )
-    written = range(factors.n_prompt, len(factors.pieces)) if factors.n_prompt is not None else ()
-    text = Text(factors.pieces, values, marks=tuple(written))
-    return [Section("Text", about, [ColouredText(channels, [text], is_signed=factors.method == "pca")], is_wide=True)]
+    plate = ColouredText(channels, _texts(factors), is_signed=factors.method == "pca", is_contest=len(factors) > 1)
+    return [Section("Text", about, [plate], is_wide=True)]
 
 
-def _over_positions(factors: Factors) -> Section:
-    lines = [Line(named(factors, factor), factors.weights[factor].tolist()) for factor in range(len(factors))]
-    plate = Lines("position", "strength", list(range(factors.n_positions)), lines)
-    return Section("Over the text", "How strong each factor is at each position.", [plate], is_wide=True)
+def _texts(factors: Factors) -> list[Text]:
+    shown = factors.shown * factors.scales[:, None]  # (factor, token)
+    found, start = [], 0
+    for text in factors.texts:
+        values = shown[:, start : start + text.n_tokens]
+        start += text.n_tokens
+        written = () if text.n_prompt is None else range(text.n_prompt, text.n_tokens)
+        found.append(Text(text.pieces, values.tolist(), title=text.name, marks=tuple(written)))
+    return found
+
+
+def _over_positions(factors: Factors) -> list[Section]:
+    """As lines with axes; of several texts the lines beside each of them are enough."""
+    if len(factors.texts) > 1 or factors.n_positions < 2:
+        return []
+    most = np.abs(factors.weights).max(axis=1, keepdims=True)
+    own = factors.weights / np.where(most > 0, most, 1.0)
+    lines = [Line(named(factors, factor), own[factor].tolist()) for factor in range(len(factors))]
+    plate = Lines("position", "share of its largest", list(range(factors.n_positions)), lines)
+    return [
+        Section(
+            "Over the text",
+            "Each factor at each position that was read, as a share of its largest value.",
+            [plate],
+            is_wide=True,
+        )
+    ]
 
 
 def _made_of(factors: Factors) -> Section:
+    is_written = bool(factors.is_written.any())
     columns = [
         Column("factor"),
         Column("strength", "share", "of all that the factors say"),
         Column("units", "number", "that take part in it"),
         Column("of all units", "share"),
-        Column("strongest at"),
-        Column("most of it"),
+        Column("answers to", about="the tokens at which it is strongest when they are read"),
+        *([Column("written when it fires", about="one position earlier")] if is_written else []),
+        Column("strongest neurons", about="sites, as cutaway.edit takes them"),
     ]
     strengths, counts = factors.strengths.tolist(), factors.counts.tolist()
     rows = [
@@ -87,7 +112,8 @@ def _made_of(factors: Factors) -> Section:
             strengths[factor],
             counts[factor],
             counts[factor] / factors.n_units,
-            ", ".join(piece.strip() or str(p) for p, piece, _ in factors.top_positions(factor, _MOST_TOKENS)),
+            _said_tokens(factors.top_tokens(factor, _MOST_TOKENS)) if factors.pieces else _positions(factors, factor),
+            *([_said_tokens(factors.top_written(factor, _MOST_TOKENS))] if is_written else []),
             ", ".join(name for name, _ in factors.top_units(factor, _MOST_UNITS)),
         )
         for factor in range(len(factors))
@@ -95,11 +121,21 @@ def _made_of(factors: Factors) -> Section:
     return Section("What they are made of", "", [Table(columns, rows)], is_wide=True)
 
 
+def _said_tokens(tokens: list[tuple[str, float]]) -> str:
+    return "  ".join(readable(piece) for piece, _ in tokens)
+
+
+def _positions(factors: Factors, factor: int) -> str:
+    return ", ".join(str(position) for position, _, _ in factors.top_positions(factor, _MOST_TOKENS))
+
+
 def _layers(factors: Factors) -> list[Section]:
     if len(factors.layer_names) < 2:
         return []
     names = [named(factors, factor) for factor in range(len(factors))]
-    heatmap = Heatmap(names, factors.layer_names, factors.layer_shares.tolist(), low=0.0, shows_numbers=False)
+    heatmap = Heatmap(
+        names, shortened(factors.layer_names), factors.layer_shares.tolist(), low=0.0, shows_numbers=False
+    )
     return [Section("Layers", "The share of each factor that lies in each layer.", [heatmap])]
 
 

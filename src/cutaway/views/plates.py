@@ -189,11 +189,18 @@ class Heatmap:
     column_names: Sequence[str]
     values: Sequence[Sequence[float | None]]
     low: float | None = None
-    """What has the palest colour; the least value if nothing is said. Diverging, it is the other side of `high`."""
+    """What has the palest colour; the least value if nothing is said. Diverging, it is the other side of `high`. It may
+    be the greater one: ranks have their full colour at 1."""
     high: float | None = None
     is_diverging: bool = False
     """Whether zero is the middle, and both ends are remarkable."""
+    is_log: bool = False
+    """Whether colours go by the logarithm; values and ends are above zero then."""
     shows_numbers: bool = True
+    texts: Sequence[Sequence[str]] = ()
+    """What stands in each cell beside its number, a token say; none, or one a cell."""
+    notes: Sequence[Sequence[str]] = ()
+    """What is said of each cell to who points at it; none, or one a cell."""
     title: str = ""
     kind: Literal["heatmap"] = field(default="heatmap", init=False)
 
@@ -203,9 +210,18 @@ class Heatmap:
         _same(len(self.values), len(self.row_names), "rows", "names of rows")
         for row in self.values:
             _same(len(row), len(self.column_names), "columns", "names of columns")
+        for what in ("texts", "notes"):
+            said = tuple(_names(row) for row in getattr(self, what))
+            if said:
+                _same(len(said), len(self.values), f"rows of {what}", "names of rows")
+            for texts in said:
+                _same(len(texts), len(self.column_names), f"{what} of cells", "names of columns")
+            _keep(self, **{what: said})
         low, high = _ends(value for row in self.values for value in row)
         low, high = (low if self.low is None else self.low), (high if self.high is None else self.high)
         most = max(abs(low), abs(high))
+        if self.is_log and (self.is_diverging or min(low, high) <= 0):
+            raise InputError(f"colours by the logarithm need ends above zero, and these are {low:g} and {high:g}.")
         _keep(self, low=-most if self.is_diverging else low, high=most if self.is_diverging else high)
 
 
@@ -239,6 +255,9 @@ class ColouredText:
     """Whether values below zero have a colour of their own."""
     most: Sequence[float] = ()
     """The size of a value that has the full colour, for each channel; the largest there is if nothing is said."""
+    is_contest: bool = False
+    """Whether the channels contend for the tokens, as factors do: each has a colour and a line of its own beside the
+    text, and a token has the colour of the one that is largest there."""
     title: str = ""
     kind: Literal["text"] = field(default="text", init=False)
 

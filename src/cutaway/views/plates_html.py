@@ -118,31 +118,67 @@ def _bars(plate: Bars) -> str:
 def _heatmap(plate: Heatmap) -> str:
     head = "".join(f"<th>{escape(name)}</th>" for name in plate.column_names)
     rows = []
-    for name, row in zip(plate.row_names, plate.values, strict=True):
+    for place, (name, row) in enumerate(zip(plate.row_names, plate.values, strict=True)):
         cells = "".join(
             f'<td style="text-align: center; {_MONO}; {_ground(_place(plate, value), is_signed=plate.is_diverging)}" '
-            f'title="{_exact(value)}">{said(value) if plate.shows_numbers else ""}</td>'
-            for value in row
+            f'title="{_note(plate, place, column)}">{_in_cell(plate, place, column)}</td>'
+            for column, value in enumerate(row)
         )
         rows.append(f'<tr><th style="text-align: right">{escape(name)}</th>{cells}</tr>')
     return f"<table><tr><th></th>{head}</tr>{''.join(rows)}</table>"
 
 
 def _place(plate: Heatmap, value: float | None) -> float | None:
-    low, high = plate.low or 0.0, plate.high or 0.0
     if value is None:
         return None
-    share = (value - low) / (high - low) if high > low else 0.5
+    low, high, own = plate.low or 0.0, plate.high or 0.0, value
+    if plate.is_log:
+        low, high, own = math.log(low), math.log(high), math.log(max(own, 1e-300))
+    share = (own - low) / (high - low) if high != low else 0.5
     return max(0.0, min(1.0, share))
 
 
+def _in_cell(plate: Heatmap, row: int, column: int) -> str:
+    number = said(plate.values[row][column]) if plate.shows_numbers else ""
+    if not plate.texts:
+        return number
+    return f"{escape(plate.texts[row][column])} <small>{number}</small>"
+
+
+def _note(plate: Heatmap, row: int, column: int) -> str:
+    exact = _exact(plate.values[row][column])
+    return escape(f"{exact} {plate.notes[row][column]}") if plate.notes else exact
+
+
 def _coloured(plate: ColouredText) -> str:
-    parts = []
+    parts = _contest(plate) if plate.is_contest else []
     for channel, name in enumerate(plate.channels):
         most = plate.most[channel]
         parts.append(f'<div style="{_SOFT}; margin-top: 0.5em">{escape(name)}: full colour at {said(most)}</div>')
         parts += [_line_of_text(plate, text, channel, most) for text in plate.texts]
     return "".join(parts)
+
+
+def _contest(plate: ColouredText) -> list[str]:
+    """The texts in the colour of the strongest channel at each token."""
+    parts = [f'<div style="{_SOFT}">the strongest at each token</div>', _key(plate.channels)]
+    for text in plate.texts:
+        tokens = []
+        for place, token in enumerate(text.tokens):
+            sizes = [abs(row[place] or 0.0) for row in text.values]
+            best = max(range(len(sizes)), key=sizes.__getitem__)
+            colour = SERIES[best % len(SERIES)]
+            most = plate.most[best]
+            deep = round(20 + 120 * min(1.0, sizes[best] / most)) if most and sizes[best] else 0
+            ground = f"background: {colour}{deep:02x}; box-shadow: inset 0 -2px {colour}; " if deep else ""
+            frame = "outline: 1.5px solid; " if place in text.marks else ""
+            tokens.append(
+                f'<span style="display: inline-block; padding: 1px 4px; margin: 1px; border-radius: 4px; '
+                f'white-space: pre; {frame}{ground}" title="{escape(plate.channels[best])}">{escape(token)}</span>'
+            )
+        title = f'<span style="{_SOFT}">{escape(text.title)} </span>' if text.title else ""
+        parts.append(f'<div style="line-height: 1.9; {_MONO}">{title}{"".join(tokens)}</div>')
+    return parts
 
 
 def _line_of_text(plate: ColouredText, text: Text, channel: int, most: float) -> str:

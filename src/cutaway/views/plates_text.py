@@ -189,15 +189,15 @@ def _histogram(plate: Histogram, width: int) -> Iterator[str]:
 
 
 def _heatmap(plate: Heatmap, width: int) -> Iterator[str]:
-    if plate.shows_numbers:
+    if plate.shows_numbers or plate.texts:
         yield from _numbered(plate, width)
         return
     wide = min(max(map(len, map(safe, plate.row_names)), default=0), width // 3)
     n = (width - wide - 2) // 2
-    ground = 0.0 if plate.is_diverging else plate.low or 0.0
-    most = (plate.high or 0.0) - ground
+    ground = 0.0 if plate.is_diverging else _size(plate, plate.low)
+    most = _size(plate, plate.high) - ground
     for name, row in list(zip(plate.row_names, plate.values, strict=True))[:_MOST_ROWS]:
-        cells = (_shade(value, ground, most) for value in row[:n])
+        cells = (" ?" if value is None else _shade(_size(plate, value), ground, most) for value in row[:n])
         yield f"{_cut(safe(name), wide):<{wide}}  {''.join(cells)}"
     hidden = (max(0, len(plate.row_names) - _MOST_ROWS), max(0, len(plate.column_names) - n))
     if any(hidden):
@@ -207,23 +207,35 @@ def _heatmap(plate: Heatmap, width: int) -> Iterator[str]:
     )
 
 
-def _shade(value: float | None, ground: float, most: float) -> str:
+def _size(plate: Heatmap, value: float | None) -> float:
+    """By what a value is coloured."""
+    return math.log(max(value or 0.0, 1e-300)) if plate.is_log else value or 0.0
+
+
+def _shade(value: float, ground: float, most: float) -> str:
     """Two signs: which side, how much."""
-    if value is None:
-        return " ?"
     share = (value - ground) / most if most else 0.0
     level = min(4, round(4 * abs(share)))
     return ("-" if share < 0 and level else " ") + _SHADES[level]
 
 
 def _numbered(plate: Heatmap, width: int) -> Iterator[str]:
-    columns = [Column("", "text"), *(Column(name, "number") for name in plate.column_names)]
-    rows = [(name, *row) for name, row in zip(plate.row_names, plate.values, strict=True)]
+    columns = [Column("", "text"), *(Column(name, "text" if plate.texts else "number") for name in plate.column_names)]
+    rows: list[tuple[Cell, ...]] = []
+    for place, (name, row) in enumerate(zip(plate.row_names, plate.values, strict=True)):
+        if plate.texts:
+            number = said if plate.shows_numbers else lambda _: ""
+            texts = zip(plate.texts[place], row, strict=True)
+            rows.append((name, *(f"{text} {number(value)}".strip() for text, value in texts)))
+        else:
+            rows.append((name, *row))
     yield from _table(Table(columns, rows), width)
 
 
 def _coloured(plate: ColouredText, width: int) -> Iterator[str]:
     """Every token in signs as dense as its value is large, `+` or `-` before it."""
+    if plate.is_contest:
+        yield from _contest(plate, width)
     for channel, name in enumerate(plate.channels):
         most = plate.most[channel]
         yield _cut(f"{safe(name)}: full at {said(most)}" if most else f"{safe(name)}: zero everywhere", width)
@@ -237,6 +249,24 @@ def _coloured(plate: ColouredText, width: int) -> Iterator[str]:
             yield from textwrap.wrap(
                 " ".join(tokens), width, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False
             )
+
+
+def _contest(plate: ColouredText, width: int) -> Iterator[str]:
+    """Every token with the number of the channel that is largest there."""
+    yield _cut("the strongest at each token, by its place below", width)
+    for text in plate.texts:
+        if text.title:
+            yield _cut(f"  {safe(text.title)}", width)
+        tokens = []
+        for place, token in enumerate(text.tokens):
+            sizes = [abs(row[place] or 0.0) for row in text.values]
+            best = max(range(len(sizes)), key=sizes.__getitem__, default=0)
+            word = safe(token).replace(" ", "·") or "∅"
+            word = f"[{word}]" if place in text.marks else word
+            tokens.append(f"{best}:{word}" if sizes and sizes[best] else word)
+        yield from textwrap.wrap(
+            " ".join(tokens), width, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False
+        )
 
 
 def _token(token: str, value: float | None, most: float, *, is_marked: bool) -> str:

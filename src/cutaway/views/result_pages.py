@@ -6,18 +6,27 @@ from collections.abc import Callable
 from typing import Any
 
 from cutaway.results.ablation import Ablation
+from cutaway.results.attention import Attention
 from cutaway.results.clusters import Clusters
 from cutaway.results.comparison import Comparison, Stability
 from cutaway.results.evaluation import Evaluation, Layers
 from cutaway.results.factors import Factors
+from cutaway.results.generation import Generation
+from cutaway.results.lens import Lens
+from cutaway.results.logit_attribution import LogitAttribution
+from cutaway.results.patching import Patching
 from cutaway.results.ranking import Ranking
 from cutaway.results.report import Report
 from cutaway.results.saliency import Saliency
 from cutaway.results.similarity import Dissimilarities, Similarity
 from cutaway.results.words import Histograms, TopContexts, TopWords
 from cutaway.views.ablation_view import ablation_page
+from cutaway.views.attention_view import attention_page
 from cutaway.views.evaluation_view import evaluation_page, layers_page
 from cutaway.views.factors_view import factors_page
+from cutaway.views.generation_view import generation_page
+from cutaway.views.lens_view import lens_page
+from cutaway.views.logit_attribution_view import logit_attribution_page
 from cutaway.views.neuron_view import (
     agreement_section,
     contexts_section,
@@ -25,6 +34,7 @@ from cutaway.views.neuron_view import (
     spread_section,
     words_section,
 )
+from cutaway.views.patching_view import patching_page
 from cutaway.views.plates import Bars, Column, Fact, Facts, Heatmap, Page, Section, Table
 from cutaway.views.plates_html import still
 from cutaway.views.report_view import report_page
@@ -113,7 +123,12 @@ _PAGES: dict[type, Callable[[Any], Page]] = {
     Clusters: clusters_page,
     Evaluation: evaluation_page,
     Layers: layers_page,
+    Attention: attention_page,
+    LogitAttribution: logit_attribution_page,
     Factors: factors_page,
+    Patching: patching_page,
+    Generation: generation_page,
+    Lens: lens_page,
     Saliency: saliency_page,
     Similarity: similarity_page,
     Dissimilarities: dissimilarities_page,

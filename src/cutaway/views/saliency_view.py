@@ -7,7 +7,20 @@ import math
 import numpy as np
 
 from cutaway.results.saliency import Saliency
-from cutaway.views.plates import Cell, ColouredText, Column, Fact, Facts, Heatmap, Page, Plate, Prose, Section, Table, Text
+from cutaway.views.plates import (
+    Cell,
+    ColouredText,
+    Column,
+    Fact,
+    Facts,
+    Heatmap,
+    Page,
+    Plate,
+    Prose,
+    Section,
+    Table,
+    Text,
+)
 
 _MOST_NUMBERS = 12
 """Wider maps have colours alone; a number shows for who points at its cell."""
@@ -34,9 +47,11 @@ def saliency_page(saliency: Saliency) -> Page:
         sections.append(Section("For and against", about, [_text(saliency, is_signed=True)], is_wide=True))
     shown = _map(saliency)
     if shown is not None:
-        sections.append(Section("All targets", "A row is a target, a column what the model read.", [shown], is_wide=True))
+        sections.append(
+            Section("All targets", "A row is a target, a column what the model read.", [shown], is_wide=True)
+        )
     sections.append(Section("What mattered most", "", [_best(saliency)], is_wide=True))
-    return Page(f"Saliency by {saliency.described}", "", sections)
+    return Page(f"Saliency by {saliency.described}", "", sections, topic="language")
 
 
 def _in_short(saliency: Saliency) -> list[Plate]:
@@ -53,8 +68,9 @@ def _in_short(saliency: Saliency) -> list[Plate]:
 
 
 def _reading(saliency: Saliency) -> str:
-    what = "label" if (saliency.places < 0).all() else "target"
-    return f"Choose a {what}: what it was written because of is coloured, and it is framed where it stands."
+    if (saliency.places < 0).all():
+        return "Choose a label: the text is coloured by how much each token mattered to it."
+    return "Choose a target: the text is coloured by how much each token mattered to it. Targets are framed."
 
 
 def _text(saliency: Saliency, *, is_signed: bool) -> ColouredText:
@@ -106,8 +122,12 @@ def _best(saliency: Saliency) -> Table:
 
 def _channels(saliency: Saliency) -> list[str]:
     """The targets by number, so that two of the same text are told apart."""
-    against = [f" rather than {_shown(each)}" for each in saliency.contrast] or [""] * len(saliency)
-    return [f"{i} {_shown(piece)}{other}" for i, (piece, other) in enumerate(zip(saliency.targets, against, strict=True))]
+    is_told = len(set(saliency.contrast)) == 1 < len(saliency)  # above, once for all
+    others = () if is_told else saliency.contrast
+    against = [f" rather than {_shown(each)}" for each in others] or [""] * len(saliency)
+    return [
+        f"{i} {_shown(piece)}{other}" for i, (piece, other) in enumerate(zip(saliency.targets, against, strict=True))
+    ]
 
 
 def _spaced(saliency: Saliency, i: int) -> str:

@@ -37,7 +37,7 @@ def similarity_page(similarity: Similarity) -> Page:
         sections += _spectrum(similarity)
     if n_rows * n_columns > 1:
         sections.append(Section("All pairs", "", [_pairs(similarity)]))
-    return Page(_title(similarity), "", sections)
+    return Page(_title(similarity), "", sections, topic="language")
 
 
 def dissimilarities_page(found: Dissimilarities) -> Page:
@@ -53,7 +53,7 @@ def dissimilarities_page(found: Dissimilarities) -> Page:
         low, middle, high = np.quantile(found.upper, [0, 0.5, 1]).tolist()
         facts.append(Fact("distance", f"{middle:.4g}", f"median; {low:.4g} to {high:.4g}"))
     sections = [Section("In short", "", [Facts(facts)]), Section("Distances", told, [heatmap], is_wide=True)]
-    return Page("How far rows are from each other", "", sections)
+    return Page("How far rows are from each other", "", sections, topic="language")
 
 
 def _title(similarity: Similarity) -> str:

@@ -47,8 +47,9 @@ function ofHistogram({ edges, series }: Histogram): string {
   return tabbed([["from", "to", ...series.map(({ name }) => name)], ...bins]);
 }
 
-function ofHeatmap({ row_names, column_names, values }: Heatmap): string {
-  return tabbed([["", ...column_names], ...row_names.map((name, i) => [name, ...values[i]])]);
+function ofHeatmap({ row_names, column_names, values, texts }: Heatmap): string {
+  const columns = column_names.flatMap((name) => (texts.length ? [name, ""] : [name]));
+  return tabbed([["", ...columns], ...row_names.map((name, i) => [name, ...values[i].flatMap((value, j) => (texts.length ? [value, texts[i][j]] : [value]))])]);
 }
 
 function ofText({ channels, texts }: ColouredText): string {

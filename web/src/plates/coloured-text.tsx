@@ -1,9 +1,10 @@
 // Texts coloured by a channel: which one, what each token's numbers are, and what the colours mean.
 
 import { Component } from "preact";
-import { useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { Menu, Segments } from "../app/controls";
 import { gradient } from "../lib/colours";
+import { Contenders, contested, STRONGEST, strongestAt } from "./contest";
 import { full, said } from "./numbers";
 import { rampOf, tokenTint } from "./tints";
 import { shownAtFirst, written } from "./tokens";
@@ -29,25 +30,30 @@ interface At {
 
 export function ColouredTextPlate({ plate, isDark }: { plate: ColouredText; isDark: boolean }) {
   const { channels, texts } = plate;
-  const [chosen, setChosen] = useState("0");
+  const [kept, setChosen] = useState(plate.is_contest ? STRONGEST : "0");
+  const [preview, setPreview] = useState<string | null>(null);
+  const chosen = preview ?? kept;
   const [isNumbered, setNumbered] = useState(false);
   const [isWhole, setWhole] = useState(false);
   const [at, setAt] = useState<At | null>(null);
+  const own = useMemo(() => (plate.is_contest ? texts.map((text) => contested(plate, text, chosen)) : []), [plate, chosen]);
   if (!texts.length || !channels.length) return <p class="quiet">No text.</p>;
-  const shown = chosen === ALL ? [...channels.keys()] : [Number(chosen)];
+  const shown = chosen === ALL ? [...channels.keys()] : [chosen === STRONGEST ? -1 : Number(chosen)];
   const n = isWhole ? texts.length : shownAtFirst(texts.map(({ tokens }) => tokens.length * shown.length));
   return (
-    <div class="coloured" onPointerLeave={() => setAt(null)}>
+    <div class={`coloured${plate.is_contest ? " contest" : ""}`} onPointerLeave={() => setAt(null)}>
       <div class="coloured-bar">
-        {channels.length > 1 && <Channels channels={channels} chosen={chosen} onChoose={setChosen} />}
+        {channels.length > 1 && !plate.is_contest && <Channels channels={channels} chosen={chosen} onChoose={setChosen} />}
         <button type="button" class="toggle" aria-pressed={isNumbered} title="The number of each token below it" onClick={() => setNumbered(!isNumbered)}>numbers</button>
-        {chosen !== ALL && <Ramp most={plate.most[Number(chosen)]} isSigned={plate.is_signed} isDark={isDark} />}
+        {chosen !== ALL && !plate.is_contest && <Ramp most={plate.most[Number(chosen)]} isSigned={plate.is_signed} isDark={isDark} />}
       </div>
+      {plate.is_contest && <Contenders plate={plate} chosen={kept} onChoose={setChosen} onPreview={setPreview} />}
       {texts.slice(0, n).map((text, place) => (
         <div class="coloured-text" key={place}>
           {text.title && <div class="coloured-title">{text.title}</div>}
           {shown.map((channel) => (
-            <Words key={channel} text={text} channel={channel} name={channels[channel]} isNamed={chosen === ALL} most={plate.most[channel]} isSigned={plate.is_signed}
+            <Words key={channel} text={text} name={channels[channel] ?? "the strongest"} isNamed={chosen === ALL} most={plate.most[channel] ?? 0} isSigned={plate.is_signed}
+              values={own[place]?.values ?? text.values[channel]} tints={own[place]?.tints}
               isDark={isDark} isNumbered={isNumbered} at={at?.text === place && at.channel === channel ? at.token : -1}
               onAt={(token, element) => setAt(token < 0 || !element ? null : { text: place, token, channel, ...placeOf(element) })} />
           ))}
@@ -76,12 +82,13 @@ function Ramp({ most, isSigned, isDark }: { most: number; isSigned: boolean; isD
 }
 
 function Reading({ plate, text, token, channel }: { plate: ColouredText; text: Text; token: number; channel: number }) {
-  const others = [...plate.channels.keys()].filter((place) => place !== channel).slice(0, MOST_READ - 1);
+  const first = channel < 0 ? strongestAt(text, token) : channel;
+  const others = [...plate.channels.keys()].filter((place) => place !== first).slice(0, MOST_READ - 1);
   return (
     <>
       <div class="tip-head"><q>{written(text.tokens[token])}</q> {token + 1} of {text.tokens.length}</div>
-      {[channel, ...others].map((place) => (
-        <div class={`tip-line${place === channel ? " on" : ""}`} key={place}><span>{plate.channels[place]}</span><b>{full(text.values[place][token])}</b></div>
+      {[...(first < 0 ? [] : [first]), ...others].map((place) => (
+        <div class={`tip-line${place === first ? " on" : ""}`} key={place}><span>{plate.channels[place]}</span><b>{full(text.values[place][token])}</b></div>
       ))}
     </>
   );
@@ -89,7 +96,9 @@ function Reading({ plate, text, token, channel }: { plate: ColouredText; text: T
 
 interface WordsProps {
   readonly text: Text;
-  readonly channel: number;
+  readonly values: readonly (number | null)[];
+  /** The style of each token, where it does not follow from its number. */
+  readonly tints?: readonly (Readonly<Record<string, string>> | undefined)[];
   readonly name: string;
   readonly isNamed: boolean;
   readonly most: number;
@@ -123,9 +132,8 @@ class Words extends Component<WordsProps> {
     event.stopPropagation();
   };
 
-  render({ text, channel, name, isNamed, most, isSigned, isDark, isNumbered, at }: WordsProps) {
+  render({ text, values, tints, name, isNamed, most, isSigned, isDark, isNumbered, at }: WordsProps) {
     const marked = new Set(text.marks);
-    const values = text.values[channel];
     return (
       <>
         {isNamed && <div class="coloured-channel">{name}</div>}
@@ -133,7 +141,7 @@ class Words extends Component<WordsProps> {
           onPointerOver={this.over} onKeyDown={this.key} onBlur={() => this.props.onAt(-1, null)}>
           {text.tokens.map((token, place) => (
             <span key={place} data-token={place} class={`tok${marked.has(place) ? " marked" : ""}${place === at ? " at" : ""}`}
-              style={tokenTint(values[place], most, isSigned, isDark) ?? undefined}>
+              style={(tints ? tints[place] : tokenTint(values[place], most, isSigned, isDark)) ?? undefined}>
               {written(token)}
               {isNumbered && <small>{said(values[place])}</small>}
             </span>

@@ -30,7 +30,7 @@ export function HeatmapPlate({ plate, isDark }: { plate: Heatmap; isDark: boolea
         <Cells plate={plate} isDark={isDark} at={at} onAt={setAt} />
       </div>
       <div class="plate-said" aria-live="polite">
-        {at ? <><b>{rows[at[0]]}</b> × <b>{columns[at[1]]}</b> {full(plate.values[at[0]][at[1]])}</> : (
+        {at ? <><b>{rows[at[0]]}</b> × <b>{columns[at[1]]}</b> {full(plate.values[at[0]][at[1]])}{plate.notes.length > 0 && <span class="heatmap-note">{plate.notes[at[0]][at[1]]}</span>}</> : (
           <span class="plate-ramp">{said(low)}<i style={{ background: gradient(rampOf(isSigned, isDark)) }} />{said(high)}</span>
         )}
       </div>
@@ -46,14 +46,15 @@ interface CellsProps {
 }
 
 function Grid({ plate, isDark, at, onAt }: CellsProps) {
-  const { row_names: rows, column_names: columns, values, shows_numbers: hasNumbers } = plate;
-  const isSteep = Math.max(...columns.map((name) => name.length)) > (hasNumbers ? 7 : 3);
+  const { row_names: rows, column_names: columns, values, texts, shows_numbers: hasNumbers } = plate;
+  const hasTexts = texts.length > 0;
+  const isSteep = Math.max(...columns.map((name) => name.length)) > (hasTexts ? 11 : hasNumbers ? 7 : 3);
   const over = (event: PointerEvent): void => {
     const cell = (event.target as Element).closest<HTMLElement>("td");
     if (cell) onAt([Number(cell.dataset.row), Number(cell.dataset.column)]);
   };
   return (
-    <table class={`${hasNumbers ? "numbered" : ""}${isSteep ? " steep" : ""}`} onPointerOver={over}>
+    <table class={`${hasTexts ? "worded" : hasNumbers ? "numbered" : ""}${isSteep ? " steep" : ""}`} onPointerOver={over}>
       <thead><tr><th />{columns.map((name, column) => <th key={column} scope="col" class={at?.[1] === column ? "at" : ""} title={name}><span>{name}</span></th>)}</tr></thead>
       <tbody>
         {rows.map((name, row) => (
@@ -61,8 +62,8 @@ function Grid({ plate, isDark, at, onAt }: CellsProps) {
             <th scope="row" class={at?.[0] === row ? "at" : ""} title={name}>{name}</th>
             {values[row].map((value, column) => (
               <td key={column} data-row={row} data-column={column} class={at?.[0] === row && at[1] === column ? "at" : ""}
-                style={cellTint(value, plate.low ?? 0, plate.high ?? 0, plate.is_diverging, isDark) ?? undefined}>
-                {hasNumbers ? said(value) : ""}
+                style={cellTint(value, plate, isDark) ?? undefined}>
+                {hasTexts ? <><span>{texts[row][column]}</span>{hasNumbers && <small>{said(value)}</small>}</> : hasNumbers ? said(value) : ""}
               </td>
             ))}
           </tr>
@@ -79,7 +80,7 @@ function Pixels({ plate, isDark, at, onAt }: CellsProps) {
     const context = canvas.current!.getContext("2d")!;
     const image = context.createImageData(columns, rows);
     plate.values.forEach((line, row) => line.forEach((value, column) => {
-      const colour = cellColour(value, plate.low ?? 0, plate.high ?? 0, plate.is_diverging, isDark);
+      const colour = cellColour(value, plate, isDark);
       image.data.set(colour ? [...colour, 255] : [0, 0, 0, 0], 4 * (row * columns + column));
     }));
     context.putImageData(image, 0, 0);

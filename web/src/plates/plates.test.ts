@@ -3,11 +3,12 @@ import { test } from "node:test";
 
 import { asText, type Plate } from "./as-text";
 import type { Frame } from "./chart";
+import { contested, STRONGEST, strongestAt } from "./contest";
 import { outline } from "./histogram";
 import { band, path } from "./lines";
 import { full, largest, percent, raw, said } from "./numbers";
 import { nearest, roomy, scaleOf } from "./scale";
-import { cellTint, contrast, rampOf, seriesColour, tokenTint } from "./tints";
+import { cellShare, cellTint, contrast, rampOf, seriesColour, tokenTint } from "./tints";
 import { shownAtFirst, written } from "./tokens";
 import { after } from "./walking";
 import { at } from "../lib/colours";
@@ -53,7 +54,7 @@ test("letters can be read on every colour, by day and by night", () => {
   for (const isDark of [false, true]) {
     for (const isSigned of [false, true]) {
       for (let step = -50; step <= 50; step++) {
-        const tint = tokenTint(step / 50, 1, isSigned, isDark) ?? cellTint(step / 50, -1, 1, isSigned, isDark)!;
+        const tint = tokenTint(step / 50, 1, isSigned, isDark) ?? cellTint(step / 50, cells(-1, 1, isSigned), isDark)!;
         assert.ok(contrast(rgb(tint.background), rgb(tint.color)) >= 4.5, JSON.stringify([tint, isDark, isSigned, step]));
       }
     }
@@ -68,9 +69,27 @@ test("the middle of signed colours is the ground, and both ends are far from it"
   }
 });
 
+const cells = (low: number, high: number, isSigned = false, isLog = false) => ({ low, high, is_diverging: isSigned, is_log: isLog });
+
+test("a rank of one has the full colour, and colours go by its logarithm", () => {
+  const ranks = cells(10000, 1, false, true);
+  assert.deepEqual([1, 100, 10000, 1e6].map((rank) => Math.round(100 * cellShare(rank, ranks)) / 100), [1, 0.5, 0, 0]);
+});
+
 test("a cell between equal ends is in the middle, and one without a number has no colour", () => {
-  assert.ok(cellTint(3, 3, 3, false, false));
-  assert.equal(cellTint(null, 0, 1, true, true), null);
+  assert.ok(cellTint(3, cells(3, 3), false));
+  assert.equal(cellTint(null, cells(0, 1, true), true), null);
+});
+
+test("a token has the colour of the channel that is largest there, and none where all are zero", () => {
+  const text = { tokens: ["a", "b", "c", "d"], values: [[1, -3, 0, null], [2, 1, 0, 4]], title: "", marks: [] };
+  const plate = { kind: "text" as const, title: "", channels: ["u", "v"], texts: [text], is_signed: true, is_contest: true, most: [3, 4] };
+  assert.deepEqual(text.tokens.map((_, token) => strongestAt(text, token)), [1, 0, -1, 1]);
+  const { values, tints } = contested(plate, text, STRONGEST);
+  assert.deepEqual(values, [2, -3, null, 4]);
+  assert.deepEqual(tints.map((tint) => tint?.background.includes(seriesColour(0))), [false, true, undefined, false]);
+  assert.deepEqual(contested(plate, text, "0").values, [1, -3, 0, null]);
+  assert.deepEqual(contested(plate, text, "0").tints.map(Boolean), [true, true, false, false]);
 });
 
 test("colours of series begin anew after the last", () => {
@@ -125,8 +144,9 @@ test("every plate is copied as text with whole numbers", () => {
     [{ kind: "lines", title: "", x_name: "n", y_name: "acc", x: [1, 2], is_log_x: false, lines: [{ name: "l", y: [0.5, null], low: [0.4, null], high: [], is_dashed: false }] }, "n\tl\tl low\n1\t0.5\t0.4\n2\t\t"],
     [{ kind: "bars", title: "", names: ["a"], values: [-1], low: [-2], high: [0], is_signed: true }, "a\t-1\t-2\t0"],
     [{ kind: "histogram", title: "", edges: [0, 1, 2], series: [{ name: "s", counts: [3, 4] }] }, "from\tto\ts\n0\t1\t3\n1\t2\t4"],
-    [{ kind: "heatmap", title: "", row_names: ["r"], column_names: ["c", "d"], values: [[1, null]], low: 0, high: 1, is_diverging: false, shows_numbers: true }, "\tc\td\nr\t1\t"],
-    [{ kind: "text", title: "", channels: ["u", "v"], texts: [{ tokens: ["a", "b"], values: [[1, 2], [3, null]], title: "", marks: [] }], is_signed: true, most: [2, 3] }, "text\ttoken\tu\tv\n1\ta\t1\t3\n1\tb\t2\t"],
+    [{ kind: "heatmap", title: "", row_names: ["r"], column_names: ["c", "d"], values: [[1, null]], low: 0, high: 1, is_diverging: false, is_log: false, shows_numbers: true, texts: [], notes: [] }, "\tc\td\nr\t1\t"],
+    [{ kind: "heatmap", title: "", row_names: ["r"], column_names: ["c", "d"], values: [[1, 20]], low: 100, high: 1, is_diverging: false, is_log: true, shows_numbers: true, texts: [["a", "b"]], notes: [] }, "\tc\t\td\t\nr\t1\ta\t20\tb"],
+    [{ kind: "text", title: "", channels: ["u", "v"], texts: [{ tokens: ["a", "b"], values: [[1, 2], [3, null]], title: "", marks: [] }], is_signed: true, is_contest: false, most: [2, 3] }, "text\ttoken\tu\tv\n1\ta\t1\t3\n1\tb\t2\t"],
   ];
   for (const [plate, text] of said) assert.equal(asText(plate), text);
 });

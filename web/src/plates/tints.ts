@@ -35,16 +35,30 @@ export function tokenTint(value: number | null, most: number, isSigned: boolean,
 }
 
 /** The colours of a cell between two ends; null where it has no number. */
-export function cellTint(value: number | null, low: number, high: number, isSigned: boolean, isDark: boolean): Tint | null {
-  const colour = cellColour(value, low, high, isSigned, isDark);
+export function cellTint(value: number | null, scale: CellScale, isDark: boolean): Tint | null {
+  const colour = cellColour(value, scale, isDark);
   return colour && tint(colour);
 }
 
-export function cellColour(value: number | null, low: number, high: number, isSigned: boolean, isDark: boolean): Rgb | null {
+/** What decides on the colours of cells: a heatmap is one. The palest may be the greater end. */
+export interface CellScale {
+  readonly low: number | null;
+  readonly high: number | null;
+  readonly is_diverging: boolean;
+  readonly is_log: boolean;
+}
+
+export function cellColour(value: number | null, scale: CellScale, isDark: boolean): Rgb | null {
   if (value === null) return null;
-  const share = high > low ? Math.max(0, Math.min(1, (value - low) / (high - low))) : 0.5;
+  const share = cellShare(value, scale);
   // The palest of what rises is still told from the ground.
-  return at(rampOf(isSigned, isDark), isSigned ? share : 0.06 + 0.94 * share);
+  return at(rampOf(scale.is_diverging, isDark), scale.is_diverging ? share : 0.06 + 0.94 * share);
+}
+
+/** From 0 (palest) to 1. */
+export function cellShare(value: number, { low, high, is_log: isLog }: CellScale): number {
+  const [from, to, own] = [low ?? 0, high ?? 0, value].map((each) => (isLog ? Math.log(Math.max(each, Number.MIN_VALUE)) : each));
+  return to === from ? 0.5 : Math.max(0, Math.min(1, (own - from) / (to - from)));
 }
 
 function tint(colour: Rgb): Tint {

@@ -112,12 +112,18 @@ export interface Heatmap {
   row_names: string[];
   column_names: string[];
   values: ((number | null)[])[];
-  /** What has the palest colour; the least value if nothing is said. Diverging, it is the other side of `high`. */
+  /** What has the palest colour; the least value if nothing is said. Diverging, it is the other side of `high`. It may be the greater one: ranks have their full colour at 1. */
   low: number | null;
   high: number | null;
   /** Whether zero is the middle, and both ends are remarkable. */
   is_diverging: boolean;
+  /** Whether colours go by the logarithm; values and ends are above zero then. */
+  is_log: boolean;
   shows_numbers: boolean;
+  /** What stands in each cell beside its number, a token say; none, or one a cell. */
+  texts: string[][];
+  /** What is said of each cell to who points at it; none, or one a cell. */
+  notes: string[][];
   title: string;
   kind: "heatmap";
 }
@@ -130,6 +136,8 @@ export interface ColouredText {
   is_signed: boolean;
   /** The size of a value that has the full colour, for each channel; the largest there is if nothing is said. */
   most: number[];
+  /** Whether the channels contend for the tokens, as factors do: each has a colour and a line of its own beside the text, and a token has the colour of the one that is largest there. */
+  is_contest: boolean;
   title: string;
   kind: "text";
 }

@@ -1,0 +1,221 @@
+"""What each layer would have written: the stream after every layer, read by the model's own end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutaway.core.errors import InputError
+from cutaway.core.tables import framed
+from cutaway.results.result import Result
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+_MOST_SHOWN = 8
+_MOST_LAYERS = 40
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Watched:
+    """Some tokens on their way through the layers."""
+
+    ids: Ints
+    """(token,)."""
+    pieces: tuple[str, ...]
+    ranks: Ints
+    """(layer, target, token): 1 + how many others have a greater logit."""
+    logprobs: Floats
+    """(layer, target, token)."""
+
+    def __post_init__(self) -> None:
+        for array in (self.ids, self.ranks, self.logprobs):
+            array.flags.writeable = False
+
+    def __len__(self) -> int:
+        """How many tokens are watched."""
+        return len(self.ids)
+
+    @property
+    def probs(self) -> Floats:
+        """(layer, target, token)."""
+        return np.asarray(np.exp(self.logprobs))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lens(Result):
+    """Of every layer and target, what the model would have said had it ended there. Made by `gen.lens()`.
+
+    A target is one generated token, one filled mask, one label; or with `positions=True` every token that was read.
+    """
+
+    layers: tuple[str, ...]
+    """What is looked at, in order: "embedding", then blocks by their number, `3 attention` inside one. The last is the
+    end of the model."""
+    sites: tuple[str, ...]
+    """(layer,): where that is in the model."""
+    targets: tuple[str, ...]
+    """The text of each target."""
+    target_ids: Ints
+    """(target,)."""
+    rows: Ints
+    """(target,): the position from which each was predicted."""
+    is_written: NDArray[np.bool_]
+    """(target,): whether the model chose it, rather than being given it."""
+    ranks: Ints
+    """(layer, target): 1 + how many tokens have a logit strictly greater than the target's."""
+    logprobs: Floats
+    """(layer, target): of the target."""
+    entropies: Floats
+    """(layer, target): of the whole distribution, in nats."""
+    kl: Floats
+    """(layer, target): KL(end ‖ layer) in nats: how far the layer is from what the model said in the end."""
+    top_ids: Ints
+    """(layer, target, k): the likeliest, best first."""
+    top_logprobs: Floats
+    """(layer, target, k)."""
+    named_ids: Ints
+    """(name,): ids among `top_ids`, ascending."""
+    names: tuple[str, ...]
+    """(name,): how these are read."""
+    norm: bool = True
+    """Whether the final norm was applied at every layer; if not, at the last one alone, as Ecco does."""
+    n_classes: int = 0
+    """Size of the vocabulary, or number of labels."""
+    watched: Watched | None = None
+    """The tokens that were asked for when it was made."""
+    about: Mapping[str, object] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    _again: Any = field(init=False, default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        arrays = (self.target_ids, self.rows, self.is_written, self.ranks, self.logprobs, self.entropies, self.kl)
+        for array in (*arrays, self.top_ids, self.top_logprobs, self.named_ids):
+            array.flags.writeable = False
+
+    def __len__(self) -> int:
+        """How many layers are looked at."""
+        return len(self.layers)
+
+    @property
+    def k(self) -> int:
+        """How many of the likeliest are kept."""
+        return int(self.top_ids.shape[-1])
+
+    @property
+    def probs(self) -> Floats:
+        """(layer, target): the probability of the target."""
+        return np.asarray(np.exp(self.logprobs))
+
+    @property
+    def top_probs(self) -> Floats:
+        """(layer, target, k)."""
+        return np.asarray(np.exp(self.top_logprobs))
+
+    @property
+    def top_pieces(self) -> NDArray[np.object_]:
+        """(layer, target, k): the likeliest as they are read."""
+        return np.asarray(np.array(self.names, object)[np.searchsorted(self.named_ids, self.top_ids)])
+
+    @property
+    def settled(self) -> Ints:
+        """(target,): the first layer from which on the target is the likeliest, up to the end; -1 where it never is."""
+        is_first = self.ranks == 1
+        later = np.logical_and.accumulate(is_first[::-1])[::-1]  # (layer, target)
+        return np.where(later.any(axis=0), later.argmax(axis=0), -1).astype(np.int64)
+
+    def layer(self, asked: int | str) -> int:
+        """The place of a layer, by its name or place."""
+        if isinstance(asked, str):
+            if asked not in self.layers:
+                raise InputError(f"there is no layer {asked!r} in this lens: {_some(self.layers)} are there.")
+            return self.layers.index(asked)
+        if not -len(self) <= asked < len(self):
+            raise InputError(f"layer {asked} was asked for, and there are {len(self)}, counted from 0.")
+        return int(asked) % len(self)
+
+    def top(self, n: int = 5, *, target: int = 0) -> list[list[tuple[str, float]]]:
+        """For each layer the likeliest in the place of one target: texts with probabilities, best first."""
+        if not -len(self.targets) <= target < len(self.targets):
+            raise InputError(f"target {target} was asked for, and there are {len(self.targets)}, counted from 0.")
+        if n > self.k:
+            raise InputError(f"the {n} likeliest were asked for, and {self.k} are kept: gen.lens(k={n}) keeps more.")
+        pieces, probs = self.top_pieces[:, target, :n].tolist(), self.top_probs[:, target, :n].tolist()
+        return [list(zip(one, other, strict=True)) for one, other in zip(pieces, probs, strict=True)]
+
+    def watch(self, tokens: str | int | Sequence[str | int]) -> Watched:
+        """Ranks and probabilities of given tokens at every layer and target: `lens.watch([" is", " are"])`.
+
+        Those that were asked for when the lens was made are at hand, also after `cutaway.load`; for others the model
+        is run again.
+
+        Args:
+            tokens: by text, as the tokenizer has them (most words begin with a space), or by id; labels by name.
+        """
+        asked = [tokens] if isinstance(tokens, (str, int)) else list(tokens)
+        found = self._at_hand(asked)
+        if found is not None:
+            return found
+        if self._again is None:
+            known = f"watched are {_some(self.watched.pieces)}" if self.watched is not None else "none are watched"
+            raise InputError(
+                f"this lens has no model to ask for {_some(map(str, asked))}, as it was read from disk; {known}. "
+                "Make it again: gen.with_model(model, tokenizer).lens(watch=[…])."
+            )
+        made: Watched = self._again(asked)
+        return made
+
+    def _at_hand(self, asked: Sequence[str | int]) -> Watched | None:
+        own = self.watched
+        if own is None or not asked:
+            return None
+        ids = own.ids.tolist()
+        places = [
+            (own.pieces.index(each) if each in own.pieces else -1)
+            if isinstance(each, str)
+            else (ids.index(each) if each in ids else -1)
+            for each in asked
+        ]
+        if -1 in places:
+            return None
+        taken = (own.ids[places], own.ranks[..., places], own.logprobs[..., places])
+        return Watched(taken[0], tuple(own.pieces[i] for i in places), taken[1], taken[2])
+
+    def table(self) -> Any:
+        """One row a layer and target: a pandas DataFrame where pandas is installed, else a list of dicts."""
+        pieces, top = self.top_pieces, self.top_probs
+        return framed(
+            {
+                "layer": name,
+                "target": target,
+                "piece": piece,
+                "rank": int(self.ranks[layer, target]),
+                "prob": float(np.exp(self.logprobs[layer, target])),
+                "entropy": float(self.entropies[layer, target]),
+                "kl": float(self.kl[layer, target]),
+                "top": pieces[layer, target, 0],
+                "top_prob": float(top[layer, target, 0]),
+            }
+            for layer, name in enumerate(self.layers)
+            for target, piece in enumerate(self.targets)
+        )
+
+    def __repr__(self) -> str:
+        how = "" if self.norm else ", without the final norm"
+        n = len(self.targets)
+        lines = [f"Lens: {len(self)} layers × {n} target{'s' if n != 1 else ''}{how}"]
+        if n:
+            pieces, shown = self.top_pieces, self.targets[:_MOST_SHOWN]
+            wide = max(map(len, self.layers))
+            lines[0] += f": ranks of {_some(shown)}{', …' if n > len(shown) else ''}"
+            for layer, name in list(enumerate(self.layers))[-_MOST_LAYERS:]:
+                ranks = " ".join(f"{rank:>6,}" for rank in self.ranks[layer, : len(shown)].tolist())
+                lines.append(f"  {name:<{wide}} {ranks}  {pieces[layer, 0, 0]!r}")
+        return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
+
+
+def _some(texts: Any) -> str:
+    return ", ".join(repr(text) for text in list(texts)[:_MOST_SHOWN])
