@@ -393,3 +393,20 @@ def test_a_real_model_counts_and_knows_a_capital() -> None:
     chat = cutaway.generate(model, own, [{"role": "user", "content": "What is the capital of France?"}])
     assert "Paris" in chat.text
     assert [segment.name for segment in chat.read.segments] == ["user"]
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("name", ["gpt2", "llama", "gemma2", "mixtral", "t5", "mamba"])
+def test_a_gpu_writes_and_explains_alike(name: str) -> None:
+    found = {}
+    for device in ("cpu", "cuda"):
+        model = deepcopy(tiny(name)).to(device)
+        gen = cutaway.generate(model, tokenizer(), "a small text", max_new_tokens=4)
+        saliency, lens = gen.saliency(), gen.lens()
+        found[device] = [gen.target_ids, gen.steps.logprobs, saliency.scores, lens.logprobs]
+        if name != "mamba":
+            found[device] += [gen.attention().weights, gen.factors(2).weights]
+        if name not in ("mamba", "t5"):
+            found[device].append(gen.logit_attribution().total)
+    for ours, theirs in zip(found["cpu"], found["cuda"], strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=2e-2, atol=2e-3)

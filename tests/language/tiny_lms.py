@@ -56,9 +56,8 @@ def _llama_like(name: str, **more: Any) -> Callable[[], Any]:
             intermediate_size=UNITS,
             num_hidden_layers=LAYERS,
             num_attention_heads=HEADS,
-            num_key_value_heads=more.pop("num_key_value_heads", HEADS),
             max_position_embeddings=CONTEXT,
-            **{**_IDS, **more},
+            **{"num_key_value_heads": HEADS, **_IDS, **more},
         )
         return _made(getattr(hf, f"{name}ForCausalLM"), config)
 

@@ -158,11 +158,6 @@ def _vjps(outputs: Tensor, vectors: Tensor, leaves: list[Tensor]) -> Any:
     return [None if some[0] is None else torch.stack(some) for some in zip(*each, strict=True)]
 
 
-def _values(reading: Reading, explained: Explained, points: Mapping[Role, Tensor], i: int) -> Tensor:
-    """(target,): at one of several points."""
-    return explained(reading.see(embeds={role: value[i : i + 1] for role, value in points.items()}).logits)[0]
-
-
 def _reduced(found: Mapping[Role, Tensor]) -> tuple[Tensor, Tensor]:
     """(target, position) norms and sums over the embedding."""
     norms = [torch.linalg.vector_norm(g, dim=-1, dtype=torch.float64) for g in found.values()]
