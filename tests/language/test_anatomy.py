@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from tests.language.stillness_of import unchanged
-from tests.language.tiny_lms import CLASSIFIERS, ENCODER_DECODER, HEADS, LAYERS, MASKED, TINY, UNITS, D, tiny
+from tests.language.tiny_lms import CLASSIFIERS, ENCODER_DECODER, HEADS, LAYERS, MASKED, TINY, UNITS, D, tiny, tokenizer
 from torch import nn
 
 import cutaway
@@ -313,10 +313,16 @@ def test_blocks_can_be_named_and_are_missed_with_a_sentence() -> None:
 
     model = Flat().eval()
     inputs = {"input_ids": torch.tensor([IDS])}
-    with pytest.raises(InputError, match=r"the blocks of Flat were not found.* Name them: blocks="):
+    with pytest.raises(InputError, match=r"the blocks of Flat were not found.* Name them, once: cutaway\.lm\.anatomy"):
         anatomy(model, inputs)
     found = anatomy(model, inputs, blocks="*o*")  # of "one", "two" and "out" the first two have a stream between them
     assert [block.address for block in found.blocks] == ["one", "two"]
+    gen = cutaway.generate(model, tokenizer(), "the cat", text=" sat")  # and every question knows them now
+    assert gen.lens().sites[-2:] == ("one", "two")
+    assert gen.saliency().scores.shape == (1, len(gen.token_ids))
+    assert anatomy(model, inputs) == found
+    with pytest.raises(InputError, match="were not found"):
+        anatomy(model, inputs, blocks="auto")
 
 
 @pytest.mark.parametrize("name", ["gpt2", "t5", "albert"])

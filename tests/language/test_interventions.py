@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.language.tiny_lms import CAUSAL, ENCODER_DECODER, D, smol, tiny, tokenizer
+from tests.language.tiny_lms import CAUSAL, ENCODER_DECODER, TINY, D, smol, tiny, tokenizer
 from torch import Tensor
 
 import cutaway
@@ -196,6 +196,25 @@ def test_analyses_inside_the_block_see_the_same_positions() -> None:
     for hook in hooks:
         hook.remove()
     assert np.allclose(inside.transform(seen[0].numpy()), inside.weights, atol=0.02 * inside.weights.max())
+
+
+@pytest.mark.parametrize("position", [-1, -5, -10])
+@pytest.mark.parametrize("only_some", [None, [5, 2]])
+def test_saliency_inside_the_block_is_that_of_the_changed_model(position: int, only_some: list[int] | None) -> None:
+    """Also of a model that nobody has asked anything before, and of a part of what was written."""
+    model = TINY["llama"]()
+    with cutaway.edit(model, at="model.layers.1", to=lambda v: v + VECTOR, positions=position):
+        gen = cutaway.generate(model, tokenizer(), PROMPT, max_new_tokens=NEW)
+        found = gen.saliency(target="logit", only=only_some)
+    hook = model.model.layers[1].register_forward_hook(lambda _, __, out: only(11 + position)(out))
+    leaf = model.get_input_embeddings()(torch.tensor(gen.token_ids[None])).detach().requires_grad_()
+    logits = model(inputs_embeds=leaf, use_cache=False).logits[0]
+    hook.remove()
+    for row, target in enumerate(only_some or range(NEW)):
+        (g,) = torch.autograd.grad(logits[gen.rows[target], gen.target_ids[target]], leaf, retain_graph=True)
+        seen = ~np.isnan(found.signed[row])
+        assert seen.sum() == gen.rows[target] + 1
+        assert np.allclose(found.signed[row][seen], (g * leaf).sum(-1)[0].detach().numpy()[seen], atol=1e-5)
 
 
 def test_positions_that_cannot_be_meant_say_so() -> None:

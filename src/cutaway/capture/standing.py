@@ -17,6 +17,10 @@ from torch import Tensor, nn
 
 from cutaway.core.errors import EditError
 
+ELSEWHERE = 2**30
+"""So many tokens has the prompt of a run on a few tokens that only shows what a model is made of: no position that is
+counted from its end is among them."""
+
 
 @dataclass(slots=True)
 class Standing:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from cutaway.capture import active
-from cutaway.capture.standing import standing
+from cutaway.capture.standing import ELSEWHERE, standing
 from cutaway.capture.stillness import device_of, stillness
 from cutaway.capture.watching import watch
 from cutaway.core.errors import InputError
@@ -24,6 +24,9 @@ from cutaway.language.anatomy_wiring import Wiring, seen_at, site_in, site_out
 from cutaway.language.parts import Added, Anatomy, Block, Role, Stack
 
 _known: WeakKeyDictionary[nn.Module, dict[tuple[object, ...], Anatomy]] = WeakKeyDictionary()
+_named: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
+"""Model → the pattern of its blocks that somebody gave."""
+AUTO = "auto"
 
 
 def anatomy(model: nn.Module, inputs: Mapping[str, Any] | None = None, *, blocks: str | None = None) -> Anatomy:
@@ -31,19 +34,30 @@ def anatomy(model: nn.Module, inputs: Mapping[str, Any] | None = None, *, blocks
 
     Args:
         inputs: what the model is called with; a few tokens are enough, and some are made if nothing is given.
-        blocks: a pattern of the addresses of the blocks, `"decoder.layers.*"`, where they are not found.
+        blocks: a pattern of the addresses of the blocks, `"decoder.layers.*"`, where they are not found, or others are
+            meant. It holds for this model from then on, for every question; `"auto"` ends that.
     """
     core: nn.Module = getattr(model, "_orig_mod", model)
+    if blocks == AUTO:
+        _named.pop(core, None)
+    pattern = _named.get(core) if blocks in (None, AUTO) else blocks
     inputs = _some_tokens(core) if inputs is None else inputs
     how = getattr(getattr(core, "config", None), "_attn_implementation", None)
     experts = getattr(getattr(core, "config", None), "_experts_implementation", None)
-    key = (blocks, how, experts, *sorted(inputs))
+    key = (pattern, how, experts, *sorted(inputs))
     known = _known.setdefault(core, {})
     if key in known:
-        return known[key]
-    found = _found(core, shortened(inputs), blocks)
+        return _chosen(core, pattern, known[key])
+    found = _found(core, shortened(inputs), pattern)
     if not active.edits:  # a changed model is no measure of what it is otherwise
         known[key] = found
+    return _chosen(core, pattern, found)
+
+
+def _chosen(model: nn.Module, pattern: str | None, found: Anatomy) -> Anatomy:
+    """What was found with a pattern that worked, which is kept."""
+    if pattern is not None:
+        _named[model] = pattern
     return found
 
 
@@ -70,8 +84,7 @@ def shortened(inputs: Mapping[str, Any], most: int = 8) -> dict[str, Any]:
 
 def _found(model: nn.Module, inputs: Mapping[str, Any], pattern: str | None) -> Anatomy:
     # with autograd on, as only then modules of torch keep to Python and can be looked into
-    n = max((value.shape[1] for value in inputs.values() if isinstance(value, Tensor) and value.dim() == 2), default=0)
-    with standing(n), stillness(model, gradients=True), torch.enable_grad(), watch(model, save=None) as trace:
+    with standing(ELSEWHERE), stillness(model, gradients=True), torch.enable_grad(), watch(model, save=None) as trace:
         model(**inputs)
     wiring = Wiring(trace, model)
     name = trace.model_name
@@ -79,7 +92,7 @@ def _found(model: nn.Module, inputs: Mapping[str, Any], pattern: str | None) -> 
     if not chains:
         raise InputError(
             f"the blocks of {name} were not found: no modules follow one another in it with the stream between them. "
-            "Name them: blocks='decoder.layers.*'."
+            "Name them, once: cutaway.lm.anatomy(model, blocks='decoder.layers.*')."
         )
     roles: list[Role] = ["encoder", "decoder"] if len(chains) > 1 else ["decoder"]
     stacks = [

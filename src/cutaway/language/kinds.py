@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import nn
 
-from cutaway.capture.standing import standing
+from cutaway.capture.standing import ELSEWHERE, standing
 from cutaway.capture.stillness import device_of, stillness
 from cutaway.core.errors import InputError
 from cutaway.language.running import accepted_by, logits_of
@@ -55,9 +55,9 @@ def _kind_of(model: Any) -> GenerationKind:
     fixed = {name: value for name, value in (("use_cache", False), ("return_dict", True)) if name in accepted}
     if getattr(config, "is_encoder_decoder", False) and "labels" not in accepted and "decoder_input_ids" in accepted:
         logits_of(None, model)  # nothing but the two stacks, which would not even run on these inputs
-    with stillness(model), standing(ids.shape[1]):
+    with stillness(model), standing(ELSEWHERE):
         logits = logits_of(model(input_ids=ids, **fixed), model)
-        if logits.dim() == 2 or (logits.shape[-1] != n and not _has_output_embeddings(model)):
+        if logits.dim() == 2 or not (logits.shape[-1] in _sizes(model) or _has_output_embeddings(model)):
             return "classifier"
         changed = logits_of(model(input_ids=other, **fixed), model)
     # a head may rule tokens out, with -inf
@@ -65,6 +65,13 @@ def _kind_of(model: Any) -> GenerationKind:
     # experts work on rows in another order, and round otherwise
     slack = 4 * torch.finfo(logits.dtype).eps * float(one.abs().max())
     return "causal" if float((one - other_one).abs().max()) <= slack else "masked"
+
+
+def _sizes(model: nn.Module) -> set[int]:
+    """How many tokens a model may know: those of the embedding that it names, or of any that it has."""
+    known = n_tokens(model)
+    found = [each.num_embeddings for each in model.modules() if isinstance(each, nn.Embedding)]
+    return set(found) if known is None else {known}
 
 
 def n_tokens(model: Any) -> int | None:

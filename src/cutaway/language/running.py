@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -49,13 +49,13 @@ class Reading:
     """(target,): the row of the logits that made each target; 0 for a sequence classifier."""
     classes: Tensor
     """(target,): the token, or class, of each."""
-    blocks: str | None = None
-    """A pattern of the addresses of the blocks, where they cannot be found."""
     accepted: frozenset[str] = field(default_factory=frozenset)
     """The names of the model's inputs."""
+    n_given: int | None = None
+    """Tokens of the prompt: from its end an edit counts negative positions; None where that cannot be told."""
 
     @staticmethod
-    def of(gen: Generation, *, model: Any = None, blocks: str | None = None) -> Reading:
+    def of(gen: Generation, *, model: Any = None) -> Reading:
         """The reading behind a generation; its own model is asked unless another is given."""
         asked = gen.model if model is None else model
         core: nn.Module = getattr(asked, "_orig_mod", asked)
@@ -64,14 +64,14 @@ class Reading:
         if gen.source is not None:
             given = {"input_ids": _row(gen.source.ids, device), "decoder_input_ids": given["input_ids"]}
         given |= {name: _row(values, device) for name, values in gen.more_inputs.items()}
-        return reading(core, gen.kind, given, gen.rows, gen.target_ids, blocks=blocks)
+        return reading(core, gen.kind, given, gen.rows, gen.target_ids)
 
     # what it is made of
 
     @property
     def anatomy(self) -> Anatomy:
         """The parts of the model, found the first time they are asked for."""
-        return anatomy(self.model, self._arguments(self.inputs), blocks=self.blocks)
+        return anatomy(self.model, self._arguments(self.inputs))
 
     @property
     def roles(self) -> tuple[Role, ...]:
@@ -96,6 +96,17 @@ class Reading:
     def is_causal(self) -> bool:
         """Whether a row depends on no later position of its own stack: one forward then serves all targets."""
         return self.kind in ("causal", "encoder-decoder")
+
+    def of_targets(self, chosen: Sequence[int]) -> Reading:
+        """With these targets alone, and without the positions that none of them can see."""
+        kept = torch.tensor(list(chosen), device=self.device)
+        rows, inputs = self.rows[kept], dict(self.inputs)
+        if self.is_causal:
+            n, length = int(rows.max()) + 1, len(self.ids())
+            for name in ["decoder_input_ids"] if len(self.roles) > 1 else list(inputs):
+                if isinstance(inputs[name], Tensor) and inputs[name].shape == (1, length):
+                    inputs[name] = inputs[name][:, :n]
+        return replace(self, inputs=inputs, rows=rows, classes=self.classes[kept])
 
     # running it
 
@@ -161,9 +172,7 @@ class Reading:
     def still(self, *, gradients: bool = False) -> Iterator[None]:
         """The model in evaluation, its weights without gradients; all as before afterwards."""
         asked = [weight for weight in self.model.parameters() if weight.requires_grad] if gradients else []
-        given = int(self.rows[0]) + 1 if self.kind == "causal" and self.n_targets else len(self.ids())
-        n_given = None if len(self.roles) > 1 else given  # from its end an edit counts negative positions
-        with stillness(self.model, gradients=gradients), torch.set_grad_enabled(gradients), standing(n_given):
+        with stillness(self.model, gradients=gradients), torch.set_grad_enabled(gradients), standing(self.n_given):
             try:
                 for weight in asked:
                     weight.requires_grad_(False)
@@ -221,13 +230,13 @@ class Reading:
         return {site: function(site) for site in dict.fromkeys([*sites, *given, *met])}
 
 
-def reading(
-    model: nn.Module, kind: GenerationKind, inputs: Mapping[str, Any], rows: Any, classes: Any, *, blocks: Any = None
-) -> Reading:
+def reading(model: nn.Module, kind: GenerationKind, inputs: Mapping[str, Any], rows: Any, classes: Any) -> Reading:
     """A reading from plain numbers."""
     device = device_of(model)
     at, what = (_row(numbers, device)[0] for numbers in (rows, classes))
-    return Reading(model, kind, inputs, at, what, blocks, accepted_by(model))
+    n_given = int(at[0]) + 1 if kind == "causal" and at.numel() else inputs["input_ids"].shape[1]
+    is_double = "decoder_input_ids" in inputs
+    return Reading(model, kind, inputs, at, what, accepted_by(model), None if is_double else n_given)
 
 
 def accepted_by(model: nn.Module) -> frozenset[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -16,6 +15,7 @@ from cutaway.language.attention import attention_weights
 from cutaway.language.running import Reading
 from cutaway.language.saliency_baselines import UNSEEN, ZERO, baselines
 from cutaway.language.saliency_gradients import Scored, gradient, integrated
+from cutaway.language.saliency_groups import groups, joined
 from cutaway.language.saliency_memory import LIMIT, cost
 from cutaway.language.saliency_occlusion import occlusion
 from cutaway.language.saliency_rollout import flow, rollout, steps_of
@@ -58,7 +58,7 @@ def saliency(
     _check(method, target, contrast, baseline, steps)
     chosen = _chosen(gen, only)
     with torch.inference_mode(False):
-        reading = _shortened(Reading.of(gen), chosen)
+        reading = Reading.of(gen).of_targets(chosen)
         asked = explained(gen, target, contrast, chosen, reading.device)
         found = (
             _through(reading, method)
@@ -85,14 +85,22 @@ def _scored(
     reading: Reading, method: str, asked: Explained, *, tokenizer: Any, baseline: Any, steps: int, limit: int
 ) -> Scored:
     costs = cost(reading, limit)
-    if method in ("gradient", "grad_x_input"):
-        return gradient(reading, asked, costs, times_input=method == "grad_x_input")
-    if isinstance(baseline, str) and baseline == UNSEEN:
-        return occlusion(reading, asked, costs, baseline=None)
-    instead = baselines(reading, tokenizer, baseline)
     if method == "occlusion":
+        is_unseen = isinstance(baseline, str) and baseline == UNSEEN
+        instead = None if is_unseen else baselines(reading, tokenizer, baseline)
         return occlusion(reading, asked, costs, baseline=instead)
-    return integrated(reading, asked, costs, baseline=instead, steps=steps)
+    costs.check()  # before anything of it has run
+    parts = groups(reading.rows.tolist(), costs.rows) if reading.kind == "causal" else [range(reading.n_targets)]
+    found = []
+    for part in parts:
+        own, of = reading.of_targets(part), asked.of_targets(part)
+        costs = cost(own, limit)
+        if method == "integrated_gradients":
+            path = baselines(own, tokenizer, baseline)
+            found.append(integrated(own, of, costs, baseline=path, steps=steps))
+        else:
+            found.append(gradient(own, of, costs, times_input=method == "grad_x_input"))
+    return joined(found, parts, sum(len(reading.ids(role)) for role in reading.roles))
 
 
 def _through(reading: Reading, method: str) -> Scored:
@@ -119,19 +127,6 @@ def _looked_at(reading: Reading) -> list[int]:
             return rows
         (found,) = torch.autograd.grad(logits.square().sum(), hidden)
     return [int(found[0].abs().sum(-1).argmax())] * len(rows)
-
-
-def _shortened(reading: Reading, chosen: Sequence[int]) -> Reading:
-    """With the targets that are asked for, and without the positions that none of them can see."""
-    kept = torch.tensor(list(chosen), device=reading.device)
-    rows, inputs = reading.rows[kept], dict(reading.inputs)
-    if reading.is_causal:
-        n, length = int(rows.max()) + 1, len(reading.ids())
-        names = ["decoder_input_ids"] if len(reading.roles) > 1 else list(inputs)
-        for name in names:
-            if isinstance(inputs[name], Tensor) and inputs[name].shape == (1, length):
-                inputs[name] = inputs[name][:, :n]
-    return replace(reading, inputs=inputs, rows=rows, classes=reading.classes[kept])
 
 
 def _result(

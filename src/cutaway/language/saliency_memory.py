@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
+from cutaway.capture.standing import ELSEWHERE
 from cutaway.core.errors import MemoryLimitError
 from cutaway.language.kinds import context_of
 from cutaway.language.parts import Role
@@ -67,7 +68,8 @@ class Cost:
     def vectors(self, most: int, n_samples: int = 1) -> int:
         """How many gradients can be taken at once."""
         fitting = int((self.limit - n_samples * self.kept) // (n_samples * self.passing))
-        return max(1, min(most, fitting, max(1, self.rows // (self.n_positions * n_samples))))
+        n = max(1, min(most, fitting, max(1, self.rows // (self.n_positions * n_samples))))
+        return -(-most // -(-most // n))  # as even as they come
 
     def check(self) -> None:
         """An error where not even one fits."""
@@ -109,7 +111,7 @@ def _as_long(reading: Reading, n: int) -> Reading:
         else value
         for name, value in reading.inputs.items()
     }
-    return replace(reading, inputs=inputs, rows=reading.rows[:1] * 0, classes=reading.classes[:1])
+    return replace(reading, inputs=inputs, rows=reading.rows[:1] * 0, classes=reading.classes[:1], n_given=ELSEWHERE)
 
 
 def _kept_by(reading: Reading) -> tuple[float, float]:

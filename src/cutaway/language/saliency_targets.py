@@ -37,6 +37,10 @@ class Explained:
     def name(self) -> str:
         return self.target if isinstance(self.target, str) else getattr(self.target, "__name__", "function")
 
+    def of_targets(self, chosen: Sequence[int]) -> Explained:
+        kept = torch.tensor(list(chosen), device=self.classes.device)
+        return Explained(self.target, self.classes[kept], None if self.others is None else self.others[kept])
+
     def __call__(self, logits: Tensor) -> Tensor:
         """(sample, target)."""
         if logits.device.type != "mps":  # a model that is sure has 1 − p in the last digits
