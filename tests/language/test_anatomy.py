@@ -192,6 +192,55 @@ def test_experts_that_run_one_by_one_are_still_a_feed_forward(how: str) -> None:
         unit_values(one)
 
 
+class Experts(nn.Module):
+    """Two feed-forwards, each a module, for some of the tokens each, and one with a gate for all of them."""
+
+    def __init__(self, *, is_shared: bool) -> None:
+        super().__init__()
+        self.mix = nn.MultiheadAttention(16, 2, batch_first=True)
+        self.experts = nn.ModuleList(self.network() for _ in range(2))
+        self.shared = self.network()
+        self.gate = nn.Linear(16, 1)
+        self.is_shared = is_shared
+
+    def network(self) -> nn.Module:
+        return nn.Sequential(nn.Linear(16, 24), nn.ReLU(), nn.Linear(24, 16))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x + self.mix(x, x, x, need_weights=False)[0]
+        if self.is_shared:
+            found: torch.Tensor = x + self.shared(x) * self.gate(x).sigmoid()
+            return found
+        rows = x.reshape(-1, 16)
+        total = torch.zeros_like(rows)
+        for number, expert in enumerate(self.experts):
+            chosen = (torch.arange(len(rows)) % 2 == number).nonzero()[:, 0]
+            total.index_add_(0, chosen, expert(rows[chosen]))
+        return x + total.reshape(x.shape)
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_a_gate_is_no_feed_forward_and_one_expert_not_all_of_them(is_shared: bool) -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embed, self.out = nn.Embedding(320, 16), nn.Linear(16, 320)
+            self.body = nn.Sequential(*[Experts(is_shared=is_shared) for _ in range(3)])
+
+        def forward(self, input_ids: torch.Tensor) -> torch.Tensor:
+            found: torch.Tensor = self.out(self.body(self.embed(input_ids)))
+            return found
+
+    torch.manual_seed(0)
+    found = anatomy(Model().eval(), {"input_ids": torch.tensor([IDS])})
+    assert [part.kind for part in found.blocks[0].contributions] == ["attention", "mlp"]
+    if is_shared:
+        assert [(each.down, each.width) for each in found.units()] == [(f"body.{i}.shared.2", 24) for i in range(3)]
+    else:
+        with pytest.raises(InputError, match="its experts run one by one; transformers 5 can run them together"):
+            found.units()
+
+
 def _routes(one: Reading) -> list[list[int]]:
     found: list[Any] = []
     gate = dict(one.model.named_modules())["model.layers.0.mlp.gate"]

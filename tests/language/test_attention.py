@@ -12,7 +12,7 @@ import pytest
 import torch
 from tests.language.stillness_of import unchanged
 from tests.language.test_anatomy import Written, read
-from tests.language.tiny_lms import ENCODER_DECODER, HEADS, LAYERS, TINY, tiny, tokenizer
+from tests.language.tiny_lms import ENCODER_DECODER, HEADS, LAYERS, MORE, TINY, tiny, tokenizer
 
 import cutaway
 from cutaway.core.errors import InputError, MemoryLimitError
@@ -34,8 +34,9 @@ def eager_weights(name: str) -> dict[tuple[str, bool], torch.Tensor]:
     return {key: torch.cat(list(layers)) for key, layers in found.items()}
 
 
-@pytest.mark.parametrize("name", sorted(set(TINY) - {"mamba"}))
+@pytest.mark.parametrize("name", sorted({*TINY, *MORE} - {"mamba", "falcon"}))
 def test_weights_are_those_of_the_eager_model(name: str) -> None:
+    """Falcon is left out: it cannot be switched to eager code."""
     one = read(name)
     for (role, is_cross), expected in eager_weights(name).items():
         found = attention_weights(one, role, is_cross=is_cross)  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from tests.language.stillness_of import unchanged
-from tests.language.tiny_lms import CLASSIFIERS, HEADS, LAYERS, MASKED, TINY, UNITS, D, smol, tiny, tokenizer
+from tests.language.tiny_lms import CLASSIFIERS, HEADS, LAYERS, MASKED, MORE, TINY, UNITS, D, smol, tiny, tokenizer
 from torch import nn
 
 import cutaway
@@ -22,6 +22,12 @@ from cutaway.results.logit_attribution import LogitAttribution
 
 POST_NORM = {"bart", "bert", "roberta", "albert", "bert_classifier", "bert_tagger"}
 RESIDUAL = sorted(set(TINY) - POST_NORM)
+N_UNITS = {
+    "qwen2_moe": LAYERS * (4 * 16 + 20),
+    "deepseek_v3": UNITS + (LAYERS - 1) * 5 * 16,
+    "gpt_oss": LAYERS * 4 * UNITS,
+}
+"""Experts, and one that is always asked."""
 WHOLE = sorted(set(RESIDUAL) - {"mamba"})
 
 
@@ -47,7 +53,7 @@ def sums(found: LogitAttribution, within: float = 1e-5) -> None:
     np.testing.assert_allclose(found.gap, found.total - found.logits)
 
 
-@pytest.mark.parametrize("name", RESIDUAL)
+@pytest.mark.parametrize("name", [*RESIDUAL, *MORE])
 def test_the_parts_sum_to_the_logit_of_the_model(name: str) -> None:
     gen = wrote(name)
     found = gen.logit_attribution("component")
@@ -78,6 +84,18 @@ def test_heads_sum_to_their_attention_and_neurons_to_their_feed_forward(name: st
     assert heads.of("head").shape[2] == HEADS
     width = {"bloom": 4 * D, "mixtral": 4 * UNITS}.get(name, UNITS)
     assert neurons.of("neuron").shape[1:] == (LAYERS, width)
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_heads_and_neurons_of_others_sum_to_the_logit(name: str) -> None:
+    gen = wrote(name)
+    heads, neurons = (gen.logit_attribution(by) for by in ("head", "neuron"))
+    sums(heads)
+    sums(neurons)
+    n_heads = sum(group.n for group in heads.groups if group.kind == "head")
+    n_neurons = sum(group.n for group in neurons.groups if group.kind == "neuron")
+    assert n_heads == LAYERS * HEADS
+    assert n_neurons == N_UNITS.get(name, LAYERS * UNITS)
 
 
 @pytest.mark.parametrize("name", ["gpt2", "opt", "phi", "gpt_neox"])

@@ -18,6 +18,7 @@ from tests.language.tiny_lms import (
     ENCODER_DECODER,
     MASK,
     MASKED,
+    MORE,
     PAD,
     TINY,
     smol,
@@ -66,7 +67,7 @@ def by_hand(gen: Generation, model: Any, target: int) -> tuple[torch.Tensor, lis
     return (logits[chosen] if logits.dim() == 1 else logits[row, chosen]), [leaf]
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", [*ALL, *MORE])
 def test_gradients_are_those_of_one_backward_for_each_prefix(name: str) -> None:
     model = tiny(name)
     gen = made(name)

@@ -97,6 +97,11 @@ def _bloom() -> Any:
     )
 
 
+def _falcon() -> Any:
+    sizes = {"hidden_size": D, "ffn_hidden_size": UNITS, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS}
+    return _made(hf.FalconForCausalLM, hf.FalconConfig(vocab_size=VOCAB, **sizes, **_IDS))
+
+
 def _mamba() -> Any:
     sizes = {"hidden_size": D, "state_size": 4, "num_hidden_layers": LAYERS, "time_step_rank": 4}
     return _made(hf.MambaForCausalLM, hf.MambaConfig(vocab_size=VOCAB, **sizes, **_IDS))
@@ -148,6 +153,22 @@ TINY: dict[str, Callable[[], Any]] = {
 }
 """Name → what makes the model, in evaluation mode; each call makes a new one with the same weights."""
 
+_EXPERTS = {"moe_intermediate_size": 16, "num_experts_per_tok": 2}
+_LATENT = {"q_lora_rank": 16, "kv_lora_rank": 16, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8, "v_head_dim": 8}
+_SHARED = {"n_routed_experts": 4, "n_shared_experts": 1, "first_k_dense_replace": 1, "n_group": 2, "topk_group": 1}
+
+MORE: dict[str, Callable[[], Any]] = {
+    "qwen2_moe": _llama_like("Qwen2Moe", **_EXPERTS, num_experts=4, shared_expert_intermediate_size=20),
+    "deepseek_v3": _llama_like("DeepseekV3", **_EXPERTS, **_LATENT, **_SHARED),
+    "gpt_oss": _llama_like("GptOss", head_dim=8, num_local_experts=4, num_experts_per_tok=2, sliding_window=8),
+    "olmo2": _llama_like("Olmo2"),
+    "cohere": _llama_like("Cohere"),
+    "granite": _llama_like("Granite", logits_scaling=2.0, residual_multiplier=0.5, embedding_multiplier=3.0),
+    "starcoder2": _llama_like("Starcoder2"),
+    "falcon": _falcon,
+}
+"""Others, with something that those do not have: experts beside one that is always asked, sinks, latent attention,
+norms behind the parts, factors. Some tests run on them, too."""
 CAUSAL = [
     *("gpt2", "gpt_neox", "gpt_neox_serial", "llama", "qwen2", "qwen3", "gemma2", "gemma3", "mistral", "mixtral"),
     *("phi", "phi3", "opt", "opt_projected", "bloom", "mamba"),
@@ -172,7 +193,7 @@ def _llama_classifier() -> Any:
 @cache
 def tiny(name: str) -> Any:
     """A model that several tests share: whoever changes it makes one of their own."""
-    return TINY[name]()
+    return {**TINY, **MORE}[name]()
 
 
 @cache

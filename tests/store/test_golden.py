@@ -17,6 +17,7 @@ from tests.store.golden.make import shown
 import cutaway
 from cutaway import Activations, Run
 from cutaway.core.errors import VersionError
+from cutaway.results.generation import Generation
 from cutaway.results.ranking import Ranking
 from cutaway.store import head
 from cutaway.store.archive import Archive
@@ -154,6 +155,34 @@ def test_a_golden_result_is_read_as_it_was_written() -> None:
         "Ranking", "neurons", 1_700_000_000.0, {"method": "probeless"}
     )  # fmt: skip
     assert verify(GOLDEN / "result")
+
+
+def test_a_golden_generation_is_read_as_it_was_written() -> None:
+    told = json.loads((GOLDEN / "generation.json").read_text())
+    found = cutaway.load(GOLDEN / "generation")
+    assert isinstance(found, Generation)
+    assert (found.kind, found.text, found.prompt, found.n_prompt) == ("causal", "\ufffd", "the 🐈", 2)
+    assert (found.token_ids.tolist(), list(found.pieces), found.rows.tolist()) == (told["ids"], told["pieces"], [1, 2])
+    assert [[each.name, each.start, each.end] for each in found.read.segments] == told["segments"]
+    assert found.read.is_special.tolist() == [False, False, False, True]
+    assert (found.targets.ids.tolist(), found.targets.pieces) == ([0, 9], ("\\xe2", ""))
+    steps, beams = found.steps, found.beams
+    assert (steps.logits.tolist(), steps.ranks.tolist()) == ([1.5, -3.0], [1, 40_000])
+    assert shown(steps.candidate_logprobs) == told["candidate_logprobs"]
+    assert shown(steps.entropies[None])[0] == told["entropies"]
+    assert steps.candidate_pieces == (("\\xe2", "the", " 🐈"), ("", "\\xe2", "a"))
+    assert steps.kept is not None
+    assert steps.n_kept is not None
+    assert (steps.kept[0].tolist(), steps.n_kept.tolist()) == ([0.75, 0.25, 0.0], [2, 1])
+    assert beams is not None
+    tree = [beams.ids.tolist(), beams.parents.tolist(), beams.scores.tolist(), beams.is_best.tolist()]
+    assert tree == told["beams"]
+    assert (repr(found.decoding), found.about) == (told["decoding"], told["about"])
+    assert found.more_inputs["token_type_ids"].tolist() == [0, 1, 1, 1]
+    assert found.page().title == found.title
+    about = described(Archive(GOLDEN / "generation"))
+    assert (about.type, about.topic, about.made) == ("Generation", "language", 1_700_000_000.0)
+    assert verify(GOLDEN / "generation")
 
 
 def test_unknown_records_and_keys_are_passed_over(copy: Path) -> None:

@@ -101,15 +101,17 @@ def _found(model: nn.Module, inputs: Mapping[str, Any], pattern: str | None) -> 
     logits = wiring.logits()
     head = nearest_linear(wiring, logits, ends=set(chains[-1].outputs))
     missing = {}
-    parts = {c.kind for stack in stacks for block in stack.blocks for c in block.contributions}
-    if "attention" not in parts:
+    parts = [c for stack in stacks for block in stack.blocks for c in block.contributions]
+    if not any(c.kind == "attention" for c in parts):
         missing["attention"] = "nothing in its blocks weighs positions by a softmax"
-    if not any(c.units for stack in stacks for block in stack.blocks for c in block.contributions):
+    if any(c.kind == "mlp" and c.units is None for c in parts):
         missing["mlp"] = (
             "its experts run one by one, and model.set_experts_implementation('grouped_mm') runs them together"
-            if "mlp" in parts
-            else "no part of its blocks works on each position by itself"
+            if hasattr(model, "set_experts_implementation")
+            else "its experts run one by one; transformers 5 can run them together"
         )
+    elif not any(c.units for c in parts):
+        missing["mlp"] = "no part of its blocks works on each position by itself"
     if head is None:
         missing["head"] = "no product with weights stands between the last block and the output"
     return Anatomy(name, tuple(stacks), wiring.address_of(logits if head is None else head), missing)

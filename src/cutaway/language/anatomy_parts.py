@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cutaway.language.anatomy_units import units_of
-from cutaway.language.anatomy_wiring import LINEAR, Wiring, is_linear, linear_input, multiplied, site_out
+from cutaway.language.anatomy_wiring import LINEAR, Wiring, is_linear, linear_input, multiplied, site_out, weight_of
 from cutaway.language.parts import Contribution, Heads
 
 _FUSED = "scaled_dot_product_attention"
@@ -57,18 +58,26 @@ def joins_of(wiring: Wiring, call: int, start: int, end: int) -> Joins:
 
 def nearest_linear(wiring: Wiring, node: int, *, ends: set[int]) -> int | None:
     """The last product with weights on the way to a node; None if one of `ends` comes first."""
+    return next(_linears(wiring, node, ends), None)
+
+
+def _linears(wiring: Wiring, node: int, ends: set[int], *, width: int | None = None) -> Iterator[int]:
+    """The last products with weights on each way to a node, the last one first; with results of this width, if given.
+
+    Others are passed on the way: a gate, or what weighs experts.
+    """
     seen = {node}
     front = [node]
     while front:
         each = max(front)
         front.remove(each)
-        if is_linear(wiring, each):
-            return each
+        if is_linear(wiring, each) and (width is None or (wiring.shape(each) or (0,))[-1] == width):
+            yield each
+            continue
         for parent in wiring.parents(each):
             if parent not in seen and parent not in ends and wiring.is_real(parent) and not wiring.is_weight(parent):
                 seen.add(parent)
                 front.append(parent)
-    return None
 
 
 def _passed_by_all(wiring: Wiring, start: int, end: int) -> list[int]:
@@ -119,10 +128,13 @@ def _contribution(wiring: Wiring, call: int, node: int, stream: int) -> Contribu
         return Contribution("attention", site, heads=_heads(wiring, call, node, weighing, inside))
     if any(_mixes(wiring, each) for each in inside):
         return Contribution("other", site)
-    down = nearest_linear(wiring, node, ends={stream})
-    if down is None or not any(is_linear(wiring, each) for each in inside - {down}):
+    d = (wiring.shape(node) or (0,))[-1]
+    downs = [*_linears(wiring, node, {stream}, width=d)] or [*_linears(wiring, node, {stream})][:1]
+    if not downs or not any(is_linear(wiring, each) for each in inside - {downs[0]}):
         return Contribution("other", site)
-    return Contribution("mlp", site, units=units_of(wiring, down, inside))
+    if len({weight_of(wiring, each) for each in downs}) > 1:  # experts, each a module of its own
+        return Contribution("mlp", site)
+    return Contribution("mlp", site, units=units_of(wiring, downs[0], inside))
 
 
 def _is_inside(wiring: Wiring, call: int, node: int) -> bool:

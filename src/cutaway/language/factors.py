@@ -129,9 +129,10 @@ def _feed_forward(
         raise InputError(
             f"layers={layers} of {reading.anatomy.model_name} have no feed-forward neurons: choose others."
         )
-    n_experts = max(each.n_experts for each in units)
+    most = max(units, key=lambda each: each.n_experts)
+    n_experts = most.n_experts
     note = (
-        f"Neurons of the {n_experts} experts of a layer are counted one expert after the other, {units[0].width} each; "
+        f"Neurons of the {n_experts} experts of a layer are counted one expert after the other, {most.width} each; "
         "they share a site, so that an edit of one reaches the same neuron of every expert."
     )
     columns = {each.site: _array(values) for each, values in zip(units, found, strict=True)}

@@ -17,8 +17,8 @@ from cutaway.language.logit_direction import Direction, direction
 from cutaway.language.logit_parts import Split, split, split_experts
 from cutaway.language.parts import Contribution, Stack
 from cutaway.language.running import Reading
-from cutaway.language.saliency_targets import explained, named
-from cutaway.language.unit_values import unit_values
+from cutaway.language.saliency_targets import chosen_targets, explained, named
+from cutaway.language.unit_values import values_of
 from cutaway.results.generation import Generation
 from cutaway.results.logit_attribution import AttributedBy, Group, LogitAttribution
 
@@ -52,7 +52,7 @@ def logit_attribution(
         hint = f" Nearest: {near[0]!r}." if near else ""
         raise InputError(f"by={by!r}: give {', '.join(map(repr, WAYS))}.{hint}")
     with torch.inference_mode(False):
-        chosen = _chosen(gen, only)
+        chosen = chosen_targets(gen, only)
         reading = Reading.of(gen)
         kept = torch.tensor(chosen, device=reading.device)
         reading = replace(reading, rows=reading.rows[kept], classes=reading.classes[kept])
@@ -152,7 +152,7 @@ def _groups(
                 whole = replace(whole, kind="head", site=heads.mixed, n=heads.n_heads)
             elif by == "neuron" and units is not None:
                 if units.n_experts > 1:
-                    made = split_experts(addresses, units, experts[layer][rows], given, u)
+                    made = split_experts(addresses, units, experts[units.site][rows], given, u)
                 else:
                     made = split(addresses, units.down, seen.at(units.site, rows), given, u, site=part.site)
                 n = units.width * units.n_experts
@@ -168,12 +168,13 @@ def _groups(
     return [group for group, _ in found], [value for _, value in found]
 
 
-def _experts(reading: Reading, stack: Stack, by: str) -> dict[int, Tensor]:
-    """Layer → (position, expert · unit), where there are experts."""
+def _experts(reading: Reading, stack: Stack, by: str) -> dict[str, Tensor]:
+    """Site → (position, expert · unit), where there are experts."""
     if by != "neuron":
         return {}
-    layers = [b.index for b in stack.blocks if any(c.units and c.units.n_experts > 1 for c in b.contributions)]
-    return dict(zip(layers, unit_values(reading, stack.role, layers=layers), strict=True)) if layers else {}
+    units = [each for each in reading.anatomy.units(stack.role) if each.n_experts > 1]
+    found = values_of(reading, stack.role, units) if units else []
+    return {each.site: values for each, values in zip(units, found, strict=True)}
 
 
 def _what(part: Contribution) -> str:
@@ -206,16 +207,3 @@ def _check(reading: Reading, stack: Stack, by: str, limit: int) -> None:
             f"{n / 2**30:.2f} GiB, and the limit is {limit / 2**30:.2f} GiB: ask for some targets, only=[-1], or give "
             f"limit={n}."
         )
-
-
-def _chosen(gen: Generation, only: int | Sequence[int] | None) -> list[int]:
-    n = len(gen)
-    if n == 0:
-        raise InputError("nothing was written, so there is nothing to explain: ask for max_new_tokens=1 or more.")
-    given = list(range(n)) if only is None else [only] if isinstance(only, int) else [int(each) for each in only]
-    for each in given:
-        if not -n <= each < n:
-            raise InputError(f"only has {each}: there are {n} targets, counted from 0.")
-    if not given:
-        raise InputError("only=[] leaves nothing to explain: name a target, or leave it out for all.")
-    return [each % n for each in given]

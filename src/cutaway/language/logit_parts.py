@@ -63,8 +63,8 @@ def _onto(named: Named, out: Tensor, given: Tensor, u: Tensor, site: str) -> tup
     """The direction as it is right behind the map, and what a norm's bias adds; None if neither explains it."""
     limit = 1e-3 if given.dtype in (torch.float32, torch.float64) else 5e-2
     x, y = out.double(), given.double()
-    factor = float((x * y).sum() / x.square().sum().clamp_min(1e-300))
-    factor = 1.0 if abs(factor - 1) < limit / 10 else factor
+    factor = (x * y).sum(-1, keepdim=True) / x.square().sum(-1, keepdim=True).clamp_min(1e-300)  # or a gate, held still
+    factor = factor.where((factor - 1).abs() >= limit / 10, 1.0)
     if bool((y - factor * x).norm() <= limit * y.norm()):
         return u * factor, torch.zeros_like(u[:, 0])
     where = Site.parse(site)

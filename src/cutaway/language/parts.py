@@ -196,10 +196,10 @@ class Anatomy:
         return found
 
     def units(self, role: Role | None = None) -> tuple[Units, ...]:
-        """The neurons of each block that has some."""
+        """The neurons of each block that has some; an error where they cannot be told."""
         stack = self.stack if role is None else self.part(role)
         found = tuple(c.units for block in stack.blocks for c in block.contributions if c.units is not None)
-        if not found:
+        if not found or "mlp" in self.missing:
             raise InputError(
                 f"{self.model_name} has no feed-forward neurons: {self.missing.get('mlp', 'none were seen')}. "
                 "Say where units are: at='backbone.layers.*.mixer.out_proj@in.0'."

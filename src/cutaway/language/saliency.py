@@ -19,7 +19,7 @@ from cutaway.language.saliency_groups import groups, joined
 from cutaway.language.saliency_memory import LIMIT, cost
 from cutaway.language.saliency_occlusion import occlusion
 from cutaway.language.saliency_rollout import flow, rollout, steps_of
-from cutaway.language.saliency_targets import Explained, explained, named
+from cutaway.language.saliency_targets import Explained, chosen_targets, explained, named
 from cutaway.language.tail import tail
 from cutaway.results.generation import Generation, Segment, Tokens
 from cutaway.results.saliency import Saliency
@@ -56,7 +56,7 @@ def saliency(
         limit: bytes that may be used beside the model.
     """
     _check(method, target, contrast, baseline, steps)
-    chosen = _chosen(gen, only)
+    chosen = chosen_targets(gen, only)
     with torch.inference_mode(False):
         reading = Reading.of(gen).of_targets(chosen)
         asked = explained(gen, target, contrast, chosen, reading.device)
@@ -213,19 +213,6 @@ def _laid(values: Tensor, n: int) -> Any:
     found = np.full((len(values), n), np.nan)
     found[:, : values.shape[1]] = values.cpu().numpy()
     return found
-
-
-def _chosen(gen: Generation, only: int | Sequence[int] | None) -> list[int]:
-    n = len(gen)
-    if n == 0:
-        raise InputError("nothing was written, so there is nothing to explain: ask for max_new_tokens=1 or more.")
-    given = list(range(n)) if only is None else [only] if isinstance(only, int) else [int(each) for each in only]
-    for each in given:
-        if not -n <= each < n:
-            raise InputError(f"only has {each}: there are {n} targets, counted from 0.")
-    if not given:
-        raise InputError("only=[] leaves nothing to explain: name a target, or leave it out for all.")
-    return [each % n for each in given]
 
 
 def _check(method: str, target: Any, contrast: Any, baseline: Any, steps: int) -> None:

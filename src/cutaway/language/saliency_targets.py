@@ -87,6 +87,20 @@ def explained(gen: Generation, target: Any, contrast: Any, chosen: Sequence[int]
     return Explained(cast(Target, target), classes, others)
 
 
+def chosen_targets(gen: Generation, only: int | Sequence[int] | None) -> list[int]:
+    """Which targets are meant, counted from 0; all of them if nothing is said."""
+    n = len(gen)
+    if n == 0:
+        raise InputError("nothing was written, so there is nothing to explain: ask for max_new_tokens=1 or more.")
+    given = list(range(n)) if only is None else [only] if isinstance(only, int) else [int(each) for each in only]
+    for each in given:
+        if not -n <= each < n:
+            raise InputError(f"only has {each}: there are {n} targets, counted from 0.")
+    if not given:
+        raise InputError("only=[] leaves nothing to explain: name a target, or leave it out for all.")
+    return [each % n for each in given]
+
+
 def named(gen: Generation, ids: Tensor) -> tuple[str, ...]:
     """The texts of tokens, or labels."""
     if gen.kind == "classifier":

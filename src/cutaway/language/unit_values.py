@@ -27,9 +27,14 @@ def unit_values(reading: Reading, role: Role | None = None, *, layers: Sequence[
         if not -len(stack.blocks) <= layer < len(stack.blocks):
             raise InputError(f"layers has {layer}: there are {len(stack.blocks)} blocks, counted from 0.")
     units = [c.units for layer in chosen for c in stack.blocks[layer].contributions if c.units is not None]
+    return values_of(reading, stack.role, units)
+
+
+def values_of(reading: Reading, role: Role, units: Sequence[Units]) -> list[Tensor]:
+    """The same of these feed-forwards."""
     sites = [site for each in units for site in (each.site, each.rows, each.ends) if site is not None]
     seen = reading.see(list(dict.fromkeys(sites)))
-    return [_laid(seen, each, len(reading.ids(stack.role))) for each in units]
+    return [_laid(seen, each, len(reading.ids(role))) for each in units]
 
 
 def _laid(seen: Seen, units: Units, n: int) -> Tensor:

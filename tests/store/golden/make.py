@@ -16,6 +16,7 @@ from unittest import mock
 import numpy as np
 
 from cutaway.core.arrays import Raw
+from cutaway.results.generation import Beams, Generation, Segment, Steps, Tokens
 from cutaway.results.ranking import Ranking
 from cutaway.store.activations_units import Names, Units
 from cutaway.store.activations_windows import CollectedSite
@@ -226,9 +227,76 @@ def result(path: Path) -> dict[str, Any]:
     }
 
 
+def generation(path: Path) -> dict[str, Any]:
+    """A text by beams, with everything that one can have; pieces that are half a letter, and nothing."""
+    ids, pieces = [5, 6, 0, 9], ["the", " 🐈", "\\xe2", ""]
+    read = Tokens(
+        np.array(ids),
+        ("the", "Ġð", "â", "<eos>"),
+        tuple(pieces),
+        np.array([0, 1, 1, 2]),
+        np.array([False, False, False, True]),
+        (Segment("größe", 0, 1), Segment("", 1, 2)),
+    )
+    targets = Tokens(read.ids[2:], read.tokens[2:], read.pieces[2:], np.array([0, 1]), np.array([False, True]))
+    numbers = [[-0.5, -1.0, -2.25], [-0.125, "-inf", "-inf"]]
+    steps = Steps(
+        logits=np.array([1.5, -3.0]),
+        logprobs=np.array([-0.5, -0.125]),
+        entropies=np.array([1.25, np.nan]),
+        ranks=np.array([1, 40_000]),
+        candidates=np.array([[0, 5, 6], [9, 0, 1]]),
+        candidate_pieces=(("\\xe2", "the", " 🐈"), ("", "\\xe2", "a")),
+        candidate_logprobs=np.array([[float(each) for each in row] for row in numbers]),
+        kept=np.array([[0.75, 0.25, 0.0], [1.0, 0.0, 0.0]]),
+        n_kept=np.array([2, 1]),
+        drawn=np.array([0.75, 1.0]),
+    )
+    beams = Beams(
+        np.array([0, 6, 9]), ("\\xe2", " 🐈", ""), np.array([-1, -1, 0]), np.array([0, 0, 1]),
+        np.array([-0.5, -2.25, -0.125]), np.array([-0.5, -2.25, -0.625]), np.array([True, False, True]),
+    )  # fmt: skip
+    decoding = {"num_beams": 2, "temperature": 0.5, "seed": 2**63, "eos_token_id": [9, None]}
+    about = {"model": "Tiny", "dtype": "bfloat16"}
+    save(
+        Generation(
+            "causal",
+            read,
+            2,
+            np.array([1, 2]),
+            targets,
+            steps,
+            "\ufffd",
+            "the 🐈",
+            None,
+            beams,
+            decoding,
+            {"token_type_ids": np.array([0, 1, 1, 1])},
+            about,
+        ),
+        path,
+    )
+    tidy(path)
+    return {
+        "ids": ids,
+        "pieces": pieces,
+        "segments": [["größe", 0, 1], ["", 1, 2]],
+        "candidate_logprobs": numbers,
+        "entropies": [1.25, "nan"],
+        "beams": [[0, 6, 9], [-1, -1, 0], [-0.5, -2.25, -0.625], [True, False, True]],
+        "decoding": repr(decoding),
+        "about": about,
+    }
+
+
 def main() -> None:
     folder = HERE / f"v{FORMAT_VERSION}"
-    makers = {"run": ("expected", write), "activations": ("activations", activations), "result": ("result", result)}
+    makers = {
+        "run": ("expected", write),
+        "activations": ("activations", activations),
+        "result": ("result", result),
+        "generation": ("generation", generation),
+    }
     for name, (beside, make) in makers.items():
         if (folder / name).exists():
             continue  # a golden archive is never written again
