@@ -381,3 +381,55 @@ def test_nothing_of_the_model_is_changed(name: str) -> None:
     with unchanged(model):
         one.anatomy.blocks  # noqa: B018
         unit_values(one)
+
+
+class Adapted(nn.Module):
+    """A product with weights and another of low rank beside it, as LoRA has them."""
+
+    def __init__(self, base: nn.Linear) -> None:
+        super().__init__()
+        self.base_layer = base
+        self.down, self.up = nn.Linear(base.in_features, 4, bias=False), nn.Linear(4, base.out_features, bias=False)
+        nn.init.normal_(self.up.weight, std=0.3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = self.base_layer(x) + 0.5 * self.up(self.down(x))
+        return found
+
+
+def test_an_adapter_is_part_of_what_it_adapts() -> None:
+    model = TINY["llama"]()
+    plain = anatomy(model)
+    torch.manual_seed(0)
+    for layer in model.model.layers:
+        layer.self_attn.o_proj, layer.mlp.down_proj = Adapted(layer.self_attn.o_proj), Adapted(layer.mlp.down_proj)
+    found = anatomy(model)
+    assert found is not plain, "what was known of it is forgotten"
+    assert found.table().drop(columns="n_heads").equals(plain.table().drop(columns="n_heads")), "sites are the same"
+    gen = cutaway.generate(model, tokenizer(), "the cat sat", max_new_tokens=3)
+    assert gen.factors(2).n_units == LAYERS * UNITS
+    for by in ("component", "head", "neuron"):
+        assert abs(gen.logit_attribution(by).gap).max() < 1e-5
+    site = found.units()[1].site
+    with cutaway.edit(model, at=site, to=0):
+        without = cutaway.generate(model, tokenizer(), "the cat sat", text=gen.target_ids[:1])
+    handle = model.model.layers[1].mlp.register_forward_hook(lambda _, __, out: torch.zeros_like(out))
+    expected = cutaway.generate(model, tokenizer(), "the cat sat", text=gen.target_ids[:1])
+    handle.remove()
+    assert without.steps.logits.tolist() == pytest.approx(expected.steps.logits.tolist())
+
+
+def test_a_model_that_got_more_layers_is_looked_at_again() -> None:
+    model = TINY["llama"]()
+    gen = cutaway.generate(model, tokenizer(), "the cat", max_new_tokens=2)
+    assert len(gen.attention().weights) == LAYERS
+    other = TINY["llama"]()
+    for layer in other.model.layers:
+        layer.self_attn.layer_idx += LAYERS
+    model.model.layers.extend(other.model.layers)
+    model.config.num_hidden_layers *= 2
+    model.config.layer_types = None
+    gen = cutaway.generate(model, tokenizer(), "the cat", text=" sat")
+    assert len(gen.attention().weights) == 2 * LAYERS
+    assert gen.factors(1).n_units == 2 * LAYERS * UNITS
+    assert len(gen.lens().layers) == 2 * LAYERS + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from typing import Any
 
@@ -42,6 +43,111 @@ def written(model: Any, prompt: str = PROMPT, **how: Any) -> list[int]:
     sequences = model.generate(**encoded, max_new_tokens=6, **{"do_sample": False, **how})[0].tolist()
     found: list[int] = sequences[1:] if model.config.is_encoder_decoder else sequences[encoded["input_ids"].shape[1] :]
     return found
+
+
+def test_options_of_a_configuration_count_as_if_they_were_said() -> None:
+    model = tiny("llama")
+    sampled = transformers.GenerationConfig(do_sample=True, temperature=1.5, eos_token_id=EOS, pad_token_id=PAD)
+    gen = cutaway.generate(model, tokenizer(), PROMPT, max_new_tokens=6, generation_config=sampled, seed=3)
+    assert gen.target_ids.tolist() == written(model, do_sample=True, temperature=1.5, seed=3)
+    assert gen.steps.drawn is not None
+    wide = transformers.GenerationConfig(num_beams=3, eos_token_id=EOS, pad_token_id=PAD)
+    gen = cutaway.generate(model, tokenizer(), PROMPT, max_new_tokens=6, generation_config=wide)
+    assert gen.beams is not None
+    assert gen.target_ids.tolist() == written(model, num_beams=3)
+
+
+def test_what_a_model_brings_along_is_told() -> None:
+    model = TINY["llama"]()
+    assert "repetition_penalty" not in cutaway.generate(model, tokenizer(), PROMPT, max_new_tokens=6).decoding
+    model.generation_config.repetition_penalty = 5.0
+    gen = cutaway.generate(model, tokenizer(), PROMPT, max_new_tokens=6)
+    assert gen.target_ids.tolist() == written(model)
+    assert gen.decoding["repetition_penalty"] == 5.0
+    assert gen.steps.kept is not None
+    plain = cutaway.generate(tiny("llama"), tokenizer(), PROMPT, max_new_tokens=6, use_cache=False)
+    assert plain.steps.kept is None, "nothing was changed"
+
+
+class Ban:
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __call__(self, ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        scores[:, self.number] = -torch.inf
+        return scores
+
+
+@pytest.mark.parametrize("n_beams", [1, 3])
+def test_processors_of_logits_hold_with_beams_too(n_beams: int) -> None:
+    model = tiny("llama")
+    banned = int(cutaway.generate(model, tokenizer(), PROMPT, max_new_tokens=6).target_ids[0])
+    processors = transformers.LogitsProcessorList([Ban(banned)])
+    gen = cutaway.generate(model, tokenizer(), PROMPT, max_new_tokens=6, num_beams=n_beams, logits_processor=processors)
+    assert banned not in gen.target_ids
+    assert gen.target_ids.tolist() == written(model, num_beams=n_beams, logits_processor=processors)
+
+
+def test_prompts_that_are_drawn_for_are_drawn_for_as_if_alone() -> None:
+    model = tiny("gpt2")
+    for how in ({"do_sample": True}, {"temperature": 1.0}, {"top_p": 1.0}):
+        together = cutaway.generate(model, tokenizer(), PROMPTS, max_new_tokens=2, seed=1, **how)
+        alone = [cutaway.generate(model, tokenizer(), prompt, max_new_tokens=2, seed=1, **how) for prompt in PROMPTS]
+        assert [gen.target_ids.tolist() for gen in together] == [gen.target_ids.tolist() for gen in alone]
+        assert all(gen.steps.drawn is not None for gen in together)
+
+
+def test_a_text_ends_at_a_string() -> None:
+    model = tiny("llama")
+    whole = cutaway.generate(model, tokenizer(), PROMPT, max_new_tokens=6)
+    end = whole.targets.pieces[2].strip() or whole.targets.pieces[2]
+    gen = cutaway.generate(model, tokenizer(), PROMPT, max_new_tokens=6, stop_strings=[end])
+    assert len(gen) < len(whole)
+    assert end in gen.text
+
+
+def test_the_kind_of_a_model_is_not_taken_from_an_edited_one() -> None:
+    model = TINY["bert"]()
+    text = "the <mask> sat"
+    sites = [f"bert.encoder.layer.{i}.attention.output.dense" for i in range(3)]
+    with cutaway.edit(model, at=sites, to=0):
+        assert cutaway.lm.fill(model, tokenizer(), text).kind == "masked"
+    assert cutaway.lm.fill(model, tokenizer(), text).kind == "masked"
+
+
+def test_threads_that_ask_one_model_leave_it_as_it_was() -> None:
+    model = TINY["llama"]().train()
+    expected = cutaway.generate(model, tokenizer(), PROMPT, max_new_tokens=4).target_ids.tolist()
+    with ThreadPoolExecutor(3) as pool:
+        found = list(
+            pool.map(
+                lambda _: cutaway.generate(model, tokenizer(), PROMPT, max_new_tokens=4).target_ids.tolist(), range(6)
+            )
+        )
+    assert found == [expected] * 6
+    assert all(module.training for module in model.modules())
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"max_length": 8}, "max_length= is set by cutaway.generate: give max_new_tokens="),
+        ({"attention_mask": 1}, "every token of a prompt is read"),
+        ({"text": " cat", "temperature": 2.0}, "text= is given, so that nothing is generated: temperature= has no"),
+        ({"num_beams": 2, "on_token": print}, "on_token= is for num_beams=1"),
+    ],
+)
+def test_options_without_a_meaning_are_refused(options: dict[str, Any], why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        cutaway.generate(tiny("llama"), tokenizer(), PROMPT, **options)
+
+
+def test_numbers_of_numpy_and_what_a_tokenizer_gave_are_taken() -> None:
+    gen = cutaway.generate(tiny("llama"), tokenizer(), tokenizer()(PROMPT), max_new_tokens=np.int64(2))
+    assert (
+        gen.token_ids.tolist()
+        == cutaway.generate(tiny("llama"), tokenizer(), PROMPT, max_new_tokens=2).token_ids.tolist()
+    )
 
 
 @pytest.mark.parametrize("name", [*CAUSAL, *ENCODER_DECODER])

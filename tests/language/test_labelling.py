@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import transformers
 from tests.language.stillness_of import unchanged
 from tests.language.tiny_lms import MASK, MASKED, TINY, tiny, tokenizer
 
@@ -140,3 +141,50 @@ def test_nothing_of_the_model_is_changed() -> None:
         model = TINY[name]()
         with unchanged(model):
             cutaway.generate(model, tokenizer(), text)
+
+
+def test_texts_for_several_masks_and_positions_from_the_end() -> None:
+    found = cutaway.lm.fill(tiny("bert"), tokenizer(), ["the <mask>", "<mask> sat"], text=[" cat", "the"])
+    assert [gen.targets.pieces for gen in found] == [(" cat",), ("the",)]
+    with pytest.raises(InputError, match="1 texts were given for 2 prompts"):
+        cutaway.lm.fill(tiny("bert"), tokenizer(), ["the <mask>", "<mask> sat"], text=["the"])
+    gen = cutaway.lm.classify(tiny("bert_tagger"), tokenizer(), "the cat sat", positions=[-1])
+    assert gen.rows.tolist() == [len(gen.token_ids) - 1]
+
+
+def test_labels_that_do_not_rule_each_other_out_are_judged_each_by_itself() -> None:
+    model = TINY["bert_classifier"]()
+    model.config.problem_type = "multi_label_classification"
+    gen = cutaway.lm.classify(model, tokenizer(), "the cat sat", target=[0, 1, 2])
+    with torch.no_grad():
+        logits = model(**tokenizer()("the cat sat", return_tensors="pt")).logits[0].double()
+    p = logits.sigmoid()
+    np.testing.assert_allclose(gen.steps.probs, p, rtol=1e-5)
+    entropy = -(p * p.log() + (1 - p) * (1 - p).log()).sum()
+    np.testing.assert_allclose(gen.steps.entropies, [float(entropy)] * 3, rtol=1e-5)
+    leaf = model.get_input_embeddings()(torch.tensor(gen.token_ids)[None]).detach().requires_grad_()
+    value = torch.nn.functional.logsigmoid(model(inputs_embeds=leaf).logits[0, 1])
+    (g,) = torch.autograd.grad(value, leaf)
+    np.testing.assert_allclose(gen.saliency().signed[1], (g * leaf).sum(-1)[0].detach(), atol=1e-6)
+
+
+def test_a_number_has_no_probability_and_is_explained_as_it_is() -> None:
+    model = TINY["bert_classifier"]()
+    model.classifier = torch.nn.Linear(model.classifier.in_features, 1)
+    model.config.num_labels = model.num_labels = 1
+    gen = cutaway.lm.classify(model, tokenizer(), "the cat sat")
+    assert np.isnan(gen.steps.probs).all()
+    found = gen.saliency()
+    assert found.target == "logit"
+    assert np.isfinite(found.scores).all()
+    assert "nan" not in gen.page().text()
+    with pytest.raises(InputError, match="gives numbers, which have no probability"):
+        gen.saliency(target="probability")
+
+
+def test_a_text_beyond_the_positions_of_a_model_is_a_sentence() -> None:
+    model = TINY["roberta"]()
+    config = type(model.config).from_dict({**model.config.to_dict(), "num_labels": 2})
+    judge = transformers.RobertaForSequenceClassification(config)
+    with pytest.raises(InputError, match="shorten"):
+        cutaway.lm.classify(judge, None, [5] * config.max_position_embeddings)

@@ -380,3 +380,9 @@ def test_two_lenses_share_nothing_and_cannot_be_written_to() -> None:
     rows = one.table()
     assert len(rows) == len(one) * len(gen)
     assert "Lens: 4 layers × 3 targets" in repr(one)
+
+
+def test_positions_are_all_or_those_that_were_written() -> None:
+    gen = cutaway.generate(tiny("llama"), tokenizer(), "the cat", max_new_tokens=2)
+    with pytest.raises(InputError, match="give True for every token that was read"):
+        gen.lens(positions=[0, 1])

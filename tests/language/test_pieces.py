@@ -78,3 +78,15 @@ def test_one_token_is_found_by_its_text() -> None:
     assert Pieces(None).id_of(7) == 7
     with pytest.raises(InputError, match=r"token ' cat' cannot be looked up without a tokenizer: give its id"):
         Pieces(None).id_of(" cat")
+
+
+def test_letters_of_several_tokens_are_whole_in_words() -> None:
+    ids = tokenizer()("日本 é")["input_ids"]
+    tokens = Pieces(tokenizer()).tokens(ids)
+    assert any("\\x" in piece for piece in tokens.pieces)
+    assert "".join(tokens.word_texts) == "日本é"
+
+
+def test_a_token_that_the_model_does_not_have_is_unknown() -> None:
+    with pytest.raises(InputError, match="token 320 is unknown: the model has 320, counted from 0"):
+        Pieces(None, 320).id_of(320)

@@ -496,3 +496,33 @@ def test_the_subject_and_not_the_noun_beside_the_verb_decides_its_number() -> No
     by_name = dict(zip(words.positions, words.signed[0], strict=True))
     assert by_name["keys"] > by_name["cabinet"]
     assert by_name["keys"] > 0
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "why"),
+    [
+        ("grad_x_input", {"steps": 5}, "steps= is for integrated_gradients"),
+        ("gradient", {"baseline": "pad"}, "baseline= is for integrated_gradients and occlusion"),
+        ("occlusion", {"steps": 5}, "steps= is for integrated_gradients"),
+        ("grad_x_input", {"contrast": 320}, "token 320 is unknown"),
+    ],
+)
+def test_options_that_a_method_does_not_know_are_refused(method: str, options: dict[str, Any], why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        made("llama").saliency(method, **options)
+
+
+def test_targets_can_be_a_slice() -> None:
+    gen = made("llama")
+    assert gen.saliency(only=slice(1, None)).targets == gen.saliency(only=[1, 2]).targets
+
+
+def test_a_model_that_has_changed_since_is_told() -> None:
+    model = TINY["llama"]()
+    gen = made("llama", model)
+    asked = (gen.saliency, gen.lens, gen.logit_attribution)
+    assert [ask().notes for ask in asked] == [(), (), ()]
+    with torch.no_grad():
+        model.lm_head.weight.mul_(1.5)
+    for ask in asked:
+        assert any("is not as it was when this was written" in note for note in ask().notes)

@@ -28,6 +28,11 @@ def modules_of(root: nn.Module | None) -> list[nn.Module]:
     return list(found.values())
 
 
+def structure_of(root: nn.Module) -> int:
+    """A number that changes when a module is added, taken away or put into another's place."""
+    return hash(tuple(map(id, modules_of(root))))
+
+
 def module_addresses(root: nn.Module | None) -> dict[int, tuple[str, ...]]:
     """Every address of every module of a model, by the module's id; the first is its name.
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from cutaway.capture import active
+from cutaway.capture.inventory import structure_of
 from cutaway.capture.standing import ELSEWHERE, standing
 from cutaway.capture.stillness import device_of, stillness
 from cutaway.capture.watching import watch
@@ -44,7 +45,7 @@ def anatomy(model: nn.Module, inputs: Mapping[str, Any] | None = None, *, blocks
     inputs = _some_tokens(core) if inputs is None else inputs
     how = getattr(getattr(core, "config", None), "_attn_implementation", None)
     experts = getattr(getattr(core, "config", None), "_experts_implementation", None)
-    key = (pattern, how, experts, *sorted(inputs))
+    key = (structure_of(core), pattern, how, experts, *sorted(inputs))
     known = _known.setdefault(core, {})
     if key in known:
         return _chosen(core, pattern, known[key])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from cutaway.language.anatomy_units import units_of
@@ -111,12 +111,21 @@ def _terms(wiring: Wiring, node: int, stops: set[int]) -> list[int]:
         plain = wiring.same_numbers(each)
         is_stop = each != node and (each in stops or plain in stops)
         parents = wiring.parents(plain)
-        is_sum = wiring.name(plain) in ("add", "iadd") and len(parents) == 2
+        is_sum = wiring.name(plain) in ("add", "iadd") and len(parents) == 2 and not _is_adapted(wiring, parents, stops)
         if is_sum and not is_stop and all(wiring.shape(parent) == wiring.shape(plain) for parent in parents):
             stack.extend(reversed(parents))
         else:
             found.append(plain if plain in stops else each)
     return found
+
+
+def _is_adapted(wiring: Wiring, terms: Sequence[int], stops: set[int]) -> bool:
+    """Whether one is a product with weights, and the other comes from what it multiplied, too: an adapter beside it."""
+    for one, other in (terms, terms[::-1]):
+        plain = wiring.same_numbers(one)
+        if plain not in stops and is_linear(wiring, plain) and multiplied(wiring, plain) in wiring.ancestors(other):
+            return True
+    return False
 
 
 def _contribution(wiring: Wiring, call: int, node: int, stream: int) -> Contribution:
@@ -130,6 +139,8 @@ def _contribution(wiring: Wiring, call: int, node: int, stream: int) -> Contribu
         return Contribution("other", site)
     d = (wiring.shape(node) or (0,))[-1]
     downs = [*_linears(wiring, node, {stream}, width=d)] or [*_linears(wiring, node, {stream})][:1]
+    inputs = [multiplied(wiring, each) for each in downs]
+    downs = [each for each in downs if not any(i in wiring.ancestors(multiplied(wiring, each)) for i in inputs)]
     if not downs or not any(is_linear(wiring, each) for each in inside - {downs[0]}):
         return Contribution("other", site)
     if len({weight_of(wiring, each) for each in downs}) > 1:  # experts, each a module of its own

@@ -245,4 +245,9 @@ def linear_input(wiring: Wiring, linear: int) -> str:
     given = [node for _, node in row.inputs]
     while taken not in given and wiring.name(taken) in ("view", "reshape") and wiring.parents(taken)[0] in given:
         taken = wiring.parents(taken)[0]
-    return site_in(wiring, number, taken) if taken in given else str(wiring.trace.names.site(taken))
+    if taken not in given:
+        return str(wiring.trace.names.site(taken))
+    around = wiring.rows[number].parent
+    while around and taken in [node for _, node in wiring.rows[around].inputs]:  # an adapter around it takes it, too
+        number, around = around, wiring.rows[around].parent
+    return site_in(wiring, number, taken)

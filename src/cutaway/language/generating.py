@@ -25,6 +25,25 @@ from cutaway.results.generation import Generation
 
 OnToken = Callable[[str, int], object]
 """Called with each token as it is written: as it is read, and its id."""
+_SET = {
+    "return_dict_in_generate": "for several texts, ask with several seeds",
+    "output_scores": "the scores of every step are in gen.steps",
+    "num_return_sequences": "for several texts, ask with several seeds",
+    "input_ids": "give them as the prompt",
+    "attention_mask": "every token of a prompt is read",
+    "streamer": "on_token= is called with each token",
+    "max_length": "give max_new_tokens=",
+}
+"""Options of transformers' `generate` that are not the user's, and what to do instead."""
+_HARMLESS = frozenset({"use_cache", "eos_token_id", "pad_token_id", "stop_strings", "stopping_criteria", "do_sample"})
+"""Options that change no logits, as far as do_sample is False."""
+_INHERITED = {
+    "repetition_penalty": 1.0, "encoder_repetition_penalty": 1.0, "no_repeat_ngram_size": 0, "min_length": 0,
+    "encoder_no_repeat_ngram_size": 0, "min_new_tokens": None, "bad_words_ids": None, "sequence_bias": None,
+    "suppress_tokens": None, "begin_suppress_tokens": None, "forced_bos_token_id": None, "forced_eos_token_id": None,
+    "exponential_decay_length_penalty": None, "guidance_scale": None, "watermarking_config": None,
+}  # fmt: skip
+"""Options that a model brings along and that stay in force, and what they are where they do nothing."""
 _SAMPLING = ("temperature", "top_k", "top_p", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff")
 
 
@@ -61,7 +80,7 @@ def generate(
         if len(texts) != len(prompt):
             raise InputError(f"{len(texts)} texts were given for {len(prompt)} prompts: give one for each.")
         options: dict[str, Any] = {"max_new_tokens": max_new_tokens, "seed": seed, "on_token": on_token}
-        is_plain = text is None and on_token is None and not _is_special(decoding) and not active.edits
+        is_plain = text is None and on_token is None and _is_plain(core, decoding) and not active.edits
         if kind == "causal" and is_plain and len(prompt) > 1:
             return _together(core, tokenizer, prompt, max_new_tokens, seed, decoding)
         return [
@@ -70,9 +89,12 @@ def generate(
         ]
     if kind in ("masked", "classifier"):
         if decoding or on_token is not None:
-            raise InputError(f"{type(core).__name__} writes nothing step by step: {_names(decoding)} have no meaning.")
+            given = {**decoding, **({} if on_token is None else {"on_token": on_token})}
+            raise InputError(f"{type(core).__name__} writes nothing step by step: {_names(given)} has no meaning.")
         return fill(model, tokenizer, prompt, text=text) if kind == "masked" else classify(model, tokenizer, prompt)
     writing = _Writing(core, tokenizer, prompted(tokenizer, prompt), kind == "encoder-decoder")
+    if text is not None and decoding:
+        raise InputError(f"text= is given, so that nothing is generated: {_names(decoding)} has no meaning.")
     if text is not None:
         return writing.forced(continuation(tokenizer, text), seed)
     return writing.written(max_new_tokens, seed, on_token, decoding)
@@ -98,14 +120,20 @@ class _Writing:
 
     def written(self, n: int, seed: int, on_token: OnToken | None, decoding: dict[str, Any]) -> Generation:
         """What the model writes by itself."""
-        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        if isinstance(n, bool) or not hasattr(n, "__index__") or int(n) < 1:
             raise InputError(f"max_new_tokens={n!r}: give a whole number, 1 or more.")
+        n = int(n)
         self._check_length(n)
         ids = torch.tensor([self.prompt.ids], device=device_of(self.model))
         how = chosen(self.model, decoding)
-        watcher = BeamWatcher(ends_of(self.model, how)) if how.get("num_beams", 1) > 1 else None
+        watcher = BeamWatcher(ends_of(self.model, how)) if _option(how, "num_beams", 1) > 1 else None
+        if watcher is not None and on_token is not None:
+            raise InputError("beams are written several at a time: on_token= is for num_beams=1.")
         if watcher is not None:
-            how |= {"logits_processor": [watcher], "num_return_sequences": how["num_beams"]}
+            processors = [*(how.get("logits_processor") or ()), watcher]
+            how |= {"logits_processor": processors, "num_return_sequences": _option(how, "num_beams", 1)}
+        if "stop_strings" in how:
+            how["tokenizer"] = self.tokenizer
         if on_token is not None:
             how["streamer"] = _Streamer(on_token, Pieces(self.tokenizer), skip=1)
         made = asked(self.model, seed, ids, torch.ones_like(ids), n, how)
@@ -115,7 +143,7 @@ class _Writing:
         start = row[:prefix] if self.is_double else []
         scores = _drawn_from(made, len(new), watcher is None and _is_changed(how, self.model))
         beams = None if watcher is None else watcher.tree(made.sequences, prefix, new, Pieces(self.tokenizer))
-        return self._made(start, new, seed, decoding, scores, beams)
+        return self._made(start, new, seed, {**inherited(self.model), **decoding}, scores, beams)
 
     def forced(self, new: list[int], seed: int) -> Generation:
         """What the model is taken to have written."""
@@ -163,7 +191,7 @@ def _together(
     found = []
     for one, row in zip(each, made.sequences.tolist(), strict=True):
         new = until_end(row[width:], model, how)
-        gen = one._made([], new, seed, decoding, None, None)
+        gen = one._made([], new, seed, decoding, None, None)  # nothing was inherited
         is_same = len(gen) > 0 and bool((gen.steps.ranks == 1).all())
         found.append(gen if is_same else one.written(n, seed, None, decoding))
     return found
@@ -189,11 +217,26 @@ def asked(model: Any, seed: int, ids: Tensor, mask: Tensor, n: int, how: dict[st
 
 def chosen(model: Any, decoding: dict[str, Any]) -> dict[str, Any]:
     """How tokens are to be chosen: the likeliest one, unless something is said that only sampling knows."""
-    for name in ("return_dict_in_generate", "output_scores", "num_return_sequences", "input_ids", "streamer"):
+    for name, instead in _SET.items():
         if name in decoding:
-            raise InputError(f"{name}= is set by cutaway.generate: for several texts, ask with several seeds.")
+            raise InputError(f"{name}= is set by cutaway.generate: {instead}.")
+    if decoding.get("generation_config") is not None:
+        return dict(decoding)
     samples = any(decoding.get(name) is not None for name in _SAMPLING)
     return {"do_sample": samples, "num_beams": 1, **decoding}
+
+
+def inherited(model: Any) -> dict[str, Any]:
+    """What the model's own configuration changes logits with, whatever is asked for."""
+    config = getattr(model, "generation_config", None)
+    found = {name: getattr(config, name, None) for name in _INHERITED}
+    return {name: value for name, value in found.items() if value not in (None, _INHERITED[name], [])}
+
+
+def _option(how: dict[str, Any], name: str, otherwise: Any) -> Any:
+    """What holds: what was said, or what a configuration says that was given."""
+    found = how.get(name, getattr(how.get("generation_config"), name, None))
+    return otherwise if found is None else found
 
 
 def until_end(ids: list[int], model: Any, how: dict[str, Any]) -> list[int]:
@@ -207,7 +250,7 @@ def until_end(ids: list[int], model: Any, how: dict[str, Any]) -> list[int]:
 
 def ends_of(model: Any, how: dict[str, Any]) -> frozenset[int]:
     """The tokens that end a text."""
-    ends = how.get("eos_token_id", getattr(getattr(model, "generation_config", None), "eos_token_id", None))
+    ends = _option(how, "eos_token_id", getattr(getattr(model, "generation_config", None), "eos_token_id", None))
     return frozenset({ends} if isinstance(ends, int) else ends or ())
 
 
@@ -230,14 +273,16 @@ def start_token(model: Any) -> int:
     raise InputError(f"{type(model).__name__} does not say with what its decoder begins: set decoder_start_token_id.")
 
 
-def _is_special(decoding: dict[str, Any]) -> bool:
-    """Whether tokens are drawn, or beams searched: then a batch would not be what its texts are alone."""
-    return any(name != "eos_token_id" and value not in (None, False, 1) for name, value in decoding.items())
+def _is_plain(model: Any, decoding: dict[str, Any]) -> bool:
+    """Whether the likeliest is written, by the model's own logits: else a batch is not what its texts are alone."""
+    how = chosen(model, decoding)
+    return not _is_changed(how, model) and how.get("num_beams") == 1 and "stop_strings" not in how
 
 
 def _is_changed(how: dict[str, Any], model: Any) -> bool:
-    """Whether the logits are changed before a token is chosen."""
-    return bool(how.get("do_sample")) or len(how) > 2
+    """Whether the logits may be changed before a token is chosen."""
+    is_drawn = bool(_option(how, "do_sample", False))
+    return is_drawn or bool(how.keys() - _HARMLESS - {"num_beams"}) or bool(inherited(model))
 
 
 def _drawn_from(made: Any, n: int, is_wanted: bool) -> Tensor | None:
@@ -248,7 +293,7 @@ def _drawn_from(made: Any, n: int, is_wanted: bool) -> Tensor | None:
 
 
 def _names(decoding: dict[str, Any]) -> str:
-    return ", ".join(f"{name}=" for name in [*decoding, "on_token"])
+    return ", ".join(f"{name}=" for name in decoding)
 
 
 class _Streamer:

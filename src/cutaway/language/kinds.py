@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import nn
 
+from cutaway.capture import active
 from cutaway.capture.standing import ELSEWHERE, standing
 from cutaway.capture.stillness import device_of, stillness
 from cutaway.core.errors import InputError
@@ -37,9 +38,12 @@ def kind_of(model: nn.Module) -> GenerationKind:
     >>> kind_of(GPT2LMHeadModel(GPT2Config(vocab_size=9, n_embd=8, n_layer=1, n_head=1)))
     'causal'
     """
-    if model not in _known:
-        _known[model] = _kind_of(model)
-    return _known[model]
+    if model in _known:
+        return _known[model]
+    found = _kind_of(model)
+    if not active.edits:  # a changed model is no measure of what it is otherwise
+        _known[model] = found
+    return found
 
 
 def _kind_of(model: Any) -> GenerationKind:
@@ -59,6 +63,8 @@ def _kind_of(model: Any) -> GenerationKind:
         logits = logits_of(model(input_ids=ids, **fixed), model)
         if logits.dim() == 2 or not (logits.shape[-1] in _sizes(model) or _has_output_embeddings(model)):
             return "classifier"
+        if active.edits:  # who sees what may be what is changed
+            return "causal" if can_generate else "masked"
         changed = logits_of(model(input_ids=other, **fixed), model)
     # a head may rule tokens out, with -inf
     one, other_one = (each[0, 0].double().masked_fill(each[0, 0].isinf(), 0.0) for each in (logits, changed))

@@ -12,7 +12,7 @@ from cutaway.capture.stillness import device_of, stillness
 from cutaway.core.errors import InputError
 from cutaway.core.sites import nearest
 from cutaway.language.kinds import check_ids, check_length, eager, kind_of
-from cutaway.language.making import generation
+from cutaway.language.making import generation, readable
 from cutaway.language.prompts import continuation, is_several, prompted
 from cutaway.language.running import accepted_by, logits_of
 
@@ -27,7 +27,10 @@ def fill(model: Any, tokenizer: Any, prompt: Any, *, text: Any = None) -> Any:
         text: the tokens that are taken to stand in the masks, instead of the likeliest.
     """
     if is_several(prompt):
-        return [fill(model, tokenizer, each, text=text) for each in prompt]
+        texts = list(text) if isinstance(text, list) else [text] * len(prompt)
+        if len(texts) != len(prompt):
+            raise InputError(f"{len(texts)} texts were given for {len(prompt)} prompts: give one for each.")
+        return [fill(model, tokenizer, each, text=its) for each, its in zip(prompt, texts, strict=True)]
     core = eager(model)
     if kind_of(core) != "masked":
         raise InputError(f"{type(core).__name__} fills no masks: cutaway.generate lets it write.")
@@ -68,7 +71,7 @@ def classify(
     check_ids(core, tokenizer, asked.ids)
     check_length(core, len(asked.ids))
     ids = torch.tensor([asked.ids], device=device_of(core))
-    with stillness(core), standing(ids.shape[1]):
+    with readable(core, ids.shape[1]), stillness(core), standing(ids.shape[1]):
         shape = logits_of(core(input_ids=ids, **_plain(core)), core).shape
     labels = labels_of(core, int(shape[-1]))
     wanted = None if target is None else [label_of(labels, each) for each in _listed(target)]
@@ -103,8 +106,9 @@ def _token_rows(
     special = set(getattr(tokenizer, "all_special_ids", None) or ())
     rows = [i for i, number in enumerate(ids) if number not in special] if positions is None else list(positions)
     for row in rows:
-        if not 0 <= row < len(ids):
+        if not -len(ids) <= row < len(ids):
             raise InputError(f"positions has {row}: the text has {len(ids)} tokens, from 0.")
+    rows = [row % len(ids) for row in rows]
     if wanted is None:
         return rows, None
     return [row for row in rows for _ in wanted], [label for _ in rows for label in wanted]

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 
 from cutaway.core.errors import InputError
+from cutaway.language.changed import changed
+from cutaway.language.kinds import n_tokens
 from cutaway.language.labelling import labels_of
 from cutaway.language.lens_points import Point, points
 from cutaway.language.lens_scores import Scorer, Scores, laid
@@ -47,6 +49,8 @@ def lens(
     """
     if isinstance(k, bool) or k < 1:
         raise InputError(f"k={k!r}: how many of the likeliest are kept, 1 or more.")
+    if not isinstance(positions, bool):
+        raise InputError(f"positions={positions!r}: give True for every token that was read, or leave it out.")
     with torch.inference_mode(False):
         reading = Reading.of(gen)
         classes = _Classes.of(gen)
@@ -58,6 +62,7 @@ def lens(
         scores = _scores(
             reading, streams, targets, (k, watched), _How(seen.logits[0], _raw(reading, norm, notes), limit)
         )
+    notes += changed(gen, "logprob", scores.logprobs[-1].numpy()) if not positions else []
     made = _made(gen, scores, where, targets, classes)
     made = replace(made, norm=norm, n_classes=int(seen.logits.shape[-1]), notes=tuple(notes))
     if watched:
@@ -213,7 +218,7 @@ class _Classes:
     @staticmethod
     def of(gen: Generation) -> _Classes:
         if gen.kind != "classifier":
-            return _Classes(Pieces(gen._tokenizer and gen.tokenizer), ())  # ids do without one
+            return _Classes(Pieces(gen._tokenizer and gen.tokenizer, n_tokens(gen.model)), ())  # ids do without one
         n = int(getattr(getattr(gen.model, "config", None), "num_labels", 0))
         return _Classes(None, labels_of(gen.model, n))
 

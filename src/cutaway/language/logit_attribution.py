@@ -13,6 +13,7 @@ from cutaway.capture.meeting import Met
 from cutaway.capture.places import Named
 from cutaway.core.errors import InputError, MemoryLimitError
 from cutaway.core.sites import nearest
+from cutaway.language.changed import changed
 from cutaway.language.logit_direction import Direction, direction
 from cutaway.language.logit_parts import Split, split, split_experts
 from cutaway.language.parts import Contribution, Stack
@@ -62,7 +63,9 @@ def logit_attribution(
         seen = _Seen.of(reading, stack, by)
         towards = direction(reading, asked, seen.last)
         groups, columns = _groups(reading, stack, by, seen, towards)
-    notes = ["logits before the model bends them to its cap"] if towards.is_capped else []
+    is_plain = asked.others is None and not towards.is_capped
+    notes = changed(gen, "logit" if is_plain else "", towards.logits.cpu().numpy(), chosen)
+    notes += ["logits before the model bends them to its cap"] if towards.is_capped else []
     return LogitAttribution(
         by=by,  # type: ignore[arg-type]
         groups=tuple(groups),

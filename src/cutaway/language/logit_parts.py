@@ -39,8 +39,7 @@ def split(named: Named, address: str | None, taken: Tensor, given: Tensor, u: Te
         u: (target, d): the direction.
         site: of the contribution; where a norm made it, that is held still.
     """
-    module = None if address is None else named.modules.get(address)
-    for linear in () if module is None else _candidates(module):
+    for linear in _candidates(named, address):
         made = _applied(linear, taken)
         if made is None or made[0].shape != given.shape:
             continue
@@ -75,11 +74,17 @@ def _onto(named: Named, out: Tensor, given: Tensor, u: Tensor, site: str) -> tup
     return frozen.back(u), u @ frozen.bias
 
 
-def _candidates(module: nn.Module) -> Iterator[nn.Module]:
-    """The module, or what it holds: `nn.MultiheadAttention` has its projection inside."""
+def _candidates(named: Named, address: str | None) -> Iterator[nn.Module]:
+    """The module, what it holds (`nn.MultiheadAttention` has its projection inside), and what holds it: an adapter."""
+    module = None if address is None else named.modules.get(address)
+    if address is None or module is None:
+        return
     for _, each in module.named_modules():
         if not any(True for _ in each.children()):
             yield each
+    around = named.modules.get(address.rpartition(".")[0])
+    if around is not None:
+        yield around
 
 
 def _applied(linear: nn.Module, taken: Tensor) -> tuple[Tensor, Tensor] | None:

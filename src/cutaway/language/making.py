@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +17,7 @@ from cutaway.language.kinds import check_length
 from cutaway.language.pieces import Pieces
 from cutaway.language.prompts import Prompt
 from cutaway.language.running import Reading
-from cutaway.language.scoring import steps_of
+from cutaway.language.scoring import form_of, steps_of
 from cutaway.results.generation import Beams, Generation, GenerationKind, Steps, Tokens
 
 _MOST_SAID = 200
@@ -61,15 +62,8 @@ def generation(
     )
     reading = Reading.of(bare, model=model)
     bare = _with_accepted(bare, reading)
-    try:
+    with readable(model, len(read)):
         logits = Reading.of(bare, model=model).logits()
-    except (IndexError, RuntimeError) as error:
-        if not isinstance(error, IndexError) and "out of bounds" not in str(error):
-            raise
-        raise InputError(
-            f"{type(model).__name__} cannot read {len(read):,} tokens, most likely because they go beyond its context "
-            f"({error}): shorten the text."
-        ) from error
     picked = logits.argmax(-1) if chosen is None else torch.as_tensor(list(chosen), device=logits.device)
     targets = _labelled(picked.tolist(), labels, pieces)
     made = Generation(
@@ -78,7 +72,7 @@ def generation(
         n_prompt=n_prompt,
         rows=bare.rows,
         targets=targets,
-        steps=steps_of(logits, picked, pieces if labels is None else labels, processed),
+        steps=steps_of(logits, picked, pieces if labels is None else labels, processed, form=form_of(model, kind)),
         text=_text(kind, read, rows, targets, pieces),
         prompt=prompt.text,
         source=bare.source,
@@ -88,6 +82,20 @@ def generation(
         about=_about(model, tokenizer),
     )
     return made.with_model(model, tokenizer)
+
+
+@contextmanager
+def readable(model: nn.Module, n: int) -> Iterator[None]:
+    """A plain sentence in the place of an index error where a text goes beyond what a model says of its context."""
+    try:
+        yield
+    except (IndexError, RuntimeError) as error:
+        if not isinstance(error, IndexError) and "out of bounds" not in str(error):
+            raise
+        raise InputError(
+            f"{type(model).__name__} cannot read {n:,} tokens, most likely because they go beyond its context "
+            f"({error}): shorten the text."
+        ) from error
 
 
 def _with_accepted(gen: Generation, reading: Reading) -> Generation:

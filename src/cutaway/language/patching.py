@@ -14,7 +14,7 @@ from cutaway.capture.meeting import Met
 from cutaway.core.errors import InputError
 from cutaway.core.progress import progress
 from cutaway.language.generating import start_token
-from cutaway.language.kinds import check_ids, check_length, eager, kind_of
+from cutaway.language.kinds import check_ids, check_length, eager, kind_of, n_tokens
 from cutaway.language.labelling import label_of, labels_of
 from cutaway.language.pieces import Pieces
 from cutaway.language.prompts import Prompt, prompted
@@ -131,7 +131,7 @@ class _Pair:
     @staticmethod
     def of(model: nn.Module, tokenizer: Any, clean: Any, corrupted: Any) -> _Pair:
         kind = kind_of(model)
-        known = Pieces(tokenizer)
+        known = Pieces(tokenizer, n_tokens(model))
         prompts = [prompted(tokenizer, prompt) for prompt in (clean, corrupted)]
         pieces = tuple(tuple(known.pieces(prompt.ids)) for prompt in prompts)
         if len(pieces[0]) != len(pieces[1]):

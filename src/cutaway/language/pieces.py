@@ -30,10 +30,11 @@ class Pieces:
 
     Args:
         tokenizer: any of transformers'; None for numbers without names.
+        n: how many tokens the model knows, where that can be said.
     """
 
-    def __init__(self, tokenizer: Any) -> None:
-        self._tokenizer = tokenizer
+    def __init__(self, tokenizer: Any, n: int | None = None) -> None:
+        self._tokenizer, self._n = tokenizer, n
         self._special = frozenset(getattr(tokenizer, "all_special_ids", None) or ())
         self._style = _style_of(tokenizer)
 
@@ -72,6 +73,8 @@ class Pieces:
 
     def id_of(self, asked: str | int) -> int:
         """The one token that a text is; an error where it is several, or none."""
+        if not isinstance(asked, str) and self._n is not None and int(asked) >= self._n:
+            raise InputError(f"token {asked} is unknown: the model has {self._n:,}, counted from 0.")
         if self._tokenizer is None:
             if isinstance(asked, str) or int(asked) < 0:
                 raise InputError(

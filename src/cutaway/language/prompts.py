@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from string import Formatter
 from typing import Any
@@ -25,20 +25,21 @@ class Template:
     def __init__(self, template: str, /, **fields: object) -> None:
         self.text = ""
         self.spans: list[Span] = []
-        used = set()
-        for before, name, _, _ in Formatter().parse(template):
+        used: dict[str, int] = {}
+        formatter = Formatter()
+        for before, name, spec, conversion in formatter.parse(template):
             self.text += before
             if name is None:
                 continue
             if name not in fields:
                 given = ", ".join(map(repr, fields)) or "none"
                 raise InputError(f"the template has a field {name!r}, and given were {given}.")
-            used.add(name)
             start = len(self.text)
-            self.text += str(fields[name])
-            self.spans.append((name, start, len(self.text)))
-        if used != set(fields):
-            raise InputError(f"the template has no field {sorted(set(fields) - used)[0]!r}.")
+            value = formatter.convert_field(fields[name], conversion) if conversion else fields[name]
+            self.text += format(value, spec) if spec else str(value)
+            self.spans.append((_numbered(name, used), start, len(self.text)))
+        if used.keys() != fields.keys():
+            raise InputError(f"the template has no field {sorted(fields.keys() - used.keys())[0]!r}.")
 
     def __repr__(self) -> str:
         return f"Template({self.text!r})"
@@ -76,6 +77,8 @@ def prompted(tokenizer: Any, prompt: Any) -> Prompt:
         return _pair(tokenizer, *prompt)
     if isinstance(prompt, Sequence) and prompt and all(isinstance(each, Mapping) for each in prompt):
         return _chat(tokenizer, prompt)
+    if isinstance(prompt, Mapping) and "input_ids" in prompt:  # what a tokenizer gave
+        prompt = prompt["input_ids"]
     numbers = prompt.tolist() if hasattr(prompt, "tolist") else prompt
     if isinstance(numbers, Sequence) and len(numbers) == 1 and isinstance(numbers[0], Sequence):
         numbers = numbers[0]
@@ -128,30 +131,61 @@ def _chat(tokenizer: Any, messages: Sequence[Mapping[str, Any]]) -> Prompt:
         raise InputError(
             f"{type(encode).__name__} has no chat template: give one text, or set tokenizer.chat_template."
         )
-    text = encode.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=True)
-    spans: list[Span] = []
-    behind, counts = 0, dict[str, int]()
-    for message in messages:
-        content, role = message.get("content"), str(message.get("role", "message"))
-        counts[role] = counts.get(role, 0) + 1
-        start = text.find(content, behind) if isinstance(content, str) and content else -1
-        if start >= 0 and isinstance(content, str):
-            behind = start + len(content)
-            name = role if counts[role] == 1 else f"{role} {counts[role]}"
-            spans.append((name, start, behind))
+    is_begun = str(messages[-1].get("role")) == "assistant"  # the answer has a beginning, from which the model goes on
+    how = {"continue_final_message": True} if is_begun else {"add_generation_prompt": True}
+
+    def rendered(contents: Sequence[Any]) -> str:
+        given = [{**message, "content": content} for message, content in zip(messages, contents, strict=True)]
+        found: str = encode.apply_chat_template(given, tokenize=False, **how)
+        return found
+
+    contents = [message.get("content") for message in messages]
+    text, used = rendered(contents), dict[str, int]()
+    names = [_numbered(str(message.get("role", "message")), used) for message in messages]
+    places = _places(text, contents, rendered)
+    spans = [(name, *place) for name, place in zip(names, places, strict=True) if place is not None]
     return _encoded(encode, text, spans, add_special_tokens=False)
 
 
+def _places(
+    text: str, contents: Sequence[Any], rendered: Callable[[Sequence[Any]], str]
+) -> list[tuple[int, int] | None]:
+    """Where each message stands in the text: a template may say things of its own, even the same ones.
+
+    A text with marks in the place of the messages shows what is the template's; what is left are the messages.
+    """
+    is_text = [isinstance(each, str) and bool(each.strip()) for each in contents]
+    marks = [f"\u27e6{i}\u27e7" if told else each for i, (each, told) in enumerate(zip(contents, is_text, strict=True))]
+    rest, at, found = rendered(marks), 0, list[tuple[int, int] | None]()
+    for content, mark, told in zip(contents, marks, is_text, strict=True):
+        before, split, rest = rest.partition(mark) if told else ("", "", rest)
+        forms = (content, content.strip()) if split else ()
+        own = next((each for each in forms if text.startswith(before + each, at)), None)
+        if own is None:
+            found.append(None)
+            continue
+        start = at + len(before)
+        at = start + len(own)
+        found.append((start, at))
+    return found
+
+
+def _numbered(name: str, used: dict[str, int]) -> str:
+    """The name, with a number from the second time on."""
+    used[name] = used.get(name, 0) + 1
+    return name if used[name] == 1 else f"{name} {used[name]}"
+
+
 def _segments(spans: Sequence[Span], offsets: Any) -> tuple[Segment, ...]:
-    """The tokens of each span: those that share a character with it."""
+    """The tokens of each span: those that share a character with it, and no more of them with another span."""
     if offsets is None:
         return ()
-    found = []
-    for name, start, end in spans:
-        places = [i for i, (a, b) in enumerate(offsets) if a < end and b > start and b > a]
-        if places:
-            found.append(Segment(name, places[0], places[-1] + 1))
-    return tuple(found)
+    own: dict[int, list[int]] = {}
+    for token, (a, b) in enumerate(offsets):
+        shared = [max(0, min(b, end) - max(a, start)) for _, start, end in spans]
+        if b > a and any(shared):
+            own.setdefault(shared.index(max(shared)), []).append(token)
+    return tuple(Segment(spans[i][0], tokens[0], tokens[-1] + 1) for i, tokens in sorted(own.items()))
 
 
 def _offsets(tokenizer: Any, wanted: bool) -> dict[str, bool]:

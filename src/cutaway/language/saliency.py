@@ -12,6 +12,7 @@ from torch import Tensor
 from cutaway.core.errors import InputError
 from cutaway.core.sites import nearest
 from cutaway.language.attention import attention_weights
+from cutaway.language.changed import changed
 from cutaway.language.running import Reading
 from cutaway.language.saliency_baselines import UNSEEN, ZERO, baselines
 from cutaway.language.saliency_gradients import Scored, gradient, integrated
@@ -38,8 +39,8 @@ def saliency(
     target: Any = "logprob",
     contrast: Any = None,
     only: int | Sequence[int] | None = None,
-    baseline: Any = ZERO,
-    steps: int = 50,
+    baseline: Any = None,
+    steps: int | None = None,
     limit: int = LIMIT,
 ) -> Saliency:
     """How much each token mattered to each target: `gen.saliency()`.
@@ -51,11 +52,12 @@ def saliency(
         contrast: why this token rather than that one: a token by text or id, or one for each target; or a label.
         only: which targets, counted from 0; all if not given.
         baseline: what stands for nothing, for integrated gradients and occlusion: "zero", "pad", "mask", the id of a
-            token, or a vector; for occlusion also "unseen": nothing attends to the token.
-        steps: points on the way from the baseline, for integrated gradients.
+            token, or a vector; for occlusion also "unseen": nothing attends to the token. Zero if not given.
+        steps: points on the way from the baseline, for integrated gradients; 50 if not given.
         limit: bytes that may be used beside the model.
     """
     _check(method, target, contrast, baseline, steps)
+    baseline, steps = ZERO if baseline is None else baseline, 50 if steps is None else steps
     chosen = chosen_targets(gen, only)
     with torch.inference_mode(False):
         reading = Reading.of(gen).of_targets(chosen)
@@ -146,7 +148,9 @@ def _result(
         sums[future] = norms[future] = np.nan
     totals = np.nansum(norms, 1, keepdims=True)
     empty = np.flatnonzero(totals[:, 0] == 0).tolist()
-    notes = [f"Nothing changes the {asked.name} of target {', '.join(map(str, empty))}."] if empty else []
+    known = asked.target if asked.others is None and isinstance(asked.target, str) else ""
+    notes = changed(gen, known, found.values.cpu().numpy(), chosen)
+    notes += [f"Nothing changes the {asked.name} of target {', '.join(map(str, empty))}."] if empty else []
     ends = None if found.baseline_values is None else found.baseline_values.cpu().numpy()
     values = found.values.cpu().numpy()
     delta = None if ends is None else np.nansum(sums, 1) - (values - ends)
@@ -215,7 +219,7 @@ def _laid(values: Tensor, n: int) -> Any:
     return found
 
 
-def _check(method: str, target: Any, contrast: Any, baseline: Any, steps: int) -> None:
+def _check(method: str, target: Any, contrast: Any, baseline: Any, steps: int | None) -> None:
     if method not in METHODS:
         near = nearest(str(method), METHODS)
         hint = f" Nearest: {near[0]!r}." if near else ""
@@ -224,7 +228,11 @@ def _check(method: str, target: Any, contrast: Any, baseline: Any, steps: int) -
         raise InputError(f"{method} looks at attention alone: it knows neither target= nor contrast=.")
     if isinstance(baseline, str) and baseline == UNSEEN and method != "occlusion":
         raise InputError("baseline='unseen' is for occlusion: a way from there to the text is not defined.")
-    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+    if steps is not None and method != "integrated_gradients":
+        raise InputError(f"steps= is for integrated_gradients; {method} has no way from a baseline.")
+    if baseline is not None and method not in ("integrated_gradients", "occlusion"):
+        raise InputError(f"baseline= is for integrated_gradients and occlusion; {method} compares with nothing.")
+    if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int) or steps < 1):
         raise InputError(f"steps={steps!r}: 1 is the least.")
 
 

@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
+from cutaway.capture.inventory import structure_of
 from cutaway.capture.standing import ELSEWHERE
 from cutaway.core.errors import MemoryLimitError
 from cutaway.language.kinds import context_of
@@ -23,7 +24,8 @@ _OF_LOGITS = 8
 _ROWS = {"cpu": 1024}
 _MORE_ROWS = 16384
 """How many rows of a matrix are worked on at once: on a CPU more of them fall out of its caches."""
-_known: WeakKeyDictionary[nn.Module, tuple[Growth, Growth]] = WeakKeyDictionary()
+_known: WeakKeyDictionary[nn.Module, tuple[int, Growth, Growth]] = WeakKeyDictionary()
+"""Model → its structure, and what was measured of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +87,10 @@ class Cost:
 def cost(reading: Reading, limit: int) -> Cost:
     """What a reading takes; nothing of its length has been run by then."""
     model = reading.model
-    if model not in _known:
-        _known[model] = _measured(reading)
-    kept, widest = _known[model]
+    structure = structure_of(model)
+    if model not in _known or _known[model][0] != structure:
+        _known[model] = (structure, *_measured(reading))
+    _, kept, widest = _known[model]
     n = max(len(reading.ids(role)) for role in reading.roles)
     total = sum(len(reading.ids(role)) for role in reading.roles)
     logits = 4.0 * _OF_LOGITS * reading.n_targets * _n_classes(model)

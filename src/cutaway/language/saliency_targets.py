@@ -11,8 +11,10 @@ from torch import Tensor
 
 from cutaway.core.errors import InputError
 from cutaway.core.sites import nearest
+from cutaway.language.kinds import n_tokens
 from cutaway.language.labelling import labels_of
 from cutaway.language.pieces import Pieces
+from cutaway.language.scoring import Form, form_of, logprobs_of
 from cutaway.results.generation import Generation
 
 TargetName = Literal["logprob", "logit", "probability"]
@@ -32,6 +34,7 @@ class Explained:
     """(target,): what was chosen."""
     others: Tensor | None = None
     """(target,): what it is compared with."""
+    form: Form = "one"
 
     @property
     def name(self) -> str:
@@ -39,7 +42,8 @@ class Explained:
 
     def of_targets(self, chosen: Sequence[int]) -> Explained:
         kept = torch.tensor(list(chosen), device=self.classes.device)
-        return Explained(self.target, self.classes[kept], None if self.others is None else self.others[kept])
+        others = None if self.others is None else self.others[kept]
+        return Explained(self.target, self.classes[kept], others, self.form)
 
     def __call__(self, logits: Tensor) -> Tensor:
         """(sample, target)."""
@@ -54,10 +58,10 @@ class Explained:
                     f"{tuple(logits.shape)}: it has to give a tensor {tuple(logits.shape[:2])}, one value a target."
                 )
             return found
-        if self.target == "logprob":
-            logits = logits.log_softmax(-1)
-        elif self.target == "probability":
-            logits = logits.softmax(-1)
+        if self.target != "logit":
+            logits = logprobs_of(logits, self.form)
+        if self.target == "probability":
+            logits = logits.exp()
         chosen = _picked(logits, self.classes)
         return chosen if self.others is None else chosen - _picked(logits, self.others)
 
@@ -74,8 +78,13 @@ def explained(gen: Generation, target: Any, contrast: Any, chosen: Sequence[int]
         hint = f" Nearest: {near[0]!r}." if near else ""
         raise InputError(f"target={target!r}: give {', '.join(map(repr, NAMES))}, or a function of the logits.{hint}")
     classes = torch.tensor(gen.target_ids[list(chosen)], device=device)
+    form = form_of(gen.model, gen.kind)
+    if form == "number" and target == "logprob":  # what nobody has asked for: a number has no probability
+        target = "logit"
+    if form == "number" and target == "probability":
+        raise InputError(f"{type(gen.model).__name__} gives numbers, which have no probability: target='logit'.")
     if contrast is None:
-        return Explained(cast(Target, target), classes)
+        return Explained(cast(Target, target), classes, form=form)
     if callable(target):
         raise InputError("a function is its own contrast: leave out contrast=, or give target='logit'.")
     given = list(contrast) if isinstance(contrast, (list, tuple)) else [contrast] * len(chosen)
@@ -84,7 +93,7 @@ def explained(gen: Generation, target: Any, contrast: Any, chosen: Sequence[int]
             f"contrast has {len(given)} tokens for {len(chosen)} targets: give one for all, or one for each."
         )
     others = torch.tensor([_id_of(gen, each) for each in given], device=device)
-    return Explained(cast(Target, target), classes, others)
+    return Explained(cast(Target, target), classes, others, form)
 
 
 def chosen_targets(gen: Generation, only: int | Sequence[int] | None) -> list[int]:
@@ -92,7 +101,10 @@ def chosen_targets(gen: Generation, only: int | Sequence[int] | None) -> list[in
     n = len(gen)
     if n == 0:
         raise InputError("nothing was written, so there is nothing to explain: ask for max_new_tokens=1 or more.")
-    given = list(range(n)) if only is None else [only] if isinstance(only, int) else [int(each) for each in only]
+    if only is None or isinstance(only, slice):
+        given = list(range(n))[slice(None) if only is None else only]
+    else:
+        given = [int(each) for each in ([only] if hasattr(only, "__index__") else only)]
     for each in given:
         if not -n <= each < n:
             raise InputError(f"only has {each}: there are {n} targets, counted from 0.")
@@ -111,7 +123,7 @@ def named(gen: Generation, ids: Tensor) -> tuple[str, ...]:
 
 def _id_of(gen: Generation, asked: Any) -> int:
     if gen.kind != "classifier":
-        return Pieces(gen._tokenizer and gen.tokenizer).id_of(asked)
+        return Pieces(gen._tokenizer and gen.tokenizer, n_tokens(gen.model)).id_of(asked)
     labels = _labels(gen)
     if isinstance(asked, str) and asked in labels:
         return labels.index(asked)

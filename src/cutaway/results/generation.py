@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from cutaway.core.tables import framed
 GenerationKind = Literal["causal", "encoder-decoder", "masked", "classifier"]
 _MOST_SHOWN = 12
 _MOST_TITLE = 40
+_BYTES = re.compile(r"(?:\\x[89a-f][0-9a-f]){2,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ class Tokens:
         found: dict[int, str] = {}
         for word, piece in zip(self.words.tolist(), self.pieces, strict=True):
             found[word] = found.get(word, "") + piece
-        return tuple(text.strip() or text for text in found.values())
+        return tuple(_BYTES.sub(_joined, text.strip() or text) for text in found.values())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -338,6 +340,11 @@ class Generation:
         name = self.about.get("model", "")
         head = f"Generation ({self.kind}{f', {name}' if name else ''}): {len(self)} {what}: {self.text!r}"
         return "\n".join([head, *shown[:_MOST_SHOWN], *([f"  and {rest} more"] if rest > 0 else [])])
+
+
+def _joined(escaped: re.Match[str]) -> str:
+    """Bytes of tokens that were no text by themselves, together."""
+    return bytes.fromhex(escaped[0].replace("\\x", "")).decode("utf-8", "backslashreplace")
 
 
 def _locked(*arrays: NDArray[Any] | None) -> None:
