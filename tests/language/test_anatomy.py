@@ -423,6 +423,7 @@ def test_a_model_that_got_more_layers_is_looked_at_again() -> None:
     model = TINY["llama"]()
     gen = cutaway.generate(model, tokenizer(), "the cat", max_new_tokens=2)
     assert len(gen.attention().weights) == LAYERS
+    assert len(gen.lens().layers) == LAYERS + 1
     other = TINY["llama"]()
     for layer in other.model.layers:
         layer.self_attn.layer_idx += LAYERS

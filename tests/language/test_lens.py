@@ -386,3 +386,11 @@ def test_positions_are_all_or_those_that_were_written() -> None:
     gen = cutaway.generate(tiny("llama"), tokenizer(), "the cat", max_new_tokens=2)
     with pytest.raises(InputError, match="give True for every token that was read"):
         gen.lens(positions=[0, 1])
+
+
+def test_a_block_that_is_compiled_is_looked_through() -> None:
+    plain, model = tiny("llama"), TINY["llama"]()
+    model.model.layers[1] = torch.compile(model.model.layers[1], backend="eager")
+    one, other = (cutaway.generate(each, tokenizer(), "the cat", text=" sat") for each in (plain, model))
+    assert np.allclose(one.lens().logprobs, other.lens().logprobs, atol=1e-5)
+    assert np.allclose(one.logit_attribution().values, other.logit_attribution().values, atol=1e-5)

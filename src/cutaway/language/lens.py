@@ -19,6 +19,7 @@ from cutaway.language.lens_points import Point, points
 from cutaway.language.lens_scores import Scorer, Scores, laid
 from cutaway.language.pieces import Pieces
 from cutaway.language.running import Reading
+from cutaway.language.scoring import form_of
 from cutaway.language.tail import LIMIT, is_whole, tails, without
 from cutaway.results.generation import Generation
 from cutaway.results.lens import Lens, Watched
@@ -62,7 +63,12 @@ def lens(
         scores = _scores(
             reading, streams, targets, (k, watched), _How(seen.logits[0], _raw(reading, norm, notes), limit)
         )
-    notes += changed(gen, "logprob", scores.logprobs[-1].numpy()) if not positions else []
+    if form_of(gen.model, gen.kind) != "one":
+        notes.append(
+            "The labels of this model do not rule each other out: ranks hold, probabilities are as if they did."
+        )
+    elif not positions:
+        notes += changed(gen, "logprob", scores.logprobs[-1].numpy())
     made = _made(gen, scores, where, targets, classes)
     made = replace(made, norm=norm, n_classes=int(seen.logits.shape[-1]), notes=tuple(notes))
     if watched:

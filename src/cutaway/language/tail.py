@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from cutaway.capture.places import Named
+from cutaway.capture.inventory import structure_of
 from cutaway.capture.rebuilding import with_tensors
 from cutaway.core.sites import Site
 from cutaway.language.anatomy import shortened
@@ -24,7 +24,7 @@ from cutaway.language.running import Reading, logits_of
 LIMIT = 256 * 2**20
 """Bytes of logits that are made at once, if nothing else is said."""
 _MISSING: Any = object()
-_returned: WeakKeyDictionary[nn.Module, dict[tuple[str, int], Any]] = WeakKeyDictionary()
+_returned: WeakKeyDictionary[nn.Module, tuple[int, dict[tuple[str, int], Any]]] = WeakKeyDictionary()
 """Model → (address, pass) → what that block returned once, as a pattern for what it is to return."""
 
 
@@ -124,10 +124,10 @@ class _Bypass:
 
 def _templates(reading: Reading, found: Anatomy) -> dict[tuple[str, int], Any]:
     """What each block returns, seen once on a few tokens."""
-    known = _returned.setdefault(reading.model, {})
-    if known:
-        return known
-    named = Named.of(reading.model)
+    structure = structure_of(reading.model)
+    if reading.model in _returned and _returned[reading.model][0] == structure:
+        return _returned[reading.model][1]
+    known: dict[tuple[str, int], Any] = {}
     passes: dict[str, int] = {}
 
     def note(address: str) -> Any:
@@ -139,9 +139,10 @@ def _templates(reading: Reading, found: Anatomy) -> dict[tuple[str, int], Any]:
 
     with reading.still(), ExitStack() as stack:
         for address in {block.address for each in found.stacks for block in each.blocks}:
-            handle = named.modules[address].register_forward_hook(note(address))
+            handle = reading.model.get_submodule(address).register_forward_hook(note(address))
             stack.callback(handle.remove)
         reading.call(shortened(reading.inputs))
+    _returned[reading.model] = (structure, known)
     return known
 
 
