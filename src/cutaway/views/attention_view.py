@@ -76,7 +76,7 @@ def _by_target(attention: Attention) -> list[Section]:
     at = _places(attention)
     chooses = [at.get(place, -1) for place in range(len(attention.keys))] if at else []
     text = Text(list(attention.keys), values, marks=sorted(at), chooses=chooses)
-    how = "Point at a target, underlined, or choose one" if at else "Choose a target"
+    how = "Point at a target, or choose one" if at else "Choose a target"
     about = (
         f"{how}: where the model looked when it wrote it, the mean of all heads and layers. Most heads rest "
         "on the first token when they have nothing to do, so the full colour is the largest share of another one."

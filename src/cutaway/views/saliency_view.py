@@ -70,7 +70,7 @@ def _in_short(saliency: Saliency) -> list[Plate]:
 def _reading(saliency: Saliency) -> str:
     if (saliency.places < 0).all():
         return "Choose a label: the text is coloured by how much each token mattered to it."
-    return "Point at a target, underlined, to see how much each token mattered to it; a click keeps it."
+    return "Point at a target, or choose one: the text is coloured by how much each token mattered to it."
 
 
 def _text(saliency: Saliency, *, is_signed: bool) -> ColouredText:

@@ -47,7 +47,7 @@ export function HeatmapPlate({ plate, isDark }: { plate: Heatmap; isDark: boolea
         <Tip at={tip}>
           {at && (
             <>
-              <div class="tip-head"><q>{rows[at[0]]}</q> × <q>{columns[at[1]]}</q></div>
+              <div class="tip-head"><b>{rows[at[0]]}</b> × <b>{columns[at[1]]}</b></div>
               <div class="tip-line on"><b>{told(plate.values[at[0]][at[1]], isShare)}</b></div>
               {plate.notes.length > 0 && <span class="heatmap-note">{plate.notes[at[0]][at[1]]}</span>}
             </>
