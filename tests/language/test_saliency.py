@@ -479,22 +479,6 @@ def test_a_saliency_can_be_shown_and_saved(tmp_path: Path) -> None:
     assert repr(again) == repr(found)
 
 
-def test_a_written_token_chooses_its_target_in_all_texts_of_the_page() -> None:
-    for name in ("gpt2", "t5"):
-        found = made(name).saliency()
-        texts = [plate for section in found.page().sections for plate in section.plates if plate.kind == "text"]
-        assert len(texts) == 2
-        assert len({plate.link for plate in texts}) == 1
-        assert texts[0].link
-        for plate in texts:
-            *_, written = plate.texts
-            chosen = {place: channel for place, channel in enumerate(written.chooses) if channel >= 0}
-            assert set(chosen) == set(written.marks)
-            first = len(found.positions) - len(written.tokens)
-            assert all(found.places[channel] == first + place for place, channel in chosen.items())
-            assert all(not text.chooses for text in plate.texts[:-1])
-
-
 def test_two_results_share_nothing_and_cannot_be_written_to() -> None:
     gen = made("gpt2")
     one, two = gen.saliency(), gen.saliency()
