@@ -14,7 +14,7 @@ from tests.views.plate_pages import HOSTILE, every_plate
 import cutaway
 from cutaway.server.page import html
 from cutaway.server.widget import Picture
-from cutaway.views.plates import Bars, Page, Section
+from cutaway.views.plates import Bars, ColouredText, Fact, Facts, Heatmap, Page, Section, Text
 from cutaway.views.showing import showing
 
 if TYPE_CHECKING:
@@ -78,15 +78,15 @@ def test_a_table_is_sorted_by_a_click_and_copied_with_all_figures(opened: Tab) -
     assert lines[4].split("\t")[1] == "-0.8125"
 
 
-def test_text_is_coloured_by_the_chosen_unit_and_tells_whole_numbers(opened: Tab) -> None:
+def test_text_is_coloured_by_the_chosen_unit_and_tells_numbers_of_four_figures(opened: Tab) -> None:
     plate = every_plate().sections[2].plates[0]
     text = section(opened, "Coloured text")
     colours = "all => all.map((one) => one.style.background)"
     token = text.locator(".coloured").first.locator("[data-token='1']").first
     token.hover()
-    exact = str(plate.texts[0].values[0][1]).replace("-", "−")  # type: ignore[union-attr]
+    number = f"{plate.texts[0].values[0][1]:.4g}".replace("-", "−")  # type: ignore[union-attr]
     assert "committee" in tip(text)
-    assert exact in tip(text)
+    assert f" {number} " in tip(text)
     before = text.locator(".tok").evaluate_all(colours)
     assert before[2] == "", "it has no number"
     text.get_by_role("radio", name="layer.5#201").click()
@@ -116,7 +116,7 @@ def test_lines_tell_what_they_are_at_the_pointer_and_the_keys(opened: Tab) -> No
     opened.keyboard.press("ArrowRight")
     opened.keyboard.press("ArrowRight")
     told = tip(lines)
-    assert told.startswith("units kept 5 probeless 0.77111456180001")
+    assert told.startswith("units kept 5 probeless 0.7711")
     assert "0.75" in told
     assert "0.79" in told
     lines.get_by_role("button", name="random").click()
@@ -130,10 +130,10 @@ def test_a_histogram_compares_shares_and_counts(opened: Tab) -> None:
     assert spread.locator(".outline").first.get_attribute("d") != first
     spread.locator(".plate-chart").focus()
     opened.keyboard.press("ArrowRight")
-    assert tip(spread).startswith("−4 to −3.75 past tense 0 0.00 %")
+    assert tip(spread).startswith("−4 to −3.75 past tense 0 0 %")
 
 
-def test_bars_and_cells_tell_whole_numbers(opened: Tab) -> None:
+def test_bars_and_cells_tell_their_numbers(opened: Tab) -> None:
     bars = section(opened, "Over layers")
     bars.get_by_role("listitem").nth(3).hover()
     assert bars.locator(".plate-said").first.inner_text() == "encoder.layer.3 21, from 19 to 23"
@@ -141,11 +141,142 @@ def test_bars_and_cells_tell_whole_numbers(opened: Tab) -> None:
     overlap.locator(".heatmap").first.focus()
     opened.keyboard.press("ArrowRight")
     opened.keyboard.press("ArrowRight")
-    exact = every_plate().sections[6].plates[0].values[0][1]  # type: ignore[union-attr]
-    assert overlap.locator(".plate-said").first.inner_text() == f"probeless × iou {exact}"
+    value = every_plate().sections[6].plates[0].values[0][1]  # type: ignore[union-attr]
+    assert tip(overlap) == f"probeless × iou {value:.4g}"
+    is_near(overlap, overlap.locator("td.at"))
     large = section(opened, "Large matrix")
     large.locator("canvas").hover(position={"x": 2, "y": 2})
-    assert large.locator(".plate-said").inner_text().startswith("token 0 × token 0 −0.")
+    assert tip(large).startswith("token 0 × token 0 −0.")
+    is_near(large, large.locator(".heatmap-pixels i"))
+    large.locator("canvas").hover(position={"x": 300, "y": 300})
+    is_near(large, large.locator(".heatmap-pixels i"))
+
+
+def is_near(place: Locator, pointed: Locator) -> None:
+    """Whether the tip stands right below or above what is pointed at, and within the window."""
+    own, about = pointed.bounding_box(), place.locator(".plate-tip:not(.gone)").bounding_box()
+    size = place.page.viewport_size
+    assert own is not None
+    assert about is not None
+    assert size is not None
+    below, above = about["y"] - own["y"] - own["height"], own["y"] - about["y"] - about["height"]
+    assert 0 <= max(below, above) < 12
+    assert about["x"] - 12 < own["x"] + own["width"]
+    assert own["x"] < about["x"] + about["width"] + 12
+    assert about["y"] >= 0
+    assert about["y"] + about["height"] <= size["height"]
+
+
+def linked_page() -> Page:
+    """Two texts of the same three targets, the last three of five tokens; a target does not see what is after it."""
+    values = [[i / 10 + target / 100 if i < target + 2 else None for i in range(5)] for target in range(3)]
+    text = Text(["The", " keys", " are", " here", " now"], values, marks=[2, 3, 4], chooses=[-1, -1, 0, 1, 2])
+    names = ["0 are", "1 here", "2 now"]
+    shared = {"missing": "not seen by this target", "link": "targets"}
+    sections = [
+        Section("Share", plates=[ColouredText(names, [text], is_signed=False, is_share=True, **shared)], is_wide=True),
+        Section("For and against", plates=[ColouredText(names, [text], **shared)], is_wide=True),
+        Section("By itself", plates=[ColouredText(names, [Text(text.tokens, values)])], is_wide=True),
+    ]
+    return Page("Linked", sections=sections)
+
+
+@pytest.fixture
+def linked(page: Tab, tmp_path: Path) -> Tab:
+    page.goto(linked_page().to_html(tmp_path / "linked.html").as_uri())
+    page.wait_for_selector(".plates")
+    return page
+
+
+def chosen(page: Tab) -> list[str]:
+    """The chosen channel of each text."""
+    page.wait_for_timeout(60)
+    return page.locator("[role=radio][aria-checked=true]").all_inner_texts()
+
+
+def test_pointing_at_a_written_token_shows_its_target_and_a_click_keeps_it(linked: Tab) -> None:
+    share = section(linked, "Share")
+    assert chosen(linked) == ["0 are", "0 are", "0 are"]
+    colours = "all => all.map((one) => one.style.background)"
+    before = [part.locator(".tok").evaluate_all(colours) for part in (share, section(linked, "For and against"))]
+    share.locator("[data-token='3']").hover()
+    assert chosen(linked) == ["1 here", "1 here", "0 are"]
+    assert linked.locator(".tok.chosen").all_inner_texts() == ["·here", "·here"]
+    after = [part.locator(".tok").evaluate_all(colours) for part in (share, section(linked, "For and against"))]
+    assert all(one != other for one, other in zip(before, after, strict=True))
+    assert tip(share) == "·here 4 of 5, the target click to keep it"
+    linked.mouse.move(2, 2)
+    assert chosen(linked) == ["0 are", "0 are", "0 are"], "it was a look"
+    share.locator("[data-token='4']").click()
+    linked.mouse.move(2, 2)
+    assert chosen(linked) == ["2 now", "2 now", "0 are"], "it was a click"
+    section(linked, "For and against").locator("[data-token='2']").click()
+    linked.mouse.move(2, 2)
+    assert chosen(linked) == ["0 are", "0 are", "0 are"], "and so in the other text"
+
+
+def test_a_token_tells_its_number_for_the_chosen_target_alone(linked: Tab) -> None:
+    share = section(linked, "Share")
+    share.locator("[data-token='1']").hover()
+    assert tip(share) == "·keys 2 of 5 for 0 are 10 %"
+    share.locator("[data-token='4']").click()
+    share.locator("[data-token='2']").hover()
+    assert tip(share) == "·are 3 of 5, the target for 2 now 22 % click to keep it"
+    share.locator("[data-token='2']").click()
+    share.locator("[data-token='1']").hover()
+    assert share.locator(".tok.unseen").all_inner_texts() == ["·here", "·now"]
+    alone = section(linked, "By itself")
+    alone.locator("[data-token='4']").hover()
+    assert tip(alone) == "·now 5 of 5 no number"
+    assert alone.locator(".tok.unseen").count() == 0
+
+
+def test_enter_keeps_the_target_at_the_keys(linked: Tab) -> None:
+    section(linked, "Share").locator(".tokens").focus()
+    linked.keyboard.press("End")
+    assert chosen(linked)[:2] == ["2 now", "2 now"]
+    linked.keyboard.press("ArrowLeft")
+    linked.keyboard.press("Enter")
+    linked.keyboard.press("Escape")
+    assert chosen(linked) == ["1 here", "1 here", "0 are"]
+    section(linked, "For and against").get_by_role("radio", name="0 are").click()
+    assert chosen(linked)[:2] == ["0 are", "0 are"], "the choice above the text is still there"
+
+
+def test_sections_read_row_by_row_and_long_facts_have_room(page: Tab, tmp_path: Path) -> None:
+    facts = Facts(
+        [Fact("n", "3"), Fact("tokenizer", "TokenizersBackend"), Fact("path", "/a/rather/long/path/to/the/model")]
+    )
+    bars = [
+        Section(str(i), plates=[Bars([str(row) for row in range(rows)], range(rows))])
+        for i, rows in enumerate((9, 3, 4, 2))
+    ]
+    page.goto(Page("Rows", sections=[*bars, Section("Facts", plates=[facts])]).to_html(tmp_path / "rows.html").as_uri())
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.wait_for_timeout(100)
+    places = page.locator(".plate-section").evaluate_all("all => all.map((one) => [one.offsetTop, one.offsetLeft])")
+    assert places == sorted(places)
+    assert len({left for _, left in places}) == 2
+    heights = page.locator(".plate-facts dd").evaluate_all("all => all.map((one) => one.clientHeight)")
+    assert len(set(heights)) == 1, "none is broken"
+
+
+def test_what_is_cut_off_says_so(page: Tab, tmp_path: Path) -> None:
+    wide = Heatmap(["row"], [f"column {i}" for i in range(60)], [[i / 60 for i in range(60)]])
+    sections = [
+        Section("Some", plates=[Bars([str(i) for i in range(60)], range(60))]),
+        Section("Many", plates=[Bars([str(i) for i in range(90)], range(90))]),
+        Section("Wide", plates=[wide]),
+    ]
+    page.goto(Page("Cut", sections=sections).to_html(tmp_path / "cut.html").as_uri())
+    page.set_viewport_size({"width": 700, "height": 900})
+    page.wait_for_timeout(100)
+    more = [section(page, name).locator(".plate-frame") for name in ("Some", "Many", "Wide")]
+    assert [each.get_attribute("data-more") for each in more] == ["", "below", "right"]
+    section(page, "Many").locator(".plate-bars").evaluate("one => one.scrollTo(0, 1e6)")
+    page.wait_for_timeout(100)
+    assert more[1].get_attribute("data-more") == "above"
+    assert page.get_by_role("navigation", name="Sections").is_visible()
 
 
 def test_everything_is_reached_by_tab(opened: Tab) -> None:

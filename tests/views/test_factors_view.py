@@ -10,6 +10,7 @@ import pytest
 from cutaway.results.factors import Factors, FactorText
 from cutaway.views.plates import ColouredText, Facts, Heatmap, Lines, Page, Table
 from cutaway.views.result_pages import page_of
+from cutaway.views.token_names import readable
 
 PIECES = ("one", ",", " two", ",", " three")
 
@@ -62,6 +63,7 @@ def test_curves_units_layers_and_overlaps_are_told() -> None:
     page = made().page()
     (lines,), (table,), (facts,) = (plates(page, kind) for kind in (Lines, Table, Facts))
     assert isinstance(lines, Lines)
+    assert lines.x_names == tuple(map(readable, PIECES[: len(lines.x)]))
     assert np.allclose(numbers([line.y for line in lines.lines]), [[0, 2 / 3, 0, 1], [0.25, 0, 1, 0]])
     assert isinstance(table, Table)
     assert table.rows[0] == ("0", pytest.approx(10 / 30), 2, pytest.approx(2 / 3), ",", "·three", "h.0#0, h.0#1")

@@ -68,6 +68,10 @@ def test_plates_cannot_be_changed() -> None:
         prose.text = "b"  # type: ignore[misc]
 
 
+def _linked(*channels: list[str]) -> Page:
+    return Page("P", sections=[Section("S", plates=[ColouredText(each, [], link="a") for each in channels])])
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     [
@@ -85,6 +89,11 @@ def test_plates_cannot_be_changed() -> None:
         (lambda: Heatmap(["r"], ["c"], [[0]], is_log=True), "ends above zero, and these are 0 and 0"),
         (lambda: Text(["a"], [[1, 2]]), "2 values, and 1 tokens"),
         (lambda: Text(["a"], [[1]], marks=[1]), r"marks \[1\] lie outside"),
+        (lambda: Text(["a"], [[1]], chooses=[0, 0]), "2 choices, and 1 tokens"),
+        (lambda: ColouredText(["u"], [Text(["a"], [[1]], chooses=[1])]), r"tokens choose \[1\] of 1 channels"),
+        (lambda: ColouredText(["u"], [], is_contest=True, link="a"), "neither linked nor chosen"),
+        (lambda: _linked(["u"], ["u", "v"]), "2 channels of a text linked by 'a', and 1 of another one"),
+        (lambda: Lines("x", "y", [1, 2], [], x_names=["a"]), "1 names, and 2 places on x"),
         (lambda: ColouredText(["u", "v"], [Text(["a"], [[1]])]), "1 rows of values of the text '', and 2 channels"),
     ],
 )
@@ -110,6 +119,11 @@ def test_cells_have_texts_and_notes_and_ranks_are_full_at_one() -> None:
     assert 'title="100 m"' in found
     shades = Heatmap(["r"], ["a", "b", "c"], [[1, 10, 100]], low=100, high=1, is_log=True, shows_numbers=False)
     assert shown(shades)[0] == "r   █ ▒"
+
+
+def test_the_names_on_x_stand_beside_the_numbers() -> None:
+    plate = Lines("step", "p", [0, 1], [Line("l", [0.5, 1.0])], x_names=["·a", "·b"])
+    assert [line.split() for line in shown(plate)[-2:]] == [["0", "·a", "0.5"], ["1", "·b", "1"]]
 
 
 def test_a_diverging_heatmap_has_zero_in_the_middle() -> None:

@@ -73,12 +73,17 @@ def _by_target(attention: Attention) -> list[Section]:
     rows = attention.of_targets().mean((0, 1), dtype=np.float64)
     values = [_visible(attention, target, rows[target]) for target in range(len(attention.targets))]
     most = [_most(row) for row in values]
-    text = Text(list(attention.keys), values, marks=_places(attention))
+    at = _places(attention)
+    chooses = [at.get(place, -1) for place in range(len(attention.keys))] if at else []
+    text = Text(list(attention.keys), values, marks=sorted(at), chooses=chooses)
+    how = "Point at a target, or choose one" if at else "Choose a target"
     about = (
-        "Choose a target: where the model looked when it wrote it, the mean of all heads and layers. Most heads rest "
+        f"{how}: where the model looked when it wrote it, the mean of all heads and layers. Most heads rest "
         "on the first token when they have nothing to do, so the full colour is the largest share of another one."
     )
-    plate = ColouredText(_targets(attention), [text], is_signed=False, most=most)
+    plate = ColouredText(
+        _targets(attention), [text], is_signed=False, most=most, is_share=True, missing="not seen by this target"
+    )
     return [Section("Where it looked", about, [plate], is_wide=True)]
 
 
@@ -99,7 +104,8 @@ def _by_head(attention: Attention) -> list[Section]:
     left = attention.weights.shape[0] * attention.n_heads - len(order)
     if left > 0:
         about += f" The {len(order)} that rest least on the first token are here; pick(layer, head) shows any other."
-    plate = ColouredText([_name(attention, i, j) for i, j in order], texts, is_signed=False, most=most)
+    heads = [_name(attention, i, j) for i, j in order]
+    plate = ColouredText(heads, texts, is_signed=False, most=most, is_share=True, missing="not seen by this target")
     return [Section("Head by head", about, [plate], is_wide=True)]
 
 
@@ -123,7 +129,16 @@ def _maps(attention: Attention) -> list[Section]:
         Section(
             f"{name[0].upper()}{name[1:]}",
             about if place == 0 else "",
-            [Heatmap(rows, columns, _past(attention, values), low=0.0, shows_numbers=m <= _MOST_NUMBERS)],
+            [
+                Heatmap(
+                    rows,
+                    columns,
+                    _past(attention, values),
+                    low=0.0,
+                    is_share=True,
+                    shows_numbers=m <= _MOST_NUMBERS,
+                )
+            ],
             is_wide=m > _MOST_NARROW,
         )
         for place, (name, values) in enumerate(maps)
@@ -140,7 +155,9 @@ def _heads(attention: Attention) -> list[Section]:
     if not attention.is_cross:
         shares += [("To the token just before", attention.previous), ("To the token itself", attention.itself)]
     plates = [
-        Heatmap(names, columns, values[::-1].tolist(), low=0.0, high=1.0, shows_numbers=False, title=title)
+        Heatmap(
+            names, columns, values[::-1].tolist(), low=0.0, high=1.0, is_share=True, shows_numbers=False, title=title
+        )
         for title, values in shares
     ]
     entropy = attention.entropy[::-1].tolist()
@@ -198,11 +215,12 @@ def _most(row: list[float | None]) -> float:
     return max((value for value in row[1:] if value is not None), default=0.0) or 1.0
 
 
-def _places(attention: Attention) -> list[int]:
+def _places(attention: Attention) -> dict[int, int]:
+    """Where targets stand among the keys, with their numbers: a target is at the place after the row that made it."""
     if attention.is_cross:
-        return []
-    after = [int(attention.positions[row]) + 1 for row in attention.rows.tolist()]
-    return sorted({at for at in after if at < len(attention.keys)})
+        return {}
+    after = enumerate(int(attention.positions[row]) + 1 for row in attention.rows.tolist())
+    return {at: target for target, at in after if at < len(attention.keys)}
 
 
 def _targets(attention: Attention) -> list[str]:

@@ -26,6 +26,8 @@ from cutaway.views.token_names import readable
 _SAID = {"nmf": "NMF", "pca": "PCA", "kmeans": "k-means"}
 _MOST_TOKENS = 5
 _MOST_UNITS = 4
+_MOST_NARROW = 32
+"""A map of more layers takes the whole width."""
 
 
 def factors_page(factors: Factors) -> Page:
@@ -83,7 +85,9 @@ def _over_positions(factors: Factors) -> list[Section]:
     most = np.abs(factors.weights).max(axis=1, keepdims=True)
     own = factors.weights / np.where(most > 0, most, 1.0)
     lines = [Line(named(factors, factor), own[factor].tolist()) for factor in range(len(factors))]
-    plate = Lines("position", "share of its largest", list(range(factors.n_positions)), lines)
+    x = list(range(factors.n_positions))
+    names = [readable(piece) for piece in factors.pieces[: len(x)]]
+    plate = Lines("position", "share of its largest", x, lines, x_names=names if len(names) == len(x) else ())
     return [
         Section(
             "Over the text",
@@ -134,9 +138,15 @@ def _layers(factors: Factors) -> list[Section]:
         return []
     names = [named(factors, factor) for factor in range(len(factors))]
     heatmap = Heatmap(
-        names, shortened(factors.layer_names), factors.layer_shares.tolist(), low=0.0, shows_numbers=False
+        names,
+        shortened(factors.layer_names),
+        factors.layer_shares.tolist(),
+        low=0.0,
+        is_share=True,
+        shows_numbers=False,
     )
-    return [Section("Layers", "The share of each factor that lies in each layer.", [heatmap])]
+    about = "The share of each factor that lies in each layer."
+    return [Section("Layers", about, [heatmap], is_wide=len(factors.layer_names) > _MOST_NARROW)]
 
 
 def _overlap(factors: Factors) -> list[Section]:

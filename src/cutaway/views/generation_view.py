@@ -93,7 +93,9 @@ def _text(gen: Generation) -> Section:
     most = [1.0, float(numbers[1].max(initial=0.0)), _FULL_RANK, float(numbers[3].max(initial=0.0))]
     if gen.kind == "classifier" and not marks:
         return Section("Text", about, [Prose(gen.prompt or "".join(pieces))], is_wide=True)
-    return Section("Text", about, [ColouredText(_CHANNELS, texts, is_signed=False, most=most)], is_wide=True)
+    missing = {"masked": "not masked", "classifier": "no label"}.get(gen.kind, "given, not written")
+    plate = ColouredText(_CHANNELS, texts, is_signed=False, most=most, missing=missing)
+    return Section("Text", about, [plate], is_wide=True)
 
 
 def places(gen: Generation) -> list[tuple[int, int]]:
@@ -146,14 +148,15 @@ def _decoding(gen: Generation) -> str:
 def _curves(gen: Generation) -> list[Section]:
     if len(gen) < _FEW:
         return []
+    names = [readable(piece) for piece in gen.targets.pieces]
     x, over = list(range(len(gen))), _ONE.get(gen.kind, "step")
     lines = [Line("of the model", gen.steps.probs.tolist())]
     if gen.steps.drawn is not None:
         lines.append(Line("with which it was drawn", gen.steps.drawn.tolist(), is_dashed=True))
     bits = [Line("surprise", surprise(gen).tolist()), Line("entropy", (gen.steps.entropies / _BIT).tolist())]
     plates: list[Plate] = [
-        Lines(over, "probability of what was chosen", x, lines, title="Probability"),
-        Lines(over, "bits", x, bits, title="Surprise and entropy"),
+        Lines(over, "probability of what was chosen", x, lines, x_names=names, title="Probability"),
+        Lines(over, "bits", x, bits, x_names=names, title="Surprise and entropy"),
     ]
     about = "Entropy is how surprised the model expected to be, surprise how much it was."
     return [Section("How sure it was", about, plates)]

@@ -121,6 +121,8 @@ class Lines:
     x: Sequence[float | None]
     lines: Sequence[Line]
     is_log_x: bool = False
+    x_names: Sequence[str] = ()
+    """What stands at each place on x, a token say; none, or one a place."""
     title: str = ""
     kind: Literal["lines"] = field(default="lines", init=False)
 
@@ -130,6 +132,9 @@ class Lines:
             raise InputError(f"x of a plate of lines has to ascend, without gaps; it is {list(self.x)[:20]}.")
         for line in self.lines:
             _same(len(line.y), len(self.x), f"points of line {line.name!r}", "places on x")
+        _keep(self, x_names=_names(self.x_names))
+        if self.x_names:
+            _same(len(self.x_names), len(self.x), "names", "places on x")
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +202,8 @@ class Heatmap:
     is_log: bool = False
     """Whether colours go by the logarithm; values and ends are above zero then."""
     shows_numbers: bool = True
+    is_share: bool = False
+    """Whether values are shares from 0 to 1, read as percent."""
     texts: Sequence[Sequence[str]] = ()
     """What stands in each cell beside its number, a token say; none, or one a cell."""
     notes: Sequence[Sequence[str]] = ()
@@ -235,10 +242,16 @@ class Text:
     title: str = ""
     marks: Sequence[int] = ()
     """Places of the tokens that are meant: they are framed."""
+    chooses: Sequence[int] = ()
+    """For each token the channel that it chooses when it is pointed at or clicked, -1 for none; empty where tokens
+    choose nothing."""
 
     def __post_init__(self) -> None:
         _keep(self, tokens=_names(self.tokens), values=tuple(_numbers(row) for row in self.values))
         _keep(self, title=str(self.title), marks=tuple(int(place) for place in self.marks))
+        _keep(self, chooses=tuple(int(channel) for channel in self.chooses))
+        if self.chooses:
+            _same(len(self.chooses), len(self.tokens), "choices", "tokens")
         for row in self.values:
             _same(len(row), len(self.tokens), "values", "tokens")
         if any(not 0 <= place < len(self.tokens) for place in self.marks):
@@ -258,6 +271,12 @@ class ColouredText:
     is_contest: bool = False
     """Whether the channels contend for the tokens, as factors do: each has a colour and a line of its own beside the
     text, and a token has the colour of the one that is largest there."""
+    is_share: bool = False
+    """Whether values are shares from 0 to 1, read as percent."""
+    missing: str = "no number"
+    """What is said of a token without a number."""
+    link: str = ""
+    """Coloured texts of one page with the same link, if it is not empty, always show the same channel."""
     title: str = ""
     kind: Literal["text"] = field(default="text", init=False)
 
@@ -265,6 +284,10 @@ class ColouredText:
         _keep(self, channels=_names(self.channels), texts=tuple(self.texts), title=str(self.title))
         for text in self.texts:
             _same(len(text.values), len(self.channels), f"rows of values of the text {text.title!r}", "channels")
+            if any(not -1 <= channel < len(self.channels) for channel in text.chooses):
+                raise InputError(f"tokens choose {sorted(set(text.chooses))} of {len(self.channels)} channels.")
+        if self.is_contest and (self.link or any(text.chooses for text in self.texts)):
+            raise InputError("channels that contend for the tokens are neither linked nor chosen by them.")
         own = self.most or [
             max((abs(value) for text in self.texts for value in text.values[channel] if value is not None), default=0.0)
             for channel in range(len(self.channels))
@@ -314,6 +337,11 @@ class Page(Result):
     def __post_init__(self) -> None:
         _keep(self, title=str(self.title), about=str(self.about), sections=tuple(self.sections))
         _keep(self, topic=str(self.topic))
+        linked: dict[str, int] = {}
+        for plate in (plate for section in self.sections for plate in section.plates):
+            if isinstance(plate, ColouredText) and plate.link:
+                n = linked.setdefault(plate.link, len(plate.channels))
+                _same(len(plate.channels), n, f"channels of a text linked by {plate.link!r}", "of another one")
 
     def page(self) -> Page:
         """Itself."""

@@ -167,7 +167,10 @@ def _bars(plate: Bars, width: int) -> Iterator[str]:
 def _lines(plate: Lines, width: int) -> Iterator[str]:
     """Lines are read best as a table of their points."""
     columns = [Column(plate.x_name, "number"), *(Column(line.name, "number") for line in plate.lines)]
-    rows = list(zip(plate.x, *(line.y for line in plate.lines), strict=True))
+    rows: list[tuple[Cell, ...]] = list(zip(plate.x, *(line.y for line in plate.lines), strict=True))
+    if plate.x_names:
+        columns.insert(1, Column(""))
+        rows = [(row[0], name, *row[1:]) for name, row in zip(plate.x_names, rows, strict=True)]
     step = -(-len(rows) // _MOST_POINTS) or 1
     every = f", every {step}th of {len(rows):,} points" if step > 1 else ""
     yield f"{safe(plate.y_name)} over {safe(plate.x_name)}{every}"

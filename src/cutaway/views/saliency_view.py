@@ -70,21 +70,32 @@ def _in_short(saliency: Saliency) -> list[Plate]:
 def _reading(saliency: Saliency) -> str:
     if (saliency.places < 0).all():
         return "Choose a label: the text is coloured by how much each token mattered to it."
-    return "Choose a target: the text is coloured by how much each token mattered to it. Targets are framed."
+    return "Point at a target, or choose one: the text is coloured by how much each token mattered to it."
 
 
 def _text(saliency: Saliency, *, is_signed: bool) -> ColouredText:
     """One text a stack, one channel a target."""
     values = saliency.signed if is_signed else saliency.scores
+    target_at: dict[int, int] = {}
+    for target, place in enumerate(saliency.places.tolist()):
+        target_at.setdefault(place, target)  # of the targets in one word the first
     texts = []
     for role in dict.fromkeys(saliency.roles):
         at = [i for i, each in enumerate(saliency.roles) if each == role]
         pieces = [_spaced(saliency, i) for i in at]
         places = set(saliency.places.tolist())
         marks = [j for j, i in enumerate(at) if i in places]
+        chooses = [target_at.get(i, -1) for i in at] if marks else []
         title = {"encoder": "source"}.get(role, "written") if len(set(saliency.roles)) > 1 else ""
-        texts.append(Text(pieces, [row[at].tolist() for row in values], title, marks))
-    return ColouredText(_channels(saliency), texts, is_signed=is_signed)
+        texts.append(Text(pieces, [row[at].tolist() for row in values], title, marks, chooses))
+    return ColouredText(
+        _channels(saliency),
+        texts,
+        is_signed=is_signed,
+        is_share=not is_signed,
+        missing="not seen by this target",
+        link="targets",
+    )
 
 
 def _map(saliency: Saliency) -> Heatmap | None:
@@ -96,6 +107,7 @@ def _map(saliency: Saliency) -> Heatmap | None:
         [_shown(saliency.positions[i]) for i in columns],
         saliency.scores[:, columns].tolist(),
         low=0.0,
+        is_share=True,
         shows_numbers=len(columns) <= _MOST_NUMBERS,
     )
 

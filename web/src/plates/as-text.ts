@@ -32,10 +32,10 @@ function ofTable({ columns, rows }: Table): string {
   return tabbed([columns.map(({ name }) => name), ...rows]);
 }
 
-function ofLines({ x_name, x, lines }: Lines): string {
+function ofLines({ x_name, x_names, x, lines }: Lines): string {
   const heads = lines.flatMap(({ name, low, high }) => [name, ...(low.length ? [`${name} low`] : []), ...(high.length ? [`${name} high`] : [])]);
-  const rows = x.map((at, i) => [at, ...lines.flatMap(({ y, low, high }) => [y[i], ...(low.length ? [low[i]] : []), ...(high.length ? [high[i]] : [])])]);
-  return tabbed([[x_name, ...heads], ...rows]);
+  const rows = x.map((at, i) => [at, ...(x_names.length ? [x_names[i]] : []), ...lines.flatMap(({ y, low, high }) => [y[i], ...(low.length ? [low[i]] : []), ...(high.length ? [high[i]] : [])])]);
+  return tabbed([[x_name, ...(x_names.length ? [""] : []), ...heads], ...rows]);
 }
 
 function ofBars({ names, values, low, high }: Bars): string {

@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { counted } from "../lib/units";
 import { Chart, type Frame } from "./chart";
 import { Key, Swatch, toggled } from "./key";
-import { full, said, type Maybe } from "./numbers";
+import { said, told, type Maybe } from "./numbers";
 import { roomy, scaleOf } from "./scale";
 import { seriesColour } from "./tints";
 import type { Histogram } from "./wire";
@@ -41,8 +41,8 @@ export function HistogramPlate({ plate }: { plate: Histogram }) {
           <>
             <div class="tip-head">{said(edges[bin])} to {said(edges[bin + 1])}</div>
             {shown.map(({ name, counts, place }) => (
-              <div class="tip-line" key={place}><Swatch place={place} /><span>{name}</span><b>{full(counts[bin])}</b>
-                <small>{((100 * (counts[bin] ?? 0)) / (totals[place] || 1)).toPrecision(3)} %</small></div>
+              <div class="tip-line" key={place}><Swatch place={place} /><span>{name}</span><b>{told(counts[bin])}</b>
+                <small>{told((counts[bin] ?? 0) / (totals[place] || 1), true)}</small></div>
             ))}
           </>
         )} />
@@ -60,5 +60,5 @@ export function outline(edges: readonly number[], heights: readonly number[], fr
 
 function about({ title, edges, series }: Histogram, totals: readonly number[]): string {
   const parts = series.map(({ name }, place) => `${name}: ${counted(totals[place], "value")}`);
-  return [title || "Histogram", `from ${full(edges[0])} to ${full(edges[edges.length - 1])}`, ...parts.slice(0, 6)].join(". ");
+  return [title || "Histogram", `from ${told(edges[0])} to ${told(edges[edges.length - 1])}`, ...parts.slice(0, 6)].join(". ");
 }

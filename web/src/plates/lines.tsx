@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import { Chart, type Frame } from "./chart";
 import { Key, Swatch, toggled } from "./key";
-import { full, type Maybe } from "./numbers";
+import { told, type Maybe } from "./numbers";
 import { nearest, roomy, scaleOf } from "./scale";
 import { seriesColour } from "./tints";
 import type { Line, Lines } from "./wire";
@@ -27,10 +27,10 @@ export function LinesPlate({ plate }: { plate: Lines }) {
         draw={(frame, at) => shown.map(({ line, place }) => <Drawn key={place} line={line} xs={xs} colour={seriesColour(place)} frame={frame} at={at} />)}
         read={(at) => (
           <>
-            <div class="tip-head">{plate.x_name} {full(xs[at])}</div>
+            <div class="tip-head">{plate.x_name} {told(xs[at])}{plate.x_names.length > 0 && <> <q>{plate.x_names[at]}</q></>}</div>
             {shown.map(({ line, place }) => (
               <div class="tip-line" key={place}><Swatch place={place} isDashed={line.is_dashed} /><span>{line.name}</span>
-                <b>{full(line.y[at])}</b>{line.low.length > 0 && line.high.length > 0 && <small>{full(line.low[at])} to {full(line.high[at])}</small>}</div>
+                <b>{told(line.y[at])}</b>{line.low.length > 0 && line.high.length > 0 && <small>{told(line.low[at])} to {told(line.high[at])}</small>}</div>
             ))}
           </>
         )} />
@@ -78,6 +78,6 @@ export function band(xs: readonly number[], low: readonly Maybe[], high: readonl
 }
 
 function about({ title, x_name, y_name, lines }: Lines): string {
-  const ends = lines.slice(0, 4).map(({ name, y }) => `${name} ends at ${full(y[y.length - 1] ?? null)}`);
+  const ends = lines.slice(0, 4).map(({ name, y }) => `${name} ends at ${told(y[y.length - 1] ?? null)}`);
   return [title || `${y_name} over ${x_name}`, ...ends].join(". ");
 }

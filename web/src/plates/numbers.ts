@@ -1,19 +1,23 @@
-// Numbers of plates: short where they stand, whole for who points at them or copies them.
+// Numbers of plates: short where they stand, a figure more for who points at them, whole for who copies them.
 
 import { short } from "../lib/units";
 
 export type Maybe = number | null;
 
 /** As it stands in a plate. */
-export function said(value: Maybe): string {
-  return value === null ? "–" : short(value);
+export function said(value: Maybe, isShare = false): string {
+  return value === null ? "–" : isShare ? percent(value) : short(value);
 }
 
-/** All its figures, as people read it. */
-export function full(value: Maybe): string {
+/** As it is told to who points at it: four figures, or a share as percent. */
+export function told(value: Maybe, isShare = false): string {
   if (value === null) return "no number";
-  const text = Number.isInteger(value) && Math.abs(value) < 1e15 ? value.toLocaleString("en") : String(value);
-  return text.replace(/-/g, "−");
+  return isShare ? `${figures(100 * value, 3)} %` : figures(value, 4);
+}
+
+/** As it stands at an end of a scale. */
+export function ended(value: number, isShare: boolean): string {
+  return isShare ? told(value, true) : short(value);
 }
 
 /** All its figures, as programs read it; "" for none. */
@@ -31,4 +35,14 @@ export function largest(values: Iterable<Maybe | undefined>): number {
   let most = 0;
   for (const value of values) if (value !== null && value !== undefined && Math.abs(value) > most) most = Math.abs(value);
   return most;
+}
+
+/** A number of so many figures at most; whole numbers have all of theirs. */
+function figures(value: number, n: number): string {
+  const size = Math.abs(value);
+  const isWhole = Number.isInteger(value) && size < 1e15;
+  const isFar = size !== 0 && (size < 1e-4 || size >= 1e15);
+  const rounded = Number(value.toPrecision(n));
+  const text = isFar ? rounded.toExponential().replace("e+", "e") : isWhole || size >= 10 ** n ? Math.round(value).toLocaleString("en") : String(rounded);
+  return text.replace(/-/g, "−");
 }

@@ -1,16 +1,14 @@
 // A page of plates: its sections as cards, and a way to each of them.
 
-import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { IconButton } from "../app/controls";
 import { Logo } from "../app/icons";
 import { useTheme } from "../app/use-theme";
 import "../style/index.css";
 import "../style/plates.css";
+import { Linked, LinkedContext } from "./linked";
 import { PlateView } from "./plate";
 import type { Page, Section } from "./wire";
-
-/** Pixels between cards. */
-const GAP = 18;
 
 export function PlatesPage({ page }: { page: Page }) {
   const [element, setElement] = useState<HTMLElement | null>(null);
@@ -48,29 +46,20 @@ export function PlatesNav({ page, scroller }: { page: Page; scroller(): HTMLElem
 
 /** What stands below the title. */
 export function PlatesBody({ page, isDark }: { page: Page; isDark: boolean }) {
+  const [linked] = useState(() => new Linked());
   return (
-    <>
+    <LinkedContext.Provider value={linked}>
       {page.about && <p class="plates-about">{page.about}</p>}
       <div class="plates-grid">
         {page.sections.map((section, place) => <SectionView section={section} isDark={isDark} key={place} />)}
       </div>
-    </>
+    </LinkedContext.Provider>
   );
 }
 
 export function SectionView({ section, isDark }: { section: Section; isDark: boolean }) {
-  const own = useRef<HTMLElement>(null);
-  // The grid has rows of a pixel, of which a card takes as many as it is tall: so the next one stands right below it.
-  useLayoutEffect(() => {
-    const card = own.current!;
-    const take = (): void => { card.style.gridRowEnd = `span ${Math.ceil(card.offsetHeight) + GAP}`; };
-    const observer = new ResizeObserver(take);
-    observer.observe(card);
-    take();
-    return () => observer.disconnect();
-  }, []);
   return (
-    <section class={`plate-section${section.is_wide ? " wide" : ""}`} ref={own} tabIndex={-1} aria-label={section.title}>
+    <section class={`plate-section${section.is_wide ? " wide" : ""}`} tabIndex={-1} aria-label={section.title}>
       <h2>{section.title}</h2>
       {section.about && <p class="section-about">{section.about}</p>}
       <div class={areCharts(section) ? "side-by-side" : ""}>

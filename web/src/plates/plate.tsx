@@ -7,11 +7,12 @@ import { asText, type Plate } from "./as-text";
 import { BarsPlate } from "./bars";
 import { copied } from "./clipboard";
 import { ColouredTextPlate } from "./coloured-text";
+import { FactsPlate } from "./facts";
 import { HeatmapPlate } from "./heatmap";
 import { HistogramPlate } from "./histogram";
 import { LinesPlate } from "./lines";
 import { TablePlate } from "./table";
-import type { Facts, Prose } from "./wire";
+import type { Prose } from "./wire";
 
 export function PlateView({ plate, isDark }: { plate: Plate; isDark: boolean }) {
   const [told, setTold] = useState("");
@@ -49,17 +50,4 @@ function drawn(plate: Plate, isDark: boolean): ComponentChildren {
 
 function ProsePlate({ plate }: { plate: Prose }) {
   return <div class="prose">{plate.text.split(/\n\s*\n/).map((paragraph, i) => <p key={i}>{paragraph}</p>)}</div>;
-}
-
-function FactsPlate({ plate }: { plate: Facts }) {
-  return (
-    <dl class="plate-facts">
-      {plate.items.map(({ name, value, remark }, i) => (
-        <div key={i}>
-          <dt>{name}</dt>
-          <dd>{value}{remark && <small>{remark}</small>}</dd>
-        </div>
-      ))}
-    </dl>
-  );
 }

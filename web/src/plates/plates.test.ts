@@ -4,22 +4,55 @@ import { test } from "node:test";
 import { asText, type Plate } from "./as-text";
 import type { Frame } from "./chart";
 import { contested, STRONGEST, strongestAt } from "./contest";
+import { sidesOf } from "./edges";
+import { roomOf } from "./facts";
 import { outline } from "./histogram";
 import { band, path } from "./lines";
-import { full, largest, percent, raw, said } from "./numbers";
+import { Linked } from "./linked";
+import { largest, percent, raw, said, told } from "./numbers";
 import { nearest, roomy, scaleOf } from "./scale";
 import { cellShare, cellTint, contrast, rampOf, seriesColour, tokenTint } from "./tints";
+import { beside } from "./tip";
 import { shownAtFirst, written } from "./tokens";
 import { after } from "./walking";
 import { at } from "../lib/colours";
 
 const frame: Frame = { width: 100, height: 100, x: (value) => value * 10, y: (value) => 100 - value };
 
-test("a number is short where it stands, whole where it is pointed at, plain where it is copied", () => {
-  assert.deepEqual([said(-0.123456789), full(-0.123456789), raw(-0.123456789)], ["−0.123", "−0.123456789", "-0.123456789"]);
-  assert.deepEqual([said(null), full(null), raw(null), percent(null)], ["–", "no number", "", "–"]);
-  assert.deepEqual([full(12345), full(1e-9), percent(0.1234), percent(-0.5)], ["12,345", "1e−9", "12.3 %", "−50.0 %"]);
+test("a number is short where it stands, four figures where it is pointed at, whole where it is copied", () => {
+  assert.deepEqual([said(-0.123456789), told(-0.123456789), raw(-0.123456789)], ["−0.123", "−0.1235", "-0.123456789"]);
+  assert.deepEqual([said(null), told(null), raw(null), percent(null)], ["–", "no number", "", "–"]);
+  assert.deepEqual([told(1234567), told(12345.678), told(1.23456e-9), told(1e20), told(0)], ["1,234,567", "12,346", "1.235e−9", "1e20", "0"]);
+  assert.deepEqual([told(0.123456, true), told(1, true), told(0.000012345, true), told(null, true)], ["12.3 %", "100 %", "0.00123 %", "no number"]);
+  assert.deepEqual([percent(0.1234), percent(-0.5), said(0.1234, true)], ["12.3 %", "−50.0 %", "12.3 %"]);
   assert.deepEqual([largest([1, -7, null, undefined]), largest([])], [7, 0]);
+});
+
+test("a tip stands below what is pointed at, above it where the window ends, and to the left of the right side", () => {
+  const around = { left: 100, right: 600, top: 200, bottom: 1000 };
+  assert.deepEqual(beside({ left: 150, right: 170, top: 300, bottom: 320 }, around, 900), { left: "50px", top: "125px" });
+  assert.deepEqual(beside({ left: 550, right: 570, top: 860, bottom: 880 }, around, 900), { right: "30px", bottom: "145px" });
+});
+
+test("it is told at which sides of what is scrolled there is more", () => {
+  const box = { scrollLeft: 0, scrollTop: 0, scrollWidth: 100, scrollHeight: 300, clientWidth: 100, clientHeight: 100 };
+  assert.deepEqual([0, 50, 200].map((scrollTop) => sidesOf({ ...box, scrollTop })), ["below", "above below", "above"]);
+  assert.equal(sidesOf({ ...box, clientHeight: 300, scrollWidth: 200 }), "right");
+});
+
+test("texts of one link hear of each other, and of no other link", () => {
+  const linked = new Linked();
+  const heard: string[] = [];
+  const stop = linked.hear("a", ({ kept }) => heard.push(kept));
+  linked.hear("b", () => assert.fail("another link"));
+  linked.tell("a", { kept: "2", preview: null });
+  stop();
+  linked.tell("a", { kept: "3", preview: null });
+  assert.deepEqual([heard, linked.of("a")?.kept, linked.of("c")], [["2"], "3", undefined]);
+});
+
+test("a fact takes so much room that its longest word is not broken", () => {
+  assert.deepEqual(["2,304", "greedy: max_length 12", "TokenizersBackend", "/home/ada/lib/python3.11/site-packages", ""].map(roomOf), ["", "", "long", "longest", ""]);
 });
 
 test("keys walk through a line, a list and a grid, and stop at the ends", () => {
@@ -82,8 +115,8 @@ test("a cell between equal ends is in the middle, and one without a number has n
 });
 
 test("a token has the colour of the channel that is largest there, and none where all are zero", () => {
-  const text = { tokens: ["a", "b", "c", "d"], values: [[1, -3, 0, null], [2, 1, 0, 4]], title: "", marks: [] };
-  const plate = { kind: "text" as const, title: "", channels: ["u", "v"], texts: [text], is_signed: true, is_contest: true, most: [3, 4] };
+  const text = { tokens: ["a", "b", "c", "d"], values: [[1, -3, 0, null], [2, 1, 0, 4]], title: "", marks: [], chooses: [] };
+  const plate = { kind: "text" as const, title: "", channels: ["u", "v"], texts: [text], is_signed: true, is_contest: true, is_share: false, missing: "", link: "", most: [3, 4] };
   assert.deepEqual(text.tokens.map((_, token) => strongestAt(text, token)), [1, 0, -1, 1]);
   const { values, tints } = contested(plate, text, STRONGEST);
   assert.deepEqual(values, [2, -3, null, 4]);
@@ -141,12 +174,13 @@ test("every plate is copied as text with whole numbers", () => {
     [{ kind: "prose", title: "", text: "a\n\nb" }, "a\n\nb"],
     [{ kind: "facts", title: "", items: [{ name: "n", value: "3", remark: "" }, { name: "m", value: "4", remark: "few" }] }, "n\t3\nm\t4\tfew"],
     [{ kind: "table", title: "", columns: [{ name: "a", kind: "text", about: "" }, { name: "b", kind: "share", about: "" }], rows: [["x\ty\nz", 1 / 3], ["", null]] }, "a\tb\nx y z\t0.3333333333333333\n\t"],
-    [{ kind: "lines", title: "", x_name: "n", y_name: "acc", x: [1, 2], is_log_x: false, lines: [{ name: "l", y: [0.5, null], low: [0.4, null], high: [], is_dashed: false }] }, "n\tl\tl low\n1\t0.5\t0.4\n2\t\t"],
+    [{ kind: "lines", title: "", x_name: "n", y_name: "acc", x: [1, 2], x_names: [], is_log_x: false, lines: [{ name: "l", y: [0.5, null], low: [0.4, null], high: [], is_dashed: false }] }, "n\tl\tl low\n1\t0.5\t0.4\n2\t\t"],
+    [{ kind: "lines", title: "", x_name: "n", y_name: "p", x: [0, 1], x_names: ["a", "b"], is_log_x: false, lines: [{ name: "l", y: [0.5, 1], low: [], high: [], is_dashed: false }] }, "n\t\tl\n0\ta\t0.5\n1\tb\t1"],
     [{ kind: "bars", title: "", names: ["a"], values: [-1], low: [-2], high: [0], is_signed: true }, "a\t-1\t-2\t0"],
     [{ kind: "histogram", title: "", edges: [0, 1, 2], series: [{ name: "s", counts: [3, 4] }] }, "from\tto\ts\n0\t1\t3\n1\t2\t4"],
-    [{ kind: "heatmap", title: "", row_names: ["r"], column_names: ["c", "d"], values: [[1, null]], low: 0, high: 1, is_diverging: false, is_log: false, shows_numbers: true, texts: [], notes: [] }, "\tc\td\nr\t1\t"],
-    [{ kind: "heatmap", title: "", row_names: ["r"], column_names: ["c", "d"], values: [[1, 20]], low: 100, high: 1, is_diverging: false, is_log: true, shows_numbers: true, texts: [["a", "b"]], notes: [] }, "\tc\t\td\t\nr\t1\ta\t20\tb"],
-    [{ kind: "text", title: "", channels: ["u", "v"], texts: [{ tokens: ["a", "b"], values: [[1, 2], [3, null]], title: "", marks: [] }], is_signed: true, is_contest: false, most: [2, 3] }, "text\ttoken\tu\tv\n1\ta\t1\t3\n1\tb\t2\t"],
+    [{ kind: "heatmap", title: "", row_names: ["r"], column_names: ["c", "d"], values: [[1, null]], low: 0, high: 1, is_diverging: false, is_log: false, shows_numbers: true, is_share: false, texts: [], notes: [] }, "\tc\td\nr\t1\t"],
+    [{ kind: "heatmap", title: "", row_names: ["r"], column_names: ["c", "d"], values: [[1, 20]], low: 100, high: 1, is_diverging: false, is_log: true, shows_numbers: true, is_share: false, texts: [["a", "b"]], notes: [] }, "\tc\t\td\t\nr\t1\ta\t20\tb"],
+    [{ kind: "text", title: "", channels: ["u", "v"], texts: [{ tokens: ["a", "b"], values: [[1, 2], [3, null]], title: "", marks: [], chooses: [] }], is_signed: true, is_contest: false, is_share: false, missing: "", link: "", most: [2, 3] }, "text\ttoken\tu\tv\n1\ta\t1\t3\n1\tb\t2\t"],
   ];
   for (const [plate, text] of said) assert.equal(asText(plate), text);
 });

@@ -1,9 +1,10 @@
-// A table whose numbers can be sorted, read whole, and compared as bars.
+// A table whose numbers can be sorted, and compared as bars.
 
-import { useContext, useMemo, useState } from "preact/hooks";
+import { useContext, useMemo, useRef, useState } from "preact/hooks";
 import { VirtualTable, type Column as Drawn } from "../viewer/virtual-table";
+import { useEdges } from "./edges";
 import { LinksContext, type Links } from "./links";
-import { full, largest, percent, raw, said, type Maybe } from "./numbers";
+import { largest, percent, raw, said, told, type Maybe } from "./numbers";
 import { sideOf } from "./tints";
 import type { Column, Table } from "./wire";
 
@@ -13,6 +14,8 @@ const MOST_HEIGHT = 460;
 
 export function TablePlate({ plate }: { plate: Table }) {
   const [selected, setSelected] = useState<number | null>(null);
+  const frame = useRef<HTMLDivElement>(null);
+  useEdges(frame, ".table");
   const links = useContext(LinksContext);
   const columns = useMemo(() => {
     const widths = plate.columns.map(({ name, kind }, place) => (kind === "text" ? widthOf(plate.rows.map((row) => String(row[place] ?? "")), name) : 0));
@@ -29,7 +32,7 @@ export function TablePlate({ plate }: { plate: Table }) {
     lead();
   };
   return (
-    <div class="plate-table" onKeyDown={go} style={{ height: `${Math.min(MOST_HEIGHT, 34 + ROW * Math.max(2, plate.rows.length))}px` }}>
+    <div class="plate-table plate-frame" ref={frame} onKeyDown={go} style={{ height: `${Math.min(MOST_HEIGHT, 34 + ROW * Math.max(2, plate.rows.length))}px` }}>
       <VirtualTable label={plate.title || "Table"} columns={columns} rows={plate.rows.length} selected={selected} onSelect={setSelected} empty="No rows." />
     </div>
   );
@@ -53,8 +56,9 @@ function drawn({ name, kind, about }: Column, place: number, { rows }: Table, ro
   return {
     ...shared, isNumber: true, ...(kind === "bar" ? { least: 150 } : { width: Math.max(84, 22 + 7 * Math.min(18, name.length)) }),
     text: (row) => raw(value(row)),
+    told: (row) => told(value(row), kind === "share"),
     by: (row) => value(row) ?? NaN,
-    draw: (row) => (kind === "bar" ? <Bar value={value(row)} most={most} isSigned={isSigned} /> : <span title={full(value(row))}>{kind === "share" ? percent(value(row)) : said(value(row))}</span>),
+    draw: (row) => (kind === "bar" ? <Bar value={value(row)} most={most} isSigned={isSigned} /> : kind === "share" ? percent(value(row)) : said(value(row))),
   };
 }
 
@@ -64,7 +68,7 @@ function widthOf(texts: readonly string[], name: string): number {
 
 function Bar({ value, most, isSigned }: { value: Maybe; most: number; isSigned: boolean }) {
   return (
-    <span class="cell-bar" title={full(value)}>
+    <span class="cell-bar">
       {value === null ? <i hidden /> : <i class={sideOf(value, isSigned)} style={{ width: `${most ? (100 * Math.abs(value)) / most : 0}%` }} />}
       <span>{said(value)}</span>
     </span>

@@ -65,6 +65,8 @@ export interface Lines {
   x: (number | null)[];
   lines: Line[];
   is_log_x: boolean;
+  /** What stands at each place on x, a token say; none, or one a place. */
+  x_names: string[];
   title: string;
   kind: "lines";
 }
@@ -120,6 +122,8 @@ export interface Heatmap {
   /** Whether colours go by the logarithm; values and ends are above zero then. */
   is_log: boolean;
   shows_numbers: boolean;
+  /** Whether values are shares from 0 to 1, read as percent. */
+  is_share: boolean;
   /** What stands in each cell beside its number, a token say; none, or one a cell. */
   texts: string[][];
   /** What is said of each cell to who points at it; none, or one a cell. */
@@ -138,6 +142,12 @@ export interface ColouredText {
   most: number[];
   /** Whether the channels contend for the tokens, as factors do: each has a colour and a line of its own beside the text, and a token has the colour of the one that is largest there. */
   is_contest: boolean;
+  /** Whether values are shares from 0 to 1, read as percent. */
+  is_share: boolean;
+  /** What is said of a token without a number. */
+  missing: string;
+  /** Coloured texts of one page with the same link, if it is not empty, always show the same channel. */
+  link: string;
   title: string;
   kind: "text";
 }
@@ -150,6 +160,8 @@ export interface Text {
   title: string;
   /** Places of the tokens that are meant: they are framed. */
   marks: number[];
+  /** For each token the channel that it chooses when it is pointed at or clicked, -1 for none; empty where tokens choose nothing. */
+  chooses: number[];
 }
 
 /** What is shown of a collection or a saved result. */

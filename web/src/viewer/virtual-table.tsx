@@ -24,6 +24,8 @@ export interface Column {
   readonly isNumber?: boolean;
   /** What a cell says; "" for nothing. */
   text(row: number): string;
+  /** What the pointer says of a cell; its text if it is missing. */
+  told?(row: number): string;
   /** What rows are sorted by; without it the column cannot be sorted. */
   by?(row: number): number | string;
   /** What is drawn in the place of the text. */
@@ -121,7 +123,7 @@ export function VirtualTable(props: Props) {
     const cell = (event.target as Element).closest<HTMLElement>(".cell");
     const at = Number(cell?.parentElement?.getAttribute("aria-rowindex") ?? 0) - 2;
     const column = cell ? columns[[...cell.parentElement!.children].indexOf(cell)] : undefined;
-    if (cell && column && at >= 0 && at < order.length) cell.title = column.text(order[at]);
+    if (cell && column && at >= 0 && at < order.length) cell.title = (column.told ?? column.text)(order[at]);
   };
   const { first, end, top } = windowAt(view.scrolled, view.height, rowHeight, order.length);
   const widths = columns.map(({ width, least = LEAST }) => (width ? `${width}px` : `minmax(${least}px, 1fr)`)).join(" ");
