@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from cutaway.results.generation import Beams
+from cutaway.results.token_names import readable
 from cutaway.views.plates import Cell, ColouredText, Column, Plate, Section, Table, Text
-from cutaway.views.token_names import readable
 
 _MOST_LINES = 200
 _MOST_TEXTS = 12

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cutaway.results.factors import Factors
+from cutaway.results.token_names import readable
 from cutaway.views.plates import (
     ColouredText,
     Column,
@@ -21,7 +22,6 @@ from cutaway.views.plates import (
     Text,
 )
 from cutaway.views.site_names import shortened
-from cutaway.views.token_names import readable
 
 _SAID = {"nmf": "NMF", "pca": "PCA", "kmeans": "k-means"}
 _MOST_TOKENS = 5

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.results.generation import Generation, Tokens
+from cutaway.results.token_names import readable
 from cutaway.views.beams_view import beams_section
 from cutaway.views.plates import (
     Bars,
@@ -26,7 +27,6 @@ from cutaway.views.plates import (
     Table,
     Text,
 )
-from cutaway.views.token_names import readable
 
 _BIT = math.log(2)
 _CHANNELS = ("probability", "entropy, bits", "rank", "surprise, bits")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from cutaway.results.lens import Lens, Watched
+from cutaway.results.token_names import readable
 from cutaway.views.plates import Column, Fact, Facts, Heatmap, Line, Lines, Page, Plate, Prose, Section, Table
-from cutaway.views.token_names import readable
 
 _MOST_TARGETS = 60
 """Columns of the picture; the last ones are shown where there are more."""

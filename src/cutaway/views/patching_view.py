@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.results.patching import Patching
+from cutaway.results.token_names import readable
 from cutaway.views.plates import Bars, Column, Fact, Facts, Heatmap, Page, Section, Table
 from cutaway.views.site_names import shortened
-from cutaway.views.token_names import readable
 
 _PARTS = {
     "stream": "what leaves the layer",
