@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 
@@ -21,3 +22,14 @@ def shortened(sites: Sequence[str]) -> list[str]:
     room = fewest - start - 1
     end = next((i for i in range(room) if len({each[-1 - i] for each in parts}) > 1), room)
     return [".".join(each[start : len(each) - end]) for each in parts]
+
+
+def neuron_name(site: str) -> str:
+    """A neuron as one says it, where its site tells the layer; else its site.
+
+    >>> neuron_name("model.layers.28.mlp.down_proj@in.0#1095"), neuron_name("3 head 2"), neuron_name("#4")
+    ('layer 28, neuron 1095', '3 head 2', '#4')
+    """
+    where, is_unit, unit = site.rpartition("#")
+    layers = re.findall(r"(?<=\.)\d+(?=\.)", where.partition("@")[0])
+    return f"layer {layers[0]}, neuron {unit}" if is_unit and len(layers) == 1 else site
