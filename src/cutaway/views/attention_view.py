@@ -170,8 +170,8 @@ def _heads(attention: Attention) -> list[Section]:
     entropy = attention.entropy[::-1].tolist()
     plates.append(Heatmap(names, columns, entropy, low=0.0, shows_numbers=False, title="Entropy"))
     about = (
-        "Layer by head, the last layer on top; each map has a scale of its own. Entropy says how widely a head looks, in "
-        "nats: 0 for one token alone."
+        "Layer by head, the last layer on top; each map has a scale of its own. Entropy says how widely a "
+        "head looks, in nats: 0 for one token alone."
     )
     return [
         Section("What heads are like", about, plates, is_wide=True),

@@ -18,7 +18,7 @@ const frame: Frame = { width: 100, height: 100, x: (value) => value * 10, y: (va
 test("a number is short where it stands, whole where it is pointed at, plain where it is copied", () => {
   assert.deepEqual([said(-0.123456789), full(-0.123456789), raw(-0.123456789)], ["−0.123", "−0.123456789", "-0.123456789"]);
   assert.deepEqual([said(null), full(null), raw(null), percent(null)], ["–", "no number", "", "–"]);
-  assert.deepEqual([full(12345), full(1e-9), percent(0.1234), percent(-0.5)], ["12,345", "1e−9", "12.3 %", "−50.0 %"]);
+  assert.deepEqual([full(12345), full(1e-9), percent(0.1234), percent(-0.5), percent(1e-5), percent(0)], ["12,345", "1e−9", "12.3 %", "−50.0 %", "< 0.1 %", "0.0 %"]);
   assert.deepEqual([largest([1, -7, null, undefined]), largest([])], [7, 0]);
 });
 
