@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cutaway.results.factors import Factors, FactorText
-from cutaway.views.plates import ColouredText, Facts, Heatmap, Lines, Page, Table
+from cutaway.views.plates import ColouredText, Heatmap, Lines, Page, Table
 from cutaway.views.result_pages import page_of
 
 PIECES = ("one", ",", " two", ",", " three")
@@ -60,13 +60,13 @@ def test_a_text_that_was_only_read_has_a_value_for_each_token() -> None:
 
 def test_curves_units_layers_and_overlaps_are_told() -> None:
     page = made().page()
-    (lines,), (table,), (facts,) = (plates(page, kind) for kind in (Lines, Table, Facts))
+    cells = ("“,”", "“·three”", "h.0#0; h.0#1", "h.0#0, h.0#1")
+    (lines,), (table, *_) = (plates(page, kind) for kind in (Lines, Table))
     assert isinstance(lines, Lines)
     assert np.allclose(numbers([line.y for line in lines.lines]), [[0, 2 / 3, 0, 1], [0.25, 0, 1, 0]])
     assert isinstance(table, Table)
-    assert table.rows[0] == ("0", pytest.approx(10 / 30), 2, pytest.approx(2 / 3), ",", "·three", "h.0#0, h.0#1")
-    assert isinstance(facts, Facts)
-    assert ("left over", "12.5%") in [(fact.name, fact.value) for fact in facts.items]
+    assert table.rows[0] == ("0", pytest.approx(10 / 30), 2, pytest.approx(2 / 3), *cells)
+    assert "12.5 % of the activations left over" in page.about
     layers, overlap = plates(page, Heatmap)
     assert isinstance(layers, Heatmap)
     assert layers.values == ((1, 0), (0.5, 0.5))

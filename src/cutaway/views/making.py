@@ -5,12 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from cutaway.views.number_names import figures
 from cutaway.views.plates import Column, Section, Table
 
 _HASH = re.compile(r"^[0-9a-f]{12,}$")
 _PLAIN = ("snapshots", "blobs", "refs", "model", "models", "final", "best", "last", "output", "outputs", "")
 """Folders whose names tell nothing of a model."""
-_NAMED = {"model": "class", "name": "model", "n_rows": "rows"}
+_NAMED = {
+    "model": "class",
+    "name": "model",
+    "n_rows": "rows",
+    "kind": "labels are",
+    "counts": "rows of each label",
+    "standardise": "values standardised",
+    "n": "asked for",
+}
 _SHOWN = ("name", "model", "dtype", "tokenizer", "torch", "transformers")
 """In this order; all else follows."""
 
@@ -65,4 +74,4 @@ def _said(value: object) -> str:
         return ", ".join(f"{key} {_said(each)}" for key, each in value.items())
     if isinstance(value, (list, tuple)):
         return ", ".join(map(_said, value))
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    return f"{value:,}" if isinstance(value, int) else figures(value) if isinstance(value, float) else str(value)

@@ -26,3 +26,12 @@ def figures(value: float, n: int = 3) -> str:
     if 10**n <= abs(value) < _ROUND:
         return f"{value:,.0f}".replace("-", "−")
     return f"{value:.{n}g}".replace("e+0", "e").replace("e+", "e").replace("e-0", "e-").replace("-", "−")
+
+
+def fixed(value: float, *, sign: str = "") -> str:
+    """A score, all of them with three decimals.
+
+    >>> fixed(1), fixed(-0.0012), fixed(0.25, sign="+")
+    ('1.000', '−0.001', '+0.250')
+    """
+    return f"{value:{sign}.3f}".replace("-", "−")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from cutaway.core.errors import InputError
-from cutaway.views.number_names import percent
+from cutaway.views.number_names import figures, percent
 from cutaway.views.plates import (
     Bars,
     Cell,
@@ -51,11 +51,11 @@ def said(value: float | None) -> str:
     """A number of three figures.
 
     >>> said(0.12345), said(1234567), said(-1e-9), said(None)
-    ('0.123', '1,234,567', '−1e−09', '–')
+    ('0.123', '1,234,567', '−1e−9', '–')
     """
     if value is None:
         return "–"
-    return (f"{value:,}" if isinstance(value, int) else f"{value:.3g}").replace("-", "−")
+    return f"{value:,}".replace("-", "−") if isinstance(value, int) else figures(value)
 
 
 def safe(text: str) -> str:
