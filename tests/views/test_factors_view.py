@@ -60,7 +60,7 @@ def test_a_text_that_was_only_read_has_a_value_for_each_token() -> None:
 
 def test_curves_units_layers_and_overlaps_are_told() -> None:
     page = made().page()
-    cells = ("“,”", "“·three”", "h.0#0; h.0#1", "h.0#0, h.0#1")
+    cells = ("“,”", "“·three”", "h.0#0, h.0#1", "h.0#0, h.0#1")
     (lines,), (table, *_) = (plates(page, kind) for kind in (Lines, Table))
     assert isinstance(lines, Lines)
     assert np.allclose(numbers([line.y for line in lines.lines]), [[0, 2 / 3, 0, 1], [0.25, 0, 1, 0]])

@@ -98,9 +98,7 @@ def inputs_section(found: Evaluation) -> list[Section]:
 
 def permuted_section(found: Evaluation) -> list[Section]:
     """The score among those of permuted labels; nothing where there was no test."""
-    text = (
-        f"Everything was done again {len(found.null):,} times with permuted labels: the mean, least and largest score."
-    )
+    text = f"Everything was done again {len(found.null):,} times with permuted labels: their mean, least and largest."
     return [Section("Permuted labels", text, [_null(found)])] if len(found.null) else []
 
 
@@ -127,9 +125,7 @@ def _in_short(found: Evaluation) -> list[Fact]:
         facts.append(Fact("of all units", f"{bits.value:.3f} bits", f"{ends_of(bits)}, as the probe tells"))
     if found.p_value is not None:
         facts.append(
-            Fact(
-                "p", f"{found.p_value:.3g}", f"{len(found.null):,} permutations; {fixed(found.null.mean())} in the mean"
-            )
+            Fact("p", f"{found.p_value:.3g}", f"{len(found.null):,} permutations, mean {fixed(found.null.mean())}")
         )
     if len(found.per_seed) > 1:
         spread = f"{found.per_seed.min():.3f} to {found.per_seed.max():.3f}"

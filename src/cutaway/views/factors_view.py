@@ -22,7 +22,7 @@ from cutaway.views.plates import (
     Table,
     Text,
 )
-from cutaway.views.site_names import neuron_name, shortened
+from cutaway.views.site_names import brief_neuron, shortened
 
 _MOST_TOKENS = 5
 _MOST_UNITS = 4
@@ -115,7 +115,7 @@ def _made_of(factors: Factors) -> Section:
         Column("of all units", "share"),
         Column("answers to", about="the tokens at which it is strongest when they are read"),
         *([Column("written when it fires", about="one position earlier")] if is_written else []),
-        Column("strongest neurons"),
+        Column("strongest neurons", about="layer · number"),
         Column("their sites", about="as cutaway.edit takes them"),
     ]
     strengths, counts = factors.strengths.tolist(), factors.counts.tolist()
@@ -127,7 +127,7 @@ def _made_of(factors: Factors) -> Section:
             counts[factor] / factors.n_units,
             _said_tokens(factors.top_tokens(factor, _MOST_TOKENS)) if factors.pieces else _positions(factors, factor),
             *([_said_tokens(factors.top_written(factor, _MOST_TOKENS))] if is_written else []),
-            "; ".join(neuron_name(name) for name, _ in factors.top_units(factor, _MOST_UNITS)),
+            ", ".join(brief_neuron(name) for name, _ in factors.top_units(factor, _MOST_UNITS)),
             ", ".join(name for name, _ in factors.top_units(factor, _MOST_UNITS)),
         )
         for factor in range(len(factors))
