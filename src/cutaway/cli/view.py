@@ -33,7 +33,7 @@ def describe(parser: argparse.ArgumentParser) -> None:
         "--port",
         type=int,
         default=None,
-        help="where to listen, 0 for any that is free; else 8787, or the next free one",
+        help="where to listen, 0 for any free port; else 8787, or the next free one",
     )
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
     parser.add_argument("--host", default="127.0.0.1", help="the interface to listen on; else this machine only")

@@ -37,7 +37,7 @@ def lens_page(lens: Lens) -> Page:
     sections += [_lines(lens, shown, names), _distances(lens), _layers(lens), *_words(lens, shown, names)]
     n = counted(len(lens), "layer")
     about = told(model_name(lens.about), f"{n}, each read as if it were the last", counted(len(lens.targets), "target"))
-    return Page("Lens: what each layer would have written", about, sections, topic="language")
+    return Page(lens.title, about, sections, topic="language")
 
 
 def _names(lens: Lens) -> list[str]:
