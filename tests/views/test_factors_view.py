@@ -82,6 +82,14 @@ def test_without_tokens_and_layers_there_are_curves_all_the_same() -> None:
     assert "2 factors of 3 units" in made()._repr_html_()
 
 
+def test_factors_of_pca_contend_by_their_own_spread() -> None:
+    weights = np.array([[90.0, -30, -30, -30], [1, -2, 0, 1]])
+    (plate,) = plates(made(method="pca", weights=weights, texts=(FactorText(0, 4, PIECES[:4]),)).page(), ColouredText)
+    assert isinstance(plate, ColouredText)
+    assert np.allclose(numbers(plate.texts[0].values), weights / weights.std(axis=1, keepdims=True))
+    assert np.abs(numbers(plate.texts[0].values)).argmax(axis=0).tolist() == [0, 1, 0, 1]
+
+
 def test_each_text_has_its_own_values() -> None:
     texts = (FactorText(0, 1, ("a", "b"), 1, "first"), FactorText(1, 4, ("c", "d", "e"), None, "second"))
     page = made(texts=texts).page()
