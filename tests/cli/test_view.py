@@ -115,6 +115,11 @@ def test_a_port_that_was_asked_for_is_taken(base: Path) -> None:
         assert urlsplit(address).port == port
 
 
+def test_port_0_is_any_that_is_free(base: Path) -> None:
+    with viewing(base, "--port", 0) as (_, address):
+        assert urlsplit(address).port not in range(8787, 8807)
+
+
 def test_on_another_interface_it_prints_a_token_and_asks_for_it(base: Path) -> None:
     with viewing(base, "--host", "0.0.0.0") as (_, address):
         token = urlsplit(address).query

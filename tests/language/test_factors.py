@@ -52,7 +52,8 @@ def test_they_are_scikit_learns_of_what_enters_the_down_projections() -> None:
     assert np.allclose(found.units, theirs.components_[order], atol=1e-4)
     assert found.layer_names == tuple(f"transformer.h.{i}.mlp.c_proj@in.0" for i in range(LAYERS))
     assert found.pieces == gen.pieces
-    assert found.about == {"n": 4, "seed": 3, "start": "random", "layers": None, "at": None, "role": None}
+    options = {"n": 4, "seed": 3, "start": "random", "layers": None, "at": None, "role": None}
+    assert found.about == {"model": "GPT2LMHeadModel", **options}
 
 
 EVERY = [*CAUSAL, *ENCODER_DECODER, *MASKED, "bert_classifier", "bert_tagger"]

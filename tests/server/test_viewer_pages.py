@@ -186,7 +186,7 @@ def test_little_room_is_enough_and_an_empty_folder_says_what_to_do(
     page.set_default_timeout(PATIENCE)
     page.set_viewport_size({"width": NARROW[0], "height": NARROW[1]})
     page.goto(f"{shelved[1].url}/")
-    page.get_by_role("button", name="Neurons", exact=True).click()  # there is no run in this folder
+    page.wait_for_url("**/#tab=neurons*")  # there is no run in this folder
     page.get_by_label("Collection or result").select_option(label="ranks/other · Ranking")
     titled(page, "Units ranked by other")
     page.locator(".cell-link").first.click()

@@ -77,7 +77,7 @@ def test_the_page_of_a_unit_names_the_rankings_that_know_it(tmp_path: Path) -> N
 def test_a_sample_says_that_it_is_one(tmp_path: Path) -> None:
     acts = collected(tmp_path / "acts", 8)
     page = unit_view(UnitReader(acts, most_rows=24), "h.0#1", {}).page
-    assert page.about.startswith("Read from 24 of 48 rows (50.0%), an even sample")
+    assert page.about.startswith("From 24 of 48 rows (50.0 %), an even sample")
     assert unit_view(UnitReader(acts), "h.0#1", {}).page.about == ""
 
 

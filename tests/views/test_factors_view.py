@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cutaway.views.token_names import readable
 
 from cutaway.results.factors import Factors, FactorText
-from cutaway.views.plates import ColouredText, Facts, Heatmap, Lines, Page, Table
+from cutaway.views.plates import ColouredText, Heatmap, Lines, Page, Table
 from cutaway.views.result_pages import page_of
-from cutaway.views.token_names import readable
 
 PIECES = ("one", ",", " two", ",", " three")
 
@@ -61,14 +61,14 @@ def test_a_text_that_was_only_read_has_a_value_for_each_token() -> None:
 
 def test_curves_units_layers_and_overlaps_are_told() -> None:
     page = made().page()
-    (lines,), (table,), (facts,) = (plates(page, kind) for kind in (Lines, Table, Facts))
+    cells = ("“,”", "“·three”", "h.0#0, h.0#1", "h.0#0, h.0#1")
+    (lines,), (table, *_) = (plates(page, kind) for kind in (Lines, Table))
     assert isinstance(lines, Lines)
     assert lines.x_names == tuple(map(readable, PIECES[: len(lines.x)]))
     assert np.allclose(numbers([line.y for line in lines.lines]), [[0, 2 / 3, 0, 1], [0.25, 0, 1, 0]])
     assert isinstance(table, Table)
-    assert table.rows[0] == ("0", pytest.approx(10 / 30), 2, pytest.approx(2 / 3), ",", "·three", "h.0#0, h.0#1")
-    assert isinstance(facts, Facts)
-    assert ("left over", "12.5%") in [(fact.name, fact.value) for fact in facts.items]
+    assert table.rows[0] == ("0", pytest.approx(10 / 30), 2, pytest.approx(2 / 3), *cells)
+    assert "12.5 % of the activations left over" in page.about
     layers, overlap = plates(page, Heatmap)
     assert isinstance(layers, Heatmap)
     assert layers.values == ((1, 0), (0.5, 0.5))
@@ -82,6 +82,14 @@ def test_without_tokens_and_layers_there_are_curves_all_the_same() -> None:
     assert plates(page, ColouredText) == plates(page, Heatmap) == []
     assert len(plates(page, Lines)) == 1
     assert "2 factors of 3 units" in made()._repr_html_()
+
+
+def test_factors_of_pca_contend_by_their_own_spread() -> None:
+    weights = np.array([[90.0, -30, -30, -30], [1, -2, 0, 1]])
+    (plate,) = plates(made(method="pca", weights=weights, texts=(FactorText(0, 4, PIECES[:4]),)).page(), ColouredText)
+    assert isinstance(plate, ColouredText)
+    assert np.allclose(numbers(plate.texts[0].values), weights / weights.std(axis=1, keepdims=True))
+    assert np.abs(numbers(plate.texts[0].values)).argmax(axis=0).tolist() == [0, 1, 0, 1]
 
 
 def test_each_text_has_its_own_values() -> None:

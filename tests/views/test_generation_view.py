@@ -103,7 +103,7 @@ def test_a_token_that_was_no_candidate_has_a_row_of_its_own() -> None:
     (table,) = plates(gen.page(), "Candidates")
     own = [row for row in table.rows if row[-1] == "given"]
     assert [row[3] for row in own] == gen.steps.ranks.tolist()
-    np.testing.assert_allclose([row[4] for row in own], gen.steps.probs)
+    np.testing.assert_allclose([row[4] for row in own], 100 * gen.steps.probs)
 
 
 def test_beams_are_lines_that_split_where_the_search_did() -> None:

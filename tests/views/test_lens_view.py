@@ -88,7 +88,7 @@ def test_long_texts_are_cut_and_odd_ones_are_only_text() -> None:
     (heatmap,) = plates(page, Heatmap)
     assert len(heatmap.column_names) == 60
     assert len(set(heatmap.column_names)) == 60
-    assert "The last 60 of 200" in page.sections[1].about
+    assert "The last 60 of 200" in page.sections[0].about
     assert "<script>" not in still(page)
     assert "·w" in page.text()
 

@@ -29,7 +29,12 @@ need be open to others. Ctrl-C ends it.
 def describe(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument("paths", nargs="*", default=["."], metavar="PATH", help="whatever Cutaway wrote, folders of it")
-    parser.add_argument("--port", type=int, default=0, help="where to listen; else 8787, or the next one that is free")
+    parser.add_argument(
+        "--port",
+        type=int,
+        default=None,
+        help="where to listen, 0 for any free port; else 8787, or the next free one",
+    )
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
     parser.add_argument("--host", default="127.0.0.1", help="the interface to listen on; else this machine only")
     parser.add_argument(
@@ -38,8 +43,8 @@ def describe(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    if not 0 <= args.port < 1 << 16:
-        raise InputError(f"--port {args.port} is no port: they go from 1 to 65535.")
+    if args.port is not None and not 0 <= args.port < 1 << 16:
+        raise InputError(f"--port {args.port} is no port: they go from 1 to 65535, and 0 is any that is free.")
     try:
         from cutaway.server.app import viewer
         from cutaway.server.browsers import open_in_browser

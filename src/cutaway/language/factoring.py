@@ -110,7 +110,7 @@ def nmf(x: Any, n: int, *, seed: int = 0, start: Start = "svd", max_iter: int = 
     notes = [f"{n} factors were asked for, and {kept} {least} have no more."] if kept < n else []
     if (x < 0).any():
         size = float(np.abs(x[x < 0]).sum() / np.abs(x).sum())
-        notes.append(f"Values below 0 counted as 0: {size:.1%} of the size of the activations.")
+        notes.append(f"Values below 0 counted as 0: {100 * size:.1f} % of the size of the activations.")
     init = "random" if start == "random" else "nndsvda"
     model = NMF(kept, init=init, random_state=seed, max_iter=max_iter, tol=tolerance, solver="cd")
     with warnings.catch_warnings():

@@ -51,10 +51,12 @@ def factors(
         role: "encoder" or "decoder" alone; both, where a model has them, if not given.
         options: of NMF: `start`, `max_iter`, `tolerance`.
     """
-    taken = _taken(_several(gen), layers, at, role)
+    gens = _several(gen)
+    taken = _taken(gens, layers, at, role)
     parts = {name: taken.values[:, place] for name, place in taken.places.items()}
     found = factored(parts, n, method, seed=seed, **options)
-    how = {"n": n, "seed": seed, **options, **taken.chosen}
+    of = {name: gens[0].about[name] for name in ("model", "name") if name in gens[0].about}
+    how = {**of, "n": n, "seed": seed, **options, **taken.chosen}
     return replace(found, texts=taken.texts, about=how, notes=(*taken.notes, *found.notes))
 
 

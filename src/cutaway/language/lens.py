@@ -263,5 +263,10 @@ def _made(gen: Generation, scores: Scores, where: list[Point], targets: _Targets
         top_logprobs=scores.top_logprobs.numpy(),
         named_ids=named.numpy(),
         names=classes.pieces(named.tolist()),
-        about={"model": str(gen.about.get("model", "")), "text": gen.text, "kind": gen.kind},
+        about={
+            "model": str(gen.about.get("model", "")),
+            **({"name": str(gen.about["name"])} if gen.about.get("name") else {}),
+            "text": gen.text,
+            "kind": gen.kind,
+        },
     )

@@ -185,14 +185,24 @@ class Attention(Result):
         """Whose attention to what, in words."""
         return "attention of the decoder to the encoder" if self.is_cross else f"attention within the {self.role}"
 
+    @property
+    def title(self) -> str:
+        """By this, several are told apart: a layer and head that were picked are named."""
+        layer = f" in layer {self.layers[0]}" if len(self.layers) == 1 < self.n_layers else ""
+        head = f", head {self.heads[0]}" if layer and self.n_heads == 1 else ""
+        return f"{self.described.capitalize()}{layer}{head}"
+
     def __repr__(self) -> str:
         n, m = self.weights.shape[2:]
-        lines = [
-            f"Attention ({self.described}): {len(self.layers)} layers × {self.n_heads} heads, {n:,} × {m:,} tokens"
-        ]
+        size = f"{_counted(len(self.layers), 'layer')} × {_counted(self.n_heads, 'head')}"
+        lines = [f"Attention ({self.described}): {size}, {n:,} × {m:,} tokens"]
         mean = self.weights[:, :, self.rows].mean((0, 1), dtype=np.float64) if len(self.rows) else []
         for target, row in zip(self.targets[:_MOST_SHOWN], mean, strict=False):
             best = np.argsort(-row, kind="stable")[:4]
             lines.append(f"  {target!r}: " + ", ".join(f"{self.keys[i]!r} {row[i]:.0%}" for i in best.tolist()))
         rest = len(self.targets) - _MOST_SHOWN
         return "\n".join([*lines, *([f"  and {rest} more"] if rest > 0 else []), *(f"  {note}" for note in self.notes)])
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n} {what}{'' if n == 1 else 's'}"

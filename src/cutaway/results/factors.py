@@ -20,6 +20,7 @@ Floats = NDArray[np.float64]
 FactorMethod = Literal["nmf", "pca", "kmeans"]
 _MOST_SWEEPS = 20_000
 _MOST_SHOWN = 4
+_SAID = {"nmf": "NMF", "pca": "PCA", "kmeans": "k-means"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,10 +292,14 @@ class Factors(Result):
             for factor in range(len(self))
         )
 
+    @property
+    def title(self) -> str:
+        """By this, several are told apart."""
+        return f"{len(self)} factors of {self.n_units:,} units by {_SAID[self.method]}"
+
     def __repr__(self) -> str:
-        said = {"nmf": "NMF", "pca": "PCA", "kmeans": "k-means"}[self.method]
         lines = [
-            f"Factors by {said}: {len(self)} of {self.n_units:,} units in {len(self.layer_names)} "
+            f"Factors by {_SAID[self.method]}: {len(self)} of {self.n_units:,} units in {len(self.layer_names)} "
             f"layer{'s' if len(self.layer_names) != 1 else ''} over {self.n_positions:,} positions, "
             f"{self.error:.1%} left over"
         ]

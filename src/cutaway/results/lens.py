@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from cutaway.core.errors import InputError
 from cutaway.core.tables import framed
 from cutaway.results.result import Result
+from cutaway.results.token_names import readable
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -202,6 +203,12 @@ class Lens(Result):
             for layer, name in enumerate(self.layers)
             for target, piece in enumerate(self.targets)
         )
+
+    @property
+    def title(self) -> str:
+        """By this, several are told apart: what is watched is named."""
+        tokens = [] if self.watched is None else [readable(piece) for piece in self.watched.pieces[:_MOST_SHOWN]]
+        return "Lens: what each layer would have written" + (f", watching {', '.join(tokens)}" if tokens else "")
 
     def __repr__(self) -> str:
         how = "" if self.norm else ", without the final norm"

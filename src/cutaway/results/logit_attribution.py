@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from cutaway.core.errors import InputError
 from cutaway.core.tables import framed
 from cutaway.results.result import Result
+from cutaway.results.token_names import question
 
 Floats = NDArray[np.float64]
 AttributedBy = Literal["layer", "component", "head", "mlp", "neuron"]
@@ -142,6 +143,13 @@ class LogitAttribution(Result):
         what = "difference of two logits" if self.contrast else "logit"
         return f"{what}, before the cap" if self.is_capped else what
 
+    @property
+    def title(self) -> str:
+        """By this, several are told apart: what a contrast asks comes first."""
+        if self.contrast:
+            return f"{question(self.targets, self.contrast)} What added to the lead, by {self.by}"
+        return f"What added to the logit, by {self.by}"
+
     def table(self) -> Any:
         """One row a target and part: a pandas DataFrame where pandas is installed, else a list of dicts."""
         return framed(
@@ -160,9 +168,8 @@ class LogitAttribution(Result):
         )
 
     def __repr__(self) -> str:
-        lines = [
-            f"LogitAttribution by {self.by}: {len(self)} targets, {self.n_parts:,} parts that sum to the {self.what}"
-        ]
+        n = f"{len(self)} {'target' if len(self) == 1 else 'targets'}"
+        lines = [f"Logit attribution by {self.by}: {n}, {self.n_parts:,} parts that sum to the {self.what}"]
         for row, target in enumerate(self.targets[:_MOST_SHOWN]):
             against = f" rather than {self.contrast[row]!r}" if self.contrast else ""
             best = ", ".join(f"{name} {value:+.2f}" for name, value in self.top(row, 4))

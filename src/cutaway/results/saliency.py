@@ -13,6 +13,7 @@ from cutaway.core.errors import InputError
 from cutaway.core.tables import framed
 from cutaway.results.generation import Segment
 from cutaway.results.result import Result
+from cutaway.results.token_names import question
 
 SaliencyUnit = Literal["token", "word", "segment"]
 _MOST_SHOWN = 8
@@ -150,10 +151,26 @@ class Saliency(Result):
         )
 
     @property
+    def explained(self) -> str:
+        """What was explained of each target, in words; against another token, by how much it leads."""
+        what = {"logprob": "log-probability"}.get(self.target, self.target)
+        return f"lead in {what}" if self.contrast else what
+
+    @property
     def described(self) -> str:
         """The method, and what it explains, in words."""
-        method = self.method.replace("_x_", " × ").replace("grad ", "gradient ").replace("_", " ")
-        return method if not self.has_signs else f"{method} of the {self.target}"
+        return self._method if not self.has_signs else f"{self._method} of the {self.explained}"
+
+    @property
+    def _method(self) -> str:
+        return self.method.replace("_x_", " × ").replace("grad ", "gradient ").replace("_", " ")
+
+    @property
+    def title(self) -> str:
+        """By this, several are told apart: what a contrast asks comes first."""
+        of = "" if self.unit == "token" else f" of {self.unit}s"
+        asked = f"{question(self.targets, self.contrast)} " if self.contrast else ""
+        return f"{asked}Saliency{of} by {self._method}"
 
     def __repr__(self) -> str:
         n, rest = len(self.positions), len(self) - _MOST_SHOWN

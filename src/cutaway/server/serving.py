@@ -18,17 +18,17 @@ _N_PORTS: Final = 20
 _BACKLOG: Final = 128
 
 
-def listening(host: str, port: int) -> socket.socket:
+def listening(host: str, port: int | None) -> socket.socket:
     """A socket that already takes connections, so that a browser can come before the rest is loaded.
 
     Args:
-        port: 0 for 8787, or the next one that is free.
+        port: 0 for any that is free; None for 8787, or the next one that is free.
     """
     try:
         family, _, _, _, address = socket.getaddrinfo(host or "0.0.0.0", None, type=socket.SOCK_STREAM)[0]
     except OSError as error:
         raise InputError(f"--host {host!r} is no name of an interface of this machine: {error.strerror}.") from error
-    tried = [port] if port else [*range(FIRST_PORT, FIRST_PORT + _N_PORTS), 0]
+    tried = [port] if port is not None else [*range(FIRST_PORT, FIRST_PORT + _N_PORTS), 0]
     for each in tried:
         # With the protocol named, asyncio knows that small answers are to be sent at once (40 ms each otherwise).
         found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)

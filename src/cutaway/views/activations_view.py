@@ -12,6 +12,7 @@ from cutaway.graph.summary import human_bytes
 from cutaway.results.ranking import Ranking
 from cutaway.store.activations import Activations
 from cutaway.store.activations_sampling import UnitReader
+from cutaway.views.number_names import percent
 from cutaway.views.page_items import model_of
 from cutaway.views.plates import Column, Fact, Facts, Page, Plate, Section, Table
 
@@ -84,8 +85,8 @@ def unit_view(read: UnitReader, name: str, rankings: Mapping[str, Ranking], *, n
     if len(acts) < n_all:
         share = len(acts) / n_all
         notes.append(
-            f"Read from {len(acts):,} of {n_all:,} rows ({share:.1%}), an even sample of the collection's windows: to "
-            "read a unit is to read its whole site. cutaway.neurons.page(acts, unit) reads all of them."
+            f"From {len(acts):,} of {n_all:,} rows ({percent(share)}), an even sample of the collection's windows. "
+            "To read a unit is to read its whole site. cutaway.neurons.page(acts, unit) reads all of them."
         )
     if n_left_out:
         notes.append(f"{n_left_out:,} more rankings of this folder were not asked.")

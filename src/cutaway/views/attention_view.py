@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from cutaway.results.attention import Attention
+from cutaway.results.token_names import readable
+from cutaway.views.making import counted, made_section, model_name, told
+from cutaway.views.number_names import percent
 from cutaway.views.plates import (
     Cell,
     ColouredText,
@@ -13,7 +18,6 @@ from cutaway.views.plates import (
     Facts,
     Heatmap,
     Page,
-    Plate,
     Prose,
     Section,
     Table,
@@ -28,32 +32,36 @@ _MOST_TARGETS = 8
 _MOST_ROWS = 40
 _MOST_NUMBERS = 9
 _MOST_NARROW = 18
-_MARKS = {"\n": "↵", "\t": "⇥"}
 
 
 def attention_page(attention: Attention) -> Page:
     """All of it, or of the layer and head that were picked."""
-    sections = [Section("In short", "A row of weights sums to 1.", _in_short(attention))]
-    sections += _by_target(attention)
-    sections += _by_head(attention)
-    sections += _maps(attention)
-    sections += _heads(attention)
-    title = attention.described
-    return Page(title[0].upper() + title[1:], "Which token looked at which.", sections, topic="language")
+    sections = [*_by_target(attention), *_by_head(attention), *_maps(attention), *_heads(attention), _made(attention)]
+    is_one = len(attention.layers) * attention.n_heads == 1
+    if is_one:
+        sections.insert(-1, Section("What the head is like", "", [Facts(_rests(attention))]))
+    if attention.notes:
+        notes = [Prose(note) for note in attention.notes]
+        sections[0] = replace(sections[0], plates=[*notes, *sections[0].plates])
+    of = "" if is_one else f"{counted(len(attention.layers), 'layer')} × {counted(attention.n_heads, 'head')}"
+    about = told(model_name(attention.about), "which token looked at which", of, *map(_remark, _rests(attention)[:1]))
+    return Page(attention.title, about, sections, topic="language")
 
 
-def _in_short(attention: Attention) -> list[Plate]:
+def _remark(fact: Fact) -> str:
+    return f"{fact.value} {fact.name}"
+
+
+def _made(attention: Attention) -> Section:
     n, m = attention.weights.shape[2:]
-    facts = [
-        Fact("layers", f"{len(attention.layers):,}", f"of {attention.n_layers:,}"),
-        Fact("heads", f"{attention.n_heads:,}", "in each layer"),
-        Fact("tokens", f"{n:,} × {m:,}", "that look × that are looked at"),
-        *_rests(attention),
-        *(Fact(name, str(value)) for name, value in attention.about.items()),
+    more = [
+        ("layers", f"{len(attention.layers):,} of {attention.n_layers:,}"),
+        ("heads in each", f"{attention.n_heads:,}"),
+        ("tokens", f"{n:,} that look × {m:,} that are looked at"),
     ]
     if attention.weights.dtype == np.float16:
-        facts.append(Fact("kept as", "float16", "to stay within the limit"))
-    return [Facts(facts), *(Prose(note) for note in attention.notes)]
+        more.append(("kept as", "float16, to stay within the limit"))
+    return made_section(attention.about, more, "A row of weights sums to 1.")
 
 
 def _rests(attention: Attention) -> list[Fact]:
@@ -62,7 +70,7 @@ def _rests(attention: Attention) -> list[Fact]:
     found = [("to the first token", attention.first)]
     if is_one and not attention.is_cross:
         found += [("to the token just before", attention.previous), ("to the token itself", attention.itself)]
-    shares = [Fact(name, f"{float(values.mean()):.0%}", of) for name, values in found if np.isfinite(values).all()]
+    shares = [Fact(name, percent(float(values.mean())), of) for name, values in found if np.isfinite(values).all()]
     return [*shares, *([Fact("entropy", f"{float(attention.entropy.mean()):.2f}", "nats")] if is_one else [])]
 
 
@@ -77,8 +85,10 @@ def _by_target(attention: Attention) -> list[Section]:
     chooses = [at.get(place, -1) for place in range(len(attention.keys))] if at else []
     text = Text(list(attention.keys), values, marks=sorted(at), chooses=chooses)
     how = "Point at a target, or choose one" if at else "Choose a target"
+    is_one = len(attention.layers) * attention.n_heads == 1
     about = (
-        f"{how}: where the model looked when it wrote it, the mean of all heads and layers. Most heads rest "
+        f"{how}: where the {'head' if is_one else 'model'} looked when it was written"
+        f"{'' if is_one else ', the mean of all heads and layers'}. Most heads rest "
         "on the first token when they have nothing to do, so the full colour is the largest share of another one."
     )
     plate = ColouredText(
@@ -88,8 +98,8 @@ def _by_target(attention: Attention) -> list[Section]:
 
 
 def _by_head(attention: Attention) -> list[Section]:
-    """Each head a channel, one text for each target."""
-    if not len(attention.rows):
+    """Each head a channel, one text for each target; one head alone has it all above."""
+    if not len(attention.rows) or len(attention.layers) * attention.n_heads == 1:
         return []
     rows = attention.of_targets()
     order = _restless(attention)[:_MOST_CHANNELS]
@@ -101,6 +111,8 @@ def _by_head(attention: Attention) -> list[Section]:
         texts.append(Text(list(attention.keys), values, names[target]))
     most = [_most([value for text in texts for value in text.values[c]]) for c in range(len(order))]
     about = "Choose a head: one text for each target, coloured by where that head looked when it was written."
+    if len(targets) < len(names):
+        about += f" {len(targets)} of {len(names):,} targets."
     left = attention.weights.shape[0] * attention.n_heads - len(order)
     if left > 0:
         about += f" The {len(order)} that rest least on the first token are here; pick(layer, head) shows any other."
@@ -121,10 +133,13 @@ def _maps(attention: Attention) -> list[Section]:
         means = attention.mean()
         some = np.unique(np.linspace(0, len(means) - 1, min(_MOST_MEANS, len(means))).round().astype(int))
         maps = [(f"layer {attention.layers[i]}, mean of its heads", means[i]) for i in some.tolist()]
-    about = "A row is a token that looks, a column one that is looked at."
+    about = (
+        "A row is a token that looks, a column one that is looked at. The full colour is the largest share of another "
+        "token than the first."
+    )
     if attention.n_heads > 1:
         about += " pick(layer, head) shows a head by itself."
-    rows, columns = ([_shown(piece) for piece in each] for each in (attention.queries, attention.keys))
+    rows, columns = ([readable(piece) for piece in each] for each in (attention.queries, attention.keys))
     return [
         Section(
             f"{name[0].upper()}{name[1:]}",
@@ -135,6 +150,7 @@ def _maps(attention: Attention) -> list[Section]:
                     columns,
                     _past(attention, values),
                     low=0.0,
+                    high=_clip(values),
                     is_share=True,
                     shows_numbers=m <= _MOST_NUMBERS,
                 )
@@ -155,15 +171,14 @@ def _heads(attention: Attention) -> list[Section]:
     if not attention.is_cross:
         shares += [("To the token just before", attention.previous), ("To the token itself", attention.itself)]
     plates = [
-        Heatmap(
-            names, columns, values[::-1].tolist(), low=0.0, high=1.0, is_share=True, shows_numbers=False, title=title
-        )
+        Heatmap(names, columns, values[::-1].tolist(), low=0.0, is_share=True, shows_numbers=False, title=title)
         for title, values in shares
     ]
     entropy = attention.entropy[::-1].tolist()
     plates.append(Heatmap(names, columns, entropy, low=0.0, shows_numbers=False, title="Entropy"))
     about = (
-        "Layer by head, the last layer on top. Entropy says how widely a head looks, in nats: 0 for one token alone."
+        "Layer by head, the last layer on top; each map has a scale of its own. Entropy says how widely a "
+        "head looks, in nats: 0 for one token alone."
     )
     return [
         Section("What heads are like", about, plates, is_wide=True),
@@ -215,6 +230,11 @@ def _most(row: list[float | None]) -> float:
     return max((value for value in row[1:] if value is not None), default=0.0) or 1.0
 
 
+def _clip(values: np.ndarray) -> float:
+    """The same of a whole map."""
+    return float(np.nan_to_num(values)[:, 1:].max(initial=0.0)) or 1.0
+
+
 def _places(attention: Attention) -> dict[int, int]:
     """Where targets stand among the keys, with their numbers: a target is at the place after the row that made it."""
     if attention.is_cross:
@@ -224,14 +244,8 @@ def _places(attention: Attention) -> dict[int, int]:
 
 
 def _targets(attention: Attention) -> list[str]:
-    return [f"{i} {_shown(piece)}" for i, piece in enumerate(attention.targets)]
+    return [f"{i} {readable(piece)}" for i, piece in enumerate(attention.targets)]
 
 
 def _name(attention: Attention, i: int, j: int) -> str:
     return f"layer {attention.layers[i]}, head {attention.heads[j]}"
-
-
-def _shown(piece: str) -> str:
-    """A token as a label: what would be invisible has a sign."""
-    text = "".join(_MARKS.get(letter, letter) for letter in piece)
-    return text.strip() or "␣"

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from cutaway.results.generation import Beams
+from cutaway.results.token_names import readable
+from cutaway.views.number_names import figures
 from cutaway.views.plates import Cell, ColouredText, Column, Plate, Section, Table, Text
-from cutaway.views.token_names import readable
 
 _MOST_LINES = 200
 _MOST_TEXTS = 12
@@ -65,6 +66,6 @@ def _texts(beams: Beams) -> list[Plate]:
         while beams.parents[path[-1]] >= 0:
             path.append(int(beams.parents[path[-1]]))
         path.reverse()
-        title = f"score {beams.scores[node]:.3f}{', returned' if beams.is_best[node] else ''}"
+        title = f"score {figures(float(beams.scores[node]))}{', returned' if beams.is_best[node] else ''}"
         texts.append(Text([beams.pieces[each] for each in path], [np.exp(beams.logprobs[path]).tolist()], title))
     return [ColouredText(["probability"], texts, is_signed=False, most=[1.0], title="As texts")] if texts else []

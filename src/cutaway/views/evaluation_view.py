@@ -4,26 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from cutaway.results.evaluation import Estimate, Evaluation, Layers
+from cutaway.views.number_names import fixed
 from cutaway.views.plates import (
+    Bars,
     Column,
     Fact,
     Facts,
-    Histogram,
     Line,
     Lines,
     Page,
     Plate,
     Prose,
     Section,
-    Series,
     Table,
 )
 
 _MOST_UNITS = 50
-_N_BINS = 20
 
 
 def evaluation_page(found: Evaluation) -> Page:
@@ -64,7 +61,7 @@ def layers_page(found: Layers) -> Page:
         Fact("rows", f"{first.setting.n_rows:,}", f"{first.setting.n_groups:,} {first.setting.groups}"),
     ]
     if first.majority is not None:
-        facts.append(Fact("most frequent class", f"{first.majority:.3f}", "if it is always said"))
+        facts.append(Fact("most frequent class", fixed(first.majority), "if it is always said"))
     sections = [
         Section("In short", "", [Facts(facts), *prose_of(first.notes)], is_wide=True),
         Section("Over the sites", f"All units of a site. {intervals(first)}", layers_plates(found), is_wide=True),
@@ -101,25 +98,25 @@ def inputs_section(found: Evaluation) -> list[Section]:
 
 def permuted_section(found: Evaluation) -> list[Section]:
     """The score among those of permuted labels; nothing where there was no test."""
-    text = f"Everything was done again {len(found.null):,} times with permuted labels."
+    text = f"Everything was done again {len(found.null):,} times with permuted labels: their mean, least and largest."
     return [Section("Permuted labels", text, [_null(found)])] if len(found.null) else []
 
 
 def _in_short(found: Evaluation) -> list[Fact]:
     about = found.setting
-    facts = [Fact(about.metric, f"{found.score.value:.3f}", f"{ends_of(found.score)} with {found.n:,} units")]
+    facts = [Fact(about.metric, fixed(found.score.value), f"{ends_of(found.score)} with {found.n:,} units")]
     if found.kept:
         facts.append(
-            Fact("all units", f"{found.all_units.value:.3f}", f"{ends_of(found.all_units)}, {about.n_units:,} units")
+            Fact("all units", fixed(found.all_units.value), f"{ends_of(found.all_units)}, {about.n_units:,} units")
         )
-        facts.append(Fact("difference", f"{found.delta[-1].value:+.3f}", ends_of(found.delta[-1])))
+        facts.append(Fact("difference", fixed(found.delta[-1].value, sign="+"), ends_of(found.delta[-1])))
     if found.random:
-        facts.append(Fact("random units", f"{found.random[-1].value:.3f}", f"{ends_of(found.random[-1])}, as many"))
+        facts.append(Fact("random units", fixed(found.random[-1].value), f"{ends_of(found.random[-1])}, as many"))
     if found.majority is not None:
-        facts.append(Fact("most frequent class", f"{found.majority:.3f}", "if it is always said"))
+        facts.append(Fact("most frequent class", fixed(found.majority), "if it is always said"))
     selectivity = found.selectivity[-1] if found.selectivity else found.selectivity_all
     if selectivity is not None:
-        facts.append(Fact("selectivity", f"{selectivity.value:.3f}", f"{ends_of(selectivity)} above the control task"))
+        facts.append(Fact("selectivity", fixed(selectivity.value), f"{ends_of(selectivity)} above the control task"))
     if found.information and found.entropy is not None:
         bits = found.information[-1]
         facts.append(Fact("mutual information", f"{bits.value:.3f} bits", f"{ends_of(bits)} of {found.entropy:.3f}"))
@@ -128,7 +125,7 @@ def _in_short(found: Evaluation) -> list[Fact]:
         facts.append(Fact("of all units", f"{bits.value:.3f} bits", f"{ends_of(bits)}, as the probe tells"))
     if found.p_value is not None:
         facts.append(
-            Fact("p", f"{found.p_value:.3g}", f"{len(found.null):,} permutations; {found.null.mean():.3f} in the mean")
+            Fact("p", f"{found.p_value:.3g}", f"{len(found.null):,} permutations, mean {fixed(found.null.mean())}")
         )
     if len(found.per_seed) > 1:
         spread = f"{found.per_seed.min():.3f} to {found.per_seed.max():.3f}"
@@ -149,7 +146,7 @@ def told(found: Evaluation) -> str:
 def intervals(found: Evaluation) -> str:
     about = found.setting
     more = f", widened {about.widened:.2f} times for training rows that folds share" if about.widened > 1 else ""
-    return f"Intervals hold {about.level:.0%} of the resamples of whole {about.groups}{more}."
+    return f"Intervals hold {100 * about.level:.0f} % of the resamples of whole {about.groups}{more}."
 
 
 def prose_of(notes: Sequence[str]) -> list[Plate]:
@@ -194,15 +191,12 @@ def _ablations(found: Evaluation) -> Lines:
     return Lines("best units", found.setting.metric, found.counts, lines, is_log_x=len(found.counts) > 2)
 
 
-def _null(found: Evaluation) -> Histogram:
-    value = float(found.per_seed[0])
-    low, high = min(float(found.null.min()), value), max(float(found.null.max()), value)
-    edges = np.linspace(low, high if high > low else low + 1.0, _N_BINS + 1)
-    series = [
-        Series("permuted labels", np.histogram(found.null, edges)[0].tolist()),
-        Series("the labels", np.histogram([value], edges)[0].tolist()),
-    ]
-    return Histogram(edges.tolist(), series)
+def _null(found: Evaluation) -> Bars:
+    """The score beside the mean of those of permuted labels, with the least and the largest of them."""
+    value, null = float(found.per_seed[0]), found.null
+    names = ("the labels", f"{len(null):,} permutations")
+    ends = ([value, float(null.min())], [value, float(null.max())])
+    return Bars(names, [value, float(null.mean())], *ends, is_signed=min(ends[0]) < 0)
 
 
 def _chosen(found: Evaluation) -> Table:
@@ -225,4 +219,4 @@ def cells_of(estimate: Estimate | None) -> tuple[float | None, str]:
 
 
 def ends_of(estimate: Estimate) -> str:
-    return f"[{estimate.low:.3f}, {estimate.high:.3f}]"
+    return f"[{fixed(estimate.low)}, {fixed(estimate.high)}]"

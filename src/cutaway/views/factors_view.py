@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from cutaway.results.factors import Factors
+from cutaway.results.token_names import quoted, readable
+from cutaway.views.making import counted, made_section, model_name, told
+from cutaway.views.number_names import percent
 from cutaway.views.plates import (
     ColouredText,
     Column,
-    Fact,
-    Facts,
     Heatmap,
     Line,
     Lines,
     Page,
-    Plate,
     Prose,
     Section,
     Table,
     Text,
 )
-from cutaway.views.site_names import shortened
-from cutaway.views.token_names import readable
+from cutaway.views.site_names import brief_neuron, shortened
 
-_SAID = {"nmf": "NMF", "pca": "PCA", "kmeans": "k-means"}
 _MOST_TOKENS = 5
 _MOST_UNITS = 4
 _MOST_NARROW = 32
@@ -32,25 +32,26 @@ _MOST_NARROW = 32
 
 def factors_page(factors: Factors) -> Page:
     """All of a factorisation."""
-    sections = [Section("In short", "", _in_short(factors)), *_text(factors), *_over_positions(factors)]
-    sections += [_made_of(factors), *_layers(factors), *_overlap(factors)]
-    return Page(f"{len(factors)} factors of {factors.n_units:,} units", "", sections, topic="language")
+    sections = [*_text(factors), *_over_positions(factors), _made_of(factors), *_layers(factors), *_overlap(factors)]
+    if factors.notes:
+        sections[0] = replace(sections[0], plates=[*map(Prose, factors.notes), *sections[0].plates])
+    of = f"{factors.n_units:,} units of {counted(len(factors.layer_names), 'layer')}"
+    left = f"{percent(factors.error)} of the activations left over, by their norm"
+    options = {name: value for name, value in factors.about.items() if name != "n"}
+    model = model_name(factors.about) if "model" in factors.about else ""
+    about = told(model, of, counted(factors.n_positions, "position"), left)
+    return Page(
+        factors.title,
+        about,
+        [*sections, made_section(options)],
+        topic="language",
+    )
 
 
 def named(factors: Factors, factor: int) -> str:
     """A factor by its number and the token at which it is strongest."""
     best = factors.top_tokens(factor, 1)
     return f"{factor} {readable(best[0][0])}" if best else str(factor)
-
-
-def _in_short(factors: Factors) -> list[Plate]:
-    facts = [
-        Fact("method", _SAID[factors.method]),
-        Fact("positions", f"{factors.n_positions:,}"),
-        Fact("units", f"{factors.n_units:,}", f"of {len(factors.layer_names)} layers"),
-        Fact("left over", f"{factors.error:.1%}", "of the activations, by their norm"),
-    ]
-    return [Facts(facts), *(Prose(note) for note in factors.notes)]
 
 
 def _text(factors: Factors) -> list[Section]:
@@ -63,12 +64,15 @@ def _text(factors: Factors) -> list[Section]:
             "Given tokens show how a factor answered to them. Written tokens, framed, show how it fired when they were "
             "made, one position earlier: so the last given and the first written token have the same value."
         )
-    plate = ColouredText(channels, _texts(factors), is_signed=factors.method == "pca", is_contest=len(factors) > 1)
+    is_signed = factors.method == "pca"
+    if is_signed and len(factors) > 1:
+        about += " Each factor is shown by its own spread, in standard deviations, as the first is far larger."
+    plate = ColouredText(channels, _texts(factors), is_signed=is_signed, is_contest=len(factors) > 1)
     return [Section("Text", about, [plate], is_wide=True)]
 
 
 def _texts(factors: Factors) -> list[Text]:
-    shown = factors.shown * factors.scales[:, None]  # (factor, token)
+    shown = factors.shown * _scales(factors)[:, None]  # (factor, token)
     found, start = [], 0
     for text in factors.texts:
         values = shown[:, start : start + text.n_tokens]
@@ -76,6 +80,14 @@ def _texts(factors: Factors) -> list[Text]:
         written = () if text.n_prompt is None else range(text.n_prompt, text.n_tokens)
         found.append(Text(text.pieces, values.tolist(), title=text.name, marks=tuple(written)))
     return found
+
+
+def _scales(factors: Factors) -> np.ndarray:
+    """By what a factor is shown beside others: of PCA by its spread, or the first would be the strongest everywhere."""
+    if factors.method != "pca" or len(factors) < 2:
+        return factors.scales
+    spread = factors.weights.std(axis=1)
+    return 1.0 / np.where(spread > 0, spread, 1.0)
 
 
 def _over_positions(factors: Factors) -> list[Section]:
@@ -87,7 +99,8 @@ def _over_positions(factors: Factors) -> list[Section]:
     lines = [Line(named(factors, factor), own[factor].tolist()) for factor in range(len(factors))]
     x = list(range(factors.n_positions))
     names = [readable(piece) for piece in factors.pieces[: len(x)]]
-    plate = Lines("position", "share of its largest", x, lines, x_names=names if len(names) == len(x) else ())
+    x_names = names if len(names) == len(x) else ()
+    plate = Lines("position", "share of its largest value", x, lines, x_names=x_names)
     return [
         Section(
             "Over the text",
@@ -107,7 +120,8 @@ def _made_of(factors: Factors) -> Section:
         Column("of all units", "share"),
         Column("answers to", about="the tokens at which it is strongest when they are read"),
         *([Column("written when it fires", about="one position earlier")] if is_written else []),
-        Column("strongest neurons", about="sites, as cutaway.edit takes them"),
+        Column("strongest neurons", about="layer · number"),
+        Column("their sites", about="as cutaway.edit takes them"),
     ]
     strengths, counts = factors.strengths.tolist(), factors.counts.tolist()
     rows = [
@@ -118,6 +132,7 @@ def _made_of(factors: Factors) -> Section:
             counts[factor] / factors.n_units,
             _said_tokens(factors.top_tokens(factor, _MOST_TOKENS)) if factors.pieces else _positions(factors, factor),
             *([_said_tokens(factors.top_written(factor, _MOST_TOKENS))] if is_written else []),
+            ", ".join(brief_neuron(name) for name, _ in factors.top_units(factor, _MOST_UNITS)),
             ", ".join(name for name, _ in factors.top_units(factor, _MOST_UNITS)),
         )
         for factor in range(len(factors))
@@ -126,7 +141,7 @@ def _made_of(factors: Factors) -> Section:
 
 
 def _said_tokens(tokens: list[tuple[str, float]]) -> str:
-    return "  ".join(readable(piece) for piece, _ in tokens)
+    return " ".join(quoted(piece) for piece, _ in tokens)
 
 
 def _positions(factors: Factors, factor: int) -> str:

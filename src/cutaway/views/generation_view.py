@@ -9,7 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.results.generation import Generation, Tokens
+from cutaway.results.token_names import quoted, readable
 from cutaway.views.beams_view import beams_section
+from cutaway.views.making import made_section, model_name
+from cutaway.views.number_names import figures, percent
 from cutaway.views.plates import (
     Bars,
     Cell,
@@ -26,7 +29,6 @@ from cutaway.views.plates import (
     Table,
     Text,
 )
-from cutaway.views.token_names import readable
 
 _BIT = math.log(2)
 _CHANNELS = ("probability", "entropy, bits", "rank", "surprise, bits")
@@ -49,12 +51,12 @@ def generation_page(gen: Generation) -> Page:
     """All of it."""
     sections = [_text(gen), _in_short(gen), *_labels(gen), *_curves(gen), _steps(gen), *_candidates(gen)]
     sections += [beams_section(gen.beams)] if gen.beams is not None and len(gen.beams) else []
-    sections += _segments(gen)
+    sections += [*_segments(gen), made_section(gen.about)]
     return Page(gen.title, _about(gen), sections, topic="language")
 
 
 def _about(gen: Generation) -> str:
-    by = f"By {gen.about.get('model') or 'a model'}"
+    by = f"By {model_name(gen.about)}"
     if gen.kind == "classifier" or not gen.prompt:
         return by
     return f"{by}, {'in' if gen.kind == 'masked' else 'after'} “{_cut(gen.prompt, _MOST_PROMPT)}”"
@@ -109,18 +111,20 @@ def places(gen: Generation) -> list[tuple[int, int]]:
 
 
 def _in_short(gen: Generation) -> Section:
-    steps, about = gen.steps, gen.about
-    facts = [Fact("model", str(about.get("model", "not known")), str(about.get("name", "")))]
+    steps = gen.steps
+    facts = []
     read = gen.read if gen.source is None else gen.source
     n_given = gen.n_prompt if gen.source is None else len(read)
     facts.append(Fact("tokens given", f"{n_given:,}"))
     what = {"masked": "masks filled", "classifier": "labels"}.get(gen.kind, "tokens written")
     facts.append(Fact(what, f"{len(gen):,}"))
-    if len(gen):
-        facts.append(Fact("mean probability", f"{float(steps.probs.mean()):.3f}"))
+    if len(gen) and np.isnan(steps.probs).all():
+        facts.append(Fact("the number", ", ".join(figures(float(value)) for value in steps.logits)))
+    elif len(gen):
+        facts.append(Fact("mean probability", percent(float(steps.probs.mean()))))
         if gen.kind in ("causal", "encoder-decoder"):
             perplexity = math.exp(min(700.0, -float(steps.logprobs.mean())))
-            facts.append(Fact("perplexity", f"{perplexity:.3g}", "of what was written, by the model itself"))
+            facts.append(Fact("perplexity", figures(perplexity), "of what was written, by the model itself"))
         first = int((steps.ranks == 1).sum())
         facts.append(Fact("the likeliest one", f"{first:,} of {len(gen):,}", "times it was chosen"))
     facts.append(Fact("decoding", _decoding(gen)))
@@ -129,8 +133,6 @@ def _in_short(gen: Generation) -> Section:
     if steps.n_kept is not None and len(gen):
         low, high = int(steps.n_kept.min()), int(steps.n_kept.max())
         facts.append(Fact("could be drawn", f"{low:,}" if low == high else f"{low:,} to {high:,}", "tokens a step"))
-    names = ("dtype", "tokenizer", "torch", "transformers")
-    facts += [Fact(name, str(about[name])) for name in names if about.get(name)]
     return Section("In short", "", [Facts(facts)])
 
 
@@ -155,7 +157,7 @@ def _curves(gen: Generation) -> list[Section]:
         lines.append(Line("with which it was drawn", gen.steps.drawn.tolist(), is_dashed=True))
     bits = [Line("surprise", surprise(gen).tolist()), Line("entropy", (gen.steps.entropies / _BIT).tolist())]
     plates: list[Plate] = [
-        Lines(over, "probability of what was chosen", x, lines, x_names=names, title="Probability"),
+        Lines(over, "probability", x, lines, x_names=names, title="Probability"),
         Lines(over, "bits", x, bits, x_names=names, title="Surprise and entropy"),
     ]
     about = "Entropy is how surprised the model expected to be, surprise how much it was."
@@ -203,7 +205,7 @@ def _at(gen: Generation, target: int) -> str:
 def _others(gen: Generation, target: int) -> str:
     steps = gen.steps
     found = [
-        f"{readable(piece)} {math.exp(logprob):.1%}"
+        f"{quoted(piece)} {percent(math.exp(logprob))}"
         for piece, token, logprob in zip(
             steps.candidate_pieces[target],
             steps.candidates[target].tolist(),
@@ -233,8 +235,8 @@ def _candidates(gen: Generation) -> list[Section]:
         Column("instead of"),
         Column("candidate"),
         Column("rank", "number"),
-        Column("probability", "bar", "by the model's own logits"),
-        *([] if steps.kept is None else [Column("after decoding", "bar", "after temperature and cuts")]),
+        Column("probability, %", "bar", "by the model's own logits"),
+        *([] if steps.kept is None else [Column("after decoding, %", "bar", "after temperature and cuts")]),
         Column("what became of it"),
     ]
     rows = [row for i in range(min(len(gen), _MOST_STEPS)) for row in _rows_of(gen, i)]
@@ -258,11 +260,11 @@ def _rows_of(gen: Generation, step: int) -> list[list[Cell]]:
     for place in shown:
         kept = None if steps.kept is None else float(steps.kept[step, place])
         row = [*head, readable(steps.candidate_pieces[step][place]), place + 1]
-        row += [math.exp(steps.candidate_logprobs[step, place]), *([] if kept is None else [kept])]
+        row += [100 * math.exp(steps.candidate_logprobs[step, place]), *([] if kept is None else [100 * kept])]
         rows.append([*row, _fate(gen, place, kept, is_chosen=ids[place] == chosen)])
     if chosen not in ids:
-        drawn = [] if steps.kept is None else [None if steps.drawn is None else float(steps.drawn[step])]
-        own: list[Cell] = [head[1], int(steps.ranks[step]), float(steps.probs[step]), *drawn]
+        drawn = [] if steps.kept is None else [None if steps.drawn is None else 100 * float(steps.drawn[step])]
+        own: list[Cell] = [head[1], int(steps.ranks[step]), 100 * float(steps.probs[step]), *drawn]
         rows.append([*head, *own, _written(gen)])
     return rows
 

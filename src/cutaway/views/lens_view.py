@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import pairwise
+
 import numpy as np
 
 from cutaway.results.lens import Lens, Watched
-from cutaway.views.plates import Column, Fact, Facts, Heatmap, Line, Lines, Page, Plate, Prose, Section, Table
-from cutaway.views.token_names import readable
+from cutaway.results.token_names import quoted, readable
+from cutaway.views.making import counted, model_name, told
+from cutaway.views.number_names import figures, percent
+from cutaway.views.plates import Column, Fact, Facts, Heatmap, Line, Lines, Page, Prose, Section, Table
 
 _MOST_TARGETS = 60
 """Columns of the picture; the last ones are shown where there are more."""
@@ -16,18 +21,23 @@ _MOST_APART = 4
 _MOST_WATCHED = 2
 _PALEST = 10_000
 _NOTED = 5
+_FAR = 2.0
+_EMBEDDING = "embedding"
 
 
 def lens_page(lens: Lens) -> Page:
     """All of a lens."""
     shown = np.arange(max(0, len(lens.targets) - _MOST_TARGETS), len(lens.targets))
     names = _names(lens)
-    sections = [Section("In short", "", _in_short(lens), is_wide=True), *_picture(lens, shown, names)]
+    sections = [*_picture(lens, shown, names), Section("In short", "", [Facts(_in_short(lens))], is_wide=True)]
+    notes = [Prose(_sentence(note)) for note in lens.notes]
+    sections[0] = replace(sections[0], plates=[*notes, *sections[0].plates])
     if lens.watched is not None and len(lens.watched):
         sections += _watched(lens, lens.watched, shown, names)
     sections += [_lines(lens, shown, names), _distances(lens), _layers(lens), *_words(lens, shown, names)]
-    about = f"{len(lens)} layers of {lens.about.get('model') or 'the model'}, each read as if it were the last."
-    return Page("Lens: what each layer would have written", about, sections, topic="language")
+    n = counted(len(lens), "layer")
+    about = told(model_name(lens.about), f"{n}, each read as if it were the last", counted(len(lens.targets), "target"))
+    return Page(lens.title, about, sections, topic="language")
 
 
 def _names(lens: Lens) -> list[str]:
@@ -36,7 +46,7 @@ def _names(lens: Lens) -> list[str]:
     return [text if texts.count(text) == 1 else f"{text} ({place})" for place, text in enumerate(texts)]
 
 
-def _in_short(lens: Lens) -> list[Plate]:
+def _in_short(lens: Lens) -> list[Fact]:
     settled = lens.settled
     n_first = int((settled >= 0).sum())
     facts = [
@@ -48,7 +58,7 @@ def _in_short(lens: Lens) -> list[Plate]:
     if n_first:
         middle = int(np.sort(settled[settled >= 0])[(n_first - 1) // 2])
         facts.append(Fact("settled", f"by {_layer(lens, middle)}", "half of those are first from there to the end"))
-    return [Facts(facts), *(Prose(_sentence(note)) for note in lens.notes)]
+    return facts
 
 
 def _said_of(lens: Lens) -> str:
@@ -91,14 +101,9 @@ def _picture(lens: Lens, shown: np.ndarray, names: list[str]) -> list[Section]:
 
 def _note(lens: Lens, pieces: np.ndarray, layer: int, target: int) -> str:
     best = zip(pieces[layer, target, :_NOTED], lens.top_logprobs[layer, target, :_NOTED], strict=True)
-    likeliest = ",  ".join(f"{readable(piece)} {_percent(logprob)}" for piece, logprob in best)
-    own = f"rank {lens.ranks[layer, target]:,}, probability {_percent(lens.logprobs[layer, target])}"
-    return f"{own};  likeliest: {likeliest}"
-
-
-def _percent(logprob: float) -> str:
-    share = 100 * float(np.exp(logprob))
-    return f"{share:.0f} %" if share >= 10 else f"{share:.1f} %" if share >= 0.1 else "< 0.1 %"
+    likeliest = ", ".join(f"{quoted(piece)} {percent(float(np.exp(logprob)))}" for piece, logprob in best)
+    own = f"rank {lens.ranks[layer, target]:,}, probability {percent(float(np.exp(lens.logprobs[layer, target])))}"
+    return f"{own}; likeliest: {likeliest}"
 
 
 def _watched(lens: Lens, watched: Watched, shown: np.ndarray, names: list[str]) -> list[Section]:
@@ -108,40 +113,63 @@ def _watched(lens: Lens, watched: Watched, shown: np.ndarray, names: list[str]) 
     for target in shown[:_MOST_WATCHED]:
         heights = np.log10(watched.ranks[:, target])  # (layer, token)
         lines = [Line(name, heights[:, place].tolist()) for place, name in enumerate(tokens)]
-        chart = Lines(_X, "log₁₀ of the rank", _places(lens), lines)
+        chart = Lines(*_x(lens, "log₁₀ of the rank"), lines)
         ranks = Heatmap(lens.layers, tokens, watched.ranks[:, target].tolist(), low=low, high=1.0, is_log=True)
         about = (
             f"The ranks of {', '.join(tokens)} at every layer, where {names[target]} was written: at 0 a token is the "
-            "likeliest."
+            f"likeliest. {_counting(lens)}"
         )
         found.append(Section(f"Watched at {names[target]}", about, [chart, ranks]))
     return found
 
 
-_X = "layer, in order"
+def _x(lens: Lens, y: str) -> tuple[str, str, list[float]]:
+    """Names of both axes and places on x: the numbers of blocks, as the rows of the picture have them."""
+    places = _blocks(lens)
+    return ("layer, in order", y, [float(at) for at in range(len(lens))]) if places is None else ("block", y, places)
 
 
-def _places(lens: Lens) -> list[int]:
-    return list(range(len(lens)))
+def _blocks(lens: Lens) -> list[float] | None:
+    """The number of each layer's block, of what is inside one a little less; None where names do not tell."""
+    found: list[float] = []
+    numbers = [
+        -1 if name == _EMBEDDING else int(name.split()[0]) if name[:1].isdigit() else None for name in lens.layers
+    ]
+    for place, number in enumerate(numbers):
+        if number is None:
+            return None
+        inside = sum(each == number for each in numbers[place + 1 :])  # what of the same block is still to come
+        found.append(number - inside / max(1, numbers.count(number)))
+    return found if all(a < b for a, b in pairwise(found)) else None
+
+
+def _counting(lens: Lens) -> str:
+    if _blocks(lens) is None:
+        return ""
+    return "Blocks count from 0, as above" + ("; −1 is the embedding." if _EMBEDDING in lens.layers else ".")
 
 
 def _lines(lens: Lens, shown: np.ndarray, names: list[str]) -> Section:
     lines = [Line(names[target], lens.probs[:, target].tolist()) for target in shown[:_MOST_LINES]]
-    about = "How likely each layer holds what was written; 0 is the embedding."
+    about = f"How likely each layer holds what was written. {_counting(lens)}"
     if len(shown) > _MOST_LINES:
         about += f" The first {_MOST_LINES} of those above."
-    return Section("Probability", about, [Lines(_X, "probability", _places(lens), lines)])
+    return Section("Probability", about, [Lines(*_x(lens, "probability"), lines)])
 
 
 def _distances(lens: Lens) -> Section:
-    lines = [
-        Line("to the end (KL)", _mean(lens.kl)),
-        Line("entropy", _mean(lens.entropies), is_dashed=True),
-    ]
+    """The embedding alone can be so far away that nothing else would be seen."""
+    kl: list[float | None] = [*_mean(lens.kl)]
     about = (
-        "How far each layer is from what the model said in the end, and how undecided it is: nats, means of targets."
+        "How far each layer is from what the model said in the end, and how undecided it is: nats, means of targets. "
+        f"{_counting(lens)}"
     )
-    return Section("Distance to the end", about, [Lines(_X, "nats", _places(lens), lines)])
+    others = [value for value in kl[1:] if value is not None]
+    if lens.layers[0] == _EMBEDDING and kl[0] is not None and others and kl[0] > _FAR * max(others):
+        about += f" The embedding is left out of the distance: {figures(kl[0])} nats."
+        kl[0] = None
+    lines = [Line("to the end (KL)", kl), Line("entropy", _mean(lens.entropies), is_dashed=True)]
+    return Section("Distance to the end", about, [Lines(*_x(lens, "nats"), lines)])
 
 
 def _mean(values: np.ndarray) -> list[float]:
@@ -188,7 +216,7 @@ def _words(lens: Lens, shown: np.ndarray, names: list[str]) -> list[Section]:
                 name,
                 int(lens.ranks[layer, target]),
                 float(lens.probs[layer, target]),
-                *(f"{readable(piece)} {_percent(np.log(max(share, 1e-300)))}" for piece, share in best),
+                *(f"{quoted(piece)} {percent(share)}" for piece, share in best),
             )
             for layer, (name, best) in enumerate(
                 zip(lens.layers, lens.top(min(_NOTED, lens.k), target=int(target)), strict=True)

@@ -5,51 +5,49 @@ from __future__ import annotations
 import numpy as np
 
 from cutaway.results.logit_attribution import LogitAttribution
-from cutaway.views.plates import Bars, Cell, Column, Fact, Facts, Heatmap, Page, Plate, Prose, Section, Table
+from cutaway.results.token_names import readable
+from cutaway.views.making import counted, made_section, model_name, told
+from cutaway.views.number_names import figures
+from cutaway.views.plates import Bars, Cell, Column, Heatmap, Page, Plate, Prose, Section, Table
+from cutaway.views.site_names import neuron_name
 
 _MOST_BARS = 4
 _MOST_CELLS = 6000
 _MOST_ROWS = 60
 _MOST_BEST = 6
 _MOST_MAPS = 4
-_MARKS = {"\n": "↵", "\t": "⇥"}
 
 
 def logit_attribution_page(found: LogitAttribution) -> Page:
     """All of it."""
-    sections = [Section("In short", _about(found), _in_short(found)), *_layers(found)]
+    sections = _layers(found)
     if found.by == "head":
         sections += _heads(found)
     if found.by in ("component", "mlp"):
         sections.append(_parts(found))
-    sections.append(_best(found))
-    title = f"What added to the {'difference of two logits' if found.contrast else 'logit'}, by {found.by}"
-    return Page(title, "", sections, topic="language")
+    sections += [_best(found), _made(found)]
+    parts = f"{found.n_parts:,} parts that sum to the {'lead' if found.contrast else 'logit'}"
+    about = told(model_name(found.about), counted(len(found), "target"), parts)
+    return Page(found.title, about, sections, topic="language")
 
 
-def _about(found: LogitAttribution) -> str:
-    return (
+def _made(found: LogitAttribution) -> Section:
+    about = (
         "The stream behind the last layer is the sum of all that was added to it. With the scale of the final norm "
         f"held still, the {found.what} is the sum of what each part added to it, directly."
     )
-
-
-def _in_short(found: LogitAttribution) -> list[Plate]:
-    facts = [
-        Fact("targets", f"{len(found):,}"),
-        Fact("parts", f"{found.n_parts:,}", found.by),
-        Fact(
-            "farthest from the logit", f"{float(np.abs(found.gap).max(initial=0)):.1g}", "sum of a row less the logit"
-        ),
-        *(Fact(name, str(value)) for name, value in found.about.items()),
-    ]
-    return [Facts(facts), *(Prose(note) for note in found.notes)]
+    worst = float(np.abs(found.gap).max(initial=0))
+    return made_section(
+        found.about,
+        [("parts", f"{found.n_parts:,}, by {found.by}"), ("farthest a sum is from the model's", figures(worst, 2))],
+        about,
+    )
 
 
 def _layers(found: LogitAttribution) -> list[Section]:
     """Embedding, layers and the rest, of each target."""
     names, values = _by_layer(found)
-    plates: list[Plate] = []
+    plates: list[Plate] = [Prose(note) for note in found.notes]
     shown = range(min(len(found), _MOST_BARS))
     for target in shown:
         plates.append(Bars(names[::-1], values[target, ::-1].tolist(), is_signed=True, title=_titled(found, target)))
@@ -133,17 +131,21 @@ def _parts(found: LogitAttribution) -> Section:
 
 
 def _best(found: LogitAttribution) -> Section:
-    """The parts that added most to each target; names of neurons are sites that `cutaway.edit` takes."""
-    columns = [Column("target"), Column("part"), Column("added", "number"), Column("of the logit", "share")]
+    """The parts that added most to each target."""
+    what = "lead" if found.contrast else "logit"
+    is_neuron = found.by == "neuron"
+    columns = [Column("target"), Column("part"), Column("added", "number"), Column(f"of the {what}", "share")]
+    columns += [Column("site", about="as cutaway.edit takes it")] if is_neuron else []
     n = max(3, min(_MOST_BEST, _MOST_ROWS // max(len(found), 1)))
     rows: list[list[Cell]] = []
     for target, name in enumerate(_targets(found)):
         logit = float(found.logits[target])
         for part, value in _top(found, target, n):
-            rows.append([name, part, value, abs(value / logit) if logit else None])
+            row: list[Cell] = [name, neuron_name(part), value, abs(value / logit) if logit else None]
+            rows.append([*row, part] if is_neuron else row)
     about = "For above 0, against below."
-    if found.by == "neuron":
-        about += " Names are sites: cutaway.edit(model, at=name, to=0) switches a neuron off."
+    if is_neuron:
+        about += " cutaway.edit(model, at=site, to=0) switches a neuron off."
     return Section("What added most", about, [Table(columns, rows[:400])], is_wide=True)
 
 
@@ -163,14 +165,9 @@ def _top(found: LogitAttribution, target: int, n: int) -> list[tuple[str, float]
 
 
 def _targets(found: LogitAttribution) -> list[str]:
-    return [f"{i} {_shown(piece)}" for i, piece in enumerate(found.targets)]
+    return [f"{i} {readable(piece)}" for i, piece in enumerate(found.targets)]
 
 
 def _titled(found: LogitAttribution, target: int) -> str:
-    against = f" rather than {_shown(found.contrast[target])}" if found.contrast else ""
-    return f"{target} {_shown(found.targets[target])}{against}: {found.logits[target]:.2f}"
-
-
-def _shown(piece: str) -> str:
-    text = "".join(_MARKS.get(letter, letter) for letter in piece)
-    return text.strip() or "␣"
+    against = f" rather than {readable(found.contrast[target])}, lead" if found.contrast else ", logit"
+    return f"{target} {readable(found.targets[target])}{against} {figures(float(found.logits[target]))}"

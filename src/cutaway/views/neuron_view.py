@@ -13,6 +13,7 @@ from cutaway.results.comparison import Comparison
 from cutaway.results.ranking import Ranking
 from cutaway.results.words import ALL, Histograms, TopContexts, TopWords
 from cutaway.store.activations import Activations
+from cutaway.views.making import counted, made_section, told
 from cutaway.views.plates import (
     Bars,
     Cell,
@@ -29,7 +30,6 @@ from cutaway.views.plates import (
     Series,
     Table,
 )
-from cutaway.views.plates_text import said
 from cutaway.views.unit_texts import contexts_text, unit_numbers, units_text
 
 _MOST_LABELS = 8
@@ -93,13 +93,11 @@ def ranking_page(
         n: how many units are the best.
     """
     best = ranking.order[:n]
-    sections = [Section("In short", "", [_in_short(ranking, acts)])]
+    sections = [Section(f"The best {len(best):,}", "Sort by any column.", [_best(ranking, best)], is_wide=True)]
     if ranking.names is not None:
         sections.append(
             Section("Where they are", f"Sites of the best {len(best):,} units.", [over_sites(ranking, best)])
         )
-    about = "Sort by any column."
-    sections.append(Section(f"The best {len(best):,}", about, [_best(ranking, best)], is_wide=True))
     sections.append(Section("How scores fall", "From the best unit to the last.", _falling(ranking)))
     if comparison is not None:
         sections.append(agreement_section(comparison))
@@ -111,7 +109,8 @@ def ranking_page(
             "Colours are standard deviations from the mean of all words. Choose a unit; point at a word for numbers."
         )
         sections.append(Section("Text coloured by the best units", about, [text], is_wide=True))
-    return Page(f"Units ranked by {ranking.method}", "", sections, topic="neurons")
+    sections.append(made_section({name: value for name, value in ranking.about.items() if _is_told(name, value)}))
+    return Page(f"Units ranked by {ranking.method.replace('_', ' ')}", _about(ranking, acts), sections, topic="neurons")
 
 
 def words_section(words: TopWords) -> Section:
@@ -159,26 +158,20 @@ def agreement_section(comparison: Comparison) -> Section:
     return Section("Do methods agree?", about, [heatmap, Table(columns, list(rows))])
 
 
-def _in_short(ranking: Ranking, acts: Activations | None) -> Facts:
-    items = [Fact("method", ranking.method), Fact("units ranked", f"{len(ranking):,}", f"of {ranking.n_units:,}")]
-    if len(ranking.dead):
-        items.append(Fact("dead units", f"{len(ranking.dead):,}", "the same at every row; ranked last"))
-    if ranking.labels:
-        some = ", ".join(map(str, ranking.labels[:_MOST_LABELS]))
-        items.append(Fact("labels", f"{len(ranking.labels):,}", some))
-    if acts is not None:
-        items.append(Fact("rows", f"{len(acts):,}", f"of {acts.n_items:,} items"))
-    told = {"n_rows"} if acts is not None else set()
-    options = [(name, value) for name, value in ranking.about.items() if name not in told and _is_simple(value)]
-    return Facts([*items, *(_option(name, value) for name, value in options)])
+def _about(ranking: Ranking, acts: Activations | None) -> str:
+    of = f" of {ranking.n_units:,}" if len(ranking) < ranking.n_units else ""
+    some = ", ".join(map(str, ranking.labels[:_MOST_LABELS])) + (", …" if len(ranking.labels) > _MOST_LABELS else "")
+    n_rows = len(acts) if acts is not None else ranking.about.get("n_rows")
+    return told(
+        f"{len(ranking):,}{of} units",
+        f"{counted(len(ranking.labels), 'label')}: {some}" if ranking.labels else "",
+        counted(n_rows, "row") if isinstance(n_rows, int) else "",
+        f"{len(ranking.dead):,} dead, the same at every row, ranked last" if len(ranking.dead) else "",
+    )
 
 
-def _is_simple(value: object) -> bool:
-    return isinstance(value, (str, int, float)) and value != ""
-
-
-def _option(name: str, value: Any) -> Fact:
-    return Fact(name.replace("_", " "), str(value) if isinstance(value, (str, bool)) else said(value))
+def _is_told(name: str, value: object) -> bool:
+    return name == "counts" or (isinstance(value, (str, int, float)) and value != "")
 
 
 def _best(ranking: Ranking, best: Any) -> Table:

@@ -6,9 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.results.patching import Patching
+from cutaway.results.token_names import readable
+from cutaway.views.number_names import figures
 from cutaway.views.plates import Bars, Column, Fact, Facts, Heatmap, Page, Section, Table
 from cutaway.views.site_names import shortened
-from cutaway.views.token_names import readable
 
 _PARTS = {
     "stream": "what leaves the layer",
@@ -34,8 +35,8 @@ def _facts(patching: Patching) -> list[Fact]:
         told = f"{readable(str(about['target']))} − {readable(str(about['contrast']))}"
         facts.append(Fact("measured", told, "the difference of their logits"))
         facts.append(Fact("patched", _PARTS.get(str(about["part"]), str(about["part"]))))
-    facts.append(Fact("clean result", f"{patching.clean.mean():.4g}"))
-    facts.append(Fact("corrupted result", f"{patching.corrupted.mean():.4g}"))
+    facts.append(Fact("clean result", figures(float(patching.clean.mean()), 4)))
+    facts.append(Fact("corrupted result", figures(float(patching.corrupted.mean()), 4)))
     return facts
 
 

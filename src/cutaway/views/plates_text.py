@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from cutaway.core.errors import InputError
+from cutaway.views.number_names import figures, percent
 from cutaway.views.plates import (
     Bars,
     Cell,
@@ -50,11 +51,11 @@ def said(value: float | None) -> str:
     """A number of three figures.
 
     >>> said(0.12345), said(1234567), said(-1e-9), said(None)
-    ('0.123', '1,234,567', '-1e-09', '–')
+    ('0.123', '1,234,567', '−1e−9', '–')
     """
     if value is None:
         return "–"
-    return f"{value:,}" if isinstance(value, int) else f"{value:.3g}"
+    return f"{value:,}".replace("-", "−") if isinstance(value, int) else figures(value)
 
 
 def safe(text: str) -> str:
@@ -124,7 +125,7 @@ def _column(column: Column, cells: Sequence[Cell], width: int) -> list[str]:
     if column.kind == "text":
         found = [safe(str(cell)) for cell in cells]
     elif column.kind == "share":
-        found = ["–" if cell is None else f"{100 * float(cell):.1f} %" for cell in cells]
+        found = ["–" if cell is None else percent(float(cell)) for cell in cells]
     else:
         found = [said(cell) if not isinstance(cell, str) else cell for cell in cells]
     found = [_cut(text, max(12, width // 3)) for text in (safe(column.name), *found)]
@@ -172,8 +173,8 @@ def _lines(plate: Lines, width: int) -> Iterator[str]:
         columns.insert(1, Column(""))
         rows = [(row[0], name, *row[1:]) for name, row in zip(plate.x_names, rows, strict=True)]
     step = -(-len(rows) // _MOST_POINTS) or 1
-    every = f", every {step}th of {len(rows):,} points" if step > 1 else ""
-    yield f"{safe(plate.y_name)} over {safe(plate.x_name)}{every}"
+    every = f"; one of {step} points is told" if step > 1 else ""
+    yield f"{safe(plate.y_name)} by {safe(plate.x_name)}{every}"
     yield from _table(Table(columns, [*rows[:-1:step], *rows[-1:]]), width)
 
 

@@ -26,6 +26,7 @@ from cutaway.views.evaluation_view import (
     told,
 )
 from cutaway.views.neuron_view import agreement_section, histogram_of, over_sites
+from cutaway.views.number_names import fixed, percent
 from cutaway.views.plates import (
     Cell,
     Column,
@@ -99,7 +100,11 @@ def _in_short(report: Report) -> Section:
         facts.append(Fact("best site", report.layers.best, f"{first.all_units.value:.3f} {ends_of(first.all_units)}"))
     most = np.argsort(-asked.counts, kind="stable")[:_MOST_LABELS].tolist()
     labels = [
-        Fact(str(asked.labels[code]), f"{asked.counts[code]:,}", f"{asked.counts[code] / asked.n_rows:.1%} of the rows")
+        Fact(
+            str(asked.labels[code]),
+            f"{asked.counts[code]:,}",
+            f"{percent(asked.counts[code] / asked.n_rows)} of the rows",
+        )
         for code in most
     ]
     if len(asked.labels) > len(most):
@@ -112,20 +117,20 @@ def _in_short(report: Report) -> Section:
 
 def _facts_of(found: Evaluation) -> list[Fact]:
     about = found.setting
-    facts = [Fact(f"{found.n:,} units", f"{found.score.value:.3f}", f"{ends_of(found.score)} {about.metric}")]
-    facts.append(Fact("all units", f"{found.all_units.value:.3f}", ends_of(found.all_units)))
+    facts = [Fact(f"{found.n:,} units", fixed(found.score.value), f"{ends_of(found.score)} {about.metric}")]
+    facts.append(Fact("all units", fixed(found.all_units.value), ends_of(found.all_units)))
     if found.random:
-        facts.append(Fact(f"{found.n:,} random units", f"{found.random[-1].value:.3f}", ends_of(found.random[-1])))
+        facts.append(Fact(f"{found.n:,} random units", fixed(found.random[-1].value), ends_of(found.random[-1])))
     if found.majority is not None:
-        facts.append(Fact("most frequent class", f"{found.majority:.3f}", "if it is always said"))
+        facts.append(Fact("most frequent class", fixed(found.majority), "if it is always said"))
     if found.selectivity:
-        facts.append(Fact("selectivity", f"{found.selectivity[-1].value:.3f}", ends_of(found.selectivity[-1])))
+        facts.append(Fact("selectivity", fixed(found.selectivity[-1].value), ends_of(found.selectivity[-1])))
     if found.information and found.entropy is not None:
         bits = found.information[-1]
-        facts.append(Fact("bits told", f"{bits.value:.3f}", f"of {found.entropy:.3f}, {ends_of(bits)}"))
+        facts.append(Fact("bits told", fixed(bits.value), f"of {found.entropy:.3f}, {ends_of(bits)}"))
     if found.p_value is not None:
         facts.append(
-            Fact("p", f"{found.p_value:.3g}", f"{len(found.null):,} permutations, mean {found.null.mean():.3f}")
+            Fact("p", f"{found.p_value:.3g}", f"{len(found.null):,} permutations, mean {fixed(found.null.mean())}")
         )
     return facts
 

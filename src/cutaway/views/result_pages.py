@@ -95,7 +95,7 @@ def stability_page(stability: Stability) -> Page:
     """How alike the rankings of several seeds are."""
     names = [f"seed {seed}" for seed in stability.seeds]
     facts = [
-        Fact("seeds", f"{len(names):,}", f"each saw {stability.share:.0%} of the rows"),
+        Fact("seeds", f"{len(names):,}", f"each saw {100 * stability.share:.0f} % of the rows"),
         Fact("mean overlap", f"{stability.mean:.2f}", f"± {stability.spread:.2f}"),
         Fact("units among the best every time", f"{len(stability.always):,}", f"of the {stability.n:,} best"),
     ]

@@ -7,15 +7,15 @@ import math
 import numpy as np
 
 from cutaway.results.saliency import Saliency
+from cutaway.results.token_names import quoted, readable
+from cutaway.views.making import counted, made_section, model_name, told
+from cutaway.views.number_names import figures, percent
 from cutaway.views.plates import (
     Cell,
     ColouredText,
     Column,
-    Fact,
-    Facts,
     Heatmap,
     Page,
-    Plate,
     Prose,
     Section,
     Table,
@@ -38,10 +38,8 @@ _HOW = {
 
 def saliency_page(saliency: Saliency) -> Page:
     """All of it."""
-    sections = [
-        Section("In short", _HOW.get(saliency.method, ""), _in_short(saliency)),
-        Section("Text", _reading(saliency), [_text(saliency, is_signed=False)], is_wide=True),
-    ]
+    notes = [Prose(note) for note in saliency.notes]  # what to mistrust is read before the colours
+    sections = [Section("Text", _reading(saliency), [*notes, _text(saliency, is_signed=False)], is_wide=True)]
     if saliency.has_signs:
         about = "Red spoke for the target, blue against it: plain sums over the embedding."
         sections.append(Section("For and against", about, [_text(saliency, is_signed=True)], is_wide=True))
@@ -50,27 +48,29 @@ def saliency_page(saliency: Saliency) -> Page:
         sections.append(
             Section("All targets", "A row is a target, a column what the model read.", [shown], is_wide=True)
         )
-    sections.append(Section("What mattered most", "", [_best(saliency)], is_wide=True))
-    return Page(f"Saliency by {saliency.described}", "", sections, topic="language")
+    sections += [Section("What mattered most", "", [_best(saliency)], is_wide=True), _made(saliency)]
+    about = told(model_name(saliency.about), saliency.described, counted(len(saliency), "target"))
+    return Page(saliency.title, about, sections, topic="language")
 
 
-def _in_short(saliency: Saliency) -> list[Plate]:
-    facts = [Fact("method", saliency.described)]
-    if saliency.contrast:
-        others = sorted(set(saliency.contrast))
-        facts.append(Fact("rather than", ", ".join(map(repr, others[:8])) + (", …" if len(others) > 8 else "")))
-    facts += [Fact("targets", f"{len(saliency):,}"), Fact(f"{saliency.unit}s read", f"{len(saliency.positions):,}")]
-    facts += [Fact(name, str(value)) for name, value in saliency.about.items()]
+def _made(saliency: Saliency) -> Section:
+    more = [(f"{saliency.unit}s read", f"{len(saliency.positions):,}")]
     if saliency.delta is not None and len(saliency.delta):
         worst = float(np.abs(saliency.delta).max())
-        facts.append(Fact("farthest from complete", f"{worst:.2g}", "sum of a row less what the path changed"))
-    return [Facts(facts), *(Prose(note) for note in saliency.notes)]
+        more.append(("farthest from complete", f"{figures(worst)}: the sum of a row less what the path changed"))
+    return made_section(saliency.about, [("method", saliency.described), *more], _HOW.get(saliency.method, ""))
 
 
 def _reading(saliency: Saliency) -> str:
-    if (saliency.places < 0).all():
-        return "Choose a label: the text is coloured by how much each token mattered to it."
-    return "Point at a target, or choose one: the text is coloured by how much each token mattered to it."
+    what = "label" if (saliency.places < 0).all() else "target"
+    how = "Choose a label" if what == "label" else "Point at a target, or choose one"
+    about = f"{how}: the text is coloured by how much each {saliency.unit} mattered to it"
+    return about + (f", rather than to {_others(saliency)}." if saliency.contrast else ".")
+
+
+def _others(saliency: Saliency) -> str:
+    """What targets are compared with, where that is one token for all."""
+    return readable(saliency.contrast[0]) if len(set(saliency.contrast)) == 1 else "another one"
 
 
 def _text(saliency: Saliency, *, is_signed: bool) -> ColouredText:
@@ -104,7 +104,7 @@ def _map(saliency: Saliency) -> Heatmap | None:
         return None
     return Heatmap(
         _channels(saliency),
-        [_shown(saliency.positions[i]) for i in columns],
+        [readable(saliency.positions[i]) for i in columns],
         saliency.scores[:, columns].tolist(),
         low=0.0,
         is_share=True,
@@ -113,9 +113,9 @@ def _map(saliency: Saliency) -> Heatmap | None:
 
 
 def _best(saliency: Saliency) -> Table:
-    columns = [Column("target"), Column(saliency.target, "number", "what is explained")]
+    columns = [Column("target"), _explained(saliency)]
     if saliency.delta is not None:
-        columns.append(Column("delta", "number", "how far the sum is from complete"))
+        columns.append(Column("missing", "number", "how far the sum is from complete"))
     columns += [Column("mattered most"), Column("its share", "share"), Column("next")]
     rows: list[list[Cell]] = []
     for i, name in enumerate(_channels(saliency)):
@@ -124,28 +124,33 @@ def _best(saliency: Saliency) -> Table:
         row: list[Cell] = [name, value if math.isfinite(value) else None]
         if saliency.delta is not None:
             row.append(float(saliency.delta[i]))
-        others = ", ".join(f"{_shown(piece)} {score:.0%}" for piece, score in best[1:])
-        rows.append([*row, *([_shown(best[0][0]), best[0][1]] if best else ["", None]), others])
+        others = ", ".join(f"{quoted(piece)} {percent(score)}" for piece, score in best[1:])
+        rows.append([*row, *([readable(best[0][0]), best[0][1]] if best else ["", None]), others])
     if not saliency.has_signs:
         columns.pop(1)
         rows = [[row[0], *row[2:]] for row in rows]
     return Table(columns, rows)
 
 
+def _explained(saliency: Saliency) -> Column:
+    """The column of what is explained: a value, or by how much the target leads."""
+    if not saliency.contrast:
+        return Column(saliency.explained, "number", "of the target: what is explained")
+    is_one = len(set(saliency.contrast)) == 1
+    what = saliency.explained.removeprefix("lead in ")
+    about = f"the {what} of the target less that of {_others(saliency)}: above 0 where the target is the likelier"
+    return Column(f"lead over {_others(saliency)}" if is_one else "lead", "number", about)
+
+
 def _channels(saliency: Saliency) -> list[str]:
     """The targets by number, so that two of the same text are told apart."""
     is_told = len(set(saliency.contrast)) == 1 < len(saliency)  # above, once for all
     others = () if is_told else saliency.contrast
-    against = [f" rather than {_shown(each)}" for each in others] or [""] * len(saliency)
+    against = [f" rather than {readable(each)}" for each in others] or [""] * len(saliency)
     return [
-        f"{i} {_shown(piece)}{other}" for i, (piece, other) in enumerate(zip(saliency.targets, against, strict=True))
+        f"{i} {readable(piece)}{other}" for i, (piece, other) in enumerate(zip(saliency.targets, against, strict=True))
     ]
 
 
 def _spaced(saliency: Saliency, i: int) -> str:
     return saliency.positions[i] if saliency.unit == "token" else f" {saliency.positions[i]}"
-
-
-def _shown(piece: str) -> str:
-    """A piece as a name: what cannot be seen is written out."""
-    return piece.strip() or repr(piece)[1:-1].replace(" ", "␣") or "∅"

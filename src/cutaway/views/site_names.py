@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 
@@ -21,3 +22,28 @@ def shortened(sites: Sequence[str]) -> list[str]:
     room = fewest - start - 1
     end = next((i for i in range(room) if len({each[-1 - i] for each in parts}) > 1), room)
     return [".".join(each[start : len(each) - end]) for each in parts]
+
+
+def neuron_name(site: str) -> str:
+    """A neuron as one says it, where its site tells the layer; else its site.
+
+    >>> neuron_name("model.layers.28.mlp.down_proj@in.0#1095"), neuron_name("3 head 2"), neuron_name("#4")
+    ('layer 28, neuron 1095', '3 head 2', '#4')
+    """
+    found = _layer_and_number(site)
+    return f"layer {found[0]}, neuron {found[1]}" if found else site
+
+
+def brief_neuron(site: str) -> str:
+    """The same where several stand beside each other.
+
+    >>> brief_neuron("model.layers.28.mlp.down_proj@in.0#1095"), brief_neuron("act#4")
+    ('28 · 1095', 'act#4')
+    """
+    return " · ".join(_layer_and_number(site) or (site,))
+
+
+def _layer_and_number(site: str) -> tuple[str, str] | None:
+    where, is_unit, unit = site.rpartition("#")
+    layers = re.findall(r"(?<=\.)\d+(?=\.)", where.partition("@")[0])
+    return (layers[0], unit) if is_unit and len(layers) == 1 else None

@@ -78,7 +78,7 @@ export function Chart({ label, xName, yName, x, y, n, placeAt, xOf, draw, read }
             {thinned(x.ticks, frame).map((tick) => <text key={tick} class="tick" x={frame.x(tick)} y={height + 16} text-anchor="middle">{short(tick)}</text>)}
             {cursor !== null && <line class="cursor" x1={cursor - left} x2={cursor - left} y1={0} y2={height} />}
             {draw(frame, place)}
-            <text class="axis-name" x={width / 2} y={height + 33} text-anchor="middle">{yName ? `${yName} over ${xName}` : xName}</text>
+            <text class="axis-name" x={width / 2} y={height + 33} text-anchor="middle">{yName ? `${yName} by ${xName}` : xName}</text>
           </g>
         </svg>
       )}

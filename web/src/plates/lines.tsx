@@ -79,5 +79,5 @@ export function band(xs: readonly number[], low: readonly Maybe[], high: readonl
 
 function about({ title, x_name, y_name, lines }: Lines): string {
   const ends = lines.slice(0, 4).map(({ name, y }) => `${name} ends at ${told(y[y.length - 1] ?? null)}`);
-  return [title || `${y_name} over ${x_name}`, ...ends].join(". ");
+  return [title || `${y_name} by ${x_name}`, ...ends].join(". ");
 }

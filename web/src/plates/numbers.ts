@@ -25,8 +25,9 @@ export function raw(value: Maybe): string {
   return value === null ? "" : String(value);
 }
 
-/** A share as percent. */
+/** A share as percent; what is there is never told as nothing. */
 export function percent(value: Maybe): string {
+  if (value !== null && value > 0 && value < 0.0005) return "< 0.1 %";
   return value === null ? "–" : `${(100 * value).toFixed(1).replace("-", "−")} %`;
 }
 

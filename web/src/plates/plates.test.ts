@@ -24,7 +24,7 @@ test("a number is short where it stands, four figures where it is pointed at, wh
   assert.deepEqual([said(null), told(null), raw(null), percent(null)], ["–", "no number", "", "–"]);
   assert.deepEqual([told(1234567), told(12345.678), told(1.23456e-9), told(1e20), told(0)], ["1,234,567", "12,346", "1.235e−9", "1e20", "0"]);
   assert.deepEqual([told(0.123456, true), told(1, true), told(0.000012345, true), told(null, true)], ["12.3 %", "100 %", "0.00123 %", "no number"]);
-  assert.deepEqual([percent(0.1234), percent(-0.5), said(0.1234, true)], ["12.3 %", "−50.0 %", "12.3 %"]);
+  assert.deepEqual([percent(0.1234), percent(-0.5), percent(1e-5), percent(0), said(0.1234, true)], ["12.3 %", "−50.0 %", "< 0.1 %", "0.0 %", "12.3 %"]);
   assert.deepEqual([largest([1, -7, null, undefined]), largest([])], [7, 0]);
 });
 

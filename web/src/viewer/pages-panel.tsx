@@ -12,7 +12,7 @@ import "../style/pages.css";
 import { pageAsk, unitAsk } from "./asks";
 import type { Client } from "./client";
 import { Failure, Hint } from "./hint";
-import { editionOf, leadsTo, onTab, opens, sizeOf, UNIT, whenOf } from "./pages";
+import { editionOf, leadsTo, onTab, opens, sizeOf, typeName, UNIT, whenOf } from "./pages";
 import type { Action, State } from "./state";
 import { UnitBar, unitAfterKey } from "./unit-bar";
 import { useAsked } from "./use-asked";
@@ -82,7 +82,7 @@ interface ListProps {
 function List({ own, item, onChoose }: ListProps) {
   const [query, setQuery] = useState("");
   const words = query.toLowerCase().split(/\s+/);
-  const found = own.filter((each) => words.every((word) => `${each.name} ${each.page?.title ?? ""} ${each.page?.type ?? ""}`.toLowerCase().includes(word)));
+  const found = own.filter((each) => words.every((word) => `${each.name} ${each.page?.title ?? ""} ${typeName(each.page?.type ?? "")}`.toLowerCase().includes(word)));
   const groups = [["Collections", "activations"], ["Results", "result"]].map(([title, kind]) => [title, found.filter((each) => each.kind === kind)] as const);
   return (
     <nav class="page-list" aria-label="Collections and results" onKeyDown={walk}>
@@ -117,7 +117,7 @@ function Entry({ item, isOn, onChoose }: { item: RunItem; isOn: boolean; onChoos
 
 /** The list where there is little room. */
 function Few({ own, item, onChoose }: ListProps) {
-  const named = ({ name, kind, page }: RunItem): string => `${name} · ${kind === "activations" ? "collection" : page?.type ?? "result"}`;
+  const named = ({ name, kind, page }: RunItem): string => `${name} · ${kind === "activations" ? "collection" : page ? typeName(page.type) : "result"}`;
   return (
     <div class="panel-bar page-menu">
       <Menu name="Collection or result" value={item?.id ?? ""} choices={[...(item ? [] : [["", "choose…"] as const]), ...own.map((each) => [each.id, named(each)] as const)]} onChoose={onChoose} />

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import type { PageItem, RunItem } from "../lib/wire";
 import { toHash } from "./address";
 import { exampleItem } from "./example";
-import { editionOf, leadsTo, onTab, sizeOf, tabsOf, whenOf } from "./pages";
+import { editionOf, firstTab, leadsTo, onTab, sizeOf, tabsOf, typeName, whenOf } from "./pages";
 import { INITIAL, reduce, type Action } from "./state";
 
 function shelved(id: string, page: Partial<PageItem>, also: Partial<RunItem> = {}): RunItem {
@@ -22,6 +22,18 @@ const stateAfter = (actions: readonly Action[] | null): string => toHash(actions
 test("each tab has its own, collections first, and what cannot be opened is not left out", () => {
   assert.deepEqual(onTab([...ITEMS, broken], "neurons").map(({ id }) => id), ["acts", "more", "best", "broken"]);
   assert.deepEqual(onTab([...ITEMS, broken], "language").map(({ id }) => id), ["lens"]);
+});
+
+test("results stand as they were made", () => {
+  const saved = [shelved("b", { made: 3 }), shelved("a", { made: 7 }), shelved("c", { made: 1 })];
+  assert.deepEqual(onTab(saved, "neurons").map(({ id }) => id), ["c", "b", "a"]);
+  assert.deepEqual(["LogitAttribution", "Lens", "TopWords"].map(typeName), ["Logit attribution", "Lens", "Top words"]);
+});
+
+test("a folder without a run is opened where something lies", () => {
+  const rest = ITEMS.slice(1);
+  assert.deepEqual([firstTab(ITEMS), firstTab(rest), firstTab(rest.slice(0, 2)), firstTab([])], [null, "language", "neurons", null]);
+  assert.equal(firstTab([exampleItem("trace", { kind: "trace" })]), "ops");
 });
 
 test("the tab of language is there when something is on it, or it is looked at", () => {

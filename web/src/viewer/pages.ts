@@ -17,10 +17,25 @@ export function isPageTab(tab: Tab): tab is Topic {
   return (PAGE_TABS as readonly string[]).includes(tab);
 }
 
-/** What stands on a tab, collections first. What cannot be opened does not say its topic, and stands with the neurons. */
+/** A class as words: `LogitAttribution` is a logit attribution. */
+export function typeName(type: string): string {
+  const words = type.replace(/([a-z])([A-Z])/g, "$1 $2").toLowerCase();
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+/** Where a folder without a run is opened: on the tab that has something; null where nothing lies there. */
+export function firstTab(items: readonly RunItem[]): Tab | null {
+  if (items.some(({ kind }) => kind === "run")) return null;
+  const tab = (["language", "neurons"] as const).find((topic) => onTab(items, topic).length);
+  return tab ?? (items.some(({ kind }) => kind === "trace") ? "ops" : null);
+}
+
+/** What stands on a tab, collections first, results as they were made: a generation before what explains it. What cannot be opened does not say its topic, and stands with the neurons. */
 export function onTab(items: readonly RunItem[], topic: Topic): RunItem[] {
   const own = items.filter(({ kind, page }) => (kind === "activations" || kind === "result") && (page?.topic ?? "neurons") === topic);
-  return [...own.filter(({ kind }) => kind === "activations"), ...own.filter(({ kind }) => kind === "result")];
+  const when = ({ page }: RunItem): number => page?.made ?? Number.MAX_VALUE;
+  const made = own.filter(({ kind }) => kind === "result").sort((a, b) => when(a) - when(b));
+  return [...own.filter(({ kind }) => kind === "activations"), ...made];
 }
 
 /** The tabs there are: that of language only where something is on it, or it is asked for. */
@@ -31,7 +46,7 @@ export function tabsOf(items: readonly RunItem[], tab: Tab): Tab[] {
 /** What it is and how much. */
 export function sizeOf({ kind, page, state }: RunItem): string {
   if (!page) return kind === "activations" ? "collection, cannot be opened" : "result, cannot be opened";
-  const size = kind === "activations" ? `${counted(page.n_rows, "row")} × ${counted(page.n_units, "unit")}` : page.type;
+  const size = kind === "activations" ? `${counted(page.n_rows, "row")} × ${counted(page.n_units, "unit")}` : typeName(page.type);
   return state === "live" ? `${size}, being written` : state === "killed" ? `${size}, not written to its end` : size;
 }
 

@@ -25,7 +25,7 @@ import { NetworkPanel } from "./network-panel";
 import { NotesPanel } from "./notes-panel";
 import { OpsPanel } from "./ops-panel";
 import { OverviewPanel } from "./overview-panel";
-import { isPageTab, onTab, PAGE_TABS, tabsOf } from "./pages";
+import { firstTab, isPageTab, onTab, PAGE_TABS, tabsOf } from "./pages";
 import { PagesPanel } from "./pages-panel";
 import { makePace } from "./pace";
 import { Palette } from "./palette";
@@ -71,6 +71,14 @@ function Whole({ client, element }: { client: Client; element: HTMLElement }) {
     if (!now.runs.length && on.length && action.do !== "restore") dispatch({ do: "stay", runs: on, active: at });
     dispatch(action.do === "step" && of ? { ...action, ofAnyKind: isOtherKind(of, now, action.step) } : action);
   }, [pace]);
+  // Who opens a folder without a run, and asks for nothing, sees what is there.
+  const isOpening = useRef(!location.hash);
+  useEffect(() => {
+    if (!items) return;
+    const tab = isOpening.current ? firstTab(items) : null;
+    isOpening.current = false;
+    if (tab) dispatch({ do: "tab", tab });
+  }, [items]);
   useAddress(state, (to) => act({ do: "restore", state: to }));
   useLayoutEffect(() => pace.rendered());
 

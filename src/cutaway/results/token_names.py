@@ -1,0 +1,42 @@
+"""Tokens as names: what would not be seen of them is written out, as `web/src/plates/tokens.ts` does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+_ENDS = re.compile(r"^ +| +$")
+_MOST_TITLED = 3
+
+
+def readable(piece: str) -> str:
+    """
+    >>> readable(" cat"), readable("a\\n"), readable("")
+    ('·cat', 'a↵', '∅')
+    """
+    if not piece:
+        return "∅"
+    seen = piece.replace("\r\n", "↵").replace("\n", "↵").replace("\t", "→")
+    return _ENDS.sub(lambda spaces: "·" * len(spaces[0]), seen)
+
+
+def quoted(piece: str) -> str:
+    """A token among other words and numbers.
+
+    >>> quoted(","), quoted(" 1")
+    ('“,”', '“·1”')
+    """
+    return f"“{readable(piece)}”"
+
+
+def question(targets: Sequence[str], contrast: Sequence[str]) -> str:
+    """What a contrast asks.
+
+    >>> question([" are"], [" is"]), question([" are", ":"], [" is", " is"]), question(["a", "b"], ["c", "d"])
+    ('Why ·are rather than ·is?', 'Why … rather than ·is?', 'Why a, b rather than c, d?')
+    """
+    own, others = (list(dict.fromkeys(readable(piece) for piece in each)) for each in (targets, contrast))
+    if len(others) > _MOST_TITLED:
+        return "Why … rather than others?"
+    is_short = len(own) <= (_MOST_TITLED if len(others) > 1 else 1)
+    return f"Why {', '.join(own) if is_short else '…'} rather than {', '.join(others)}?"
