@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cutaway.views.token_names import readable
 
 from cutaway.results.factors import Factors, FactorText
+from cutaway.results.token_names import readable
 from cutaway.views.plates import ColouredText, Heatmap, Lines, Page, Table
 from cutaway.views.result_pages import page_of
 
