@@ -19,12 +19,33 @@ def test_labels_of_whole_groups_change_places_together() -> None:
     assert (found.reshape(-1) != encoded.codes).any()
 
 
-def test_labels_that_differ_inside_a_group_change_places_one_by_one() -> None:
-    groups = np.repeat(np.arange(20), 3)
-    encoded = encode(np.arange(60) % 2)
-    found = permuted(encoded, groups, np.random.default_rng(0))
-    assert found.codes.sum() == 30
-    assert found.counts.tolist() == [30, 30]
+def test_one_row_that_differs_does_not_set_the_others_of_its_group_free() -> None:
+    groups = np.repeat(np.arange(20), 6)
+    labels = np.repeat(np.arange(20) % 2, 6)
+    labels[4] = 1
+    found = permuted(encode(labels), groups, np.random.default_rng(0))
+    shares = found.codes.reshape(20, 6).sum(axis=1)
+    assert sorted(shares.tolist()) == [0] * 9 + [1] + [6] * 10
+    assert found.counts.tolist() == [59, 61]
+
+
+def test_each_group_gets_a_part_of_the_labels_of_a_group_of_about_its_size_in_their_order() -> None:
+    sizes = np.array([4] * 10 + [7] * 10 + [8])
+    groups = np.repeat(np.arange(21), sizes)
+    numbers = 100.0 * groups + np.concatenate([np.arange(size) for size in sizes]) + 0.5
+    found = permuted(encode(numbers), groups, np.random.default_rng(0)).codes
+    for group, size in enumerate(sizes):
+        own = found[groups == group]
+        lender = int(own[0] // 100)
+        assert {int(value // 100) for value in own} == {lender}
+        assert (sizes[lender] > 4) == (size > 4)
+        assert np.isin(np.diff(own), [1, 1 - sizes[lender]]).all()
+
+
+def test_rows_that_are_groups_of_their_own_change_places_one_by_one() -> None:
+    encoded = encode(np.arange(60) % 3)
+    found = permuted(encoded, np.arange(60), np.random.default_rng(0))
+    assert found.counts.tolist() == [20, 20, 20]
     assert (found.codes != encoded.codes).any()
 
 

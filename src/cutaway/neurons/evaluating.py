@@ -100,7 +100,8 @@ def evaluate(
     counts = _counts(n, matrix.n_units, subject)
     groups, called = groups_of(acts, matrix.n_rows, how.by, how.groups, how.words)
     words = words_of(acts, matrix.n_rows, how.words) if how.control else None
-    return _Judge(_held(matrix), encoded, metric, subject, counts, groups, called, words, how).evaluation()
+    n_repeats = len(np.unique(acts.items)) - int(groups.max()) - 1 if called == "sentences" else 0
+    return _Judge(_held(matrix), encoded, metric, subject, counts, groups, called, words, how, n_repeats).evaluation()
 
 
 def layers(acts: Any, labels: Any, *, metric: str | Measure = "", **plan: Any) -> Layers:
@@ -150,6 +151,8 @@ class _Judge:
     called: str
     words: NDArray[Any] | None
     how: Plan
+    n_repeats: int
+    """Sentences that are equal to one before them."""
 
     def evaluation(self) -> Evaluation:
         seeds, fits = _seeds(self.how), Fits()
@@ -250,6 +253,11 @@ class _Judge:
             )
         if self.called == "rows" and self.how.by != "row":
             found.append("nothing is known of sentences, so each row was taken by itself; give groups=.")
+        if self.n_repeats:
+            found.append(
+                f"{self.n_repeats:,} of {self.n_repeats + int(self.groups.max()) + 1:,} sentences have the words of "
+                "another: equal ones are counted as one, and are never on both sides of a split."
+            )
         if self.how.control and self.words is None:
             found.append("nothing is known of words, so there is no control task; give words=.")
         if self.words is not None and self.called == "word types":

@@ -15,25 +15,53 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 _CHUNK = 1 << 22
 """Numbers that posteriors of some rows take."""
+_ALIKE = 10
+"""Groups that labels are exchanged among, at least."""
+_MOST_DRAWS = 20
+"""Of orders, if labels of few groups come out all the same."""
 _POWERS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 1.0)
 
 
 def permuted(encoded: Encoded, groups: Ints, random: np.random.Generator) -> Encoded:
-    """The labels in another order.
+    """The labels in another order: each group gets those of another group of about its size, begun at any place.
 
-    Where all rows of each group share a label, as words do that have the label of their sentence, the labels of whole
-    groups change places; else those of rows.
+    What is exchanged are groups, since labels, and activations too, resemble each other within one. Single rows would
+    change places as if there were as many independent ones as rows, and chance would look smaller than it is. A group
+    that is longer than the one it gets its labels from repeats them; one that is shorter gets a part.
     """
-    first = np.zeros(int(groups.max()) + 1, np.int64)
-    first[groups[::-1]] = np.arange(len(groups))[::-1]  # the first row of each group
-    of_group = encoded.codes[first]
-    if np.array_equal(of_group[groups], encoded.codes):
-        codes = random.permutation(of_group)[groups]
-    else:
-        codes = random.permutation(encoded.codes)
+    sizes = np.bincount(groups)
+    order = np.argsort(groups, kind="stable")  # rows, group by group
+    starts = sizes.cumsum() - sizes
+    within = np.empty(len(groups), np.int64)
+    within[order] = np.arange(len(groups)) - np.repeat(starts, sizes)
+    blocks = alike(sizes)
+    for _ in range(_MOST_DRAWS):
+        source = np.empty(len(sizes), np.int64)
+        for block in blocks:
+            source[block] = random.permutation(block)
+        shift = random.integers(sizes[source])[groups]
+        lender = source[groups]  # (row,)
+        codes = encoded.codes[order[starts[lender] + (shift + within) % sizes[lender]]]
+        if (codes != codes[0]).any():
+            break
     if encoded.kind == "numbers":
         return replace(encoded, codes=codes)
     return replace(encoded, codes=codes, counts=np.bincount(codes, minlength=len(encoded.classes)))
+
+
+def alike(sizes: Ints) -> list[Ints]:
+    """Groups of about the same size, at least ten together where there are so many; equal sizes are never parted.
+
+    >>> [block.tolist() for block in alike(np.array([1, 3] * 10 + [9]))]
+    [[0, 2, 4, 6, 8, 10, 12, 14, 16, 18], [1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 20]]
+    """
+    order = np.argsort(sizes, kind="stable")
+    edges = np.flatnonzero(np.diff(sizes[order])) + 1  # where another size begins
+    cuts = [0]
+    for edge in edges.tolist():
+        if edge - cuts[-1] >= _ALIKE and len(sizes) - edge >= _ALIKE:
+            cuts.append(edge)
+    return np.split(order, cuts[1:])
 
 
 def p_value(found: float, null: Floats) -> float:
