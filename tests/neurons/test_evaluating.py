@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
 from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import RidgeClassifier
 from sklearn.model_selection import cross_val_predict
 
@@ -306,6 +307,22 @@ def test_p_is_small_by_chance_as_seldom_as_it_says_where_labels_follow_sentences
     assert np.mean(np.array(p) <= 0.051) <= 0.09
 
 
+def test_units_that_fit_noise_by_chance_tell_no_bits_and_cost_few() -> None:
+    rng = np.random.default_rng(5)
+    x, labels = rng.normal(size=(60, 2000)), rng.integers(0, 2, 60)
+    each = evaluate("probeless", x, labels, n=[1, 5, 20, 50], **{**BARE, "information": True})
+    assert all(-0.5 < bits.value < 0.1 for bits in each.information)
+
+
+def test_a_probe_that_calls_what_happens_impossible_tells_finite_bits_and_is_noted() -> None:
+    rng = np.random.default_rng(0)
+    x, labels = rng.normal(size=(100, 3)), rng.integers(0, 2, 100)
+    each = evaluate(RandomForestClassifier(3, random_state=0), x, labels, **{**BARE, "information": True})
+    assert each.information_all is not None
+    assert np.isfinite([each.information_all.value, each.information_all.low]).all()
+    assert any("a probability below one in a million" in note for note in each.notes)
+
+
 def test_a_class_that_one_sentence_alone_has_is_no_crash() -> None:
     rng = np.random.default_rng(0)
     labels = np.array(["a", "b"] * 50)
@@ -321,6 +338,8 @@ def test_bad_requests_are_errors_that_say_what_to_do() -> None:
         evaluate("probeless", acts, labels, fold=3)
     with pytest.raises(InputError, match="n=21: from 1 to 20 units"):
         evaluate("probeless", acts, labels, n=21)
+    with pytest.raises(InputError, match=r"n=2\.7: whole numbers"):
+        evaluate("probeless", acts, labels, n=2.7)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="no metric is called 'auc'"):
         evaluate("probeless", acts, labels, metric="auc")
     with pytest.raises(InputError, match="no method is called 'probless'"):

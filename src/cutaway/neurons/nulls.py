@@ -74,37 +74,59 @@ def p_value(found: float, null: Floats) -> float:
 
 
 def told_bits(
-    train: Floats, test: Floats, codes: tuple[Ints, Ints], sizes: Ints, *, n_shuffles: int, seed: int
+    train: Floats, test: Floats, codes: tuple[Ints, Ints], sizes: Ints, *, powers: Floats, n_shuffles: int, seed: int
 ) -> tuple[Floats, Floats]:
     """Bits that the first units tell of each test row (size, row), and the mean of what shuffled labels tell (size,).
-
-    Gaussians with many units and few rows are far too sure of themselves. What they say of a class beyond its share is
-    therefore weakened by a power from 0 to 1, which is chosen for each size on a quarter of the training rows.
 
     Args:
         codes: of the training rows, each class having two at least, and of the test rows.
         sizes: how many of the units; ascending.
+        powers: (size,): as of `weakening`. Shuffled labels, which chose no units, find their own on a quarter of the
+            training rows.
     """
-    centre, scale = train.mean(axis=0), train.std(axis=0)
-    is_alive = scale > 0
-    sizes = np.concatenate([[0], is_alive.cumsum()])[sizes]
-    train, test = ((x[:, is_alive] - centre[is_alive]) / scale[is_alive] for x in (train, test))
+    sizes, train, test = _scaled(sizes, train, test)
     n_classes = int(codes[0].max()) + 1
     random = np.random.default_rng(seed)
 
-    def told(known: Ints, asked: Ints) -> Floats:
+    def told(known: Ints, asked: Ints, powers: Floats) -> Floats:
         if not train.shape[1]:
             return np.zeros((len(sizes), len(asked)))
-        is_out = held_out(known, len(known), 0.25, seed)
-        powers = np.zeros(len(sizes))
-        if is_out.any():
-            inner = fitted(train[~is_out], known[~is_out], n_classes)
-            tried = [_per_row(inner, train[is_out], known[is_out], sizes, np.full(len(sizes), p)) for p in _POWERS]
-            powers = np.array(_POWERS)[np.mean(tried, axis=2).argmax(axis=0)]
         return _per_row(fitted(train, known, n_classes), test, asked, sizes, powers)
 
-    null = [told(random.permutation(codes[0]), random.permutation(codes[1])).mean(axis=1) for _ in range(n_shuffles)]
-    return told(*codes), np.mean(null, axis=0) if null else np.zeros(len(sizes))
+    null = []
+    for _ in range(n_shuffles):
+        known, asked = random.permutation(codes[0]), random.permutation(codes[1])
+        is_out = held_out(known, len(known), 0.25, seed)
+        own = weakening(train[~is_out], train[is_out], (known[~is_out], known[is_out]), sizes)
+        null.append(told(known, asked, own).mean(axis=1))
+    return told(*codes, powers), np.mean(null, axis=0) if null else np.zeros(len(sizes))
+
+
+def weakening(train: Floats, out: Floats, codes: tuple[Ints, Ints], sizes: Ints) -> Floats:
+    """(size,): by which power, from 0 to 1, what Gaussians say of a class beyond its share tells most of other rows.
+
+    Gaussians with many units and few rows are far too sure of themselves. Rows that chose the units cannot say so:
+    there even noise looks as if it told the classes.
+
+    Args:
+        out: rows that neither the Gaussians nor the choice of the units have seen.
+        codes: of both, each class having two rows at least among the first.
+    """
+    sizes, train, out = _scaled(sizes, train, out)
+    if not len(out) or not train.shape[1]:
+        return np.zeros(len(sizes))
+    nested = fitted(train, codes[0], int(codes[0].max()) + 1)
+    tried = [_per_row(nested, out, codes[1], sizes, np.full(len(sizes), power)) for power in _POWERS]
+    return np.asarray(np.array(_POWERS)[np.mean(tried, axis=2).argmax(axis=0)])
+
+
+def _scaled(sizes: Ints, train: Floats, other: Floats) -> tuple[Ints, Floats, Floats]:
+    """Units that move, in standard deviations; and how many of each size they are."""
+    centre, scale = train.mean(axis=0), train.std(axis=0)
+    is_alive = scale > 0
+    sizes = np.concatenate([[0], is_alive.cumsum()])[sizes]
+    train, other = ((x[:, is_alive] - centre[is_alive]) / scale[is_alive] for x in (train, other))
+    return sizes, train, other
 
 
 def _per_row(nested: Nested, x: Floats, codes: Ints, sizes: Ints, powers: Floats) -> Floats:
