@@ -271,7 +271,7 @@ class _Work:
 
 def _is_all_dead(matrix: Matrix, encoded: Encoded) -> bool:
     _, block = next(matrix.blocks())
-    some = dead_units(block.std(axis=0, dtype=np.float64), block.mean(axis=0, dtype=np.float64))
+    some = dead_units(block.std(axis=0, dtype=np.float64), block.mean(axis=0, dtype=np.float64), matrix.dtype)
     return len(some) == matrix.n_units and len(moments(matrix, encoded).dead) == matrix.n_units
 
 
