@@ -77,7 +77,9 @@ def test_the_numbers_stand_in_the_sentence() -> None:
 def test_memory_is_not_passed_over() -> None:
     answer = answer_of({"probeless": HEARD})
     assert "words known by heart would give as much" in str(answer)
-    assert answer.sentences[0].startswith("These units tell the labels, but tell labels that words were given at random")
+    assert answer.sentences[0].startswith(
+        "These units tell the labels, but tell labels that words were given at random"
+    )
     assert answer_of({}, {"verb": HEARD, "noun": replace(HEARD, p_value=0.5)}).verdict == "memory"
 
 

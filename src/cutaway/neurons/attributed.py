@@ -272,9 +272,7 @@ class _Run:
                 return f".@in.{name}"
         raise InputError("the model is given no tensor of real numbers: say along= which site, such as the embeddings.")
 
-    def _laid(
-        self, point: _Point, site: str, parts: list[Tensor], *, is_masked: bool = True
-    ) -> NDArray[np.float64]:
+    def _laid(self, point: _Point, site: str, parts: list[Tensor], *, is_masked: bool = True) -> NDArray[np.float64]:
         """(sample, position, unit), the passes added up; 0 where there is padding."""
         found = None
         mask = self.batch.get("attention_mask") if isinstance(self.batch, Mapping) and is_masked else None

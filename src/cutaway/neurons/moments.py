@@ -39,7 +39,7 @@ class Moments:
     low: Floats
     high: Floats
     """(unit,): the least and the largest value."""
-    dtype: np.dtype[Any] = np.dtype(np.float32)
+    dtype: np.dtype[Any]
     """Of what was read."""
 
     @property

@@ -100,7 +100,9 @@ def _bits(evaluations: Mapping[str, Evaluation]) -> list[str]:
         entropy = "" if found.entropy is None else f" of {found.entropy:.3f}"
         told = f"Gaussians of {found.n:,} units by {found.setting.method} tell {_told(found.information[-1])} bits"
         unseen = _by_score(found) in ("nothing", "weak")
-        why = ", which the score does not show: how far values spread differs, and its probe is linear" if unseen else ""
+        why = (
+            ", which the score does not show: how far values spread differs, and its probe is linear" if unseen else ""
+        )
         said.append(f"{told}{entropy} of rows not seen{why}.")
     return said
 
