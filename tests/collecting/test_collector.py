@@ -275,3 +275,21 @@ def test_wrong_arguments_are_told() -> None:
         collect(model, ["a cat"], tokenizer=str.split, at="embeddings")
     with pytest.raises(InputError, match=r"collect runs a torch\.nn\.Module"):
         collect(tokenizer, ["a cat"], tokenizer=tokenizer, at="embeddings")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "bool", "bfloat16", "float64"])
+def test_values_are_kept_in_float32_or_float16_also_in_memory(dtype: Any) -> None:
+    with pytest.raises(InputError, match=f"kept as 'float32' or 'float16', not '{dtype}'"):
+        collect(nn.Linear(2, 2), torch.randn(3, 2), at=".", dtype=dtype)
+
+
+def test_a_batch_with_a_name_that_the_model_does_not_take_says_call() -> None:
+    class Model(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * 2
+
+    batches = [{"x": torch.ones(2, 3), "label": torch.ones(2)}]
+    with pytest.raises(InputError, match=r"a batch has 'x', 'label', and Model does not take these by name.*call="):
+        collect(Model(), iter(batches), at=".")
+    found = collect(Model(), iter(batches), at=".", call=lambda model, batch: model(batch["x"]))
+    assert found.shape == (2, 3)

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.collecting.tiny import bert as text_bert
+from tests.collecting.tiny import minilm
 from tests.neurons.tiny_models import FAMILIES, assert_same, bert, cnn, gpt2, images, logits, state, tokens
 from torch import Tensor, nn
 
@@ -253,6 +255,56 @@ def test_rank_by_gradient_reads_the_tokens_of_a_row() -> None:
     expected = ours(model, data, site, method="gradient_x_activation", target=last)[:, 2].mean(0)
     mine = found.per_label[True]
     np.testing.assert_allclose(mine.scores * mine.signs, expected, rtol=1e-4, atol=1e-7)
+
+
+TEXTS = ["the dogs bark", "a very unbelievable cat sleeps today", "it rains", "reading and writing"]
+
+
+def summed(output: Any, batch: Any) -> Tensor:
+    return (output.last_hidden_state * batch["attention_mask"][..., None])[..., 0].sum(1)
+
+
+def encoded(side: str, texts: list[str]) -> dict[str, Tensor]:
+    """Padded on one side; each token has the position that it has without padding."""
+    tokenizer = minilm()[1]
+    tokenizer.padding_side = side
+    found = dict(tokenizer(texts, padding=True, return_tensors="pt"))
+    tokenizer.padding_side = "right"
+    return {**found, "position_ids": (found["attention_mask"].cumsum(1) - 1).clamp(min=0)}
+
+
+@pytest.mark.parametrize("aggregate", ["last", "average"])
+def test_rank_by_gradient_is_the_same_whichever_side_is_padded_and_by_a_tokenizer(aggregate: Any) -> None:
+    model, tokenizer = text_bert().eval(), minilm()[1]
+    acts = cutaway.collect(model, TEXTS, tokenizer=tokenizer, at="encoder.layer.0", aggregate=aggregate)
+    labels = [word.endswith("s") for word in acts.words]
+    right, left, texts = (
+        rank(acts, labels, "gradient", model=model, target=summed, **given)
+        for given in (
+            {"data": encoded("right", TEXTS)},
+            {"data": encoded("left", TEXTS)},
+            {"data": TEXTS, "tokenizer": tokenizer},
+        )
+    )
+    np.testing.assert_allclose(left.scores, right.scores, rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(texts.scores, right.scores, rtol=1e-3, atol=1e-6)
+    assert left.scores.max() > 0
+
+
+def test_rank_by_gradient_refuses_inputs_that_are_not_those_collected() -> None:
+    model = text_bert().eval()
+    acts = cutaway.collect(model, TEXTS, tokenizer=minilm()[1], at="encoder.layer.0")
+    labels = [word.endswith("s") for word in acts.words]
+    others = {name: value[[1, 0, 2, 3]] for name, value in encoded("right", TEXTS).items()}
+    with pytest.raises(InputError, match=r"row 0 \('the'\) of item 0 has other values at 'encoder.layer.0'"):
+        rank(acts, labels, "gradient", model=model, data=others, target=summed)
+
+
+def test_text_without_a_tokenizer_is_said() -> None:
+    with pytest.raises(InputError, match="data is text: give the tokenizer"):
+        attribute(text_bert(), TEXTS, at="encoder.layer.0", target=summed)
+    with pytest.raises(InputError, match="without texts"):
+        attribute(text_bert(), torch.ones(2, 3), at="encoder.layer.0", target=summed, tokenizer=minilm()[1])
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
 from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import RidgeClassifier
 from sklearn.model_selection import cross_val_predict
 
@@ -163,7 +164,7 @@ def test_nothing_of_the_test_rows_reaches_ranking_or_probe() -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(60, 3)).astype(np.float32)
     x[:, 0] = np.arange(60)
-    acts = Activations.of(x, words=[["a"] * 6] * 10)
+    acts = Activations.of(x, words=[[f"{sentence}"] * 6 for sentence in range(10)])
     Recorder.seen.clear()
 
     def method(rows: np.ndarray, labels: np.ndarray) -> list[float]:
@@ -280,11 +281,53 @@ def test_rows_without_sentences_or_words_are_noted() -> None:
     assert given.notes == ()
 
 
+def test_noise_that_repeats_is_nothing_and_repeats_are_counted() -> None:
+    rng = np.random.default_rng(0)
+    once = [[str(word) for word in rng.choice(50, 6)] for _ in range(30)]
+    x, labels = rng.normal(size=(180, 20)), rng.integers(0, 2, 180)
+    acts = Activations.of(np.tile(x, (3, 1)), words=once * 3)
+    each = evaluate("probeless", acts, np.tile(labels, 3), n=10, **{**QUICK, "n_permutations": 20})
+    assert each.setting.n_groups == 30
+    assert each.notes[0].startswith("60 of 90 sentences have the words of another")
+    assert each.score.value < 0.6
+    assert each.p_value is not None
+    assert each.p_value > 0.05
+
+
+@pytest.mark.slow
+def test_p_is_small_by_chance_as_seldom_as_it_says_where_labels_follow_sentences_but_for_some_rows() -> None:
+    groups, p = np.repeat(np.arange(20), 10), []
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=(20, 10))[groups] + 0.5 * rng.normal(size=(200, 10))
+        own = rng.permutation(np.repeat([0, 1], 10))[groups]
+        labels = np.where(rng.random(200) < 0.1, 1 - own, own)
+        plan = {**QUICK, "n_resamples": 0, "n_permutations": 19, "probe": NearestMean()}
+        p.append(evaluate("probeless", x, labels, n=3, groups=groups, **plan).p_value)
+    assert np.mean(np.array(p) <= 0.051) <= 0.09
+
+
+def test_units_that_fit_noise_by_chance_tell_no_bits_and_cost_few() -> None:
+    rng = np.random.default_rng(5)
+    x, labels = rng.normal(size=(60, 2000)), rng.integers(0, 2, 60)
+    each = evaluate("probeless", x, labels, n=[1, 5, 20, 50], **{**BARE, "information": True})
+    assert all(-0.5 < bits.value < 0.1 for bits in each.information)
+
+
+def test_a_probe_that_calls_what_happens_impossible_tells_finite_bits_and_is_noted() -> None:
+    rng = np.random.default_rng(0)
+    x, labels = rng.normal(size=(100, 3)), rng.integers(0, 2, 100)
+    each = evaluate(RandomForestClassifier(3, random_state=0), x, labels, **{**BARE, "information": True})
+    assert each.information_all is not None
+    assert np.isfinite([each.information_all.value, each.information_all.low]).all()
+    assert any("a probability below one in a million" in note for note in each.notes)
+
+
 def test_a_class_that_one_sentence_alone_has_is_no_crash() -> None:
     rng = np.random.default_rng(0)
     labels = np.array(["a", "b"] * 50)
     labels[:4] = "rare"
-    acts = Activations.of(rng.normal(size=(100, 5)), words=[list("abcdefghij")] * 10)
+    acts = Activations.of(rng.normal(size=(100, 5)), words=[[*"abcdefghi", f"{sentence}"] for sentence in range(10)])
     each = evaluate("probeless", acts, labels, n=2, n_permutations=0, n_resamples=50)
     assert any("4 test rows have classes with fewer than two training rows" in note for note in each.notes)
 
@@ -295,6 +338,8 @@ def test_bad_requests_are_errors_that_say_what_to_do() -> None:
         evaluate("probeless", acts, labels, fold=3)
     with pytest.raises(InputError, match="n=21: from 1 to 20 units"):
         evaluate("probeless", acts, labels, n=21)
+    with pytest.raises(InputError, match=r"n=2\.7: whole numbers"):
+        evaluate("probeless", acts, labels, n=2.7)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="no metric is called 'auc'"):
         evaluate("probeless", acts, labels, metric="auc")
     with pytest.raises(InputError, match="no method is called 'probless'"):

@@ -52,3 +52,14 @@ def test_a_small_unit_that_moves_is_alive() -> None:
     assert dead_units(np.array([0.1, 1e-9, 1e-9, 1e-9]), np.zeros(4)).tolist() == [1, 2, 3]
     assert dead_units(np.array([1.0, 1.0, 1.0, 1.0, 1e5]), np.zeros(5)).tolist() == []
     assert dead_units(np.zeros(2), np.zeros(2)).tolist() == [0, 1]
+
+
+def test_a_unit_on_a_small_scale_is_alive_in_float64_and_rounding_is_not() -> None:
+    rng = np.random.default_rng(0)
+    labels = np.arange(100) % 2
+    x = np.c_[1e-8 * (labels + 0.1 * rng.normal(size=100)), rng.normal(size=(100, 3)), 1e-12 * rng.normal(size=100)]
+    for found in (rank(x, labels), Linear().fit(x, labels).ranking_, Gaussian(n_units=3).fit(x, labels).ranking_):
+        assert found.order[0] == 0
+        assert found.dead.tolist() == [4]
+    assert clusters(x).dead.tolist() == [4]
+    assert rank(x.astype(np.float32), labels).dead.tolist() == [0, 4]

@@ -279,3 +279,12 @@ def test_the_salt_of_hashes_changes_nothing() -> None:
     found = json.loads(texts.pop())
     assert found[0][2] == ["adjective", "noun", "verb"]
     assert found[1][2] == ["a", "adjective", "n", "noun", "v", "verb"]
+
+
+def test_a_function_that_returns_no_number_for_some_units_is_an_error_that_names_them() -> None:
+    x, labels = np.random.default_rng(0).normal(size=(20, 4)), np.arange(20) % 2
+    with pytest.raises(InputError, match=r"returned NaN for 2 of 4 units \(1, 3\)"):
+        rank(x, labels, lambda x, y: np.array([1.0, np.nan, 2.0, np.nan]))
+    acts = Activations.of({"h.0": x})
+    with pytest.raises(InputError, match=r"for 4 of 4 units \(h\.0#0, "):
+        rank(acts, labels, lambda x, y: np.full(4, np.nan))

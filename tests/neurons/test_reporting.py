@@ -272,3 +272,29 @@ def test_units_looked_at_are_the_best_ones() -> None:
     assert closest(ranked("mine", [0.1, 0.9, 0.5]), 2) == [1, 2]
     of_labels = {label: ranked("mine", np.roll([3, 2, 1, 0], label)) for label in range(3)}
     assert closest(ranked("mine", [0, 0, 1, 2], per_label=of_labels), 2) == [2, 0, 1, 3]
+
+
+def test_labels_that_are_only_memorised_are_memory() -> None:
+    random = np.random.default_rng(0)
+    types = random.normal(size=(40, 60))
+    words = random.integers(0, 40, 600)
+    x = types[words] + 0.3 * random.normal(size=(600, 60))
+    acts = Activations.of({"h.0": x}, words=[[f"w{word}" for word in words[i : i + 10]] for i in range(0, 600, 10)])
+    found = report(acts, random.integers(0, 2, 40)[words], methods="probeless", n=40, **TESTED)
+    assert found.answer.verdict == "memory"
+
+
+def test_a_unit_that_spreads_farther_in_one_class_is_found_by_gaussians() -> None:
+    random = np.random.default_rng(0)
+    labels, x = random.integers(0, 2, 300), random.normal(size=(300, 8))
+    x[:, 4] *= 1 + 3 * labels
+    found = report(x, labels, methods="gaussian", n=2, **TESTED)
+    assert found.answer.verdict == "found"
+    assert found.best[0] == 4
+    assert "Gaussians of 2 units by gaussian tell 0." in str(found.answer)
+
+
+def test_units_that_are_all_dead_are_nothing() -> None:
+    found = report(np.ones((60, 4)), np.arange(60) % 2, **TESTED)
+    assert found.answer.verdict == "nothing"
+    assert noted(found, "4 units are the same at every row")

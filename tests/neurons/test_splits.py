@@ -82,3 +82,21 @@ def test_groups_are_sentences_types_rows_or_those_given() -> None:
         groups_of(acts, 4, "item", given=[1, 2, 3])
     with pytest.raises(InputError, match="by='page'"):
         groups_of(acts, 4, "page")  # type: ignore[arg-type]
+
+
+def test_sentences_with_the_same_words_are_one_group_also_where_only_some_rows_are_chosen() -> None:
+    acts = Activations.of(np.zeros((7, 2)), words=[["a", "b"], ["a", "c"], ["a", "b"], ["d"]])
+    assert groups_of(acts, 7, "item")[0].tolist() == [0, 0, 1, 1, 0, 0, 2]
+    firsts = acts.rows([0, 2, 4, 6])  # a, a, a, d: the sentences tell them apart
+    assert groups_of(firsts, 4, "item")[0].tolist() == [0, 1, 0, 2]
+    assert groups_of(acts, 7, "row")[0].tolist() == list(range(7))
+
+
+def test_whole_texts_that_repeat_are_one_group_and_words_without_a_sentence_are_not() -> None:
+    texts = Activations.of(np.zeros((3, 2)), words=["a dog barks", "it rains", "a dog barks"])
+    assert groups_of(texts, 3, "item")[0].tolist() == [0, 1, 0]
+    words = Activations.of(np.zeros((3, 2)), words=["dog", "rain", "dog"])
+    assert groups_of(words, 3, "item")[0].tolist() == [0, 1, 2]
+    blank = Activations.of(np.zeros((4, 2)), items=[0, 0, 1, 1])
+    assert groups_of(blank, 4, "item")[0].tolist() == [0, 0, 1, 1]
+    assert groups_of(blank, 4, "item", words=list("abab"))[0].tolist() == [0, 0, 0, 0]

@@ -91,3 +91,12 @@ def test_what_has_no_words_or_units_says_so() -> None:
         top_contexts(ACTS, 1, sign=2)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="labels that are numbers"):
         histograms(X, 1, np.linspace(0, 1, len(WORDS)))
+
+
+def test_a_sentence_that_repeats_is_told_once() -> None:
+    values = np.array([[9.0], [0.0], [9.0], [0.0], [5.0], [0.0]])
+    acts = Activations.of(values, words=[["hot", "day"], ["hot", "day"], ["hot", "night"]])
+    found = top_contexts(acts, 0, 2, width=0, sign=1)
+    assert [context.item for context in found.contexts] == [0, 2]
+    alone = Activations.of(values, words=["hot", "day"] * 3)
+    assert [context.item for context in top_contexts(alone, 0, 2, sign=1).contexts] == [0, 2]

@@ -24,6 +24,17 @@ GOOD = Evaluation(
     p_value=1 / 21,
 )
 
+HEARD = replace(GOOD, selectivity=(Estimate(0.0, -0.1, 0.1), Estimate(0.01, -0.1, 0.1)))
+"""Words are known by heart."""
+SPREAD = replace(
+    HEARD,
+    setting=replace(SETTING, method="gaussian"),
+    p_value=0.5,
+    information=(Estimate(0.4, 0.3, 0.5), Estimate(0.3, 0.2, 0.4)),
+    entropy=1.0,
+)
+"""A unit whose values spread farther in one class."""
+
 
 def scored(value: float, low: float, high: float) -> Evaluation:
     return replace(GOOD, kept=(GOOD.kept[0], Estimate(value, low, high)))
@@ -32,6 +43,12 @@ def scored(value: float, low: float, high: float) -> Evaluation:
 @pytest.mark.parametrize(
     ("found", "verdict"),
     [
+        (HEARD, "memory"),
+        (replace(HEARD, setting=replace(SETTING, groups="word types")), "found"),  # no type is on both sides
+        (replace(HEARD, p_value=0.2), "nothing"),
+        (SPREAD, "found"),
+        (replace(SPREAD, setting=SETTING), "nothing"),
+        (replace(SPREAD, information=(Estimate(0.2, 0.1, 0.3), Estimate(0.1, -0.1, 0.3))), "nothing"),
         (GOOD, "found"),
         (replace(GOOD, p_value=0.2), "nothing"),
         (scored(0.52, 0.45, 0.6), "weak"),
@@ -58,8 +75,20 @@ def test_the_numbers_stand_in_the_sentence() -> None:
 
 
 def test_memory_is_not_passed_over() -> None:
-    found = replace(GOOD, selectivity=(Estimate(0.0, -0.1, 0.1), Estimate(0.01, -0.1, 0.1)))
-    assert "words known by heart would give as much" in str(answer_of({"probeless": found}))
+    answer = answer_of({"probeless": HEARD})
+    assert "words known by heart would give as much" in str(answer)
+    assert answer.sentences[0].startswith(
+        "These units tell the labels, but tell labels that words were given at random"
+    )
+    assert answer_of({}, {"verb": HEARD, "noun": replace(HEARD, p_value=0.5)}).verdict == "memory"
+
+
+def test_bits_of_gaussians_are_told_also_where_another_method_leads() -> None:
+    said = "Gaussians of 4 units by gaussian tell 0.300 [0.200, 0.400] bits of 1.000 of rows not seen, which the score"
+    assert said in str(answer_of({"gaussian": SPREAD}))
+    other = answer_of({"probeless": replace(GOOD, p_value=0.5), "gaussian": SPREAD})
+    assert other.verdict == "nothing"
+    assert said in str(other)
 
 
 def test_what_is_missing_is_said() -> None:

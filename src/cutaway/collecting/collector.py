@@ -24,7 +24,7 @@ from cutaway.collecting.windows import Settings, Sweep, gathered, written
 from cutaway.core.errors import InputError
 from cutaway.core.progress import progress
 from cutaway.store.activations import Activations
-from cutaway.store.activations_writing import Dtype
+from cutaway.store.activations_writing import Dtype, check_dtype
 from cutaway.store.frames import Plain
 
 _KNOWN_AGAIN = 64
@@ -134,6 +134,7 @@ def _checked(model: Any, data: Any, at: Any, tokenizer: Any, aggregate: Any, how
     for name in ("special", "max_length", "strict", "targets") if tokenizer is None else ("call",):
         if name in how:
             raise InputError(f"{name}= is for {'text with tokenizer=' if tokenizer is None else 'tensors'}.")
+    check_dtype(how.get("dtype", "float32"))
     is_text = tokenizer is not None
     rows = how.get("rows", "words" if is_text else "items")
     if rows not in (("words", "items", "positions") if is_text else ("items", "positions")):

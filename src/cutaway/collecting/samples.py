@@ -46,10 +46,15 @@ def batches_of(data: Any, batch_size: int | None) -> Iterable[Any]:
 def call_model(model: Any, batch: Any) -> Any:
     """A mapping by name, a tuple or list one after the other, all else as the only argument."""
     if isinstance(batch, Mapping):
+        if not _takes(model, (), batch):
+            raise InputError(
+                f"a batch has {', '.join(map(repr, batch))}, and {type(model).__name__} does not take these by name: "
+                "say how it is called, call=lambda model, batch: model(batch['…'])."
+            )
         return model(**batch)
     if not isinstance(batch, (tuple, list)):
         return model(batch)
-    if not _takes(model, batch):
+    if not _takes(model, batch, {}):
         raise InputError(
             f"a batch is a {type(batch).__name__} of {len(batch)}, and {type(model).__name__} does not take as many "
             "arguments: say how it is called, call=lambda model, batch: model(batch[0])."
@@ -57,14 +62,14 @@ def call_model(model: Any, batch: Any) -> Any:
     return model(*batch)
 
 
-def _takes(model: Any, batch: Sequence[Any]) -> bool:
+def _takes(model: Any, batch: Sequence[Any], named: Mapping[str, Any]) -> bool:
     """Whether a model can be called with these; True where nobody knows."""
     try:
         known = signature(model.forward)
     except (AttributeError, TypeError, ValueError):
         return True
     try:
-        known.bind(*batch)
+        known.bind(*batch, **named)
     except TypeError:
         return False
     return True

@@ -67,6 +67,10 @@ class Attributed:
     """For each site (sample,): the sum of all attributions, less what the path changed the output by."""
     differences: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     """For each site (sample,): by what the path changed the output."""
+    seen: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    """For each site that ran once (sample, position, unit): what the units gave."""
+    starts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    """(sample,): the first position that is no padding."""
 
 
 def attributed(model: nn.Module, data: Any, sites: Sequence[str], plan: Plan) -> Generator[Attributed]:
@@ -119,14 +123,16 @@ class _Run:
 
     def gradient_x_activation(self) -> Attributed:
         point = self._point(self.sites, {})
-        return Attributed(self.n, {site: self._laid(point, site, _times(point, site)) for site in self.sites})
+        found = self._begun(point)
+        found.values.update({site: self._laid(point, site, _times(point, site)) for site in self.sites})
+        return found
 
     def integrated_gradients(self, means: Mapping[str, Tensor]) -> Attributed:
         """Each site by itself: along the straight line from the baseline to its values, by Gauss–Legendre."""
         end = self._point(self.sites, {}, with_gradients=False)
         begin = None if isinstance(self.plan.baseline, str) else self._of_inputs(end)
         nodes, weights = np.polynomial.legendre.leggauss(self.plan.steps)
-        found = Attributed(self.n, {})
+        found = self._begun(end)
         for site in self.sites:
             starts = begin.values[site] if begin is not None else _starts(end, site, means.get(site))
             total = [torch.zeros_like(value) for value in end.values[site]]
@@ -148,7 +154,7 @@ class _Run:
             starts = [torch.zeros_like(value) for value in end.values[along]]
         else:
             starts = self._of_inputs(end, [along]).values[along]
-        found = Attributed(self.n, {})
+        found = self._begun(end)
         total = {site: [torch.zeros_like(value) for value in end.values[site]] for site in self.sites}
         before = begin = self._point(self.sites, {along: starts})
         for step in range(1, self.plan.steps + 1):
@@ -164,6 +170,15 @@ class _Run:
             found.values[site] = self._laid(end, site, total[site])
             self._close(found, site, total[site], end.scores - begin.scores)
         return found
+
+    def _begun(self, end: _Point) -> Attributed:
+        """What is known before anything is attributed."""
+        mask = self.batch.get("attention_mask") if isinstance(self.batch, Mapping) else None
+        is_mask = isinstance(mask, Tensor) and mask.dim() == 2
+        starts = mask.bool().int().argmax(1).cpu().numpy() if is_mask else np.zeros(self.n)  # type: ignore[union-attr]
+        once = [site for site in self.sites if len(end.values[site]) == 1]
+        seen = {site: self._laid(end, site, end.values[site], is_masked=False) for site in once}
+        return Attributed(self.n, {}, seen=seen, starts=starts.astype(np.int64))
 
     def _point(self, sites: Sequence[str], fixed: Mapping[str, list[Tensor]], *, with_gradients: bool = True) -> _Point:
         """One run, with the values of some sites given."""
@@ -257,10 +272,10 @@ class _Run:
                 return f".@in.{name}"
         raise InputError("the model is given no tensor of real numbers: say along= which site, such as the embeddings.")
 
-    def _laid(self, point: _Point, site: str, parts: list[Tensor]) -> NDArray[np.float64]:
-        """(sample, position, unit), the passes added up."""
+    def _laid(self, point: _Point, site: str, parts: list[Tensor], *, is_masked: bool = True) -> NDArray[np.float64]:
+        """(sample, position, unit), the passes added up; 0 where there is padding."""
         found = None
-        mask = self.batch.get("attention_mask") if isinstance(self.batch, Mapping) else None
+        mask = self.batch.get("attention_mask") if isinstance(self.batch, Mapping) and is_masked else None
         for part in parts:
             if part.dim() < 2 or len(part) != self.n:
                 raise InputError(f"{site!r} has the shape {list(part.shape)}: its first dimension counts no samples.")
@@ -374,9 +389,29 @@ def _batches(data: Any, size: int | None) -> Iterable[Any]:
             f"data is a {type(data).__name__}: give a tensor of samples, a tuple of such (the model's arguments), "
             "a mapping of such (by name), or batches of these."
         )
+    if isinstance(given, Sequence) and len(given) and isinstance(_first_leaf(given), str):
+        raise InputError("data is text: give the tokenizer that cuts it, tokenizer=…, or what it gives for the texts.")
     if size is not None:
         raise InputError("batch_size= is for tensors: these are batches already.")
     return given
+
+
+def _first_leaf(data: Any) -> Any:
+    while isinstance(data, (list, tuple)) and data:
+        data = data[0]
+    return data
+
+
+def encoded_texts(tokenizer: Any, texts: Any) -> Any:
+    """Texts, or lists of words, as the model takes them: padded to the longest, or one by one if nothing can pad."""
+    if isinstance(texts, (str, bytes, Mapping)) or not isinstance(_first_leaf(list(texts)), str):
+        raise InputError(f"data is a {type(texts).__name__} without texts: tokenizer= is for a list of them.")
+    how = {"return_tensors": "pt", "is_split_into_words": not isinstance(texts[0], str)}
+    if tokenizer.model_max_length < 1 << 24:
+        how["truncation"] = True
+    if getattr(tokenizer, "pad_token", None) is None:
+        return [dict(tokenizer([text], **how)) for text in texts]
+    return dict(tokenizer(list(texts), padding=True, **how))
 
 
 def _there(batch: Any, model: nn.Module) -> Any:

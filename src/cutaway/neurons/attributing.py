@@ -17,7 +17,18 @@ from torch import nn
 
 from cutaway.capture.meeting import units_by_site
 from cutaway.core.errors import InputError
-from cutaway.neurons.attributed import METHODS, Attributed, Baseline, Call, Method, Plan, Target, attributed
+from cutaway.neurons.attributed import (
+    METHODS,
+    Attributed,
+    Baseline,
+    Call,
+    Method,
+    Plan,
+    Target,
+    attributed,
+    encoded_texts,
+)
+from cutaway.neurons.comparing import rows_of
 from cutaway.neurons.moments import moments
 from cutaway.results.ranking import Ranking, ranked
 
@@ -26,6 +37,8 @@ if TYPE_CHECKING:
     from cutaway.neurons.labels import Encoded
 
 Floats = NDArray[np.float64]
+_OTHER, _ROUNDED = 0.1, 5e-3
+"""How far values may be from those collected: in parts of what is the row's own, and of all, which is rounded."""
 
 
 class How(TypedDict, total=False):
@@ -46,6 +59,8 @@ class How(TypedDict, total=False):
     """Samples that are run at once, of tensors; 32 if not given."""
     call: Call
     """How the model is called with a batch, `lambda model, batch: model(batch[0])`."""
+    tokenizer: Any
+    """Where the data is a list of texts, or of lists of words."""
 
 
 def attribute(
@@ -70,18 +85,18 @@ def attribute(
 
     Args:
         data: a tensor of samples, a tuple of such (the model's arguments), a mapping (by name, as a tokenizer gives
-            it), or several such batches.
+            it), or several such batches; or texts with a tokenizer.
         at: sites or units: `encoder.layer.*`, `h.3.mlp`, `conv1`, `h.3.mlp#17`.
         target: what is explained: a class (of the last dimension of the output), one class for each sample, or a
             function of (output, batch) that gives a number for each sample, such as a loss. Without it the largest
             output of each sample.
         method: "gradient_x_activation", "integrated_gradients" or "conductance".
-        how: `steps`, `baseline`, `along`, `signed`, `batch_size`, `call`: see `How`.
+        how: `steps`, `baseline`, `along`, `signed`, `batch_size`, `call`, `tokenizer`: see `How`.
     """
     units = units_by_site(model, at)
     plan = _plan(method, target, how)
     sums = _Sums({}, {}, how.get("signed", False))
-    with closing(attributed(model, data, list(units), plan)) as batches:
+    with closing(attributed(model, _inputs(data, how), list(units), plan)) as batches:
         for found in batches:
             sums.add(found)
     scores, signs, names = sums.joined(units)
@@ -122,7 +137,7 @@ def gradient(
     units = units_by_site(model, list(matrix.names))
     plan = _plan(attribution, target, how)  # type: ignore[arg-type]
     rows = _Rows(matrix, encoded, how.get("signed", False))
-    with closing(attributed(model, data, list(units), plan)) as batches:
+    with closing(attributed(model, _inputs(data, how), list(units), plan)) as batches:
         for found in batches:
             rows.add(found)
     return rows.ranking({"attribution": attribution, "signed": rows.is_signed, **rows.about(plan)})
@@ -135,8 +150,13 @@ def _plan(method: Any, target: Target, how: How) -> Plan:
     if unknown:
         known = ", ".join(f"{name}=" for name in How.__annotations__)
         raise InputError(f"{sorted(unknown)[0]!r} is nothing that attribute can be told; there are {known}.")
-    chosen: dict[str, Any] = {name: value for name, value in how.items() if name != "signed"}
+    chosen: dict[str, Any] = {name: value for name, value in how.items() if name not in ("signed", "tokenizer")}
     return Plan(method, target, **chosen)
+
+
+def _inputs(data: Any, how: Mapping[str, Any]) -> Any:
+    """What the model is given."""
+    return data if how.get("tokenizer") is None else encoded_texts(how["tokenizer"], data)
 
 
 class _Sums:
@@ -199,6 +219,7 @@ class _Rows(_Sums):
         self._encoded = encoded
         acts = matrix.source
         self._items, self._tokens = np.asarray(acts.items), np.asarray(acts.tokens)
+        self._aggregate, self._is_of_text = acts.aggregate, "tokenizer" in acts.provenance
         self._columns: dict[str, tuple[list[int], list[int]]] = {}
         for column, name in enumerate(matrix.names or ()):
             site, _, unit = name.rpartition("#")
@@ -210,9 +231,12 @@ class _Rows(_Sums):
 
     def add(self, found: Attributed) -> None:
         rows = np.flatnonzero((self._items >= self.n) & (self._items < self.n + found.n))
-        for row in rows.tolist():
+        kept = rows_of(self._matrix, rows).array().astype(np.float64) if len(rows) else np.empty((0, 0))
+        mean = kept.mean(axis=0) if len(rows) else kept
+        for row, own in zip(rows.tolist(), kept, strict=True):
             sample = int(self._items[row]) - self.n
-            first, last = self._tokens[row].tolist()
+            first, last = self._positions(row, sample, found)
+            self._compare(row, own, mean, found)
             weights = self._weights[:, row, None]
             for site, values in found.values.items():
                 columns, units = self._columns[site]
@@ -222,6 +246,35 @@ class _Rows(_Sums):
                 self._by_label[1][:, columns] += weights * part.sum(axis=0)
         self.n += found.n
         self.note(found)
+
+    def _positions(self, row: int, sample: int, found: Attributed) -> tuple[int, int]:
+        """The first and the last position of a row; -1 where it stands for the whole sample.
+
+        Tokens of text are counted behind the padding that a tokenizer may put before them, positions of tensors not.
+        """
+        first, last = self._tokens[row].tolist()
+        start = int(found.starts[sample]) if first >= 0 and self._is_of_text else 0
+        return first + start, last + start
+
+    def _compare(self, row: int, own: Floats, mean: Floats, found: Attributed) -> None:
+        """Refuse data in which a row is not what was collected."""
+        sample = int(self._items[row]) - self.n
+        first, last = self._positions(row, sample, found)
+        for site, values in found.seen.items():
+            columns, units = self._columns[site]
+            here = values[sample] if first < 0 else values[sample, first : last + 1]  # (position, unit)
+            if first < 0 and len(here) > 1:
+                continue  # which positions a whole item is made of is not kept
+            there = _pooled(here[:, units], self._aggregate) if len(here) else np.full(len(units), np.inf)
+            a, centred = own[columns], own[columns] - mean[columns]
+            allowed = _OTHER * np.linalg.norm(centred) + _ROUNDED * np.linalg.norm(a)
+            if np.linalg.norm(there - a) > allowed + np.finfo(np.float16).tiny:
+                word = self._matrix.source.words[row]
+                said = f" ({word!r})" if word else ""
+                raise InputError(
+                    f"row {row}{said} of item {int(self._items[row])} has other values at {site!r} for data= than it "
+                    "was collected with: give the model and the inputs of collect, item by item in the same order."
+                )
 
     def ranking(self, about: dict[str, object]) -> Ranking:
         """The whole over all rows, and one ranking for each label."""
@@ -237,6 +290,13 @@ class _Rows(_Sums):
             for i, label in enumerate(self._encoded.classes if len(scores) > 1 else (), start=1)
         }
         return ranked("gradient", scores[0], signs=np.sign(sums[0]), per_label=per_label, about=about, **fields)
+
+
+def _pooled(values: Floats, aggregate: str) -> Floats:
+    """(unit,): positions as one row."""
+    if aggregate in ("first", "last"):
+        return np.asarray(values[0 if aggregate == "first" else -1])
+    return np.asarray(values.max(axis=0) if aggregate == "max" else values.mean(axis=0))
 
 
 def _weights(encoded: Encoded, n_rows: int) -> NDArray[np.float64]:

@@ -58,7 +58,7 @@ def correlation(matrix: Matrix) -> tuple[Floats, NDArray[np.int64]]:
         products += values.T @ values
     covariance = products - np.outer(totals, totals) / matrix.n_rows
     std = np.sqrt(np.maximum(np.diag(covariance), 0.0) / matrix.n_rows)
-    dead = dead_units(std, shift + totals / matrix.n_rows)
+    dead = dead_units(std, shift + totals / matrix.n_rows, matrix.dtype)
     scale = np.where(std > 0, std, 1.0)
     found = np.clip(covariance / (matrix.n_rows * np.outer(scale, scale)), -1, 1)
     found[dead, :] = found[:, dead] = 0.0

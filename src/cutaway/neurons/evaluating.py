@@ -100,7 +100,8 @@ def evaluate(
     counts = _counts(n, matrix.n_units, subject)
     groups, called = groups_of(acts, matrix.n_rows, how.by, how.groups, how.words)
     words = words_of(acts, matrix.n_rows, how.words) if how.control else None
-    return _Judge(_held(matrix), encoded, metric, subject, counts, groups, called, words, how).evaluation()
+    n_repeats = len(np.unique(acts.items)) - int(groups.max()) - 1 if called == "sentences" else 0
+    return _Judge(_held(matrix), encoded, metric, subject, counts, groups, called, words, how, n_repeats).evaluation()
 
 
 def layers(acts: Any, labels: Any, *, metric: str | Measure = "", **plan: Any) -> Layers:
@@ -150,6 +151,8 @@ class _Judge:
     called: str
     words: NDArray[Any] | None
     how: Plan
+    n_repeats: int
+    """Sentences that are equal to one before them."""
 
     def evaluation(self) -> Evaluation:
         seeds, fits = _seeds(self.how), Fits()
@@ -157,6 +160,7 @@ class _Judge:
             self.matrix,
             self.subject,
             self.counts,
+            self.groups,
             fits,
             ablations=_INSTEAD if self.how.ablations else (),
             n_shuffles=_N_SHUFFLES if self.how.information else 0,
@@ -213,7 +217,7 @@ class _Judge:
     def _null(self, fits: Fits) -> Floats:
         """The score at the first seed, with everything done again on permuted labels."""
         seed = _seeds(self.how)[0]
-        trial = Trial(self.matrix, self.subject, self.counts[-1:], fits, is_brief=True)
+        trial = Trial(self.matrix, self.subject, self.counts[-1:], self.groups, fits, is_brief=True)
         none = Resampling.drawn(self.groups, 0, 0)
         key: Key = ("kept", self.counts[-1]) if self.counts else ("all",)
         found = []
@@ -250,6 +254,11 @@ class _Judge:
             )
         if self.called == "rows" and self.how.by != "row":
             found.append("nothing is known of sentences, so each row was taken by itself; give groups=.")
+        if self.n_repeats:
+            found.append(
+                f"{self.n_repeats:,} of {self.n_repeats + int(self.groups.max()) + 1:,} sentences have the words of "
+                "another: equal ones are counted as one, and are never on both sides of a split."
+            )
         if self.how.control and self.words is None:
             found.append("nothing is known of words, so there is no control task; give words=.")
         if self.words is not None and self.called == "word types":
@@ -263,6 +272,11 @@ class _Judge:
         if n_untold := sum(outcome.n_untold for outcome in outcomes):
             found.append(
                 f"{n_untold:,} test rows have classes with fewer than two training rows: no bits are told of them."
+            )
+        if n_clipped := sum(told.n_clipped for outcome in outcomes for told in outcome.told_all):
+            found.append(
+                f"the probe gave {n_clipped:,} test rows' own class a probability below one in a million: bits of all "
+                "units count it as that."
             )
         if self.counts and self.counts[-1] > MOST_INFORMING and self.how.information:
             found.append(f"bits of more than {MOST_INFORMING} units are those of the best {MOST_INFORMING}.")
@@ -401,7 +415,10 @@ def _counts(n: int | Sequence[int] | None, n_units: int, subject: Subject) -> tu
         return ()
     if n is None:
         return tuple(each for each in _COUNTS if each < n_units) or (n_units,)
-    found = tuple(sorted({int(each) for each in np.atleast_1d(np.asarray(n))}))
+    given = np.atleast_1d(np.asarray(n))
+    if given.dtype.kind not in "iu":
+        raise InputError(f"n={n!r}: whole numbers of units can be kept.")
+    found = tuple(sorted({int(each) for each in given}))
     if not found or found[0] < 1 or found[-1] > n_units:
         raise InputError(f"n={n!r}: from 1 to {n_units:,} units can be kept.")
     return found

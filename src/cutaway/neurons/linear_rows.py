@@ -86,7 +86,7 @@ class Rows:
             sums += values.sum(axis=0)
             squares += np.einsum("ij,ij->j", values, values)
         std = np.sqrt(np.maximum(squares / n - (sums / n) ** 2, 0.0))
-        return _scaling(shift + sums / n, std, standardise)
+        return _scaling(shift + sums / n, std, standardise, self.matrix.dtype)
 
     def in_order(self, scaling: Scaling, size: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Batches as the rows lie."""
@@ -131,12 +131,13 @@ def _standardised(x: Tensor, standardise: bool) -> tuple[Tensor, Scaling]:
     mean = x.mean(0, dtype=torch.float64)
     centred = x - mean.to(x.dtype)
     std = (centred.square().mean(0, dtype=torch.float64) - centred.mean(0, dtype=torch.float64).square()).clamp_(min=0)
-    scaling = _scaling(mean.cpu().numpy(), std.sqrt_().cpu().numpy(), standardise)
+    dtype = np.float64 if x.dtype == torch.float64 else np.float32
+    scaling = _scaling(mean.cpu().numpy(), std.sqrt_().cpu().numpy(), standardise, dtype)
     return scaling.apply(x), scaling
 
 
-def _scaling(mean: Floats, std: Floats, standardise: bool) -> Scaling:
-    dead = dead_units(std, mean)
+def _scaling(mean: Floats, std: Floats, standardise: bool, dtype: Any) -> Scaling:
+    dead = dead_units(std, mean, dtype)
     scale = std.copy()
     scale[dead] = 1.0
     return Scaling(mean, scale, dead, standardise)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,8 @@ _DEAD = 1e-6
 """Beside the upper quartile of the deviations: float16 rounds the values of dead units to about a tenth of this."""
 _DEAD_BESIDE_MEAN = 1e-7
 """What float32 resolves."""
+_DEAD_OF_DOUBLES = (1e-10, 1e-14)
+"""The same of float64, in which units on a small scale are told well."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,6 +39,8 @@ class Moments:
     low: Floats
     high: Floats
     """(unit,): the least and the largest value."""
+    dtype: np.dtype[Any]
+    """Of what was read."""
 
     @property
     def mean(self) -> Floats:
@@ -56,7 +60,7 @@ class Moments:
     @property
     def dead(self) -> NDArray[np.int64]:
         """Units that are the same at every row, but for rounding."""
-        return dead_units(self.std, self.mean)
+        return dead_units(self.std, self.mean, self.dtype)
 
 
 def moments(matrix: Matrix, encoded: Encoded) -> Moments:
@@ -77,21 +81,23 @@ def moments(matrix: Matrix, encoded: Encoded) -> Moments:
         sums += indicators(encoded, rows).T @ values
         totals += values.sum(axis=0)
         squares += np.einsum("ij,ij->j", values, values)
-    return Moments(matrix.n_rows, shift, sums, totals, squares, low, high)
+    return Moments(matrix.n_rows, shift, sums, totals, squares, low, high, matrix.dtype)
 
 
-def dead_units(std: Floats, mean: Floats) -> NDArray[np.int64]:
+def dead_units(std: Floats, mean: Floats, dtype: Any = np.float32) -> NDArray[np.int64]:
     """Units that never change, but for rounding.
 
-    Their standard deviation is a millionth of the upper quartile of all that move, or 1e-7 of their own mean. The
-    largest would not do: some models have a unit that is thousands of times as large as the rest.
+    Their standard deviation is a millionth of the upper quartile of all that move, or 1e-7 of their own mean; of
+    values in float64, 1e-10 and 1e-14. The largest would not do: some models have a unit that is thousands of times as
+    large as the rest.
 
     >>> dead_units(np.array([0.0, 0.5, 1e-9, 0.3]), np.zeros(4))
     array([0, 2])
     """
     moving = std[std > 0]
     scale = float(np.quantile(moving, 0.75)) if len(moving) else 0.0
-    return np.flatnonzero((std <= _DEAD * scale) | (std <= _DEAD_BESIDE_MEAN * np.abs(mean)))
+    least, beside_mean = _DEAD_OF_DOUBLES if np.dtype(dtype) == np.float64 else (_DEAD, _DEAD_BESIDE_MEAN)
+    return np.flatnonzero((std <= least * scale) | (std <= beside_mean * np.abs(mean)))
 
 
 def check_rows(matrix: Matrix, encoded: Encoded) -> None:

@@ -157,6 +157,14 @@ def _by_scorer(scorer: Scorer, matrix: Matrix, encoded: Encoded) -> Ranking:
             f"{_named(scorer)} returned scores of shape {list(scores.shape)} for {matrix.n_units:,} units: "
             "one number a unit is needed, larger for better."
         )
+    wrong = np.flatnonzero(np.isnan(scores))
+    if len(wrong):
+        some = ", ".join(str(unit) if matrix.names is None else matrix.names[unit] for unit in wrong[:5].tolist())
+        more = ", …" if len(wrong) > 5 else ""
+        raise InputError(
+            f"{_named(scorer)} returned NaN for {len(wrong):,} of {matrix.n_units:,} units ({some}{more}): one number "
+            "a unit is needed; give those that have none the lowest."
+        )
     dead = moments(matrix, encoded).dead
     about = {"kind": encoded.kind, "n_rows": matrix.n_rows}
     return ranked(_named(scorer), scores, names=matrix.names, dead=dead, about=about)

@@ -17,6 +17,7 @@ from cutaway.neurons.clustering import clusters
 from cutaway.neurons.comparing import compare, vote
 from cutaway.neurons.evaluating import evaluate, layers
 from cutaway.neurons.labels import Encoded, encode
+from cutaway.neurons.moments import dead_units, moments
 from cutaway.neurons.ranking import Scorer, rank
 from cutaway.neurons.reporting_notes import call_of, notes_of, versions
 from cutaway.neurons.splits import groups_of, words_of
@@ -38,6 +39,7 @@ _MOST_LABELS = 12
 _MOST_CORRELATED = 6_000
 """Units that are clustered: each is correlated with each."""
 _OTHERS = "other labels"
+_ALL_DEAD = "no unit ever changes, so that no method has anything to go by: probeless alone was asked."
 
 
 def report(
@@ -75,7 +77,12 @@ def report(
     matrix = as_matrix(acts)
     encoded = encode(labels, matrix.n_rows)
     given = {"methods": methods, "n": n, "model": model, "metric": metric, "seed": seed, **how}
-    work = _Work(acts, matrix, encoded, _named(methods, encoded), n, seed, _How.of(how, acts, matrix, seed))
+    told = _How.of(how, acts, matrix, seed)
+    chosen = _named(methods, encoded)
+    if _is_all_dead(matrix, encoded):
+        told = replace(told, notes=(*told.notes, _ALL_DEAD))
+        chosen = {"probeless": "probeless"}
+    work = _Work(acts, matrix, encoded, chosen, n, seed, told)
     parts = list(work.parts(model, metric))
     seconds = {}
     for name, part in progress(parts, len(parts), "parts of the report"):
@@ -260,6 +267,12 @@ class _Work:
         how = {"to": self.how.to, "n_random": self.how.n_random, "seed": self.seed}
         acts = self.acts if hasattr(self.acts, "word_index") else None
         self.found["ablation"] = ablate(model, self._lead, metric, n=self._counts[-3:], acts=acts, **how)
+
+
+def _is_all_dead(matrix: Matrix, encoded: Encoded) -> bool:
+    _, block = next(matrix.blocks())
+    some = dead_units(block.std(axis=0, dtype=np.float64), block.mean(axis=0, dtype=np.float64), matrix.dtype)
+    return len(some) == matrix.n_units and len(moments(matrix, encoded).dead) == matrix.n_units
 
 
 def closest(ranking: Ranking, n: int) -> list[int]:

@@ -28,6 +28,8 @@ class Split:
 def groups_of(acts: Any, n_rows: int, by: By, given: Any = None, words: Any = None) -> tuple[Ints, str]:
     """(row,): the number of the group of each row, from 0 without gaps; and what the groups are called.
 
+    Sentences with the same words are one group: what is learned of the one is known of the other.
+
     Args:
         given: one group a row, instead.
         words: one word a row, where the activations have none.
@@ -44,7 +46,29 @@ def groups_of(acts: Any, n_rows: int, by: By, given: Any = None, words: Any = No
     items = getattr(acts, "items", None) if by == "item" else None
     if items is None or callable(items):
         return np.arange(n_rows), "rows"
-    return _numbered(np.asarray(items)), "sentences"
+    return _by_text(acts, _numbered(np.asarray(items)), words), "sentences"
+
+
+def _by_text(acts: Any, items: Ints, given: Any) -> Ints:
+    """Items as groups; those with the same words, chosen or not, as one."""
+    whole = acts if given is not None else getattr(acts, "whole", acts)
+    numbers = np.asarray(whole.items)
+    words = words_of(whole, len(numbers), given)
+    if words is None or _is_of_bare_words(whole, words):
+        return items
+    texts: dict[int, list[str]] = {}
+    for item, word in zip(numbers.tolist(), words.tolist(), strict=True):
+        texts.setdefault(item, []).append(word)
+    firsts: dict[tuple[str, ...], int] = {}
+    first = {item: firsts.setdefault(tuple(text), item) if any(text) else item for item, text in texts.items()}
+    return _numbered(np.array([first[item] for item in np.asarray(acts.items).tolist()]))
+
+
+def _is_of_bare_words(acts: Any, words: NDArray[Any]) -> bool:
+    """Whether each row is a word by itself that nobody collected: of its sentence nothing is known."""
+    is_collected = bool(getattr(acts, "provenance", None))
+    is_alone = len(np.unique(np.asarray(acts.items))) == len(words)
+    return is_alone and not is_collected and not any(" " in word for word in words.tolist())
 
 
 def words_of(acts: Any, n_rows: int, given: Any = None) -> NDArray[Any] | None:
@@ -136,8 +160,8 @@ def _by_mask(mask: NDArray[Any], groups: Ints) -> Split:
     if len(both):
         row = int(np.flatnonzero(groups == both[0])[0])
         raise InputError(
-            f"the mask puts {len(both):,} groups on both sides, the first that of row {row}: rows of one sentence "
-            "resemble each other, and the score would be too high. by='row' says that they may."
+            f"the mask puts {len(both):,} groups on both sides, the first that of row {row}: rows of one sentence, "
+            "or of equal ones, resemble each other, and the score would be too high. by='row' says that they may."
         )
     return Split(np.flatnonzero(~mask), np.flatnonzero(mask))
 

@@ -75,7 +75,8 @@ class Learned:
 
     def log_proba(self, values: NDArray[Any]) -> NDArray[np.float64]:
         """(row, class that it knows), in nats."""
-        return np.asarray(self.probe.predict_log_proba(values), np.float64)
+        with np.errstate(divide="ignore"):  # of a probability of 0
+            return np.asarray(self.probe.predict_log_proba(values), np.float64)
 
 
 def subject_of(what: Any, encoded: Encoded, n_units: int, *, probe: Any, options: Mapping[str, Any]) -> Subject:

@@ -15,8 +15,8 @@ from cutaway.core.matrices import Matrix
 from cutaway.neurons.comparing import rows_of
 from cutaway.neurons.labels import Encoded
 from cutaway.neurons.metrics import Fold
-from cutaway.neurons.nulls import told_bits
-from cutaway.neurons.splits import Split
+from cutaway.neurons.nulls import told_bits, weakening
+from cutaway.neurons.splits import Split, dealt
 from cutaway.neurons.subjects import Fits, Known, Learned, Subject, known_of, learned
 
 Ints = NDArray[np.int64]
@@ -25,6 +25,10 @@ Key = tuple[Any, ...]
 """What was predicted with: `("kept", 10)`, `("all",)`, `("ablated", "keep", "zero", 10)`."""
 MOST_INFORMING = 100
 """Units whose Gaussians are fitted together; more have more covariances than corpora have rows."""
+
+_QUARTER = 4
+_LEAST_LOG = float(np.log(1e-6))
+"""Of probabilities: a probe that calls what happens impossible would otherwise tell minus infinitely many bits."""
 
 
 @dataclass(slots=True)
@@ -36,6 +40,8 @@ class Told:
     """(count, row)."""
     null: Floats
     """(count,)."""
+    n_clipped: int = 0
+    """Rows whose own class was said to be all but impossible."""
 
 
 @dataclass(slots=True)
@@ -60,6 +66,8 @@ class Trial:
     matrix: Matrix
     subject: Subject
     counts: tuple[int, ...]
+    groups: Ints
+    """(row,): of all rows."""
     fits: Fits
     is_brief: bool = False
     """Whether only what the permutation test asks for is wanted."""
@@ -171,17 +179,37 @@ class Trial:
         outcome.n_untold += int((codes[1] < 0).sum())
         if len(able) < 2 or not (codes[1] >= 0).any():
             return
-        units = best[:MOST_INFORMING]
+        units, sizes = best[:MOST_INFORMING], np.minimum(self.counts, MOST_INFORMING)
         x, z = (side.columns(units)[own >= 0].astype(np.float64) for side, own in zip(sides, codes, strict=True))
+        own = codes[0][codes[0] >= 0]
         bits, null = told_bits(
             x,
             z,
-            (codes[0][codes[0] >= 0], codes[1][codes[1] >= 0]),
-            np.minimum(self.counts, MOST_INFORMING),
+            (own, codes[1][codes[1] >= 0]),
+            sizes,
+            powers=self._powers(encoded, split.train[codes[0] >= 0], own, units, sizes, seed),
             n_shuffles=self.n_shuffles,
             seed=seed,
         )
         outcome.told.append(Told(split.test[codes[1] >= 0], bits, null))
+
+    def _powers(self, encoded: Encoded, rows: Ints, codes: Ints, units: Ints, sizes: Ints, seed: int) -> Floats:
+        """How much Gaussians are weakened, by a quarter of the training rows for which units are ranked anew."""
+        is_out = self._is_out(rows, codes, seed)
+        if not is_out.any():
+            return np.zeros(len(sizes))
+        if self.subject.is_ranked_inside:
+            inner = rows_of(self.matrix, rows[~is_out])
+            units = self._best(inner, known_of(encoded, rows[~is_out]), seed)[:MOST_INFORMING]
+        x = rows_of(self.matrix, rows).columns(units).astype(np.float64)
+        return weakening(x[~is_out], x[is_out], (codes[~is_out], codes[is_out]), sizes)
+
+    def _is_out(self, rows: Ints, codes: Ints, seed: int) -> NDArray[np.bool_]:
+        """(row,): a quarter of the groups, but no row of a class of which fewer than two others would stay."""
+        groups = np.unique(self.groups[rows], return_inverse=True)[1].reshape(-1)
+        is_out = dealt(codes, groups, _QUARTER, seed) == 0
+        n_left = np.bincount(codes[~is_out], minlength=int(codes.max()) + 1)
+        return np.asarray(is_out & (n_left >= 2)[codes])
 
 
 def _predicted(whole: Learned, test: Matrix) -> NDArray[Any]:
@@ -196,8 +224,9 @@ def _told_by(whole: Learned, encoded: Encoded, split: Split, known: Known, test:
     codes = number[encoded.codes[split.test]]
     said = np.concatenate([whole.log_proba(block) for _, block in test.blocks()])
     rows = np.flatnonzero(codes >= 0)
-    bits = (said[rows, codes[rows]] - log_priors[codes[rows]]) / np.log(2)
-    return Told(split.test[rows], bits[None], np.zeros(1))
+    own = said[rows, codes[rows]]
+    bits = (np.maximum(own, _LEAST_LOG) - log_priors[codes[rows]]) / np.log(2)
+    return Told(split.test[rows], bits[None], np.zeros(1), int((own < _LEAST_LOG).sum()))
 
 
 def _mean(matrix: Matrix) -> Floats:

@@ -58,6 +58,8 @@ def top_contexts(
 ) -> TopContexts:
     """The rows at which a unit is farthest from its mean, with the words around them; strongest first.
 
+    A sentence that the corpus has several times is told once.
+
     Args:
         width: how many words before and after.
         sign: 1 for rows at which it rises, -1 for rows at which it falls, 0 for both.
@@ -69,12 +71,19 @@ def top_contexts(
     if sign not in (-1, 0, 1):
         raise InputError(f"sign={sign!r}: 1 for rises, -1 for falls, 0 for both.")
     strength = np.abs(scores) if sign == 0 else sign * scores
-    rows = np.argsort(-strength, kind="stable")[:n]
     values = matrix.columns([index])[:, 0]
     items = np.asarray(acts.items)
-    contexts = []
-    for row in rows[strength[rows] > 0].tolist():
-        before, after = _around(items, row, width)
+    seen = set()
+    contexts: list[Context] = []
+    for row in np.argsort(-strength, kind="stable").tolist():
+        if len(contexts) == n or strength[row] <= 0:
+            break
+        before, after = _around(items, row, len(items))
+        text = (tuple(words[other] for other in before), words[row], tuple(words[other] for other in after))
+        if text in seen and (before or after):
+            continue
+        seen.add(text)
+        before, after = before[-width:] if width else [], after[:width]
         contexts.append(
             Context(
                 row=row,
@@ -116,7 +125,7 @@ def standardised(matrix: Matrix, unit: int) -> Floats:
     """(row,): standard deviations from the mean; 0 for a unit that never changes."""
     values = matrix.columns([unit])[:, 0].astype(np.float64)
     mean, std = values.mean(), values.std()
-    if len(dead_units(np.array([std]), np.array([mean]))):
+    if len(dead_units(np.array([std]), np.array([mean]), matrix.dtype)):
         return np.zeros(len(values))
     return np.asarray((values - mean) / std)
 

@@ -8,10 +8,12 @@ from typing import Any, Literal
 
 from cutaway.results.evaluation import Estimate, Evaluation
 
-Verdict = Literal["found", "weak", "spread", "nothing"]
+Verdict = Literal["found", "memory", "weak", "spread", "nothing"]
 """What became of the question whether the best units tell the labels:
 
-found     better than chance, than the most frequent class and than as many random units
+found     better than chance, than the most frequent class and than as many random units; or, by Gaussians, which also
+          see how far values spread, some bits of the class are told
+memory    the same, but labels given to words at random are told as well: words may just be known by heart
 spread    better than chance, but as many random units do as well
 weak      better than permuted labels, but not than always saying the most frequent class
 nothing   permuted labels do as well, or nothing is better than chance
@@ -19,11 +21,15 @@ nothing   permuted labels do as well, or nothing is better than chance
 _ALPHA = 0.05
 _SAID = {
     "found": "These units tell the labels",
+    "memory": "These units tell the labels, but tell labels that words were given at random as well: words known by "
+    "heart would do",
     "spread": "The labels can be told, but as well from random units: these are nothing special",
     "weak": "These units know something of the labels, but tell them no better than always saying the most frequent "
     "class",
     "nothing": "Nothing that chance does not give as well was found",
 }
+_SEES_SPREAD = ("gaussian", "Gaussian")
+"""Methods whose units are judged by bits too: what differs in its spread alone is nothing to a linear probe."""
 _MOST_NAMED = 6
 
 
@@ -46,7 +52,7 @@ def answer_of(evaluations: Mapping[str, Evaluation], per_label: Mapping[Any, Eva
     verdict = verdict_of(first)
     said = _SAID[verdict].replace("labels", "numbers") if first.setting.kind == "numbers" else _SAID[verdict]
     said += f" by {first.setting.method}" if verdict == "nothing" else ""
-    sentences = [f"{said}.", f"{_numbers(first)}.", *_control(first)]
+    sentences = [f"{said}.", f"{_numbers(first)}.", *_control(first), *_bits(evaluations)]
     if others:
         beside = ", ".join(f"{each.score.value:.3f} by {method}" for method, each in list(evaluations.items())[1:])
         sentences.append(f"As many units reach {beside}.")
@@ -54,13 +60,21 @@ def answer_of(evaluations: Mapping[str, Evaluation], per_label: Mapping[Any, Eva
         floor = 0.0 if first.majority is None else first.majority
         if first.kept and first.all_units.low > floor:
             sentences.append(f"All units together do tell them: {_told(first.all_units)}.")
-    elif enough := _enough(first):
+    elif _by_score(first) not in ("nothing", "weak") and (enough := _enough(first)):
         sentences.append(enough)
     return Answer(verdict, tuple(sentences))
 
 
 def verdict_of(found: Evaluation) -> Verdict:
-    """What the score is beside permuted labels, the most frequent class and random units."""
+    """What the score is beside permuted labels, the most frequent class, random units and the control task."""
+    verdict = _by_score(found)
+    if verdict in ("nothing", "weak") and _tells_bits(found):
+        return "found"
+    can_be_memory = found.selectivity and found.setting.groups != "word types"
+    return "memory" if verdict == "found" and can_be_memory and found.selectivity[-1].low <= 0 else verdict
+
+
+def _by_score(found: Evaluation) -> Verdict:
     score = found.score
     can_tell = found.p_value is not None and _least(found) <= _ALPHA  # few permutations can reject nothing
     if can_tell and found.p_value is not None and found.p_value > _ALPHA:
@@ -71,6 +85,26 @@ def verdict_of(found: Evaluation) -> Verdict:
     if found.random and score.value <= found.random[-1].high:
         return "spread"
     return "found"
+
+
+def _tells_bits(found: Evaluation) -> bool:
+    return found.setting.method in _SEES_SPREAD and bool(found.information) and found.information[-1].low > 0
+
+
+def _bits(evaluations: Mapping[str, Evaluation]) -> list[str]:
+    """What Gaussians tell, and why a score may not show it."""
+    said = []
+    for found in evaluations.values():
+        if not _tells_bits(found):
+            continue
+        entropy = "" if found.entropy is None else f" of {found.entropy:.3f}"
+        told = f"Gaussians of {found.n:,} units by {found.setting.method} tell {_told(found.information[-1])} bits"
+        unseen = _by_score(found) in ("nothing", "weak")
+        why = (
+            ", which the score does not show: how far values spread differs, and its probe is linear" if unseen else ""
+        )
+        said.append(f"{told}{entropy} of rows not seen{why}.")
+    return said
 
 
 def _numbers(found: Evaluation) -> str:
@@ -120,7 +154,8 @@ def _of_labels(per_label: Mapping[Any, Evaluation]) -> Answer:
     shown = ", ".join(good[:_MOST_NAMED]) + (", …" if len(good) > _MOST_NAMED else "")
     told = f": {shown}" if good else ""
     sentence = f"Each label against the rest: units tell {len(good):,} of {len(found):,} labels{told}."
-    verdict: Verdict = "found" if good else ("nothing" if set(found.values()) <= {"nothing"} else "weak")
+    others = set(found.values()) - {"nothing"}
+    verdict: Verdict = "found" if good else ("nothing" if not others else others.pop() if len(others) == 1 else "weak")
     return Answer(verdict, (sentence,))
 
 

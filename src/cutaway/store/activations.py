@@ -192,7 +192,7 @@ class Activations:
     @property
     def n_words(self) -> NDArray[np.int64]:
         """For each item, how many words it has, whether or not their rows were chosen; special tokens do not count."""
-        whole = self if self._rows is None else Activations(self._source, self._units)
+        whole = self.whole
         found = np.zeros(self.n_items, np.int64)
         np.maximum.at(found, whole.items, whole.word_index.astype(np.int64) + 1)
         return found
@@ -206,6 +206,11 @@ class Activations:
         return found
 
     # a part of it
+
+    @property
+    def whole(self) -> Activations:
+        """All rows that were collected, also those that were not chosen."""
+        return self if self._rows is None else Activations(self._source, self._units)
 
     def __getitem__(self, key: Any) -> Activations:
         """A site by its name; else rows, or rows and units, as an array would be cut, so that others can split it."""

@@ -266,9 +266,14 @@ def _aligned(arrays: Mapping[str, Array]) -> dict[str, Raw]:
     return {name: Raw.of(array) for name, array in by_size} | padding
 
 
+def check_dtype(dtype: Any) -> None:
+    """Values are kept in one of two types."""
+    if not isinstance(dtype, str) or dtype not in ("float32", "float16"):
+        raise InputError(f"activations are kept as 'float32' or 'float16', not {dtype!r}.")
+
+
 def _check(sites: Sequence[CollectedSite], dtype: Any) -> None:
-    if dtype not in ("float32", "float16"):
-        raise InputError(f"activations are kept as float32 or float16, not {dtype!r}.")
+    check_dtype(dtype)
     if not sites or len({site.site for site in sites}) < len(sites):
         raise InputError(f"a collection has at least one site and each of them once, not {[s.site for s in sites]}.")
     for site in sites:

@@ -49,6 +49,7 @@ _MOST_MEMBERS = 12
 _ALIKE = ("alike", "of the best")
 _VERDICTS = {
     "found": "told by these units",
+    "memory": "told, but perhaps by heart",
     "spread": "told by random units too",
     "weak": "known, but not told",
     "nothing": "not told",
