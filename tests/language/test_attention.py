@@ -96,6 +96,7 @@ def test_rows_of_targets_are_where_each_was_written(llama: tuple[Any, Attention]
     assert not np.triu(found.weights, 1).any(), "nobody looks ahead"
     np.testing.assert_array_equal(found.of_targets(), found.weights[:, :, gen.rows])
     some = gen.attention(rows="targets", layers=[1])
+    np.testing.assert_array_equal(gen.attention(layers=slice(-2, None)).weights, found.weights[-2:])
     np.testing.assert_allclose(some.of_targets(), found.of_targets()[[1]], rtol=1e-6)
     np.testing.assert_allclose(some.previous, [[some.weights[0, h, range(4), gen.rows - 1].mean() for h in range(3)]])
 

@@ -15,7 +15,7 @@ from tests.language.tiny_lms import CAUSAL, ENCODER_DECODER, LAYERS, MASKED, UNI
 
 import cutaway
 from cutaway.core.errors import InputError
-from cutaway.language.factors import chosen_layers
+from cutaway.language.parts import chosen_layers
 from cutaway.results.factors import Factors
 from cutaway.results.generation import Generation
 

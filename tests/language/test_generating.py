@@ -51,6 +51,11 @@ def test_options_of_a_configuration_count_as_if_they_were_said() -> None:
     gen = cutaway.generate(model, tokenizer(), PROMPT, max_new_tokens=6, generation_config=sampled, seed=3)
     assert gen.target_ids.tolist() == written(model, do_sample=True, temperature=1.5, seed=3)
     assert gen.steps.drawn is not None
+    model = TINY["llama"]()
+    model.generation_config.repetition_penalty = 5.0
+    given = cutaway.generate(model, tokenizer(), PROMPT, max_new_tokens=6, generation_config=sampled, seed=3)
+    assert given.target_ids.tolist() == gen.target_ids.tolist()
+    assert "repetition_penalty" not in given.decoding, "that of the model does not hold"
     wide = transformers.GenerationConfig(num_beams=3, eos_token_id=EOS, pad_token_id=PAD)
     gen = cutaway.generate(model, tokenizer(), PROMPT, max_new_tokens=6, generation_config=wide)
     assert gen.beams is not None

@@ -11,7 +11,7 @@ import torch
 from cutaway.core.errors import InputError, MemoryLimitError
 from cutaway.language.attention import attention_weights, attentions
 from cutaway.language.logit_direction import picked
-from cutaway.language.parts import Heads, Role
+from cutaway.language.parts import Heads, Layers, Role, chosen_layers
 from cutaway.language.running import Reading
 from cutaway.results.attention import Attention
 from cutaway.results.generation import Generation
@@ -25,7 +25,7 @@ def attention(
     *,
     role: Role | None = None,
     cross: bool = False,
-    layers: Sequence[int] | None = None,
+    layers: Layers = None,
     rows: Literal["all", "targets"] = "all",
     limit: int = LIMIT,
 ) -> Attention:
@@ -34,14 +34,14 @@ def attention(
     Args:
         role: "encoder" or "decoder" of an encoder–decoder; the stack that leads to the logits if not given.
         cross: what the decoder takes from the encoder, and not from itself.
-        layers: which, counted from 0; all if not given.
+        layers: which, counted from 0 or from the end, or a slice of them; all if not given.
         rows: "all" queries, or those alone that the "targets" were written at.
         limit: bytes of weights that may be kept. Where float32 does not fit, they are kept as float16.
     """
     reading = Reading.of(gen)
     asked = _role(reading, role, cross)
     heads = attentions(reading, asked, is_cross=cross)
-    chosen = _layers(layers, len(heads))
+    chosen = chosen_layers(layers, len(heads))
     read = gen.source if asked == "encoder" and gen.source is not None else gen.read
     given = gen.source if cross else read
     assert given is not None  # an encoder–decoder has a source
@@ -94,16 +94,6 @@ def _rows(reading: Reading) -> list[int]:
     with torch.inference_mode(False):
         found = picked(reading, reading.hidden()[-1])
     return [] if found is None else list(found.tolist())
-
-
-def _layers(layers: Any, n: int) -> list[int]:
-    given = range(n) if layers is None else [layers] if isinstance(layers, int) else list(layers)
-    for layer in given:
-        if not -n <= layer < n:
-            raise InputError(f"layers has {layer}: there are {n} layers, counted from 0.")
-    if not given:
-        raise InputError("layers=[] leaves nothing to look at: name a layer, or leave it out for all.")
-    return [layer % n for layer in given]
 
 
 def _dtype(heads: Sequence[Heads], n_rows: int, n_keys: int, limit: int, *, is_all: bool) -> torch.dtype:

@@ -12,14 +12,12 @@ from numpy.typing import NDArray
 from cutaway.capture.meeting import units_by_site
 from cutaway.core.errors import InputError
 from cutaway.language.factoring import factored, left_over
-from cutaway.language.parts import Role, Stack
+from cutaway.language.parts import Layers, Role, Stack, chosen_layers
 from cutaway.language.running import Reading
 from cutaway.language.unit_values import unit_values
 from cutaway.results.factors import FactorMethod, Factors, FactorText
 from cutaway.results.generation import Generation
 
-Layers = int | slice | Sequence[int] | None
-"""Which blocks, counted from 0; negative ones from the end; all for None."""
 _OWN = ("layers", "at", "role")
 """What says which neurons were taken, so that it can be done again for another text."""
 
@@ -150,27 +148,6 @@ def _at_sites(reading: Reading, at: Any) -> dict[str, NDArray[np.float32]]:
         if sites[site] is not None:
             raise InputError(f"at= names single units of {site!r}: factors are of all of them, leave out '#…'.")
     return values
-
-
-def chosen_layers(layers: Layers, n: int) -> list[int]:
-    """Which of n layers, in the order of the model; each once.
-
-    >>> chosen_layers(slice(-2, None), 12), chosen_layers([10, 2, -1], 12), chosen_layers(-1, 12)
-    ([10, 11], [2, 10, 11], [11])
-    """
-    if layers is None:
-        return list(range(n))
-    if isinstance(layers, slice):
-        found = list(range(n))[layers]
-    else:
-        found = []
-        for layer in [layers] if not isinstance(layers, (Sequence, np.ndarray)) else layers:
-            if isinstance(layer, (bool, str)) or not hasattr(layer, "__index__") or not -n <= int(layer) < n:
-                raise InputError(f"layers has {layer!r}: there are {n} layers, counted from 0.")
-            found.append(int(layer) % n)
-    if not found:
-        raise InputError(f"layers={layers!r} is none of the {n} layers, which are counted from 0.")
-    return sorted(set(found))
 
 
 def _text(gen: Generation, role: Role, start: int, number: str, is_double: bool) -> FactorText:

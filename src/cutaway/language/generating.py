@@ -143,7 +143,7 @@ class _Writing:
         start = row[:prefix] if self.is_double else []
         scores = _drawn_from(made, len(new), watcher is None and _is_changed(how, self.model))
         beams = None if watcher is None else watcher.tree(made.sequences, prefix, new, Pieces(self.tokenizer))
-        return self._made(start, new, seed, {**inherited(self.model), **decoding}, scores, beams)
+        return self._made(start, new, seed, {**inherited(self.model, decoding), **decoding}, scores, beams)
 
     def forced(self, new: list[int], seed: int) -> Generation:
         """What the model is taken to have written."""
@@ -226,9 +226,9 @@ def chosen(model: Any, decoding: dict[str, Any]) -> dict[str, Any]:
     return {"do_sample": samples, "num_beams": 1, **decoding}
 
 
-def inherited(model: Any) -> dict[str, Any]:
-    """What the model's own configuration changes logits with, whatever is asked for."""
-    config = getattr(model, "generation_config", None)
+def inherited(model: Any, how: dict[str, Any]) -> dict[str, Any]:
+    """What a configuration changes logits with, whatever else is asked for: the one that was given, or the model's."""
+    config = how.get("generation_config") or getattr(model, "generation_config", None)
     found = {name: getattr(config, name, None) for name in _INHERITED}
     return {name: value for name, value in found.items() if value not in (None, _INHERITED[name], [])}
 
@@ -282,7 +282,7 @@ def _is_plain(model: Any, decoding: dict[str, Any]) -> bool:
 def _is_changed(how: dict[str, Any], model: Any) -> bool:
     """Whether the logits may be changed before a token is chosen."""
     is_drawn = bool(_option(how, "do_sample", False))
-    return is_drawn or bool(how.keys() - _HARMLESS - {"num_beams"}) or bool(inherited(model))
+    return is_drawn or bool(how.keys() - _HARMLESS - {"num_beams"}) or bool(inherited(model, how))
 
 
 def _drawn_from(made: Any, n: int, is_wanted: bool) -> Tensor | None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
+
+import numpy as np
 
 from cutaway.core.errors import InputError
 from cutaway.core.tables import framed
 
 Role = Literal["encoder", "decoder"]
 Kind = Literal["attention", "mlp", "other"]
+Layers = int | slice | Sequence[int] | None
+"""Which blocks, counted from 0; negative ones from the end; all for None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,3 +209,24 @@ class Anatomy:
                 "Say where units are: at='backbone.layers.*.mixer.out_proj@in.0'."
             )
         return found
+
+
+def chosen_layers(layers: Layers, n: int) -> list[int]:
+    """Which of n layers, in the order of the model; each once.
+
+    >>> chosen_layers(slice(-2, None), 12), chosen_layers([10, 2, -1], 12), chosen_layers(-1, 12)
+    ([10, 11], [2, 10, 11], [11])
+    """
+    if layers is None:
+        return list(range(n))
+    if isinstance(layers, slice):
+        found = list(range(n))[layers]
+    else:
+        found = []
+        for layer in [layers] if not isinstance(layers, (Sequence, np.ndarray)) else layers:
+            if isinstance(layer, (bool, str)) or not hasattr(layer, "__index__") or not -n <= int(layer) < n:
+                raise InputError(f"layers has {layer!r}: there are {n} layers, counted from 0.")
+            found.append(int(layer) % n)
+    if not found:
+        raise InputError(f"layers={layers!r} is none of the {n} layers, which are counted from 0.")
+    return sorted(set(found))

@@ -37,7 +37,7 @@ class Estimate:
         return self.low <= value <= self.high
 
     def __repr__(self) -> str:
-        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
+        return f"{self.value:z.3f} [{self.low:z.3f}, {self.high:z.3f}]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,7 +133,7 @@ def _in_short(gen: Generation) -> Section:
     if steps.n_kept is not None and len(gen):
         low, high = int(steps.n_kept.min()), int(steps.n_kept.max())
         facts.append(Fact("could be drawn", f"{low:,}" if low == high else f"{low:,} to {high:,}", "tokens a step"))
-    return Section("In short", "", [Facts(facts)])
+    return Section("In short", "", [Facts(facts)], is_wide=True)
 
 
 def _decoding(gen: Generation) -> str:
@@ -161,7 +161,7 @@ def _curves(gen: Generation) -> list[Section]:
         Lines(over, "bits", x, bits, x_names=names, title="Surprise and entropy"),
     ]
     about = "Entropy is how surprised the model expected to be, surprise how much it was."
-    return [Section("How sure it was", about, plates)]
+    return [Section("How sure it was", about, plates, is_wide=True)]
 
 
 def _steps(gen: Generation) -> Section:
