@@ -6,6 +6,7 @@ CutawayError
 ├── SiteError (KeyError)          no tensor answers to that name
 │   ├── AmbiguousSiteError        several do
 │   └── PositionError (IndexError) a position beyond the last op
+├── UnitError (ValueError)        which dimension counts units is not known, or there is no such unit
 ├── SiteSyntaxError (ValueError)  the name is not written as sites are
 ├── NotSavedError (LookupError)   the tensor was seen, but its value was not kept
 ├── StaleValueError (RuntimeError) the value was kept by reference and overwritten since
@@ -56,6 +57,10 @@ class AmbiguousSiteError(SiteError):
 
 class PositionError(SiteError, IndexError):
     """A position beyond the last op was asked for."""
+
+
+class UnitError(CutawayError, ValueError):
+    """Which dimension of a value counts units is not known, or it has no such unit."""
 
 
 class SiteSyntaxError(CutawayError, ValueError):

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from cutaway.graph.op import Op
 from cutaway.graph.trace import Trace
-from cutaway.graph.units import unit_dimension
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +24,13 @@ class Component:
     """The class of the module, or the function of the op."""
     shape: tuple[int, ...]
     dtype: str
-    unit_dim: int
-    """The dimension along which units are counted; -1 for the last."""
-    n_units: int
+    unit_dims: tuple[int, ...]
+    """The dimensions that count units, in the order of the flat index `#k`; none if the whole value is one unit."""
+    sample_dims: tuple[int, ...]
+    """The dimensions that hold samples."""
+    n_units: int | None
+    """None where the graph does not tell which dimension counts units; `why` says why."""
+    why: str
     n_passes: int
     """How often it ran; with several, `:1` and so on choose."""
 
@@ -91,6 +94,8 @@ def _ops(trace: Trace) -> Iterator[Component]:
 def _component(site: str, kind: str, type_: str, op: Op, n_passes: int) -> Iterator[Component]:
     shape = op.shape
     if shape:
-        unit = unit_dimension(op)
-        told = -1 if unit == len(shape) - 1 else unit
-        yield Component(site, kind, type_, shape, str(op.dtype), told, shape[unit], n_passes)
+        layout = op.unit_layout
+        n_units = layout.n_units if layout.is_known else None
+        samples = tuple(dict.fromkeys(map(layout.dim_of, layout.samples)))
+        dims = (layout.unit_dims, samples, n_units, layout.reason)
+        yield Component(site, kind, type_, shape, str(op.dtype), *dims, n_passes)

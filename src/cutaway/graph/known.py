@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from cutaway.core.units.layout import UnitLayout
 from cutaway.graph.source import Source
 
 
@@ -32,6 +33,8 @@ class Known:
     """The nodes that are passes of one op."""
     flops: Mapping[int, int]
     """Node → floating-point operations, where there are any."""
+    units: Sequence[UnitLayout | None] | None = None
+    """Which dimensions of each node count units; None in a trace that an older Cutaway saved."""
 
     def around(self, node: int) -> tuple[int, ...]:
         """The tests in whose arms a node ran, the outermost first."""

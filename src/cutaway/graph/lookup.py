@@ -15,7 +15,6 @@ from cutaway.graph.naming import Namer, kind_of
 from cutaway.graph.nodes import CONSTANT, OP
 from cutaway.graph.op import Op
 from cutaway.graph.passes import Passes
-from cutaway.graph.units import unit_dimension
 
 if TYPE_CHECKING:
     from cutaway.graph.trace import Trace
@@ -315,14 +314,13 @@ def _by_kind(by_name: dict[str, list[int]]) -> dict[str, list[int]]:
 
 def _with_unit(op: Op, key: str) -> Op:
     """The op itself, if it has the unit that was asked for."""
-    shape = op.trace.tables.nodes.meta_of(op.node)
-    if op.unit is None or shape is None or shape.shape is None:
+    if op.unit is None:
         return op
-    n_units = shape.shape[unit_dimension(op)] if shape.shape else 0
+    whole = Op(op.trace, op.node).site
+    n_units = op.unit_layout.check(whole).n_units
     if op.unit < n_units:
         return op
-    units = f"has {n_units} units: #0 to #{n_units - 1}" if n_units else "has no units"
-    raise SiteError(f"{key!r} asks for unit {op.unit}, and {Op(op.trace, op.node).site!r} {units}.")
+    raise SiteError(f"{key!r} asks for unit {op.unit}, and {whole!r} has {n_units} units: #0 to #{n_units - 1}.")
 
 
 def _written_out(trace: Trace, key: str, op: Op) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cutaway.core.errors import NotSavedError, StaleValueError
 from cutaway.core.sites import Site
 from cutaway.core.trees import leaves, replace
+from cutaway.core.units.layout import UnitLayout
 from cutaway.graph.costs import flops_of
 from cutaway.graph.nodes import (
     ALIAS,
@@ -22,7 +23,6 @@ from cutaway.graph.nodes import (
     Unsaved,
 )
 from cutaway.graph.source import Source, users_line
-from cutaway.graph.units import unit_dimension
 
 if TYPE_CHECKING:
     from cutaway.graph.conditionals import Conditional
@@ -267,8 +267,17 @@ class Op:
         meta = self.trace.tables.nodes.meta_of(self.node)
         if meta is None or meta.shape is None or self.unit is None:
             return meta.shape if meta else None
-        dimension = unit_dimension(self)
-        return meta.shape[:dimension] + meta.shape[dimension + 1 :]
+        return self.unit_layout.unit_shape(meta.shape)
+
+    @property
+    def unit_layout(self) -> UnitLayout:
+        """Which dimensions of the value count units, samples and positions, decided from the graph.
+
+        `unit_layout.n_units` says how many there are. Where the graph does not tell, it is marked as refused, and asking
+        for a unit raises `UnitError`.
+        """
+        layout = self.trace.unit_layouts[self.node]
+        return UnitLayout.refused((), "it is no tensor with a dense shape") if layout is None else layout
 
     @property
     def dtype(self) -> str | None:
@@ -365,7 +374,7 @@ class Op:
             )
         if hasattr(value, "detach"):
             value = value.detach()
-        return value if self.unit is None else _unit(value, unit_dimension(self), self.unit)
+        return value if self.unit is None else self.unit_layout.unit(value, self.unit)
 
     @property
     def grad(self) -> Any:
@@ -384,8 +393,8 @@ class Op:
         grads = tuple(_loaded(own.get(i)) for i in range(tables.n_backwards))
         if self.unit is None:
             return grads
-        dimension = unit_dimension(self)
-        return tuple(None if grad is None else _unit(grad, dimension, self.unit) for grad in grads)
+        layout, unit = self.unit_layout, self.unit
+        return tuple(None if grad is None else layout.unit(grad, unit) for grad in grads)
 
     def __repr__(self) -> str:
         unit = "" if self.unit is None else f"#{self.unit}"
@@ -397,11 +406,6 @@ class Op:
 def _loaded(value: Any) -> Any:
     """A value that may lie elsewhere."""
     return value.load() if hasattr(value, "load") else value
-
-
-def _unit(value: Any, dimension: int, unit: int) -> Any:
-    """One unit of a tensor, or of an array that was read from disk."""
-    return value.select(dimension, unit) if hasattr(value, "select") else value[(slice(None),) * dimension + (unit,)]
 
 
 def _slices_as_tuples(tree: Any) -> Any:

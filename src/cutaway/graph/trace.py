@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -10,6 +10,8 @@ from typing import Any, Literal, overload
 
 from cutaway.core import late
 from cutaway.core.errors import InputError, OpenTraceError, PositionError, SiteSyntaxError
+from cutaway.core.units.layout import UnitLayout
+from cutaway.graph.analysis.units import unit_layouts
 from cutaway.graph.conditionals import Conditionals
 from cutaway.graph.distances import Distances, connected_ops, distances
 from cutaway.graph.lookup import find, match
@@ -120,6 +122,12 @@ class Trace:
     def output_paths(self) -> tuple[str, ...]:
         """Where in the returned structure each output stood; "" for a bare tensor."""
         return tuple(path for path, _ in self.tables.outputs)
+
+    @cached_property
+    def unit_layouts(self) -> Sequence[UnitLayout | None]:
+        """For each node, which of its dimensions count units, samples and positions; None where it is no tensor."""
+        known = self.tables.known
+        return unit_layouts(self.tables) if known is None or known.units is None else known.units
 
     # how it went
 

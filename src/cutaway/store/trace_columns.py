@@ -81,6 +81,9 @@ class Checked:
         found: list[int] = array.tolist()
         return found
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._arrays
+
     def truths(self, name: str, n: int) -> list[bool]:
         return [bool(number) for number in self.numbers(name, n, high=2)]
 

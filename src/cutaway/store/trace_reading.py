@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 from cutaway.core.errors import DamagedError, VersionError
 from cutaway.core.events import GroupEvent, TensorMeta
+from cutaway.core.units.layout import UnitLayout
 from cutaway.graph.code import StoredCode
 from cutaway.graph.known import Asked, Known, RecordedError
 from cutaway.graph.nodes import OP, CallRow, FailedOp, ModuleRow, Nodes, ParameterRow, Tables
@@ -283,7 +285,19 @@ class _Reading:
             arms={node: tuple(row) for node, row in zip(nodes, arms, strict=True)},
             recurrent=[tuple(row) for row in recurrent],
             flops=dict(zip(with_flops, columns.numbers("flops/number", len(with_flops)), strict=True)),
+            units=self._units() if "units" in columns else None,
         )
+
+    def _units(self) -> list[UnitLayout | None]:
+        written = self.columns.optional_texts("units", self.n_nodes)
+        known: dict[str | None, UnitLayout | None] = {None: None}
+        for each in dict.fromkeys(written):
+            if each is not None:
+                try:
+                    known[each] = UnitLayout.from_list(json.loads(each))
+                except (ValueError, TypeError, RecursionError):
+                    raise DamagedError(f"{each[:80]!r} does not say what the dimensions of a value count.") from None
+        return [known[each] for each in written]
 
     def _tests(self) -> list[Asked]:
         columns = self.columns

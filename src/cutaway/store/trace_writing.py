@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -232,3 +233,5 @@ def _known(trace: Trace, columns: Columns) -> None:
     flops = {node: n for node in range(len(trace.tables.nodes)) if (n := Op(trace, node).flops)}
     columns.numbers("flops/node", list(flops))
     columns.numbers("flops/number", [min(n, _MOST_FLOPS) for n in flops.values()])
+    layouts = trace.unit_layouts
+    columns.texts("units", [None if each is None else json.dumps(each.to_list()) for each in layouts])

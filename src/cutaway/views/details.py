@@ -10,11 +10,10 @@ from typing import Any, Final
 
 from cutaway.core.errors import CutawayError
 from cutaway.graph.arguments import word
-from cutaway.graph.nodes import BUFFER, INPUT, PARAMETER
+from cutaway.graph.nodes import BUFFER, PARAMETER
 from cutaway.graph.op import Op
 from cutaway.graph.summary import human_bytes, human_number, human_seconds
 from cutaway.graph.trace import Trace
-from cutaway.graph.units import spatial_dimension, unit_dimension
 from cutaway.views.graph import plain
 from cutaway.views.imaging import Layout
 from cutaway.views.reading import MOST_ELEMENTS, reason_of
@@ -396,11 +395,6 @@ def _picture(op: Op, value: Any, effort: Effort) -> ValuePicture:
 
 
 def _units(op: Op) -> int | None:
-    """The dimension of the units; of an input, as those read it who know."""
-    n_dims = len(op.shape or ())
-    if n_dims < 3:
-        return None
-    if op.kind != INPUT:
-        return unit_dimension(op)
-    read_as = (spatial_dimension(child.function.strip("_"), n_dims) for child in op.children)
-    return next((dimension for dimension in read_as if dimension is not None), None)
+    """The one dimension that counts units, where there is one."""
+    layout = op.unit_layout
+    return layout.unit_dim if len(op.shape or ()) > 2 and layout.is_known else None

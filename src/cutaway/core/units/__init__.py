@@ -1,0 +1,13 @@
+"""Units, samples and positions: what the dimensions of a value count, decided from the graph and never from sizes.
+
+layout        the answer for one value, as plain data: `UnitLayout`
+factors       every dimension is a list of factors; cutting, linking and putting them together
+calls         values and calls as the rules see them; what an elementwise operation makes of several factors
+reshape       view, reshape, flatten
+contractions  products of matrices and tensors
+layers        rules of functions that fix units
+carriers      rules of functions that carry units along
+indexing      rules of indexing, gathering and writing into parts
+rules         the table: function → rule
+reading       from the factors of a value to its layout
+"""

@@ -1,0 +1,278 @@
+"""Values and calls as the rules see them: shapes, factors and arguments, without a single number of the data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from cutaway.core.units.factors import (
+    NEUTRAL,
+    OPEN,
+    POSITION,
+    SAMPLE,
+    SCRAMBLED,
+    UNIT,
+    Claim,
+    Dim,
+    Dims,
+    Factor,
+    Origins,
+    Role,
+    has,
+    refined,
+)
+
+Shape = tuple[int, ...]
+ACTIVATION: Final = "activation"
+PARAMETER: Final = "parameter"
+"""A parameter, or what carrying operations made of one."""
+CONSTANT: Final = "constant"
+"""A buffer, a constant, or what was computed from such alone: it never decides."""
+
+
+@dataclass(eq=False, slots=True)
+class Value:
+    """One tensor of the graph."""
+
+    number: int
+    shape: Shape
+    dims: Dims
+    is_float: bool = True
+    is_mask: bool = False
+    """Whether it is boolean: as an index it chooses, and takes as many dimensions as it has."""
+    kind: Literal["activation", "parameter", "constant"] = "activation"
+    had_units: bool = False
+    """Whether it or what it was computed from has units."""
+    is_contradictory: bool = False
+    """Whether those it was computed from disagree about a dimension."""
+    ruleless: str = ""
+    """The function that made it, where there is no rule for it."""
+
+    @property
+    def n_dims(self) -> int:
+        return len(self.shape)
+
+    @property
+    def has_units(self) -> bool:
+        return has(self.dims, UNIT)
+
+
+@dataclass(eq=False, slots=True)
+class Book:
+    """What a walk over a graph notes down besides the factors themselves."""
+
+    reads: dict[int, list[Dim]] = field(default_factory=dict)
+    """Value → what each layer that reads it takes for its units."""
+    reduced: list[Factor] = field(default_factory=list)
+    """Factors that a reduction took away."""
+    apart: set[tuple[int, ...]] = field(default_factory=set)
+    """The kins of dimensions that held units and positions and were taken apart again."""
+    n_origins: int = 0
+    reader: int = -1
+    """The op whose rule is being applied."""
+
+    def origin(self) -> int:
+        self.n_origins += 1
+        return self.n_origins
+
+    def claim(self, value: Value, factors: Sequence[Factor], *, is_strong: bool = True) -> None:
+        """Note that a reader takes these factors of a value for its units."""
+        chosen = tuple(factor for factor in factors if factor.role not in (SAMPLE, SCRAMBLED))
+        if not chosen:
+            return
+        claim = Claim(value.number, chosen, is_strong, self.reader)
+        if is_strong:
+            self.reads.setdefault(value.number, []).append(chosen)
+        for factor in chosen:
+            if factor.role in (OPEN, NEUTRAL):
+                for each in factor.with_sources():
+                    each.claims.append(claim)
+
+
+class Call:
+    """One call of a function: its arguments with a `Value` in the place of each tensor, and the shapes it gave."""
+
+    def __init__(
+        self, book: Book, function: str, args: Sequence[Any], kwargs: dict[str, Any], shapes: Sequence[Shape]
+    ) -> None:
+        self.book, self.function = book, function
+        self.args, self.kwargs = args, kwargs
+        self.shapes = shapes
+        self.is_contradictory = False
+        self.is_layer = False
+        """Whether it fixed units: what it made is an activation, also if it was made of parameters alone."""
+
+    @property
+    def shape(self) -> Shape:
+        return self.shapes[0]
+
+    def argument(self, place: int, *names: str, default: Any = None) -> Any:
+        """One argument, handed over by name or by position."""
+        for name in names:
+            if name in self.kwargs:
+                return self.kwargs[name]
+        return self.args[place] if place < len(self.args) else default
+
+    def value(self, place: int, *names: str) -> Value:
+        """An argument that must be a tensor."""
+        found = self.argument(place, *names)
+        if not isinstance(found, Value):
+            raise TypeError(f"argument {place} of {self.function} is no tensor")
+        return found
+
+    def maybe(self, place: int, *names: str) -> Value | None:
+        found = self.argument(place, *names)
+        return found if isinstance(found, Value) else None
+
+    def tensors(self) -> list[Value]:
+        """All tensors among the arguments, in order."""
+        return [*values_in(self.args), *values_in(tuple(self.kwargs.values()))]
+
+    def rest(self, place: int, *names: str) -> Any:
+        """What `view(2, 3)` and `view((2, 3))` both hand over: several numbers, one by one or together."""
+        for name in names:
+            if name in self.kwargs:
+                return self.kwargs[name]
+        rest = self.args[place:]
+        return rest[0] if len(rest) == 1 and not isinstance(rest[0], int) else tuple(rest)
+
+    # making factors
+
+    def new(self, size: int, role: Role, *sources: Factor, origins: Origins | None = None) -> Dim:
+        """One dimension of one new factor; of size 1 none at all, unless it counts units or samples."""
+        if size == 1 and role not in (UNIT, SAMPLE):
+            return ()
+        made = Factor(size, role, origins, sources)
+        # A longer or shorter stretch of the tokens is tokens still.
+        made.is_input = any(factor.head.is_input for factor in sources)
+        return (made,)
+
+    def units(self, *sizes: int) -> list[Dim]:
+        """Dimensions of new units, of one origin, in their order."""
+        origin = self.book.origin()
+        self.is_layer = True
+        return [(Factor(size, UNIT, {origin: (order,)}),) for order, size in enumerate(sizes)]
+
+    def like(self, dim: Dim, size: int) -> Dim:
+        """One new factor of the role and order of a dimension, for a slice of it or several joined: what indexes it
+        has changed, what it counts has not."""
+        factors = [factor for factor in dim if factor.size != 1] or list(dim)
+        if not factors:
+            return self.new(size, NEUTRAL)
+        roles = {factor.role for factor in factors}
+        role = _blend(roles)
+        if role is None:
+            self.is_contradictory = True
+            role = OPEN
+        return self.new(size, role, *factors, origins=merged(factors))
+
+    # joining
+
+    def join(self, values: Sequence[Value], shape: Shape) -> Dims:
+        """The dimensions of what an elementwise operation makes of some values, aligned at the last dimension."""
+        return self.join_dims([value.dims for value in values], [value.shape for value in values], shape, values)
+
+    def join_dims(
+        self, all_dims: Sequence[Dims], shapes: Sequence[Shape], shape: Shape, values: Sequence[Value] = ()
+    ) -> Dims:
+        weak: dict[int, list[Factor]] = {}
+        done: list[Dim] = []
+        for back in range(len(shape), 0, -1):
+            dim: Dim | None = None
+            for number, (dims, sizes) in enumerate(zip(all_dims, shapes, strict=True)):
+                if back <= len(sizes) and sizes[-back] == shape[-back]:
+                    mine = dims[-back]
+                    dim = mine if dim is None else self._join(dim, mine, number, weak)
+            done.append(dim or ())
+        for number, factors in weak.items():
+            if values:
+                self.book.claim(values[max(number, 0)], factors, is_strong=False)
+        return tuple(done)
+
+    def _join(self, a: Dim, b: Dim, number: int, weak: dict[int, list[Factor]]) -> Dim:
+        if a == b:
+            return a
+        ones = [factor for factor in a if factor.size == 1], [factor for factor in b if factor.size == 1]
+        joined = list(max(ones, key=len))
+        for place, pair in enumerate(zip(*ones, strict=False)):
+            joined[place] = self.meet(*pair, number, weak)
+        for one, other in refined(a, b):
+            joined.append(self._pair(one, other, number, weak))
+        return tuple(joined)
+
+    def _pair(self, one: Dim, other: Dim, number: int, weak: dict[int, list[Factor]]) -> Factor:
+        if len(one) == len(other) == 1:
+            return self.meet(one[0], other[0], number, weak)
+        everyone = (*one, *other)
+        size = 1
+        for factor in one:
+            size *= factor.size
+        roles = {factor.role for factor in everyone}
+        if roles == {UNIT}:
+            return Factor(size, UNIT, {self.book.origin(): ()}, everyone)
+        if UNIT not in roles and SCRAMBLED not in roles:
+            return Factor(size, _blend(roles) or POSITION, None, everyone)
+        self.is_contradictory = True
+        return Factor(size, OPEN, None, everyone)
+
+    def meet(self, f: Factor, g: Factor, number: int, weak: dict[int, list[Factor]]) -> Factor:
+        """What two factors of equal size in one place are."""
+        if f.is_same(g):
+            return f
+        if SCRAMBLED in (f.role, g.role):
+            return Factor(f.size, SCRAMBLED, merged((f, g)), (f, g))
+        for mine, others, side in ((f, g, -1), (g, f, number)):
+            if mine.role in (NEUTRAL, OPEN) and (others.role not in (NEUTRAL, OPEN) or mine.role == NEUTRAL):
+                if others.role == UNIT:
+                    weak.setdefault(side, []).append(mine)
+                elif others.role in (NEUTRAL, OPEN):
+                    mine.link(others)
+                else:
+                    mine.stood_beside(others.role)
+                return others
+        if f.role == g.role == OPEN:
+            f.link(g)
+            return f
+        if f.role == g.role == UNIT:
+            return Factor(f.size, UNIT, {**g.origins, **f.origins}, (f, g), f.kin)
+        if UNIT not in (f.role, g.role):
+            return f if f.role == SAMPLE or g.role != SAMPLE else g
+        self.is_contradictory = True
+        return Factor(f.size, OPEN, None, (f, g))
+
+
+def values_in(tree: Any) -> Iterator[Value]:
+    """The values in nested tuples, lists, dicts and slices, in order."""
+    if isinstance(tree, Value):
+        yield tree
+    elif isinstance(tree, (tuple, list)):
+        for item in tree:
+            yield from values_in(item)
+    elif isinstance(tree, dict):
+        yield from values_in(tuple(tree.values()))
+    elif isinstance(tree, slice):
+        yield from values_in((tree.start, tree.stop, tree.step))
+
+
+def merged(factors: Sequence[Factor]) -> Origins:
+    """The origins of all units among some factors; of several orders in one origin the first."""
+    origins: Origins = {}
+    for factor in factors:
+        for origin, order in factor.origins.items():
+            origins[origin] = min(origins.get(origin, order), order)
+    return origins
+
+
+def _blend(roles: set[Role]) -> Role | None:
+    """The role of several factors together; None where they cannot be told apart any more."""
+    certain = roles - {OPEN, NEUTRAL}
+    if SCRAMBLED in certain:
+        return SCRAMBLED
+    if len(certain) == 1:
+        return next(iter(certain))
+    if not certain:
+        return OPEN if OPEN in roles else NEUTRAL
+    if certain == {UNIT, POSITION}:
+        return UNIT  # part of a flattened convolution is again part of one
+    return POSITION if certain == {SAMPLE, POSITION} else None

@@ -1,0 +1,177 @@
+"""Products: matmul, einsum, attention and their kin, written with letters.
+
+A letter that stands in the result is kept, a letter that does not vanishes. A product with a parameter is a layer; a
+product of two activations keeps the units that are left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cutaway.core.units.calls import ACTIVATION, CONSTANT, PARAMETER, Call, Value
+from cutaway.core.units.factors import (
+    OPEN,
+    POSITION,
+    SAMPLE,
+    UNIT,
+    Dim,
+    Dims,
+    Factor,
+    Origins,
+    size_of,
+)
+
+Operand = tuple[str, dict[str, Dim], Value]
+"""The letters of a value, the factors of each, and the value."""
+
+
+def contract(call: Call, operands: Sequence[tuple[Value, str]], result: str) -> Dims:
+    """The dimensions of a product; each operand comes with one letter a dimension, and so does the result."""
+    first, *others = [_operand(value, letters) for value, letters in operands]
+    if not others:
+        _mix([first], result)
+        return tuple(first[1].get(letter, ()) for letter in result)
+    for number, other in enumerate(others):
+        later = {letter for each in others[number + 1 :] for letter in each[0]}
+        kept = [letter for letter in dict.fromkeys(first[0] + other[0]) if letter in result or letter in later]
+        letters = result if number == len(others) - 1 else "".join(kept)
+        first = _pair(call, first, other, letters)
+    return tuple(first[1].get(letter, ()) for letter in result)
+
+
+def _operand(value: Value, letters: str) -> Operand:
+    dims: dict[str, Dim] = {}
+    for letter, dim in zip(letters, value.dims, strict=True):
+        dims.setdefault(letter, dim)
+    return "".join(dims), dims, value
+
+
+def _pair(call: Call, a: Operand, b: Operand, result: str) -> Operand:
+    _mix([a, b], result)
+    kinds = {a[2].kind, b[2].kind}
+    if kinds == {PARAMETER, ACTIVATION}:
+        parameter, activation = (a, b) if a[2].kind == PARAMETER else (b, a)
+        dims = _with_parameter(call, parameter, activation, result)
+    else:
+        dims = _of_activations(call, a, b, result)
+    made = Value(-1, tuple(size_of(dims[letter]) for letter in result), tuple(dims[letter] for letter in result))
+    made.kind = ACTIVATION if ACTIVATION in kinds else PARAMETER if PARAMETER in kinds else CONSTANT
+    return "".join(dict.fromkeys(result)), dims, made
+
+
+def _mix(operands: Sequence[Operand], result: str) -> None:
+    for letters, dims, _ in operands:
+        for letter in letters:
+            if letter not in result:
+                for factor in dims[letter]:
+                    factor.mix()
+
+
+def _joined(call: Call, a: Operand, b: Operand, letter: str) -> Dim:
+    """A letter that both have: the larger one where one of them is broadcast."""
+    mine, others = a[1].get(letter), b[1].get(letter)
+    if mine is None or others is None:
+        return mine or others or ()
+    size, other = size_of(mine), size_of(others)
+    if size != other:
+        return mine if size > other else others
+    return call.join_dims([(mine,), (others,)], [(size,), (size,)], (size,), [a[2], b[2]])[0]
+
+
+def _of_activations(call: Call, a: Operand, b: Operand, result: str) -> dict[str, Dim]:
+    dims = {letter: _joined(call, a, b, letter) for letter in result}
+    shared = [letter for letter in result if letter in a[1] and letter in b[1]]
+    of_a = [letter for letter in result if letter not in b[1] and _has_units(dims[letter])]
+    of_b = [letter for letter in result if letter not in a[1] and _has_units(dims[letter])]
+    shared = [letter for letter in shared if _has_units(dims[letter])]
+    groups = [(a, [*shared, *of_a])] if of_a or not of_b else []
+    groups += [(b, [*shared, *of_b])] if of_b else []
+    origins: dict[Factor, Origins] = {}
+    for operand, letters in groups:
+        origin = call.book.origin()
+        ordered = _in_order(operand, letters, dims)
+        for place, factor in enumerate(ordered):
+            origins.setdefault(factor, {})[origin] = (place,)
+    return {letter: tuple(_renewed(factor, origins) for factor in dim) for letter, dim in dims.items()}
+
+
+def _in_order(operand: Operand, letters: Sequence[str], dims: dict[str, Dim]) -> list[Factor]:
+    """The unit factors of some letters, in the order that they have in the operand."""
+    letters = sorted(letters, key=lambda letter: operand[0].find(letter) if letter in operand[0] else 99)
+    found = [
+        (factor, dict(own.origins) if own is not None else {})
+        for letter in letters
+        for factor, own in _beside(dims[letter], operand[1].get(letter, ()))
+        if factor.role == UNIT
+    ]
+    shared = set.intersection(*(set(origins) for _, origins in found)) if found else set()
+    if shared:
+        origin = min(shared)
+        found.sort(key=lambda pair: pair[1][origin])
+    return [factor for factor, _ in found]
+
+
+def _beside(dim: Dim, own: Dim) -> list[tuple[Factor, Factor | None]]:
+    """The factors of a joined letter, each with the operand's own factor in that place."""
+    if len(dim) == len(own):
+        return list(zip(dim, own, strict=True))
+    return [(factor, factor) for factor in dim]
+
+
+def _renewed(factor: Factor, origins: dict[Factor, Origins]) -> Factor:
+    new = origins.get(factor)
+    return factor if new is None else Factor(factor.size, UNIT, new, (factor,), factor.kin)
+
+
+def _with_parameter(call: Call, parameter: Operand, activation: Operand, result: str) -> dict[str, Dim]:
+    ours, theirs = parameter[1], activation[1]
+    keeps = [letter for letter in result if letter not in ours and _has_units(theirs.get(letter, ()))]
+    call.is_layer = True
+    if keeps:
+        return {
+            letter: theirs[letter]
+            if letter in theirs and letter not in ours
+            else _positions(call, letter, ours, theirs)
+            for letter in result
+        }
+    chosen = [letter for letter in parameter[0] if letter in result and not _is_settled(theirs.get(letter, ()))]
+    origin = call.book.origin()
+    dims = {letter: theirs[letter] if letter in theirs else () for letter in result}
+    for place, letter in enumerate(chosen):
+        size = max(size_of(ours[letter]), size_of(theirs.get(letter, ())))
+        dims[letter] = (Factor(size, UNIT, {origin: (place,)}),)
+    call.book.claim(parameter[2], [factor for letter in chosen for factor in ours[letter]])
+    read = [letter for letter in activation[0] if letter not in result and letter in ours]
+    call.book.claim(activation[2], [factor for letter in read for factor in theirs[letter]])
+    return {letter: _settled(call, dim) if letter not in chosen else dim for letter, dim in dims.items()}
+
+
+def _positions(call: Call, letter: str, ours: dict[str, Dim], theirs: dict[str, Dim]) -> Dim:
+    """A letter of the parameter where the activation keeps its units: what it counts is a position."""
+    own = theirs.get(letter)
+    if own is not None and not _has_units(own):
+        return own
+    size = max(size_of(ours[letter]), size_of(own or ()))
+    for factor in ours[letter]:
+        factor.stood_beside(POSITION)
+    return call.new(size, POSITION)
+
+
+def _is_settled(dim: Dim) -> bool:
+    """Whether the activation says that a letter counts samples or positions."""
+    return bool(dim) and all(factor.role in (SAMPLE, POSITION) for factor in dim)
+
+
+def _settled(call: Call, dim: Dim) -> Dim:
+    """Units of the activation that are not those of the product any more: positions."""
+    return tuple(
+        factor if factor.role != UNIT else Factor(factor.size, POSITION, None, (factor,), factor.kin) for factor in dim
+    )
+
+
+def _has_units(dim: Dim) -> bool:
+    return any(factor.role == UNIT for factor in dim)
+
+
+def is_open(dim: Dim) -> bool:
+    return any(factor.role == OPEN for factor in dim)

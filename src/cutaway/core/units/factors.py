@@ -1,0 +1,244 @@
+"""Factors: every dimension of a value is an ordered list of them, and each knows what it counts.
+
+`(B·H, T, d)` is `[samples · units, positions, units]`. Operations that carry a dimension along hand the same `Factor`
+object on, so that a value deep in a network still knows which input or layer its dimensions came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal
+
+Role = Literal["U", "S", "P", "N", "X", "?"]
+UNIT: Final = "U"
+SAMPLE: Final = "S"
+POSITION: Final = "P"
+NEUTRAL: Final = "N"
+"""Made by repeating or stacking: takes the role of what it meets."""
+SCRAMBLED: Final = "X"
+"""Units in an order that depends on the data."""
+OPEN: Final = "?"
+"""Not known by itself: inputs, parameters, constants, results of functions without a rule."""
+
+Origins = dict[int, tuple[int, ...]]
+"""Origin (the op that fixed the units) → the place in the flat index of that op; a split adds a digit."""
+Dim = tuple["Factor", ...]
+Dims = tuple[Dim, ...]
+
+
+class Claim:
+    """What one reader says of a value: these factors are its units."""
+
+    __slots__ = ("factors", "is_strong", "reader", "value")
+
+    def __init__(self, value: int, factors: Dim, is_strong: bool, reader: int) -> None:
+        self.value = value
+        """The number of the value that was read."""
+        self.factors = factors
+        self.reader = reader
+        """The number of the op that read it."""
+        self.is_strong = is_strong
+        """A layer read it; a weak claim comes from standing beside units in an elementwise operation."""
+
+
+class Factor:
+    """A size and a role. Open factors that stand in one place are linked: what is said of one holds of the other."""
+
+    __slots__ = (
+        "_link",
+        "claims",
+        "cuts",
+        "is_input",
+        "is_mixed",
+        "kin",
+        "met",
+        "origins",
+        "role",
+        "size",
+        "sources",
+        "wholes",
+    )
+
+    def __init__(
+        self, size: int, role: Role, origins: Origins | None = None, sources: Sequence[Factor] = (), kin: int = 0
+    ) -> None:
+        self.size = size
+        self.role: Role = role
+        self.origins: Origins = origins or {}
+        self.sources = tuple(sources)
+        """The factors that this one was made from by slicing, joining or concatenating."""
+        self.kin = kin or id(self)
+        """Equal for a factor and those that a product made of it: tells whether a merged dimension comes apart."""
+        self._link: Factor | None = None
+        self.cuts: dict[int, tuple[Factor, Factor]] = {}
+        """Size of the left part → the two parts. Cutting twice at one place gives the same parts."""
+        self.wholes: list[tuple[Factor, int]] = []
+        """The factors that this is a part of, and where they were cut."""
+        self.claims: list[Claim] = []
+        self.met: set[Role] = set()
+        """Roles that an open or neutral factor stood beside."""
+        self.is_mixed = False
+        """Whether the model computes across it, so that it cannot count samples."""
+        self.is_input = False
+        """Whether it is a dimension of an input, or part of one."""
+
+    def __repr__(self) -> str:
+        return f"{self.role}{self.size}"
+
+    @property
+    def head(self) -> Factor:
+        """The one that stands for all it is linked to: cuts, claims and marks are kept there."""
+        factor = self
+        while factor._link is not None:
+            factor = factor._link
+        if factor is not self:
+            self._link = factor
+        return factor
+
+    def is_same(self, other: Factor) -> bool:
+        return self.head is other.head
+
+    def cut(self, left: int) -> tuple[Factor, Factor]:
+        """The two parts of it, the left one of the size given; the same two each time."""
+        head = self.head
+        parts = head.cuts.get(left)
+        if parts is None:
+            first = {origin: (*order, 0) for origin, order in head.origins.items()}
+            second = {origin: (*order, 1) for origin, order in head.origins.items()}
+            # Each part is kin of its own: a whole and its part are told apart.
+            parts = Factor(left, head.role, first), Factor(head.size // left, head.role, second)
+            head.cuts[left] = parts
+            for part in parts:
+                part.wholes.append((head, left))
+                part.is_input = head.is_input
+        return parts
+
+    def link(self, other: Factor) -> None:
+        """From now on the two are one: the head of each is the same factor."""
+        mine, others = self.head, other.head
+        if mine is others or mine.size != others.size:
+            return
+        others._link = mine
+        mine.claims.extend(others.claims)
+        mine.met |= others.met
+        mine.is_mixed |= others.is_mixed
+        mine.is_input |= others.is_input
+        mine.sources += others.sources
+        mine.wholes.extend(others.wholes)
+        for left, parts in others.cuts.items():
+            if left in mine.cuts:
+                for part, twin in zip(mine.cuts[left], parts, strict=True):
+                    part.link(twin)
+            else:
+                mine.cuts[left] = parts
+                for part in parts:
+                    part.head.wholes.append((mine, left))
+
+    def mix(self) -> None:
+        """Note that the model computes across it, and so across all it was made from."""
+        waiting, seen = [self.head], set[int]()
+        while waiting:
+            factor = waiting.pop().head
+            if id(factor) in seen:
+                continue
+            seen.add(id(factor))
+            factor.is_mixed = True
+            waiting.extend(factor.sources)
+            waiting.extend(whole for whole, _ in factor.wholes)
+
+    def with_sources(self) -> Iterator[Factor]:
+        """The heads of this factor and of all open ones it was made from: what readers say of it holds of them."""
+        waiting, seen = [self.head], set[int]()
+        while waiting:
+            factor = waiting.pop().head
+            if id(factor) not in seen and factor.role in (OPEN, NEUTRAL):
+                seen.add(id(factor))
+                yield factor
+                waiting.extend(factor.sources)
+
+    def stood_beside(self, role: Role) -> None:
+        """Note the role of a factor that an open one was put in one place with."""
+        for factor in self.with_sources():
+            factor.met.add(role)
+
+    def with_parts(self) -> Iterator[Factor]:
+        """The heads of this factor and of all parts it was ever cut into."""
+        waiting, seen = [self.head], set[int]()
+        while waiting:
+            factor = waiting.pop().head
+            if id(factor) not in seen:
+                seen.add(id(factor))
+                yield factor
+                waiting.extend(part for parts in factor.cuts.values() for part in parts)
+
+    def with_wholes(self) -> Iterator[Factor]:
+        """The heads of this factor and of all it is a part of."""
+        waiting, seen = [self.head], set[int]()
+        while waiting:
+            factor = waiting.pop().head
+            if id(factor) not in seen:
+                seen.add(id(factor))
+                yield factor
+                waiting.extend(whole for whole, _ in factor.wholes)
+
+
+def size_of(factors: Sequence[Factor]) -> int:
+    """The size of a dimension made of these factors."""
+    size = 1
+    for factor in factors:
+        size *= factor.size
+    return size
+
+
+def has(dims: Dims, role: Role) -> bool:
+    """Whether some dimension has a factor of a role."""
+    return any(factor.role == role for dim in dims for factor in dim)
+
+
+def put_together(factors: Sequence[Factor]) -> Dim:
+    """The same factors, with neighbors that are the two parts of one cut as the whole again."""
+    done: list[Factor] = []
+    for factor in factors:
+        done.append(factor)
+        while len(done) > 1:
+            whole = _whole_of(done[-2], done[-1])
+            if whole is None:
+                break
+            done[-2:] = [whole]
+    return tuple(done)
+
+
+def _whole_of(left: Factor, right: Factor) -> Factor | None:
+    for whole, size in left.head.wholes:
+        parts = whole.head.cuts.get(size)
+        if parts is not None and parts[0].is_same(left) and parts[1].is_same(right):
+            return whole.head
+    return None
+
+
+def refined(a: Dim, b: Dim) -> Iterator[tuple[Dim, Dim]]:
+    """Two lists of factors of one dimension, cut so that they fall into pairs of equal size.
+
+    Where no cut does (6·2 beside 4·3), a pair holds several factors a side.
+    """
+    left, right = [f for f in a if f.size != 1][::-1], [f for f in b if f.size != 1][::-1]
+    while left and right:
+        one, other = left.pop(), right.pop()
+        if one.size == other.size:
+            yield (one,), (other,)
+        elif other.size and one.size % other.size == 0:
+            first, rest = one.cut(other.size)
+            left.append(rest)
+            yield (first,), (other,)
+        elif one.size and other.size % one.size == 0:
+            first, rest = other.cut(one.size)
+            right.append(rest)
+            yield (one,), (first,)
+        else:
+            some, others = [one], [other]
+            while size_of(some) != size_of(others):
+                if size_of(some) < size_of(others):
+                    some.append(left.pop())
+                else:
+                    others.append(right.pop())
+            yield tuple(some), tuple(others)

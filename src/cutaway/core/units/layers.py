@@ -1,0 +1,397 @@
+"""Rules of functions that fix units: convolutions, linear layers, embeddings, norms, recurrent layers, products."""
+
+from __future__ import annotations
+
+from cutaway.core.units.calls import PARAMETER, Call, Value
+from cutaway.core.units.contractions import contract
+from cutaway.core.units.factors import (
+    NEUTRAL,
+    OPEN,
+    POSITION,
+    SCRAMBLED,
+    UNIT,
+    Dim,
+    Dims,
+    Factor,
+    has,
+    size_of,
+)
+
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def without_units(dims: Dims) -> Dims:
+    """The same dimensions, with positions in the place of units: a layer has fixed others.
+
+    Rows that the data ordered are nobody's: they take the role of what they meet.
+    """
+    return tuple(tuple(_settled(factor) for factor in dim) for dim in dims)
+
+
+def _settled(factor: Factor) -> Factor:
+    if factor.role not in (UNIT, SCRAMBLED):
+        return factor
+    role = POSITION if factor.role == UNIT else NEUTRAL
+    return Factor(factor.size, role, None, (factor,), factor.kin)
+
+
+def mix(*dims: Dim) -> None:
+    for dim in dims:
+        for factor in dim:
+            factor.mix()
+
+
+def as_positions(*dims: Dim) -> None:
+    """Tell open factors that they count positions."""
+    for dim in dims:
+        for factor in dim:
+            factor.stood_beside(POSITION)
+
+
+def _claim_parameter(call: Call, value: Value | None, *dims: int) -> None:
+    if value is not None and value.n_dims > max(dims):
+        call.book.claim(value, [factor for dim in dims for factor in value.dims[dim]])
+
+
+# convolutions
+
+
+def convolution(call: Call) -> Dims:
+    n = len(call.value(1, "weight").shape) - 2
+    return _convolved(call, n, is_transposed=False)
+
+
+def transposed_convolution(call: Call) -> Dims:
+    n = len(call.value(1, "weight").shape) - 2
+    return _convolved(call, n, is_transposed=True)
+
+
+def any_convolution(call: Call) -> Dims:
+    n = len(call.value(1, "weight").shape) - 2
+    return _convolved(call, n, is_transposed=bool(call.argument(6, "transposed", default=False)))
+
+
+def _convolved(call: Call, n: int, *, is_transposed: bool) -> Dims:
+    x, weight, bias = call.value(0, "input", "self"), call.value(1, "weight"), call.maybe(2, "bias")
+    channels = x.n_dims - n - 1
+    call.book.claim(x, x.dims[channels])
+    mix(*x.dims[channels:])
+    as_positions(*x.dims[channels + 1 :])
+    if is_transposed:
+        groups = call.argument(6 if call.function.startswith("conv_") else 8, "groups", default=1)
+        _claim_transposed(call, weight, groups if isinstance(groups, int) else 1)
+    else:
+        _claim_parameter(call, weight, 0)
+    _claim_parameter(call, bias, 0)
+    shape = call.shape
+    spatial = [call.new(size, POSITION) for size in shape[channels + 1 :]]
+    return (*without_units(x.dims[:channels]), *call.units(shape[channels]), *spatial)
+
+
+def _claim_transposed(call: Call, weight: Value, groups: int) -> None:
+    """Of a grouped transposed convolution a unit is a group and a column."""
+    rows = weight.dims[0]
+    if groups > 1 and len(rows) == 1 and rows[0].size > groups:
+        rows = (rows[0].cut(groups)[0],)
+    call.book.claim(weight, [*(rows if groups > 1 else ()), *weight.dims[1]])
+
+
+# last dimension
+
+
+def linear(call: Call) -> Dims:
+    x = call.value(0, "input", "self")
+    if x.n_dims == 0:
+        return ()
+    call.book.claim(x, x.dims[-1])
+    mix(x.dims[-1])
+    weight, bias = call.maybe(1, "weight"), call.maybe(2, "bias")
+    is_vector = weight is not None and weight.n_dims == 1
+    if not is_vector:
+        _claim_parameter(call, weight, 0)
+        _claim_parameter(call, bias, 0)
+    leading = without_units(x.dims[: x.n_dims - 1])
+    if len(call.shape) < x.n_dims:  # a weight of one dimension: nothing is left
+        return leading
+    return (*leading, *call.units(call.shape[-1]))
+
+
+def dynamic_linear(call: Call) -> Dims:
+    """A quantized linear layer: its weights are packed, so that only its input is a tensor."""
+    x = next(iter(call.tensors()))
+    call.book.claim(x, x.dims[-1])
+    mix(x.dims[-1])
+    return (*without_units(x.dims[:-1]), *call.units(call.shape[-1]))
+
+
+def bilinear(call: Call) -> Dims:
+    left, right = call.value(0, "input1"), call.value(1, "input2")
+    for value in (left, right):
+        call.book.claim(value, value.dims[-1])
+        mix(value.dims[-1])
+    _claim_parameter(call, call.maybe(2, "weight"), 0)
+    _claim_parameter(call, call.maybe(3, "bias"), 0)
+    leading = call.join_dims([left.dims[:-1], right.dims[:-1]], [left.shape[:-1], right.shape[:-1]], call.shape[:-1])
+    return (*without_units(leading), *call.units(call.shape[-1]))
+
+
+def embedding(call: Call) -> Dims:
+    """torch hands over (weight, index), functional calls (index, weight): the index holds no floats."""
+    first, second = call.value(0, "input", "weight", "indices"), call.value(1, "weight", "indices", "input")
+    weight, index = (first, second) if first.is_float else (second, first)
+    _claim_parameter(call, weight, 1)
+    if call.function.startswith("embedding_bag"):
+        n_rows = call.shape[0]
+        offsets = call.maybe(2, "offsets")
+        if index.n_dims == 2:
+            mix(index.dims[1])
+        leading = index.dims[0] if index.n_dims == 2 else offsets.dims[0] if offsets is not None else ()
+        leading = leading if size_of(leading) == n_rows else call.new(n_rows, OPEN)
+        return (leading, *call.units(call.shape[-1]))
+    return (*index.dims, *call.units(call.shape[-1]))
+
+
+def one_hot(call: Call) -> Dims:
+    index = call.value(0, "input", "self")
+    return (*index.dims, *call.units(call.shape[-1]))
+
+
+# norms
+
+
+def channel_norm(call: Call) -> Dims:
+    """Batch, group and instance norm: dimension 1 counts units, if it does not already."""
+    x = call.value(0, "input", "self")
+    weights = [value for value in call.tensors()[1:] if value.n_dims == 1]
+    for value in weights:
+        if value.shape == x.shape[1:2]:
+            _claim_parameter(call, value, 0)
+    if x.n_dims < 2:
+        return x.dims
+    call.book.claim(x, x.dims[1])
+    if has((x.dims[1],), UNIT):
+        return x.dims
+    call.is_layer = True
+    return tuple(call.units(call.shape[1])[0] if d == 1 else without_units((dim,))[0] for d, dim in enumerate(x.dims))
+
+
+def layer_norm(call: Call) -> Dims:
+    x = call.value(0, "input", "self")
+    normalized = call.argument(1, "normalized_shape", default=())
+    over = len(normalized) if isinstance(normalized, (tuple, list)) else 1
+    if over != 1 or not x.n_dims:
+        return x.dims
+    call.book.claim(x, x.dims[-1])
+    for value in call.tensors()[1:]:
+        _claim_parameter(call, value, 0)
+    if has((x.dims[-1],), UNIT):
+        return x.dims
+    call.is_layer = True
+    return (*without_units(x.dims[:-1]), *call.units(call.shape[-1]))
+
+
+# recurrent layers
+
+
+def recurrent(call: Call) -> list[Dims]:
+    """lstm, gru and rnn as one op: outputs, then the last states."""
+    x = call.value(0, "input")
+    call.book.claim(x, x.dims[-1])
+    mix(x.dims[-1])
+    for value in call.tensors()[1:]:
+        if value.kind == PARAMETER:
+            _claim_gates(call, value)
+        elif value.is_float:
+            call.book.claim(value, value.dims[-1])
+    is_packed = len(call.args) > 1 and isinstance(call.args[1], Value) and not call.args[1].is_float
+    is_batch_first = not is_packed and call.args[-1] is True
+    time = 0 if is_packed or x.n_dims == 2 or not is_batch_first else 1
+    mix(x.dims[time])
+    as_positions(x.dims[time])
+    done: list[Dims] = []
+    for number, shape in enumerate(call.shapes):
+        if number == 0:
+            done.append((*without_units(x.dims[:-1]), *call.units(shape[-1])))
+        else:
+            batch = x.dims[1 - time] if x.n_dims == 3 and len(shape) == 3 else None
+            middle = [batch] if batch is not None else [call.new(size, OPEN) for size in shape[1:-1]]
+            done.append((call.new(shape[0], POSITION), *middle, *call.units(shape[-1])))
+    return done
+
+
+def _claim_gates(call: Call, weight: Value) -> None:
+    """A hidden unit is its row in every gate: the rows are (gate, hidden)."""
+    hidden = _n_hidden(call)
+    rows = weight.dims[0]
+    if len(rows) == 1 and hidden and rows[0].size % hidden == 0 and rows[0].size > hidden:
+        rows = (rows[0].cut(rows[0].size // hidden)[1],)
+    call.book.claim(weight, rows)
+
+
+def _n_hidden(call: Call) -> int:
+    """Width of the state: the columns of the weights that read it."""
+    states = [shape for shape in call.shapes[1:] if shape]
+    return states[0][-1] if states else call.shape[-1]
+
+
+def recurrent_cell(call: Call) -> list[Dims]:
+    x = call.value(0, "input")
+    call.book.claim(x, x.dims[-1])
+    mix(x.dims[-1])
+    states = [value for value in call.tensors()[1:] if value.kind != PARAMETER]
+    for state in states:
+        call.book.claim(state, state.dims[-1])
+        mix(state.dims[-1])
+    for value in call.tensors()[1:]:
+        if value.kind == PARAMETER:
+            _claim_gates(call, value)
+    leading = [value.dims[:-1] for value in (x, *states)]
+    joined = call.join_dims(leading, [v.shape[:-1] for v in (x, *states)], call.shape[:-1], (x, *states))
+    return [(*without_units(joined), *call.units(shape[-1])) for shape in call.shapes]
+
+
+# attention and transformer layers as one op
+
+
+def native_attention(call: Call) -> list[Dims]:
+    query, key = call.value(0, "query"), call.value(1, "key")
+    for value in call.tensors()[:3]:
+        call.book.claim(value, value.dims[-1])
+        mix(*value.dims[-2:])
+        as_positions(value.dims[-2])
+    done: list[Dims] = [(*query.dims[:-1], *call.units(call.shape[-1]))]
+    for shape in call.shapes[1:]:
+        scores = (*query.dims[:-1], key.dims[-2])
+        is_whole = tuple(size_of(dim) for dim in scores) == shape
+        done.append(scores if is_whole else tuple(call.new(size, OPEN) for size in shape))
+    return done
+
+
+def encoder_layer(call: Call) -> Dims:
+    x = call.value(0, "src")
+    call.book.claim(x, x.dims[-1])
+    mix(*x.dims[-2:])
+    as_positions(x.dims[-2])
+    return (*without_units(x.dims[:-1]), *call.units(call.shape[-1]))
+
+
+def attention(call: Call) -> list[Dims]:
+    """Scores and weighted sum in one op; with grouped heads the result has the query's heads."""
+    query, key, value = call.value(0, "query"), call.value(1, "key"), call.value(2, "value")
+    n = len(call.shape) - 2
+    batch = LETTERS[:n]
+    mask = call.maybe(3, "attn_mask")
+    scores = contract(
+        call,
+        [(query, _right(batch, query.n_dims - 2) + "QE"), (key, _right(batch, key.n_dims - 2) + "KE")],
+        batch + "QK",
+    )
+    shape = (*call.shape[:-1], key.shape[-2])
+    if mask is not None:
+        scores = call.join([Value(-1, shape, scores), mask], shape)
+    weights = Value(-1, shape, scores)
+    result = contract(call, [(weights, batch + "QK"), (value, _right(batch, value.n_dims - 2) + "KV")], batch + "QV")
+    done: list[Dims] = [result]
+    for other in call.shapes[1:]:
+        done.append(tuple(call.new(size, OPEN) for size in other))
+    return done
+
+
+def _right(letters: str, n: int) -> str:
+    return letters[len(letters) - n :] if n else ""
+
+
+# products
+
+
+def matmul(call: Call) -> Dims:
+    return product(call, call.value(0, "input", "self", "mat1"), call.value(1, "other", "mat2", "vec", "tensor"))
+
+
+def reversed_matmul(call: Call) -> Dims:
+    return product(call, call.value(1), call.value(0))
+
+
+def product(call: Call, a: Value, b: Value) -> Dims:
+    batch = LETTERS[: max(a.n_dims, b.n_dims, 2) - 2]
+    left = (_right(batch, a.n_dims - 2) + "MK") if a.n_dims > 1 else "K"
+    right = (_right(batch, b.n_dims - 2) + "KN") if b.n_dims > 1 else "K"
+    result = batch + ("M" if a.n_dims > 1 else "") + ("N" if b.n_dims > 1 else "")
+    return contract(call, [(a, left), (b, right)], result)
+
+
+def added_product(call: Call) -> Dims:
+    """`addmm`, `baddbmm`, `addmv`: what is added stands before the two factors."""
+    added, a, b = (
+        call.value(0, "input", "self"),
+        call.value(1, "mat1", "batch1", "mat"),
+        call.value(2, "mat2", "batch2", "vec"),
+    )
+    dims = product(call, a, b)
+    made = Value(-1, call.shape, dims)
+    return call.join([made, added], call.shape)
+
+
+def einsum(call: Call) -> Dims:
+    equation = str(call.argument(0, "equation")).replace(" ", "")
+    given = call.kwargs.get("operands") or call.args[1:]
+    values = list(given[0]) if len(given) == 1 and isinstance(given[0], (list, tuple)) else list(given)
+    terms, arrow, result = equation.partition("->")
+    spelled = [_spelled(term, value.n_dims) for term, value in zip(terms.split(","), values, strict=True)]
+    if not arrow:
+        letters = terms.replace("...", "").replace(",", "")
+        result = ("..." if "..." in terms else "") + "".join(sorted({x for x in letters if letters.count(x) == 1}))
+    dots = max((s for _, s in spelled), key=len)
+    return contract(call, [(v, s) for v, (s, _) in zip(values, spelled, strict=True)], result.replace("...", dots))
+
+
+_DOTS = "αβγδεζηθικλμνξοπρστυφχψω"
+
+
+def _spelled(term: str, n_dims: int) -> tuple[str, str]:
+    """A term with letters of their own for the dimensions behind `...`, counted from the right."""
+    n = n_dims - len(term.replace("...", ""))
+    dots = _DOTS[:n][::-1] if "..." in term else ""
+    return term.replace("...", dots), dots
+
+
+def tensordot(call: Call) -> Dims:
+    a, b = call.value(0, "a", "self"), call.value(1, "b", "other")
+    dims = call.argument(2, "dims", "dims_self", default=2)
+    other = call.argument(3, "dims_other")
+    if isinstance(dims, int):
+        left, right = list(range(a.n_dims - dims, a.n_dims)), list(range(dims))
+    elif other is not None:
+        left, right = list(dims), list(other)
+    else:
+        left, right = list(dims[0]), list(dims[1])
+    letters = list(LETTERS[: a.n_dims])
+    others = list(LETTERS[a.n_dims : a.n_dims + b.n_dims])
+    for i, j in zip(left, right, strict=True):
+        others[j] = letters[i]
+    gone = {letters[i] for i in left}
+    result = "".join(x for x in letters if x not in gone) + "".join(x for x in others if x not in gone)
+    return contract(call, [(a, "".join(letters)), (b, "".join(others))], result)
+
+
+def grouped_matmul(call: Call) -> Dims:
+    """Rows sorted by expert, each multiplied with the weight of its own."""
+    x, weight = call.value(0, "input", "self", "mat_a"), call.value(1, "mat_b", "mat2")
+    call.book.claim(x, x.dims[-1])
+    mix(x.dims[-1])
+    if weight.n_dims == 3:
+        _claim_parameter(call, weight, 0, 2)
+    return (*without_units(x.dims[: len(call.shape) - 1]), *call.units(call.shape[-1]))
+
+
+def pairwise(call: Call) -> Dims:
+    """`cdist`: every row of one beside every row of the other."""
+    a, b = call.value(0, "x1"), call.value(1, "x2")
+    batch = LETTERS[: len(call.shape) - 2]
+    left, right = _right(batch, a.n_dims - 2) + "MK", _right(batch, b.n_dims - 2) + "NK"
+    return contract(call, [(a, left), (b, right)], batch + "MN")
+
+
+def outer(call: Call) -> Dims:
+    a, b = call.value(0, "input", "self"), call.value(1, "vec2", "other")
+    return contract(call, [(a, "a"), (b, "b")], "ab")

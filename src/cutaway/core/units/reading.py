@@ -1,0 +1,265 @@
+"""Reading a value: from its factors, and from what others say of them, to the axes that count units."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from math import prod
+
+from cutaway.core.units.calls import CONSTANT, Book, Value
+from cutaway.core.units.factors import (
+    NEUTRAL,
+    OPEN,
+    POSITION,
+    SAMPLE,
+    SCRAMBLED,
+    UNIT,
+    Claim,
+    Dim,
+    Factor,
+    Role,
+)
+from cutaway.core.units.layout import Source, UnitLayout
+from cutaway.core.units.reshape import kins_of
+
+
+def read(
+    book: Book, value: Value, late: Sequence[Factor] = (), is_owner: Callable[[int], bool] | None = None
+) -> UnitLayout:
+    """The layout of a value.
+
+    Args:
+        late: factors that a layer further on reads as its units, for a value whose own units are gone.
+        is_owner: of a parameter, whether an op ran in the module that it belongs to: where readers differ, that decides.
+    """
+    if _is_scrambled(value):
+        return _refused(value, "it was picked or ordered by the data, so that a unit is another one in each row")
+    if value.has_units:
+        return _of_units(book, value)
+    claimed = _claimed(value, is_owner)
+    if claimed is not None:
+        return claimed
+    alone = _elimination(value)
+    if alone is not None:
+        return alone
+    if value.had_units and not value.is_contradictory and not value.ruleless:
+        if late:
+            return _layout(value, lambda factor: any(factor.is_same(each) for each in late), "consumers")
+        return _layout(value, lambda factor: False, "whole")
+    return _refused(value, _why(value))
+
+
+def _is_scrambled(value: Value) -> bool:
+    """Whether units were ordered by the data; a place chosen by a router is a position of what its experts made."""
+    scrambled = [factor for dim in value.dims for factor in dim if factor.role == SCRAMBLED]
+    origins = {origin for dim in value.dims for factor in dim if factor.role == UNIT for origin in factor.origins}
+    return any(not origins or not factor.origins.keys().isdisjoint(origins) for factor in scrambled)
+
+
+def _why(value: Value) -> str:
+    if value.ruleless:
+        return f"{value.ruleless!r} is not known to keep or make units"
+    if value.is_contradictory:
+        return "the values it was computed from have their units in different dimensions"
+    if not value.is_float:
+        return "it holds whole numbers or truth values, and no layer reads units from it"
+    return "no layer made it and none reads it"
+
+
+# units of its own
+
+
+def _of_units(book: Book, value: Value) -> UnitLayout:
+    shared = _shared_origins(value)
+    if shared or _n_unit_factors(value) < 2:
+        return _layout(value, lambda factor: factor.role == UNIT, "producers", book)
+    units = [factor for dim in value.dims for factor in dim if factor.role == UNIT]
+    for read_by_layer in book.reads.get(value.number, ()):
+        chosen = [factor for factor in read_by_layer if factor.role == UNIT]
+        if chosen and len(chosen) < len(units):
+            return _layout(value, lambda factor: any(factor is each for each in chosen), "consumers", book)
+    return _layout(value, lambda factor: factor.role == UNIT, "producers", book)
+
+
+def _n_unit_factors(value: Value) -> int:
+    return sum(factor.role == UNIT for dim in value.dims for factor in dim)
+
+
+def _shared_origins(value: Value) -> set[int]:
+    origins = [set(factor.origins) for dim in value.dims for factor in dim if factor.role == UNIT]
+    return set.intersection(*origins) if origins else set()
+
+
+# what others say
+
+
+def _claimed(value: Value, is_owner: Callable[[int], bool] | None) -> UnitLayout | None:
+    """By the claims on open factors: layers that read the value itself, then others, then neighbors."""
+    claims: dict[int, Claim] = {}
+    for dim in value.dims:
+        for factor in dim:
+            for each in (*factor.with_parts(), *factor.with_wholes()):
+                claims.update((id(claim), claim) for claim in each.claims)
+    tiers = (
+        [claim for claim in claims.values() if claim.is_strong and claim.value == value.number],
+        [claim for claim in claims.values() if claim.is_strong and claim.value != value.number],
+        [claim for claim in claims.values() if not claim.is_strong],
+    )
+    for tier in tiers:
+        layouts = {layout for claim in tier if (layout := _by_claim(value, claim)) is not None}
+        if len(layouts) > 1 and is_owner is not None:
+            own = [claim for claim in tier if is_owner(claim.reader)]
+            layouts = {layout for claim in own if (layout := _by_claim(value, claim)) is not None} or layouts
+        if len(layouts) > 1:
+            return _refused(value, "the layers that read it take different dimensions for its units")
+        if layouts:
+            return next(iter(layouts))
+    return None
+
+
+def _by_claim(value: Value, claim: Claim) -> UnitLayout | None:
+    is_direct = claim.is_strong and claim.value == value.number
+    layout = _layout(value, lambda factor: _is_claimed(factor, claim), "consumers", is_exact=is_direct)
+    return layout if layout.units else None
+
+
+def _is_claimed(factor: Factor, claim: Claim) -> bool:
+    return any(claim in each.claims for each in factor.with_wholes())
+
+
+def _elimination(value: Value) -> UnitLayout | None:
+    """A float value with known samples and one other factor: that one, if nobody said it is a position."""
+    factors = [factor for dim in value.dims for factor in dim]
+    rest = [factor for factor in factors if factor.role != SAMPLE and factor.size != 1]
+    is_open = len(rest) == 1 and rest[0].role == OPEN and POSITION not in rest[0].head.met
+    if not (value.is_float and is_open and len(rest) < len(factors)):
+        return None
+    if (
+        value.kind == CONSTANT
+        or value.ruleless
+        or value.had_units
+        or not any(factor.role == SAMPLE for factor in factors)
+    ):
+        return None
+    return _layout(value, lambda factor: factor is rest[0], "elimination")
+
+
+# axes
+
+
+def _layout(
+    value: Value,
+    is_unit: Callable[[Factor], bool],
+    source: Source,
+    book: Book | None = None,
+    *,
+    is_exact: bool = False,
+) -> UnitLayout:
+    """Make axes of factors.
+
+    Args:
+        is_exact: whether all unit factors count, also those that share a dimension with positions.
+    """
+    dims = [_expanded(dim, is_unit) for dim in value.dims]
+    kinds = [[_kind(factor, is_unit) for factor in dim] for dim in dims]
+    pure = [UNIT in kind and POSITION not in kind for kind in kinds]
+    axes: list[tuple[tuple[int, ...], int, Factor]] = []
+    samples: list[int] = []
+    tokens: list[int] = []
+    sizes: list[tuple[int, ...]] = []
+    axis = 0
+    for number, (dim, kind) in enumerate(zip(dims, kinds, strict=True)):
+        if is_exact:
+            chosen = {place for place, each in enumerate(kind) if each == UNIT}
+        else:
+            chosen = _units_of(dim, kind, any(pure), book, value)
+        for place, factor in enumerate(dim):
+            if place in chosen:
+                axes.append(((number, place), axis + place, factor))
+            elif kind[place] == SAMPLE:
+                samples.append(axis + place)
+            elif factor.head.is_input:
+                tokens.append(axis + place)
+        sizes.append(tuple(factor.size for factor in dim) or (1,))
+        axis += max(len(dim), 1)
+    return UnitLayout(tuple(sizes), _ordered(axes), tuple(samples), tuple(tokens), source)
+
+
+def _expanded(dim: Dim, is_unit: Callable[[Factor], bool]) -> list[Factor]:
+    """The factors of a dimension, each cut as far as readers took it apart."""
+    done: list[Factor] = []
+    for factor in dim:
+        done.extend(_leaves(factor, is_unit))
+    return done
+
+
+def _leaves(factor: Factor, is_unit: Callable[[Factor], bool]) -> Iterator[Factor]:
+    if factor.role not in (OPEN, NEUTRAL) or is_unit(factor):
+        yield factor
+        return
+    for parts in factor.head.cuts.values():
+        if any(is_unit(each) for part in parts for each in part.with_parts()):
+            for part in parts:
+                yield from _leaves(part, is_unit)
+            return
+    yield factor
+
+
+def _kind(factor: Factor, is_unit: Callable[[Factor], bool]) -> Role:
+    if is_unit(factor):
+        return UNIT
+    if factor.role in (UNIT, SCRAMBLED):
+        return POSITION
+    if factor.role == OPEN:
+        met = factor.head.met
+        return SAMPLE if SAMPLE in met and POSITION not in met else POSITION
+    if factor.role == NEUTRAL:
+        met = factor.head.met
+        return SAMPLE if SAMPLE in met and POSITION not in met else NEUTRAL
+    return factor.role
+
+
+def _units_of(
+    dim: Sequence[Factor], kinds: Sequence[Role], has_pure: bool, book: Book | None, value: Value
+) -> set[int]:
+    """The places in a dimension that count units."""
+    if UNIT not in kinds:
+        return set()
+    if POSITION not in kinds:
+        return {place for place, kind in enumerate(kinds) if kind in (UNIT, NEUTRAL)}
+    if has_pure:
+        return set()
+    # Of an open value, readers took the dimension apart; of one with units, something may have.
+    is_apart = book is None or (kins_of(tuple(dim)) in book.apart and not _is_read_whole(book, value, dim))
+    if is_apart:
+        return {place for place, kind in enumerate(kinds) if kind == UNIT}
+    return {place for place, kind in enumerate(kinds) if kind != SAMPLE}
+
+
+def _is_read_whole(book: Book, value: Value, dim: Sequence[Factor]) -> bool:
+    wanted = {id(factor) for factor in dim if factor.role != SAMPLE}
+    return any(wanted <= {id(factor) for factor in factors} for factors in book.reads.get(value.number, ()))
+
+
+def _ordered(axes: list[tuple[tuple[int, ...], int, Factor]]) -> tuple[int, ...]:
+    """By the order in an origin that all share; inside one dimension and without one, as the dimensions stand."""
+    shared = set.intersection(*(set(factor.origins) for _, _, factor in axes)) if axes else set()
+    if not shared:
+        return tuple(axis for _, axis, _ in axes)
+    origin = min(shared)
+    by_dim: dict[int, list[tuple[int, Factor]]] = {}
+    for (number, _), axis, factor in axes:
+        by_dim.setdefault(number, []).append((axis, factor))
+    groups = sorted(by_dim.values(), key=lambda group: group[0][1].origins[origin])
+    return tuple(axis for group in groups for axis, _ in group)
+
+
+def _refused(value: Value, reason: str) -> UnitLayout:
+    return replace(_layout(value, lambda factor: False, "refused"), reason=reason)
+
+
+def consistent(value: Value) -> bool:
+    """Whether the factors of each dimension multiply to its size."""
+    return len(value.dims) == len(value.shape) and all(
+        prod(factor.size for factor in dim) == size for dim, size in zip(value.dims, value.shape, strict=True)
+    )

@@ -1,0 +1,154 @@
+"""Reshaping: the factors of a value are split and merged, and parts that meet again are put together again."""
+
+from __future__ import annotations
+
+from cutaway.core.units.calls import Book, Call, Shape
+from cutaway.core.units.factors import (
+    OPEN,
+    POSITION,
+    SAMPLE,
+    SCRAMBLED,
+    UNIT,
+    Dim,
+    Dims,
+    Factor,
+    put_together,
+    size_of,
+)
+
+
+def reshape(call: Call, dims: Dims, shape: Shape) -> Dims:
+    """The dimensions of `value.reshape(shape)`."""
+    if tuple(size_of(dim) for dim in dims) == tuple(shape):
+        return dims
+    if 0 in shape:
+        return tuple(call.new(size, OPEN) for size in shape)
+    flat = [factor for dim in dims for factor in dim if factor.size != 1]
+    targets = _shared_out(call, flat[::-1], shape)
+    ones = _ones(dims)
+    for place, factor in ones:
+        _place_one(targets, shape, place, factor)
+    done = tuple(put_together(target) for target in targets)
+    _note_apart(call.book, dims, done)
+    return done
+
+
+def _shared_out(call: Call, waiting: list[Factor], shape: Shape) -> list[list[Factor]]:
+    """The factors (the last one first) dealt out to the dimensions of the new shape, cut where needed."""
+    targets: list[list[Factor]] = [[] for _ in shape]
+    number, left = 0, shape[0] if shape else 1
+    while number < len(shape):
+        if left == 1:
+            number += 1
+            left = shape[number] if number < len(shape) else 1
+            continue
+        factor = waiting.pop()
+        if left % factor.size == 0:
+            targets[number].append(factor)
+            left //= factor.size
+        elif factor.size % left == 0:
+            first, rest = factor.cut(left)
+            targets[number].append(first)
+            waiting.append(rest)
+            left = 1
+        else:
+            number, left = _regroup(call, targets, waiting, shape, number, left, factor)
+    return targets
+
+
+def _regroup(
+    call: Call,
+    targets: list[list[Factor]],
+    waiting: list[Factor],
+    shape: Shape,
+    number: int,
+    left: int,
+    factor: Factor,
+) -> tuple[int, int]:
+    """Where no cut fits (6·2 → 4·3): all factors and dimensions until their sizes agree are one group."""
+    group, sizes, first = [factor], [left], number
+    while size_of(group) != _product(sizes):
+        if size_of(group) < _product(sizes):
+            group.append(waiting.pop())
+        else:
+            number += 1
+            sizes.append(shape[number])
+    roles = {each.role for each in group}
+    if roles == {UNIT}:
+        origin = call.book.origin()
+        made = [Factor(size, UNIT, {origin: (order,)}, group) for order, size in enumerate(sizes)]
+    elif UNIT not in roles and SCRAMBLED not in roles:
+        role = roles.pop() if len(roles) == 1 else POSITION
+        made = [Factor(size, role, None, group) for size in sizes]
+    elif SCRAMBLED in roles:
+        made = [Factor(size, SCRAMBLED, None, group) for size in sizes]
+    else:
+        call.is_contradictory = True
+        made = [Factor(size, OPEN, None, group) for size in sizes]
+    for target, each in zip(targets[first : number + 1], made, strict=True):
+        if each.size != 1:
+            target.append(each)
+    return number, 1
+
+
+def _product(sizes: list[int]) -> int:
+    product = 1
+    for size in sizes:
+        product *= size
+    return product
+
+
+def _ones(dims: Dims) -> list[tuple[int, Factor]]:
+    """The factors of size 1, each with the number of elements that stand before it."""
+    found: list[tuple[int, Factor]] = []
+    before = 1
+    for dim in dims:
+        for factor in dim:
+            if factor.size == 1:
+                found.append((before, factor))
+            before *= factor.size
+    return found
+
+
+def _place_one(targets: list[list[Factor]], shape: Shape, place: int, factor: Factor) -> None:
+    """A factor of size 1 goes to a dimension of size 1, the nearest one.
+
+    Without one, samples stay before what followed them (`(1, H, T, d)` as `(1·H, T, d)`); units are gone.
+    """
+    before, best = 1, None
+    for number, size in enumerate(shape):
+        if size == 1 and not targets[number]:
+            distance = abs(place.bit_length() - before.bit_length()) if place != before else 0
+            if best is None or distance < best[0]:
+                best = (distance, number)
+        before *= size
+    if best is not None and (factor.role == UNIT or best[0] == 0):
+        targets[best[1]].append(factor)
+    elif factor.role in (SAMPLE, OPEN):
+        before = 1
+        for number, size in enumerate(shape):
+            if size != 1 and before * size > place >= before:
+                targets[number].insert(0 if before == place else len(targets[number]), factor)
+                return
+            before *= size
+
+
+def _note_apart(book: Book, before: Dims, after: Dims) -> None:
+    """Remember dimensions of units and positions that this reshape takes apart."""
+    for dim in before:
+        kins = kins_of(dim)
+        if len(kins) > 1 and len({factor.role for factor in dim} - {SAMPLE}) > 1:
+            inside = {factor.kin for factor in dim}
+            homes = [
+                number
+                for number, target in enumerate(after)
+                for factor in target
+                if factor.size != 1 and factor.kin in inside
+            ]
+            if len(set(homes)) > 1:
+                book.apart.add(kins)
+
+
+def kins_of(dim: Dim) -> tuple[int, ...]:
+    """What identifies a merged dimension through products and elementwise operations."""
+    return tuple(factor.kin for factor in dim if factor.size != 1)
