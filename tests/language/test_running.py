@@ -99,10 +99,10 @@ def test_positions_are_apart_from_samples_where_a_model_joins_them() -> None:
     assert one.see([site], n=2).values[site].shape[:2] == (2, 8)
 
 
-def test_a_value_can_be_changed_where_it_is_met() -> None:
+def test_a_value_can_be_changed_at_a_site() -> None:
     one = read("llama")
     site = one.anatomy.blocks[0].output
-    changed = one.see(met={site: lambda value, dimension: value * 0}).logits
+    changed = one.see(changes={site: lambda value: value * 0}).logits
     with cutaway.edit(one.model, at=site, to=0), torch.no_grad():
         expected = one.model(**one.inputs).logits[0, one.rows]
     torch.testing.assert_close(changed[0], expected)
@@ -152,7 +152,7 @@ def test_nothing_of_the_model_is_changed(name: str) -> None:
         leaves: Any = {role: value[None].clone().requires_grad_() for role, value in one.embeddings().items()}
         torch.autograd.grad(one.logits_of(leaves).sum(), list(leaves.values()))
         with pytest.raises(ZeroDivisionError):
-            one.see(met={one.anatomy.blocks[0].output: lambda value, dimension: value * (1 / 0)})
+            one.see(changes={one.anatomy.blocks[0].output: lambda value: value * (1 / 0)})
 
 
 def test_a_reading_works_inside_inference_mode_and_no_grad() -> None:

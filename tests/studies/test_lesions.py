@@ -367,7 +367,7 @@ def test_a_metric_that_changes_the_model_is_an_error() -> None:
 
 def test_several_results_have_to_be_told_apart() -> None:
     model = nn.Sequential(nn.LSTM(4, 3))
-    with pytest.raises(EditError, match="say which is to be edited"):
+    with pytest.raises(InputError, match="say which is meant"):
         studies.lesion(model, lambda: model(X)[0], at="0")
     found = studies.lesion(model, lambda: model(X)[0], at="0@out.0", each="unit")
     assert found.names == ("0@out.0#0", "0@out.0#1", "0@out.0#2")

@@ -62,7 +62,7 @@ class edit:
             raise InputError("give at= and to=, or one mapping from sites to what each is changed to.")
         self._model: nn.Module = getattr(model, "_orig_mod", model)
         self._named = Named.of(self._model)
-        self.layouts = Layouts(self._model)
+        self._layouts = Layouts(self._model)
         self._places = [
             place for where, change in changes.read(at, to) for place in places_of(where, change, part, self._named)
         ]
@@ -159,7 +159,7 @@ class edit:
             sites = ", ".join(repr(f"{address}@{side}.{path}") for path, _ in found[:6])
             raise EditError(f"{address!r} has {len(found)} tensors there: say which is to be edited: {sites}.")
         new = {
-            path: self.changed(place, Site(address, None, None, site.side, path, passes), tensor, module)
+            path: self._changed(place, Site(address, None, None, site.side, path, passes), tensor, module)
             for path, tensor in found
         }
         return with_tensors(tree, new) if place.change is not None else tree
@@ -192,9 +192,17 @@ class edit:
 
     # values
 
-    def changed(
-        self, place: Place, here: Site, value: Tensor, module: nn.Module | None, unit: int | None = None
-    ) -> Tensor:
+    is_observer = False
+
+    def at_op(self, places: list[Place], here: Site, value: Tensor, module: nn.Module, result: Any) -> Tensor | None:
+        """The value that takes the place of what an op made; None where it is only looked at."""
+        new: Tensor | None = None
+        for place in places:
+            changed = self._changed(place, here, value if new is None else new, module)
+            new = changed if place.change is not None else new
+        return new
+
+    def _changed(self, place: Place, here: Site, value: Tensor, module: nn.Module | None) -> Tensor:
         """The new value of one tensor, told to whoever watches."""
         change = place.change
         if change is None:
@@ -203,10 +211,10 @@ class edit:
         place.n_met += 1
         dimension = place.dimension
         if dimension is None:
-            dimension = unit if unit is not None else self.layouts.of_module(value, module)
-        others = self._others(change, here)
+            dimension = self._layouts.at(here, value, module)
+        others = (dimension,) if change.takes_unit_dim else self._others(change, here)
 
-        def applied(value: Tensor, *others: Tensor) -> Tensor:
+        def applied(value: Tensor, *others: Any) -> Tensor:
             return place.region.put(change(value, *others), value, module, dimension)
 
         generators = drawn_from("edit", (), None) if change.draws else ()

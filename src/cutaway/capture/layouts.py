@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from cutaway.core.sites import Site
 from cutaway.graph.units import KEEP_LAYOUT, spatial_dimension
 
 _CONVOLUTIONS = (nn.modules.conv._ConvNd, nn.modules.batchnorm._NormBase, nn.GroupNorm)
@@ -29,6 +30,10 @@ class Layouts:
                 names = ("out_features", "embedding_dim", "embed_dim", "hidden_size")
                 found = shape[-1:] if shape else [getattr(module, name, -1) for name in names]
                 self._widths.update(int(width) for width in found)
+
+    def at(self, site: Site, value: Tensor, module: nn.Module | None) -> int:
+        """For the value at a site of a running model: what a module was given or returned, or what an op made."""
+        return self.of_module(value, module) if site.op is None else self.of_op(value, site.op)
 
     def of_module(self, value: Tensor, module: nn.Module | None) -> int:
         """For what a module was given or returned."""

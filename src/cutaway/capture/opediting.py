@@ -1,4 +1,7 @@
-"""Edits of single operations: a function mode that is on while a module with such an edit runs its own code."""
+"""The values of single operations: a function mode that is on while a module with such a site runs its own code.
+
+`edit` changes values through it, `observe` looks at them.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,6 @@ from torch.nn.modules import module as _torch_module
 
 from cutaway.capture import active, patches
 from cutaway.capture.functions import COMPOSITE, PYTHON, SKIP, Opaque, function_of, name_of, written
-from cutaway.capture.layouts import Layouts
 from cutaway.capture.mode import OWN_CODE, Inert, Ledger, Watcher, take_off
 from cutaway.capture.places import Named, Place
 from cutaway.capture.replacements import switch_on
@@ -25,29 +27,39 @@ from cutaway.core.sites import Site
 from cutaway.graph.naming import Namer, kind_of
 
 _push = torch._C._push_on_torch_function_stack
+_pop = torch._C._pop_torch_function_stack
 _FUSED = (nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention)
 """Modules that leave their fused path when they have hooks."""
 
 
-class Editing(Protocol):
-    """Changes a value at a place."""
+class OpHandler(Protocol):
+    """Is told the results of ops."""
 
-    layouts: Layouts
+    is_observer: bool
+    """Whether it leaves every value as it is: then it is told values as edits leave them."""
 
-    def changed(
-        self, place: Place, here: Site, value: Tensor, module: nn.Module | None, unit: int | None = None
-    ) -> Tensor: ...
+    def at_op(self, places: list[Place], here: Site, value: Tensor, module: nn.Module, result: Any) -> Tensor | None:
+        """The value that takes the place of one that an op has made; None leaves it as it is.
+
+        Args:
+            places: those of the running module that cover this op.
+            here: the op in full: with its ordinal, its path among several results, and the pass of its module.
+            value: one tensor of the result.
+            module: the one whose own code called the op.
+            result: all that the op returned.
+        """
+        ...
 
 
 class OpEdits:
-    """The edits of ops of one block. To torch's replaced functions it looks like a session that watches.
+    """The op sites of one block. To torch's replaced functions it looks like a session that watches.
 
-    Only the edited modules have a hook. While one of them runs, global hooks tell its own code from that of the
+    Only the modules of these sites have a hook. While one of them runs, global hooks tell its own code from that of the
     modules it calls; they are gone when it returns, so the rest of the model pays nothing.
     """
 
-    def __init__(self, edit: Editing, places: list[Place], named: Named) -> None:
-        self.edit = edit
+    def __init__(self, handler: OpHandler, places: list[Place], named: Named) -> None:
+        self.handler = handler
         self.watchers: dict[int, Watcher] = {}
         self.hooks = self
         self.gradients = None
@@ -143,11 +155,24 @@ class OpEdits:
             editor.leave(module)
 
     def set_watching(self, editor: Editor, *, on: bool) -> None:
-        """Put the mode on the stack, or take it off."""
-        if on:
-            _push(editor)
-        else:
+        """Put the mode on the stack, below those that observe, or take it off.
+
+        The topmost mode is handed a call first, and its result last: what observes has to see what edits make of it,
+        whichever of the two was entered first.
+        """
+        if not on:
             take_off(editor)
+            return
+        observers: list[Any] = []
+        while not self.handler.is_observer and torch._C._len_torch_function_stack():
+            top = _pop()
+            if not (isinstance(top, Editor) and top.edits.handler.is_observer):
+                _push(top)
+                break
+            observers.append(top)
+        _push(editor)
+        for observer in reversed(observers):
+            _push(observer)
 
     def join(self, call: int) -> None:
         """Threads that are started inside the block are not edited."""
@@ -157,7 +182,7 @@ class OpEdits:
 
 
 class Editor(Watcher):
-    """Counts the ops of a module as a trace does, and changes the results of some."""
+    """Counts the ops of a module as a trace does, and hands on the results of some."""
 
     def __init__(self, edits: OpEdits) -> None:
         super().__init__(self, Ledger(GroupEvent("", 0, 0, None, 0)), 0, lambda now: sys.maxsize)  # type: ignore[arg-type]
@@ -227,16 +252,13 @@ class Editor(Watcher):
     def _edited(self, result: Any, event: tuple[Any, ...], here: Site, module: nn.Module, places: list[Place]) -> Any:
         made = tensors_made(result, written(function_of(event[0]), event[1], event[2]))
         new: dict[int, Tensor] = {}
-        for place in places:
-            for path, tensor, _ in made:
-                site = Site(here.address, here.op, here.ordinal, "out" if path else None, path, here.pass_)
-                if place.site.matches(site):
-                    value = new.get(id(tensor), tensor)
-                    changed = self.edits.edit.changed(
-                        place, site, value, module, self.edits.edit.layouts.of_op(value, here.op or "")
-                    )
-                    if place.change is not None:
-                        new[id(tensor)] = changed
+        for path, tensor, _ in made:
+            site = Site(here.address, here.op, here.ordinal, "out" if path else None, path, here.pass_)
+            covering = [place for place in places if place.site.matches(site)]
+            if covering:
+                changed = self.edits.handler.at_op(covering, site, tensor, module, result)
+                if changed is not None:
+                    new[id(tensor)] = changed
         for tensor in [tensor for _, tensor, is_target in made if is_target and id(tensor) in new]:
             _overwrite(tensor, new.pop(id(tensor)))  # others hold this very tensor
         if not new:

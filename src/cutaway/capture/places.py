@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import Tensor, nn
@@ -79,8 +79,25 @@ class Named:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One site that was asked for."""
+
+    site: Site
+    """Without unit."""
+    units: tuple[int, ...] | None
+    """The units that were named of it; None for all."""
+    dimension: int | None = None
+    """The dimension of the units, where a trace knows it."""
+
+
 def places_of(at: object, change: Change, part: Part, named: Named) -> list[Place]:
     """The places that were meant by one `at=`; units of one tensor are one place."""
+    return [Place(each.site, change, Region.of(part, each.units), each.dimension) for each in asked_of(at, named)]
+
+
+def asked_of(at: object, named: Named) -> list[Asked]:
+    """The sites that were meant by one `at=`, each once, with the units that were named of it."""
     units: dict[Site, list[int] | None] = {}
     dimensions: dict[Site, int] = {}
     for site, given in _sites(at):
@@ -96,7 +113,35 @@ def places_of(at: object, change: Change, part: Part, named: Named) -> list[Plac
                 known.append(site.unit)
     if not units:
         raise InputError(f"at={at!r} names nothing: give a site, an op, or several of them.")
-    return [Place(site, change, Region.of(part, chosen), dimensions.get(site)) for site, chosen in units.items()]
+    return [
+        Asked(site, None if chosen is None else tuple(chosen), dimensions.get(site)) for site, chosen in units.items()
+    ]
+
+
+def units_by_site(model: nn.Module, at: Any) -> dict[str, list[int] | None]:
+    """The sites that are meant, patterns written out, and the units that are named of each; None for all."""
+    given = [at] if isinstance(at, (str, Site)) else at
+    if not isinstance(given, Sequence) or not given or any(not isinstance(each, (str, Site)) for each in given):
+        raise InputError(f"at={at!r}: give a site, or several: 'encoder.layer.3', 'h.*.mlp', 'h.3.mlp#17'.")
+    named = Named.of(getattr(model, "_orig_mod", model))
+    found: dict[str, list[int] | None] = {}
+    for each in given:
+        site = Site.parse(each) if isinstance(each, str) else each
+        addresses = named.modules_at(site)
+        if not addresses:
+            near = nearest(site.address, list(named.modules))
+            hint = f" Nearest: {', '.join(map(repr, near))}." if near else ""
+            raise SiteError(f"{str(each)!r} names no module of this model.{hint}")
+        if site.op is not None and "*" in site.op:
+            raise InputError(f"{str(each)!r}: name the op, as cutaway.sites(model, example) does.")
+        for address in addresses if site.is_pattern else [site.address]:
+            bare = str(replace(site, address=address, unit=None))
+            known = found.setdefault(bare, [] if site.unit is not None else None)
+            if site.unit is None:
+                found[bare] = None
+            elif known is not None and site.unit not in known:
+                known.append(site.unit)
+    return found
 
 
 def _sites(at: object) -> Iterable[tuple[Site, str | Op]]:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from cutaway.capture.inventory import modules_of
 from cutaway.collecting.encoding import Encoded
-from cutaway.collecting.seeing import Sights
+from cutaway.collecting.site_values import SiteValues
 from cutaway.core.errors import InputError
 
 Pair = tuple[Encoded, Encoded | None]
@@ -33,15 +33,15 @@ class Call:
     device: torch.device
 
     @staticmethod
-    def of(sights: Sights, tokenizer: Any, device: torch.device, *, has_targets: bool) -> Call:
-        model = sights.model
+    def of(values_at: SiteValues, tokenizer: Any, device: torch.device, *, has_targets: bool) -> Call:
+        model = values_at.model
         config = getattr(model, "config", None)
         is_double = bool(getattr(config, "is_encoder_decoder", False))
         module, start = model, -1
         if has_targets and not is_double:
             raise InputError(f"targets= are for encoder–decoder models, and {type(model).__name__} is none.")
         if is_double:
-            module, start = _half(sights, config, has_targets=has_targets)
+            module, start = _half(values_at, config, has_targets=has_targets)
         pads = (getattr(tokenizer, "pad_token_id", None), getattr(config, "pad_token_id", None))
         pad = next((number for number in pads if isinstance(number, int) and number >= 0), 0)
         return Call(module, _accepted(module), pad, start, device)
@@ -94,14 +94,14 @@ def shifted(target: Encoded, start: int) -> Encoded:
     )
 
 
-def _half(sights: Sights, config: Any, *, has_targets: bool) -> tuple[nn.Module, int]:
+def _half(values_at: SiteValues, config: Any, *, has_targets: bool) -> tuple[nn.Module, int]:
     """The encoder alone, where all sites are in it; else the whole model, which then needs targets."""
-    model: Any = sights.model
+    model: Any = values_at.model
     encoder = model.get_encoder() if hasattr(model, "get_encoder") else None
     own = {id(module) for module in modules_of(encoder)}
     decoder = model.get_decoder() if hasattr(model, "get_decoder") else None
     shared = own & {id(module) for module in modules_of(decoder)}
-    looked_at = {address: id(sights.named.modules[address]) for address in sights.addresses()}
+    looked_at = {address: id(values_at.named.modules[address]) for address in values_at.addresses()}
     outside = [address for address, key in looked_at.items() if key not in own]
     inside = [address for address, key in looked_at.items() if key in own - shared]
     if not has_targets:

@@ -17,9 +17,9 @@ from cutaway.collecting.calling import Call
 from cutaway.collecting.encoding import Encoder, RowsAre, Wanted
 from cutaway.collecting.pooling import AGGREGATES, Aggregate
 from cutaway.collecting.samples import Samples, batches_of, call_model
-from cutaway.collecting.seeing import Sights
 from cutaway.collecting.sentences import Manner, Sentences
 from cutaway.collecting.sharding import Share
+from cutaway.collecting.site_values import SiteValues
 from cutaway.collecting.windows import Settings, Sweep, gathered, written
 from cutaway.core.errors import InputError
 from cutaway.core.progress import progress
@@ -59,7 +59,7 @@ class _Job:
     """All that was asked for, checked."""
 
     model: nn.Module
-    sights: Sights
+    values_at: SiteValues
     data: Any
     tokenizer: Any
     aggregate: Aggregate
@@ -101,10 +101,10 @@ def collect(
     share = Share.asked(how.get("shard"), path)
     if share is not None:
         job, path = _shared(job, share), None if path is None else share.folder(path)
-    with stillness(job.sights.model), job.sights:
+    with stillness(job.values_at.model):
         sweep, made_of = _of_text(job) if tokenizer is not None else _of_tensors(job)
         about: dict[str, Plain] = {
-            "model": provenance.of_model(job.sights.model),
+            "model": provenance.of_model(job.values_at.model),
             "rows": job.rows,
             **made_of,
             **({} if share is None else {"shard": [share.number, share.of]}),
@@ -145,7 +145,7 @@ def _checked(model: Any, data: Any, at: Any, tokenizer: Any, aggregate: Any, how
     targets = how.get("targets")
     if isinstance(data, Sized) and isinstance(targets, Sized) and len(data) != len(targets):
         raise InputError(f"{len(data):,} items and {len(targets):,} targets: each item needs one.")
-    return _Job(model, Sights(model, at), data, tokenizer, aggregate, how, rows)
+    return _Job(model, SiteValues(model, at), data, tokenizer, aggregate, how, rows)
 
 
 def _shared(job: _Job, share: Share) -> _Job:
@@ -164,15 +164,15 @@ def _of_text(job: _Job) -> tuple[Sweep, dict[str, Plain]]:
         raise InputError(f"data is a {type(data).__name__}: give a list of sentences, or another iterable of them.")
     targets = how.get("targets")
     wanted = Wanted(job.rows, how.get("special", False), how.get("max_length") or _most_tokens(job))
-    device = device_of(job.sights.model)
-    call = Call.of(job.sights, job.tokenizer, device, has_targets=targets is not None)
+    device = device_of(job.values_at.model)
+    call = Call.of(job.values_at, job.tokenizer, device, has_targets=targets is not None)
     begins, items = _peeked(data)
     first_targets, all_targets = ([], None) if targets is None else _peeked(targets)
     skips = job.rows == "items" and not wanted.special
     manner = Manner(job.aggregate, skips, how.get("strict", False), how.get("batch_size"))
     encoder = Encoder(job.tokenizer, wanted)
     shown = _shown(items, data, "sentences collected")
-    sweep = Sentences(job.sights, encoder, call, manner, shown, all_targets)
+    sweep = Sentences(job.values_at, encoder, call, manner, shown, all_targets)
     if job.rows != "items" and sweep.without_positions:
         name = sweep.without_positions[0]
         raise InputError(f"{name!r} has no positions, and so nothing for each token: collect it with rows='items'.")
@@ -189,10 +189,10 @@ def _of_tensors(job: _Job) -> tuple[Sweep, dict[str, Plain]]:
         raise InputError("data is text: give the tokenizer that cuts it, tokenizer=…")
     batches = batches_of(job.data, job.how.get("batch_size"))
     sweep = Samples(
-        job.sights,
+        job.values_at,
         _shown(batches, batches, "batches collected"),
         job.how.get("call", call_model),
-        device_of(job.sights.model),
+        device_of(job.values_at.model),
         job.aggregate,
         by_position=job.rows == "positions",
     )
@@ -201,9 +201,9 @@ def _of_tensors(job: _Job) -> tuple[Sweep, dict[str, Plain]]:
 
 def _most_tokens(job: _Job) -> int | None:
     """What tokenizer and model allow."""
-    config = getattr(job.sights.model, "config", None)
+    config = getattr(job.values_at.model, "config", None)
     most = getattr(config, "max_position_embeddings", None)
-    for module in job.sights.model.modules():  # RoBERTa's begin behind the padding
+    for module in job.values_at.model.modules():  # RoBERTa's begin behind the padding
         if isinstance(module, nn.Embedding) and module.num_embeddings == most and module.padding_idx is not None:
             most -= module.padding_idx + 1
             break

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cutaway.collecting.pooling import Aggregate, Spans, brought
-from cutaway.collecting.seeing import Sights, Value
 from cutaway.collecting.shapes import Columns, Size, columns_of
+from cutaway.collecting.site_values import SiteValues, Value
 from cutaway.collecting.windows import WINDOW_BYTES, Filled
 from cutaway.core import trees
 from cutaway.core.errors import InputError
@@ -85,7 +85,7 @@ class Samples:
 
     def __init__(
         self,
-        sights: Sights,
+        values_at: SiteValues,
         batches: Iterable[Any],
         run: Run,
         device: torch.device,
@@ -93,7 +93,7 @@ class Samples:
         *,
         by_position: bool,
     ) -> None:
-        self._sights = sights
+        self._values_at = values_at
         self._run = run
         self._device = device
         self._aggregate = aggregate
@@ -139,8 +139,8 @@ class Samples:
         runs: list[tuple[Size, Callable[[], Any]]] = []
         for some in sizes:
             batch = self._there(sliced(self.first, n, 0, some))
-            runs.append((Size(some), lambda batch=batch: self._run(self._sights.model, batch)))  # type: ignore[misc]
-        return columns_of(self._sights, runs)
+            runs.append((Size(some), lambda batch=batch: self._run(self._values_at.model, batch)))  # type: ignore[misc]
+        return columns_of(self._values_at, runs)
 
     def _there(self, batch: Any) -> Any:
         if isinstance(batch, Mapping):
@@ -165,7 +165,7 @@ class Samples:
             found[column.name] = spans.pooled(values.reshape(-1, column.width), self._aggregate)
 
         there = self._there(batch)
-        self._sights.run(lambda: self._run(self._sights.model, there), take)
+        self._values_at.run(lambda: self._run(self._values_at.model, there), take)
         self._columns.check_all(found)
         rows = self._rows(n, first, n_positions, mask)
         return Filled(brought(found, dtype), rows, [""] * len(rows), n)

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from cutaway.collecting.calling import Call, Pair, shifted
 from cutaway.collecting.encoding import Encoded, Encoder
 from cutaway.collecting.pooling import Aggregate, Spans, brought
-from cutaway.collecting.seeing import Sights, Value
 from cutaway.collecting.shapes import Columns, Size, columns_of
+from cutaway.collecting.site_values import SiteValues, Value
 from cutaway.collecting.texts import read_texts
 from cutaway.collecting.windows import WINDOW_BYTES, Filled
 from cutaway.core.errors import InputError
@@ -55,14 +55,14 @@ class Sentences:
 
     def __init__(
         self,
-        sights: Sights,
+        values_at: SiteValues,
         encoder: Encoder,
         call: Call,
         manner: Manner,
         items: Iterable[Any],
         targets: Iterable[Any] | None,
     ) -> None:
-        self._sights = sights
+        self._values_at = values_at
         self._encoder = encoder
         self._call = call
         self._manner = manner
@@ -125,7 +125,7 @@ class Sentences:
                 rowed = target or source
                 if rowed.word and source.ids:
                     return columns_of(
-                        self._sights, [self._small(source, target, 3, 0), self._small(source, target, 5, 1)]
+                        self._values_at, [self._small(source, target, 3, 0), self._small(source, target, 5, 1)]
                     )
         raise InputError("no item holds a word that became a token: there is nothing to collect.")
 
@@ -220,7 +220,7 @@ class Sentences:
             found[column.name] = spans.pooled(values.reshape(-1, column.width), self._manner.aggregate)
 
         inputs = self._call.inputs(items)
-        self._sights.run(lambda: self._call.run(inputs), take)
+        self._values_at.run(lambda: self._call.run(inputs), take)
         self._columns.check_all(found)
         return found, places
 

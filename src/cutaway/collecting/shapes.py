@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor
 
-from cutaway.collecting.seeing import Sights, Value
+from cutaway.collecting.site_values import SiteValues, Value
 from cutaway.core.errors import InputError
 from cutaway.core.sites import Site
 from cutaway.store.activations_windows import CollectedSite
@@ -83,23 +83,23 @@ class Columns:
                 raise InputError(f"{column.name!r} ran on the first items, and not on some later ones: {_PASSES}.")
 
 
-def columns_of(sights: Sights, runs: Sequence[tuple[Size, Callable[[], Any]]]) -> Columns:
+def columns_of(values_at: SiteValues, runs: Sequence[tuple[Size, Callable[[], Any]]]) -> Columns:
     """What is collected at the sites, found in one or two runs: in the order asked for, then in that of the run."""
     seen: list[dict[Site, Value]] = []
     for _, call in runs:
         found: dict[Site, Value] = {}
-        sights.run(call, lambda value, found=found: found.update({value.site: value}))  # type: ignore[misc]
+        values_at.run(call, lambda value, found=found: found.update({value.site: value}))  # type: ignore[misc]
         seen.append(found)
-    for place in sights.places:
-        if not any(place.site.matches(site) for site in seen[0]) and not place.site.is_pattern:
-            raise sights.nothing_at(place)
+    asked = values_at.sites
+    for wanted in asked:
+        if not any(wanted.matches(site) for site in seen[0]) and not wanted.is_pattern:
+            raise values_at.nothing_at(wanted)
     if not seen[0]:
-        raise sights.nothing_at(sights.places[0])
+        raise values_at.nothing_at(asked[0])
     if seen[0].keys() != seen[-1].keys():
         odd = next(iter(seen[0].keys() ^ seen[-1].keys()))
         raise InputError(f"how often {str(odd)!r} runs depends on the input: {_PASSES}.")
     sizes = [size for size, _ in runs]
-    asked = [place.site for place in sights.places]
 
     def turn(value: Value) -> int:
         return next(i for i, site in enumerate(asked) if site.matches(value.site))
@@ -108,7 +108,7 @@ def columns_of(sights: Sights, runs: Sequence[tuple[Size, Callable[[], Any]]]) -
     columns: dict[Site, Column] = {}
     for value in values:
         tensors = [found[value.site].tensor for found in seen]
-        columns[value.site] = _column(sights.name_of(value, values), value, tensors, sizes)
+        columns[value.site] = _column(values_at.name_of(value, values), value, tensors, sizes)
     return Columns(columns)
 
 

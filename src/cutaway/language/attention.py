@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -44,8 +44,15 @@ def attention_weights(
         found[site] = weights[..., :n_keys].detach().to(where, dtype, copy=True)
 
     asked = None if rows is None else torch.tensor(list(rows), device=reading.device)
-    changes = {each.op: (_fused if each.is_fused else _seen)(each, note, asked) for each in wanted}
-    with _opened(), edit(reading.model, changes):
+    # The arguments of a fused kernel are at no site: it is called through a function that looks at them.
+    fused = {each.op: _fused(each, note, asked) for each in wanted if each.is_fused}
+    plain = {each.op: each for each in wanted if not each.is_fused}
+
+    def see(site: str, value: Tensor) -> None:
+        weights = value.reshape(-1, plain[site].n_heads, *value.shape[-2:])[0]  # some models join samples and heads
+        note(site, weights if asked is None else weights[:, asked])
+
+    with _opened(), edit(reading.model, fused) if fused else nullcontext(), reading.observed(list(plain), see):
         reading.see()
     return torch.stack([found[each.op] for each in wanted])
 
@@ -73,17 +80,6 @@ def _opened() -> Iterator[None]:
 
 def _role(reading: Reading, role: Role | None) -> Role:
     return reading.anatomy.stack.role if role is None else reading.anatomy.part(role).role
-
-
-def _seen(heads: Heads, note: Callable[[str, Tensor], None], rows: Tensor | None) -> Any:
-    """A change that changes nothing: the softmax gave what is asked for."""
-
-    def met(value: Tensor) -> Tensor:
-        weights = value.reshape(-1, heads.n_heads, *value.shape[-2:])[0]  # some models join samples and heads
-        note(heads.op, weights if rows is None else weights[:, rows])
-        return value
-
-    return met
 
 
 def _fused(heads: Heads, note: Callable[[str, Tensor], None], rows: Tensor | None) -> Any:

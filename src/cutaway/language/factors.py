@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.capture.meeting import units_by_site
+from cutaway.capture.places import units_by_site
 from cutaway.core.errors import InputError
 from cutaway.language.factoring import factored, left_over
 from cutaway.language.parts import Layers, Role, Stack, chosen_layers

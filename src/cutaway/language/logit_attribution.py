@@ -9,7 +9,6 @@ from typing import Any, get_args
 import torch
 from torch import Tensor
 
-from cutaway.capture.meeting import Met
 from cutaway.capture.places import Named
 from cutaway.core.errors import InputError, MemoryLimitError
 from cutaway.core.sites import nearest
@@ -101,15 +100,12 @@ class _Seen:
         end = stack.stream[-1]
         values: dict[str, Tensor] = {}
 
-        def met(site: str) -> Met:
-            def note(value: Tensor, dimension: int) -> Tensor:
-                flat = value.detach().reshape(-1, value.shape[-1])  # one sample: rows are positions
-                values[site] = flat[reading.rows] if is_cut and site != end else flat.clone()
-                return value
+        def note(site: str, value: Tensor) -> None:
+            flat = value.detach().reshape(-1, value.shape[-1])  # one sample: rows are positions
+            values[site] = flat[reading.rows] if is_cut and site != end else flat.clone()
 
-            return note
-
-        reading.see(met={site: met(site) for site in dict.fromkeys([*sites, end])})
+        with reading.observed(list(dict.fromkeys([*sites, end])), note):
+            reading.see()
         return _Seen(values[end], values, is_cut)
 
     def at(self, site: str, rows: Tensor) -> Tensor:

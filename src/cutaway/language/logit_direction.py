@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from cutaway.capture.observe import observe
 from cutaway.capture.places import Named
 from cutaway.core.errors import InputError
 from cutaway.language.frozen_norms import FrozenNorm, frozen_norm, in_place_of
@@ -132,12 +133,8 @@ def _heard(reading: Reading, is_wanted: bool) -> Iterator[list[Tensor]]:
     if not is_wanted:
         yield heard
         return
-    head = Named.of(reading.model).modules[reading.anatomy.head]
-    handle = head.register_forward_hook(lambda module, args, result: heard.append(result))
-    try:
+    with observe(reading.model, reading.anatomy.head, lambda seen: heard.append(seen.tensor)):
         yield heard
-    finally:
-        handle.remove()
 
 
 def picked(reading: Reading, hidden: Tensor) -> Tensor | None:

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cutaway.capture.meeting import Met
 from cutaway.core.errors import InputError
 from cutaway.core.progress import progress
 from cutaway.language.generating import start_token
@@ -18,7 +17,7 @@ from cutaway.language.kinds import check_ids, check_length, eager, kind_of, n_to
 from cutaway.language.labelling import label_of, labels_of
 from cutaway.language.pieces import Pieces
 from cutaway.language.prompts import Prompt, prompted
-from cutaway.language.running import Reading, logits_of, reading
+from cutaway.language.running import Reading, ValueFn, logits_of, reading
 from cutaway.results.generation import GenerationKind
 from cutaway.results.patching import Patching
 
@@ -93,8 +92,8 @@ def patch(
     starts = range(0, len(cells), n_each)
     for start in progress(starts, len(starts), "batches of patches"):
         some = cells[start : start + n_each]
-        met = dict(_patches(some, rows, columns, taken.values, both.n))
-        scores[start : start + len(some)] = measured(both.corrupted.see(met=met, n=len(some)).logits)
+        patches = dict(_patches(some, rows, columns, taken.values, both.n))
+        scores[start : start + len(some)] = measured(both.corrupted.see(changes=patches, n=len(some)).logits)
     names = [both.pieces[0], both.pieces[1]] if positions is not None else [(), ()]
     return Patching(
         model=type(core).__name__,
@@ -254,14 +253,14 @@ def _patches(
     columns: Sequence[int | None],
     clean: dict[str, Tensor],
     n: int,
-) -> Iterator[tuple[str, Met]]:
+) -> Iterator[tuple[str, ValueFn]]:
     """For each site what puts clean values into those samples of the batch that are patched there."""
     by_site: dict[str, list[tuple[int, _Row, int | None]]] = {}
     for sample, (row, column) in enumerate(cells):
         by_site.setdefault(rows[row].site, []).append((sample, rows[row], columns[column]))
 
-    def met(site: str, here: list[tuple[int, _Row, int | None]]) -> Met:
-        def put(value: Tensor, _: int) -> Tensor:
+    def patch(site: str, here: list[tuple[int, _Row, int | None]]) -> ValueFn:
+        def put(value: Tensor) -> Tensor:
             new = value.reshape(len(cells), n, -1).clone()  # some models have samples and positions in one dimension
             source = clean[site].reshape(n, -1).to(value)
             for sample, row, column in here:
@@ -272,7 +271,7 @@ def _patches(
         return put
 
     for site, here in by_site.items():
-        yield site, met(site, here)
+        yield site, patch(site, here)
 
 
 def _listed(pieces: Sequence[str]) -> str:

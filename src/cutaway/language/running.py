@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,13 +12,19 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cutaway.capture.meeting import Met, meeting
+from cutaway.capture.changes import Change
+from cutaway.capture.editing import edit
+from cutaway.capture.observe import Observation, check_single, nothing_ran, observe
 from cutaway.capture.standing import standing
 from cutaway.capture.stillness import device_of, stillness
 from cutaway.core.errors import InputError
+from cutaway.core.sites import Site
 from cutaway.language.anatomy import anatomy
 from cutaway.language.parts import Anatomy, Role
 from cutaway.results.generation import Generation, GenerationKind
+
+ValueFn = Callable[[Tensor], Tensor]
+"""From the value at a site to the one that takes its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +121,7 @@ class Reading:
         sites: Sequence[str] = (),
         *,
         embeds: Mapping[Role, Tensor] | None = None,
-        met: Mapping[str, Met] | None = None,
+        changes: Mapping[str, ValueFn] | None = None,
         inputs: Mapping[str, Any] | None = None,
         n: int | None = None,
         gradients: bool = False,
@@ -125,7 +131,7 @@ class Reading:
         Args:
             embeds: role → (sample, position, d): stands in the place of what the embedding gave; a role left out keeps
                 its own. With `gradients`, a leaf among them gets one.
-            met: site → function of (value, dimension of its units) to the value that takes its place.
+            changes: site → function from the value to the one that takes its place.
             inputs: in the place of the reading's own, with one or more samples.
             n: how many copies of the one sample run as a batch; as many as `embeds` has, if not given.
             gradients: whether the result can be differentiated by `embeds`; weights get no gradient in any case.
@@ -135,12 +141,13 @@ class Reading:
             n = max([len(each) for each in (embeds or {}).values()] or [len(given["input_ids"])])
         given = {name: value.expand(n, -1) if _is_batch(value, n) else value for name, value in given.items()}
         values: dict[str, Tensor] = {}
-        functions = self._functions(sites, embeds or {}, met or {}, values)
-        with self.still(gradients=gradients):
-            if functions:
-                with meeting(self.model, functions):
-                    logits = self._logits(given)
-            else:
+        changed = self._changed(embeds or {}, changes or {})
+
+        def note(site: str, value: Tensor) -> None:
+            values[site] = value
+
+        with self.still(gradients=gradients), edit(self.model, changed) if changed else nullcontext():
+            with self.observed(sites, note):
                 logits = self._logits(given)
         return Seen(logits, {site: self._laid(value, n) for site, value in values.items()})
 
@@ -167,6 +174,28 @@ class Reading:
     def values(self, sites: Sequence[str]) -> dict[str, Tensor]:
         """Site → (position, unit), at sites that have positions; the whole value without its batch at others."""
         return {site: value[0] for site, value in self.see(sites).values.items()}
+
+    @contextmanager
+    def observed(self, sites: Sequence[str], note: Callable[[str, Tensor], object]) -> Iterator[None]:
+        """Inside the block one run of the model tells the value at each site, as edits leave it."""
+        if not sites:
+            yield
+            return
+        names = {Site.parse(site): site for site in sites}
+        known: set[str] = set()
+
+        def see(seen: Observation) -> None:
+            check_single(seen)
+            for site in (names[asked] for asked in seen.asked):
+                if site in known:
+                    raise InputError(f"{site!r} ran more than once: name its pass, '{site}:1'.")
+                known.add(site)
+                note(site, seen.tensor)
+
+        with observe(self.model, list(names), see) as observer:
+            yield
+        if observer.missed:
+            raise nothing_ran(observer.missed[0])
 
     @contextmanager
     def still(self, *, gradients: bool = False) -> Iterator[None]:
@@ -203,31 +232,19 @@ class Reading:
         found = logits_of(self.call(given), self.model)
         return found[:, None].expand(-1, self.n_targets, -1) if found.dim() == 2 else found[:, self.rows]
 
-    def _functions(
-        self,
-        sites: Sequence[str],
-        embeds: Mapping[Role, Tensor],
-        met: Mapping[str, Met],
-        values: dict[str, Tensor],
-    ) -> dict[str, Met]:
+    def _changed(self, embeds: Mapping[Role, Tensor], changes: Mapping[str, ValueFn]) -> dict[str, Change]:
+        """What `edit` is given."""
         given = {self.anatomy.part(role).embedding: value for role, value in embeds.items()}
 
-        def function(site: str) -> Met:
-            def meet(value: Tensor, dimension: int) -> Tensor:
+        def change(site: str) -> Change:
+            def make(value: Tensor) -> Tensor:
                 if site in given:
                     value = given[site].to(value)
-                if site in met:
-                    value = met[site](value, dimension)
-                if site in wanted:
-                    if site in values:
-                        raise InputError(f"{site!r} ran more than once: name its pass, '{site}:1'.")
-                    values[site] = value
-                return value
+                return changes[site](value) if site in changes else value
 
-            return meet
+            return Change(make)
 
-        wanted = frozenset(sites)
-        return {site: function(site) for site in dict.fromkeys([*sites, *given, *met])}
+        return {site: change(site) for site in dict.fromkeys([*given, *changes])}
 
 
 def reading(model: nn.Module, kind: GenerationKind, inputs: Mapping[str, Any], rows: Any, classes: Any) -> Reading:

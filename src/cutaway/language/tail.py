@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from cutaway.capture.inventory import structure_of
+from cutaway.capture.observe import Observation, observe
 from cutaway.capture.rebuilding import with_tensors
 from cutaway.core.sites import Site
 from cutaway.language.anatomy import shortened
@@ -128,19 +129,12 @@ def _templates(reading: Reading, found: Anatomy) -> dict[tuple[str, int], Any]:
     if reading.model in _returned and _returned[reading.model][0] == structure:
         return _returned[reading.model][1]
     known: dict[tuple[str, int], Any] = {}
-    passes: dict[str, int] = {}
 
-    def note(address: str) -> Any:
-        def hook(module: nn.Module, args: Any, result: Any) -> None:
-            passes[address] = passes.get(address, 0) + 1
-            known[(address, passes[address])] = result
+    def note(seen: Observation) -> None:
+        known[(seen.site.address, seen.site.pass_ or 1)] = seen.whole
 
-        return hook
-
-    with reading.still(), ExitStack() as stack:
-        for address in {block.address for each in found.stacks for block in each.blocks}:
-            handle = reading.model.get_submodule(address).register_forward_hook(note(address))
-            stack.callback(handle.remove)
+    addresses = dict.fromkeys(block.address for each in found.stacks for block in each.blocks)
+    with reading.still(), observe(reading.model, list(addresses), note):
         reading.call(shortened(reading.inputs))
     _returned[reading.model] = (structure, known)
     return known

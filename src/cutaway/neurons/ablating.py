@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, Literal
 
 import numpy as np
@@ -10,7 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from cutaway.capture.meeting import Met, meeting, units_by_site
+from cutaway.capture.changes import Change
+from cutaway.capture.editing import edit
+from cutaway.capture.layouts import Layouts
+from cutaway.capture.observe import Observation, check_single, nothing_ran, observe
+from cutaway.capture.places import units_by_site
 from cutaway.capture.states import randomness_kept
 from cutaway.core.errors import InputError
 from cutaway.core.progress import progress
@@ -135,17 +140,14 @@ class _Measuring:
         self._metrics = metrics
         self.names: list[str] = []
 
-    def __call__(self, where: str, at: Mapping[str, Met] | None = None) -> NDArray[np.float64]:
+    def __call__(self, where: str, at: Mapping[str, Change] | None = None) -> NDArray[np.float64]:
         """The metrics in a model that is changed at some sites."""
         before = self._versions()
         found: dict[str, float] = {}
         for name, metric in self._metrics.items():
             with randomness_kept():
-                if at is None:
+                with nullcontext() if at is None else edit(self._model, dict(at)):
                     value = metric()
-                else:
-                    with meeting(self._model, at):
-                        value = metric()
             found.update(_read(value, name or getattr(metric, "__name__", "metric"), is_named=bool(name)))
         changed = [name for name, version in self._versions().items() if before.get(name) != version]
         if changed:
@@ -184,14 +186,14 @@ class _Values:
         self._means: dict[str, float] = {}
         self._is_by_item = acts is not None and bool((acts.word_index < 0).all())
 
-    def at(self, model: nn.Module, names: Sequence[str]) -> dict[str, Met]:
-        """Functions for `meeting`, fresh ones for each run."""
+    def at(self, model: nn.Module, names: Sequence[str]) -> dict[str, Change]:
+        """What `edit` is given, fresh for each run."""
         generator = np.random.default_rng(self._seed)
         return {
             site: self._changing(site, units or [], generator) for site, units in units_by_site(model, names).items()
         }
 
-    def _changing(self, site: str, units: list[int], generator: np.random.Generator) -> Met:
+    def _changing(self, site: str, units: list[int], generator: np.random.Generator) -> Change:
         names = [f"{site}#{unit}" for unit in units]
         rows: NDArray[Any]  # (row, unit)
         if self._to == "zero":
@@ -215,7 +217,7 @@ class _Values:
             out[..., units] = torch.as_tensor(new, dtype=value.dtype, device=value.device)
             return out.movedim(-1, dimension)
 
-        return changed
+        return Change(changed, takes_unit_dim=True)
 
     def _means_of(self, names: Sequence[str]) -> NDArray[np.float64]:
         missing = [name for name in names if name not in self._means]
@@ -253,14 +255,18 @@ def _others(
         return list(acts.at(sites).names)
     widths: dict[str, int] = {}
 
-    def noting(site: str) -> Met:
-        def note(value: Tensor, dimension: int) -> Tensor:
-            widths[site] = value.shape[dimension]
-            return value
+    layouts = Layouts(getattr(model, "_orig_mod", model))
 
-        return note
+    def note(seen: Observation) -> None:
+        check_single(seen)
+        dimension = layouts.at(seen.site, seen.tensor, seen.module)
+        for site in seen.asked:
+            widths[str(site)] = seen.tensor.shape[dimension]
 
-    measure("while looking at its units", {site: noting(site) for site in sites})
+    with observe(model, sites, note) as observer:
+        measure("while looking at its units")
+    if observer.missed:
+        raise nothing_ran(observer.missed[0])
     return [f"{site}#{unit}" for site in sites for unit in range(widths[site])]
 
 

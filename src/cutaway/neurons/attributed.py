@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -11,10 +12,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from cutaway.capture.meeting import Met, meeting
+from cutaway.capture.changes import Change
+from cutaway.capture.editing import edit
+from cutaway.capture.layouts import Layouts
+from cutaway.capture.observe import Observation, check_single, nothing_ran, observe
 from cutaway.capture.stillness import stillness
 from cutaway.core import trees
 from cutaway.core.errors import InputError
+from cutaway.core.sites import Site
 
 Method = Literal["gradient_x_activation", "integrated_gradients", "conductance"]
 METHODS = ("gradient_x_activation", "integrated_gradients", "conductance")
@@ -186,29 +191,39 @@ class _Run:
         leaves: dict[str, list[Tensor]] = {site: [] for site in sites}
         passes = dict.fromkeys(fixed, 0)
         dimensions: dict[str, int] = {}
+        names = {Site.parse(site): site for site in sites}
+        layouts = Layouts(self.model)
 
-        def meet(site: str) -> Met:
-            def met(value: Tensor, dimension: int) -> Tensor:
+        def note(seen: Observation) -> None:
+            check_single(seen)
+            for site in (names[asked] for asked in seen.asked):
+                _check_real(site, seen.tensor)
+                dimensions[site] = layouts.at(seen.site, seen.tensor, seen.module)
+                values[site].append(seen.tensor.detach().clone())
+
+        def replaced(site: str) -> Change:
+            def make(value: Tensor) -> Tensor:
                 if site in fixed:
                     if passes[site] >= len(fixed[site]):
                         raise InputError(f"{site!r} ran more often along the path than at its end: name a pass, ':1'.")
                     value = fixed[site][passes[site]]
                     passes[site] += 1
-                if site not in values:
+                if not with_gradients or site not in leaves:
                     return value
-                if not value.is_floating_point():
-                    raise InputError(f"{site!r} holds {value.dtype}, which has no gradient.")
-                dimensions[site] = dimension
-                values[site].append(value.detach().clone())
-                leaf = torch.zeros_like(value, requires_grad=with_gradients)
+                _check_real(site, value)
+                leaf = torch.zeros_like(value, requires_grad=True)
                 leaves[site].append(leaf)
                 return value + leaf  # the model computes what it did, and the leaf gets the gradient of the value
 
-            return met
+            return Change(make)
 
+        changed = dict.fromkeys([*fixed, *(sites if with_gradients else ())])
         with torch.enable_grad() if with_gradients else torch.no_grad():
-            with meeting(self.model, {site: meet(site) for site in dict.fromkeys([*sites, *fixed])}):
-                output = self.plan.call(self.model, self.batch)
+            with edit(self.model, {site: replaced(site) for site in changed}) if changed else nullcontext():
+                with observe(self.model, list(sites), note) if sites else nullcontext() as observer:
+                    output = self.plan.call(self.model, self.batch)
+            if observer is not None and observer.missed:
+                raise nothing_ran(observer.missed[0])
             scores = self._scores(output)
             gradients: dict[str, list[Tensor]] = {}
             if with_gradients:
@@ -298,6 +313,11 @@ class _Run:
         total = total if len(there) == self.n else total.sum()[None]  # type: ignore[union-attr]
         found.deltas[site] = (total - there).cpu().numpy()  # type: ignore[union-attr]
         found.differences[site] = there.cpu().numpy()
+
+
+def _check_real(site: str, value: Tensor) -> None:
+    if not value.is_floating_point():
+        raise InputError(f"{site!r} holds {value.dtype}, which has no gradient.")
 
 
 def _gradients(scores: Tensor, leaves: Mapping[str, list[Tensor]]) -> dict[str, list[Tensor]]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from cutaway.capture.meeting import units_by_site
+from cutaway.capture.places import units_by_site
 from cutaway.core.errors import InputError
 from cutaway.neurons.attributed import (
     METHODS,

@@ -1,4 +1,4 @@
-"""Which sites a run reaches, and what their values are like: seen by the very code that edits them later."""
+"""Which sites a run reaches, and what their values are like."""
 
 from __future__ import annotations
 
@@ -9,15 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cutaway.capture.changes import Change
-from cutaway.capture.editing import edit
-from cutaway.capture.parts import Region
-from cutaway.capture.places import Named, Place, places_of
+from cutaway.capture.layouts import Layouts
+from cutaway.capture.observe import Observation, check_single, observe
+from cutaway.capture.places import Asked, Named, asked_of
 from cutaway.core.errors import InputError, SiteError
 from cutaway.core.sites import Site
-
-Note = Callable[[Tensor, int], None]
-"""Told a value and the dimension of its units."""
 
 
 @dataclass(slots=True)
@@ -87,84 +83,51 @@ def look(model: nn.Module, at: Any, run: Callable[[], Any], *, keep: str = "shap
     Args:
         keep: "shapes" only, also "means" of each unit, or copies of all "values".
     """
-    named = Named.of(getattr(model, "_orig_mod", model))
-    places = places_of(at, _AS_IT_IS, {}, named)
+    core: nn.Module = getattr(model, "_orig_mod", model)
+    named, layouts = Named.of(core), Layouts(core)
     found: dict[str, Seen] = {}
-    live = []
-    for place in places:
-        if place.site.op is not None or named.modules_at(place.site):
-            live.append(place)
+    live: dict[Site, Asked] = {}
+    for asked in asked_of(at, named):
+        if asked.site.op is not None or named.modules_at(asked.site):
+            live[asked.site] = asked
             continue
-        for address in named.tensors_at(place.site):
+        for address in named.tensors_at(asked.site):
             tensor = named.tensors[address]
-            seen = _add(found, Site(address), None, place)
+            seen = _add(found, Site(address), None, asked)
             with torch.no_grad():
                 seen.note(address, tensor, max(tensor.dim() - 1, 0), keep)
 
-    def note(place: Place, here: Site, value: Tensor, dimension: int) -> None:
-        path = here.path if place.site.path else ""
-        site = Site(here.address, here.op, here.ordinal, place.site.side, path, place.site.pass_)
-        seen = _add(found, site, named.modules[here.address], place)
-        seen.note(str(here), value, dimension, keep)
+    def note(here: Observation) -> None:
+        check_single(here)
+        full, value = here.site, here.tensor
+        for each in here.asked:
+            asked = live[each]
+            path = full.path if each.path else ""
+            site = Site(full.address, full.op, full.ordinal, each.side, path, each.pass_)
+            seen = _add(found, site, here.module, asked)
+            dimension = asked.dimension if asked.dimension is not None else layouts.at(full, value, here.module)
+            key = str(full if full.op is not None else replace(full, side=each.side))  # as `edit` names it
+            if key not in seen.shapes:
+                seen.note(key, value, dimension, keep)
 
     if not live:
         return run(), list(found.values())
-    with _Look(model, live, note) as looking:
+    with observe(model, list(live), note) as observer:
         result = run()
-        missed = [place for place in looking.places if not place.n_met]
-        if missed:
-            raise SiteError(
-                f"nothing ran at {str(missed[0].site)!r} when the study called its function: it has to run the model "
-                "itself, in the thread that it is called in; cutaway.sites(model, example) lists what runs."
-            )
+    if observer.missed:
+        raise SiteError(
+            f"nothing ran at {str(observer.missed[0])!r} when the study called its function: it has to run the model "
+            "itself, in the thread that it is called in; cutaway.sites(model, example) lists what runs."
+        )
     return result, list(found.values())
 
 
-def _add(found: dict[str, Seen], site: Site, module: nn.Module | None, place: Place) -> Seen:
-    """The entry of a site, with the units that any of the places that cover it names."""
-    units = place.region.units
+def _add(found: dict[str, Seen], site: Site, module: nn.Module | None, asked: Asked) -> Seen:
+    """The entry of a site, with the units that any of the sites that cover it names."""
+    units = asked.units
     seen = found.get(str(site))
     if seen is None:
         seen = found[str(site)] = Seen(site, module, None if units is None else [*units])
     elif seen.chosen is not None:
         seen.chosen = None if units is None else [*dict.fromkeys((*seen.chosen, *units))]
     return seen
-
-
-class _Look(edit):
-    """An edit that leaves everything as it is, and tells what it passes."""
-
-    def __init__(self, model: nn.Module, places: list[Place], note: Callable[[Place, Site, Tensor, int], None]) -> None:
-        units = {place.site: place.region.units for place in places}
-        super().__init__(model, [place.site for place in places], _AS_IT_IS)
-        self.places = self._places
-        self._note = note
-        self._here: tuple[Place, Site] | None = None
-        for place in self.places:
-            place.region = _Noting(units=units[place.site], note=self._noted)
-
-    def __enter__(self) -> _Look:  # type: ignore[override]
-        super().__enter__()
-        return self
-
-    def changed(self, place: Place, here: Site, value: Tensor, *more: Any, **named: Any) -> Tensor:
-        self._here = place, here
-        return super().changed(place, here, value, *more, **named)
-
-    def _noted(self, value: Tensor, dimension: int) -> None:
-        if self._here is not None:
-            self._note(*self._here, value, dimension)
-
-
-_AS_IT_IS = Change(lambda value: value)
-
-
-@dataclass(frozen=True, slots=True)
-class _Noting(Region):
-    """All of a value, told with the dimension of its units, and left as it is."""
-
-    note: Note = lambda value, dimension: None
-
-    def put(self, new: Tensor, value: Tensor, module: nn.Module | None, unit_dimension: int) -> Tensor:
-        self.note(value, unit_dimension)
-        return value

@@ -1,0 +1,198 @@
+"""Shows the values at some sites while a model runs: forward hooks at modules, a function mode at single ops.
+
+A block without op sites has no function mode, so that it costs one hook a site and nothing elsewhere. Recording a
+training does not go through here: it has to leave hooks alone (they close the fused paths of `nn.TransformerEncoder`
+and make `torch.compile` compile again), to see the forwards that a checkpoint runs again in the threads of the
+backward pass, and to go on when its own code fails.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from dataclasses import dataclass
+from threading import get_ident
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from cutaway.capture.calls import tensors_in
+from cutaway.capture.eagerness import forced_eager
+from cutaway.capture.opediting import OpEdits
+from cutaway.capture.parts import Region
+from cutaway.capture.places import Named, Place, asked_of
+from cutaway.capture.returned import tensors_returned
+from cutaway.core.errors import InputError, SiteError
+from cutaway.core.sites import Site
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One tensor that a running model took, returned or computed at a site."""
+
+    site: Site
+    """In full: with the ordinal of an op, the path among several tensors, and the pass."""
+    tensor: Tensor
+    """The value that the model goes on with, not a copy: clone what has to outlive the call."""
+    module: nn.Module
+    """The one that takes or returns it, or whose own code runs the op."""
+    asked: tuple[Site, ...]
+    """Those of the observed sites that cover it."""
+    whole: Any
+    """All that the module takes (by position or name) or returns there, or that the op returns."""
+    n_tensors: int
+    """How many tensors that holds."""
+
+
+class Callback(Protocol):
+    """What `observe` calls.
+
+    It is called once for each tensor and pass, however many of the sites cover it, in the order in which the model
+    makes them and in the thread that entered the block. It sees a value as hooks and edits leave it. Torch functions
+    that it calls are hidden from traces. An exception that it raises ends the run of the model; what it returns is
+    ignored.
+    """
+
+    def __call__(self, seen: Observation, /) -> object: ...
+
+
+class observe:
+    """Inside the block, a callback is told the values at some sites; nothing is changed.
+
+    >>> import torch
+    >>> model = nn.Sequential(nn.Linear(4, 3), nn.ReLU())
+    >>> with observe(model, ["0", "1/relu", "1@in.0"], lambda seen: print(seen.site, tuple(seen.tensor.shape))):
+    ...     _ = model(torch.ones(2, 4))
+    0@out:1 (2, 3)
+    1@in.0:1 (2, 3)
+    1/relu.1:1 (2, 3)
+
+    It can be entered again and again, as long as the model keeps its modules: sites are looked up once. Passes are
+    counted from 1 in each block.
+
+    Args:
+        sites: sites and patterns of module outputs, inputs (`@in`) and ops, ops of a trace, a selection, or several of
+            these. A site that leaves open which of several tensors it means covers all of them.
+        callback: called with an `Observation` for each value.
+    """
+
+    is_observer = True
+
+    def __init__(self, model: nn.Module, sites: object, callback: Callback) -> None:
+        self.model: nn.Module = getattr(model, "_orig_mod", model)
+        self.named = Named.of(self.model)
+        self.callback = callback
+        self._at_modules: dict[tuple[str, str], list[Site]] = {}
+        """(address, side) → the sites there."""
+        self._ops: list[Place] = []
+        asked = asked_of(sites, self.named)
+        self.sites = tuple(each.site for each in asked)
+        for each in asked:
+            site = each.site
+            addresses = self.named.modules_at(site)
+            if each.units is not None:
+                raise InputError(f"'{site}#{each.units[0]}' names a unit: observe the whole value at {str(site)!r}.")
+            if not addresses:
+                raise InputError(f"{str(site)!r} is a parameter or buffer: no run makes its value.")
+            if site.op is not None:
+                self._ops.append(Place(site, None, Region()))
+                continue
+            for address in addresses:
+                self._at_modules.setdefault((address, site.side or "out"), []).append(site)
+        self._reached: set[Site] = set()
+        self._passes: dict[tuple[str, str], int] = {}
+        self._thread = 0
+        self._stack = ExitStack()
+
+    @property
+    def missed(self) -> tuple[Site, ...]:
+        """The sites at which the last block has seen no value."""
+        return tuple(site for site in self.sites if site not in self._reached)
+
+    def __enter__(self) -> observe:
+        if self._thread:
+            raise InputError("this observer is in use: make another one for a block inside its block.")
+        self._thread = get_ident()
+        self._passes.clear()
+        self._reached.clear()
+        with ExitStack() as stack:
+            stack.callback(self._release)
+            for (address, side), sites in self._at_modules.items():
+                self._hook(address, side, sites, stack)
+            if self._ops:
+                OpEdits(self, self._ops, self.named).switch_on(stack)
+            if "torch._dynamo" in sys.modules:
+                stack.enter_context(forced_eager())
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    def at_op(self, places: list[Place], here: Site, value: Tensor, module: nn.Module, result: Any) -> None:
+        """An op has run."""
+        n = 1 if isinstance(result, Tensor) else sum(1 for _ in tensors_returned(result))
+        self._tell(Observation(here, value, module, tuple(place.site for place in places), result, n))
+
+    def _release(self) -> None:
+        self._thread = 0
+
+    def _hook(self, address: str, side: str, sites: list[Site], stack: ExitStack) -> None:
+        module = self.named.modules[address]
+        if isinstance(module, torch.jit.ScriptModule):
+            if all(site.is_pattern for site in sites):
+                return
+            raise InputError(f"{address!r} is scripted and takes no hooks: observe what is given to it, or made of it.")
+        key = address, side
+        passes = self._passes
+
+        def met(called: nn.Module, tree: Any) -> None:
+            # A copy of the module that is made inside the block has the hook, too.
+            if called is not module or get_ident() != self._thread:
+                return
+            pass_ = passes[key] = passes.get(key, 0) + 1
+            asked = [site for site in sites if site.pass_ in (None, pass_)]
+            if not asked:
+                return
+            tensors = tensors_in(tree, module is self.model)
+            for path, tensor in tensors:
+                covering = tuple(site for site in asked if site.covers_path(path))
+                if covering:
+                    here = Site(address, None, None, side, path, pass_)
+                    self._tell(Observation(here, tensor, module, covering, tree, len(tensors)))
+
+        if side == "in":
+
+            def before(called: nn.Module, args: Any, kwargs: Any) -> None:
+                met(called, {**{str(i): value for i, value in enumerate(args)}, **kwargs})
+
+            stack.callback(module.register_forward_pre_hook(before, with_kwargs=True).remove)
+        else:
+
+            def after(called: nn.Module, args: Any, result: Any) -> None:
+                met(called, result)
+
+            stack.callback(module.register_forward_hook(after).remove)
+
+    def _tell(self, seen: Observation) -> None:
+        self._reached.update(seen.asked)
+        with torch._C.DisableTorchFunction():
+            self.callback(seen)
+
+
+def check_single(seen: Observation) -> None:
+    """Raise where a site leaves open which of several tensors of a module it means."""
+    if seen.n_tensors > 1 and seen.site.op is None and any(not site.path for site in seen.asked):
+        address, side = seen.site.address, seen.site.side or "out"
+        paths = [path for path, _ in tensors_in(seen.whole, True)][:6]
+        sites = ", ".join(repr(f"{address}@{side}.{path}") for path in paths)
+        raise InputError(f"{address!r} has {seen.n_tensors} tensors there: say which is meant: {sites}.")
+
+
+def nothing_ran(site: Site) -> SiteError:
+    """What to raise where no value was seen at a site that is needed."""
+    return SiteError(
+        f"nothing ran at {str(site)!r}, or it took and returned no such tensor; cutaway.sites(model, example) lists "
+        "what runs."
+    )

@@ -1,0 +1,112 @@
+"""The values that `collect` takes: one tensor of each site and pass, with its unit dimension and its shortest name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from torch import Tensor, nn
+
+from cutaway.capture.layouts import Layouts
+from cutaway.capture.observe import Observation, observe
+from cutaway.capture.places import Asked, Named, asked_of
+from cutaway.core.errors import InputError, SiteError
+from cutaway.core.sites import Site
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """The value of one site in one run."""
+
+    site: Site
+    """In full: with the path among several tensors, ordinal and pass."""
+    tensor: Tensor
+    unit_dim: int
+    """The dimension along which its units are counted, as far as its module tells."""
+    n_tensors: int
+    """How many tensors the module took or returned there."""
+
+
+Tell = Callable[[Value], None]
+
+
+class SiteValues:
+    """The sites of a model that are collected; `run` tells their values.
+
+    Of several tensors that a module takes or returns, the first one of real numbers is meant, unless the site names
+    another.
+    """
+
+    def __init__(self, model: nn.Module, at: Any) -> None:
+        self.model: nn.Module = getattr(model, "_orig_mod", model)
+        self.named = Named.of(self.model)
+        asked = asked_of(at, self.named)
+        for each in asked:
+            self._check(each)
+        self.sites = tuple(each.site for each in asked)
+        self._layouts = Layouts(self.model)
+        self._observer = observe(self.model, self.sites, self._see)
+        self._tell: Tell = lambda value: None
+        self._first: set[Site] = set()
+        """Modules of this run, with side and pass, of which a tensor of real numbers was seen."""
+
+    def addresses(self) -> dict[str, None]:
+        """The modules that are looked at, each once."""
+        return {address: None for site in self.sites for address in self.named.modules_at(site)}
+
+    def run(self, call: Callable[[], Any], tell: Tell) -> Any:
+        """Run the model once, and tell each value as it is computed."""
+        self._first.clear()
+        self._tell = tell
+        with self._observer:
+            return call()
+
+    def _see(self, seen: Observation) -> None:
+        tensor = seen.tensor
+        if seen.site.op is None and not self._is_meant(seen):
+            return
+        if tensor.is_nested:  # how torch's own encoder leaves out padding
+            tensor = tensor.to_padded_tensor(0.0)
+        unit_dim = self._layouts.at(seen.site, tensor, seen.module)
+        self._tell(Value(seen.site, tensor, unit_dim, seen.n_tensors))
+
+    def _is_meant(self, seen: Observation) -> bool:
+        """Whether it is the first tensor of real numbers that a module takes or returns, or one that a site names."""
+        module = replace(seen.site, path="")
+        is_first = seen.tensor.is_floating_point() and module not in self._first
+        if is_first:
+            self._first.add(module)
+        return any(site.path or is_first for site in seen.asked)
+
+    def _check(self, asked: Asked) -> None:
+        if asked.units is not None:
+            raise InputError(
+                f"{str(replace(asked.site, unit=asked.units[0]))!r} names a unit: collect the whole site "
+                f"{str(asked.site)!r}, then acts.units(…) or acts.columns(…) chooses."
+            )
+        if asked.site.op is None and not self.named.modules_at(asked.site):
+            raise InputError(f"{str(asked.site)!r} is a parameter or buffer: it is the same for every row.")
+
+    def name_of(self, seen: Value, others: list[Value]) -> str:
+        """The shortest site by which this value, and no other of the same run, is known."""
+        site = seen.site
+        passes = {v.site.pass_ for v in others if replace(v.site, pass_=None) == replace(site, pass_=None)}
+        asked = [each for each in self.sites if each.matches(site)]
+        if len(passes) == 1 and not any(each.pass_ for each in asked):
+            site = replace(site, pass_=None)
+        if site.op is not None:
+            here = replace(seen.site, ordinal=None, pass_=None)
+            ordinals = {v.site.ordinal for v in others if replace(v.site, ordinal=None, pass_=None) == here}
+            if len(ordinals) == 1 and not any(each.ordinal for each in asked):
+                site = replace(site, ordinal=None)
+        elif site.side == "out" and (not site.path or (seen.n_tensors == 1 and not any(each.path for each in asked))):
+            site = replace(site, side=None, path="")
+        return str(site)
+
+    def nothing_at(self, site: Site) -> SiteError:
+        """What to raise where a site had no value."""
+        return SiteError(
+            f"nothing ran at {str(site)!r}, or it took and returned no tensor of real numbers; "
+            "cutaway.sites(model, example) lists what runs."
+        )
