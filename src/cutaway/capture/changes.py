@@ -37,8 +37,8 @@ class Change:
     draws: bool = False
     swaps: Any = None
     """A function to be called in the place of the one that made the value."""
-    takes_unit_dim: bool = False
-    """Whether `make` is called with the value and the dimension along which its units are counted."""
+    takes_layout: bool = False
+    """Whether `make` is called with the value and the `UnitLayout` that says what its dimensions count."""
 
     def __call__(self, value: Tensor, *others: Any) -> Tensor:
         return fitting(self.make(value, *others), value)

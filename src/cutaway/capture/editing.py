@@ -20,7 +20,8 @@ from cutaway.capture.calls import tensors_in
 from cutaway.capture.changes import Change, value_from
 from cutaway.capture.eagerness import forced_eager
 from cutaway.capture.functions import Edited
-from cutaway.capture.layouts import Layouts
+from cutaway.capture.live_units import LiveUnits
+from cutaway.capture.module_units import parameter_layout
 from cutaway.capture.opediting import Editor, OpEdits
 from cutaway.capture.parts import Part, Region
 from cutaway.capture.places import Named, Place, places_of
@@ -29,6 +30,7 @@ from cutaway.capture.states import autocast_now, drawn_from
 from cutaway.core.errors import EditError, InputError, SiteError
 from cutaway.core.events import Context
 from cutaway.core.sites import Site
+from cutaway.core.units.layout import UnitLayout
 
 _MISSING: Any = object()
 
@@ -62,10 +64,17 @@ class edit:
             raise InputError("give at= and to=, or one mapping from sites to what each is changed to.")
         self._model: nn.Module = getattr(model, "_orig_mod", model)
         self._named = Named.of(self._model)
-        self._layouts = Layouts(self._model)
         self._places = [
             place for where, change in changes.read(at, to) for place in places_of(where, change, part, self._named)
         ]
+        live = [place for place in self._places if self._needs_layout(place)]
+        self._units = LiveUnits(
+            self._model,
+            [place.site for place in live if not self._is_tensor(place)],
+            given={place.site: place.layout for place in live if place.layout is not None},
+            unit_dim=live[0].region.unit_dim if live else None,
+            needs_samples=any(place.region.needs_samples for place in live if place.layout is None),
+        )
         self._thread = 0
         self._held: dict[Site, Any] = {}
         self._stack = ExitStack()
@@ -75,6 +84,7 @@ class edit:
             raise InputError("this edit has been used: make a new one for each block.")
         self._thread = get_ident()
         with ExitStack() as stack:
+            stack.enter_context(self._units)
             ops: list[Place] = []
             for place in self._places:
                 if place.site.op is not None:
@@ -131,7 +141,7 @@ class edit:
 
         def met(tree: Any) -> Any:
             nonlocal passes
-            if get_ident() != self._thread:
+            if get_ident() != self._thread or active.is_hidden():
                 return tree
             passes += 1
             if place.site.pass_ not in (None, passes):
@@ -170,7 +180,7 @@ class edit:
         had = module.__dict__.get("forward", _MISSING)
 
         def forward(*args: Any, **kwargs: Any) -> Any:
-            if get_ident() != self._thread:
+            if get_ident() != self._thread or active.is_hidden():
                 return original(*args, **kwargs)
             place.n_met += 1
             return function(*args, **kwargs)  # type: ignore[misc]
@@ -185,10 +195,34 @@ class edit:
         if place.change is None or place.change.swaps is not None:
             raise InputError(f"{str(place.site)!r} is a parameter: it is made by no function that could be swapped.")
         present, others, region = tensor.detach(), self._others(place.change, place.site), place.region
-        mask = region.mask(present, None, max(present.dim() - 1, 0))
+        mask = region.mask(present, None, self._parameter_layout(place, present))
         make = place.change
         place.n_met += 1
         stack.callback(held.change(tensor, lambda value: make(value, *others), mask))
+
+    def _parameter_layout(self, place: Place, tensor: Tensor) -> UnitLayout | None:
+        region, layout = place.region, place.layout
+        if not region.needs_units:
+            return None if region.is_whole or region.index is not None else UnitLayout.refused(tensor.shape, "")
+        if region.unit_dim is not None:
+            return UnitLayout.of_dims(tensor.shape, region.unit_dim)
+        address = str(place.site.address)
+        owner, _, name = address.rpartition(".")
+        if layout is None and (owner or ".") in self._named.modules:
+            layout = parameter_layout(self._named.modules[owner or "."], name, tensor.shape)
+        if layout is None:
+            reason = "its module is none of torch's own layers. The op of a trace knows: edit(model, at=trace[…])"
+            layout = UnitLayout.refused(tensor.shape, reason)
+        return layout.check(address)
+
+    def _is_tensor(self, place: Place) -> bool:
+        return place.site.op is None and not self._named.modules_at(place.site)
+
+    @staticmethod
+    def _needs_layout(place: Place) -> bool:
+        region = place.region
+        takes = place.change is not None and place.change.takes_layout
+        return takes or region.needs_units or region.needs_samples
 
     # values
 
@@ -209,13 +243,15 @@ class edit:
             self._held[place.site] = value
             return value
         place.n_met += 1
-        dimension = place.dimension
-        if dimension is None:
-            dimension = self._layouts.at(here, value, module)
-        others = (dimension,) if change.takes_unit_dim else self._others(change, here)
+        layout: UnitLayout | None = None
+        if self._needs_layout(place):
+            layout = self._units.at(here, value, module)
+            if place.region.needs_units or change.takes_layout:
+                layout.check(str(place.site))
+        others = (layout,) if change.takes_layout else self._others(change, here)
 
         def applied(value: Tensor, *others: Any) -> Tensor:
-            return place.region.put(change(value, *others), value, module, dimension)
+            return place.region.put(change(value, *others), value, module, layout)
 
         generators = drawn_from("edit", (), None) if change.draws else ()
         started = perf_counter_ns()

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from cutaway.capture.active import is_hidden
 from cutaway.capture.calls import tensors_in
 from cutaway.capture.eagerness import forced_eager
 from cutaway.capture.opediting import OpEdits
@@ -149,7 +150,7 @@ class observe:
 
         def met(called: nn.Module, tree: Any) -> None:
             # A copy of the module that is made inside the block has the hook, too.
-            if called is not module or get_ident() != self._thread:
+            if called is not module or get_ident() != self._thread or is_hidden():
                 return
             pass_ = passes[key] = passes.get(key, 0) + 1
             asked = [site for site in sites if site.pass_ in (None, pass_)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, TypedDict
 
 import numpy as np
@@ -11,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from cutaway.capture.standing import standing_now
-from cutaway.core.errors import EditError, InputError
+from cutaway.core.errors import EditError, InputError, UnitError
+from cutaway.core.units.layout import UnitLayout
 
 Index = Any
 """What may stand between the brackets of a tensor."""
@@ -23,15 +25,17 @@ class Part(TypedDict, total=False):
     """The keywords by which a part of a value is chosen; what is left out means all."""
 
     units: int | Sequence[int]
-    """Of the last dimension; of dimension 1 for results of convolutions."""
+    """By their flat index `#k`; which dimensions count units follows from the graph of the model."""
+    unit_dim: int | Sequence[int]
+    """The dimension that counts units, or several in the order of the flat index, where the graph does not tell."""
     heads: int | Sequence[int]
-    """Attention heads: dimension 1 of (sample, head, position, unit), else equal parts of the last dimension."""
+    """Attention heads: equal parts of the units, one after another."""
     n_heads: int
     """How many heads there are, where the model does not say."""
     positions: int | slice | Sequence[int]
-    """Of the second to last dimension: tokens of a sequence; while a model writes, those of the whole text."""
+    """Tokens of a sequence; while a model writes, those of the whole text. Of attention scores, the queries."""
     samples: int | slice | Sequence[int]
-    """Of the first dimension."""
+    """Along the dimension that the model never computes across."""
     index: Index
     """Any index, as between brackets: `np.s_[:, 3]`. Alone."""
 
@@ -46,6 +50,8 @@ class Region:
     positions: Index = None
     samples: Index = None
     index: Index = None
+    unit_dim: tuple[int, ...] | None = None
+    """What the caller states."""
 
     @staticmethod
     def of(part: Part, units: Sequence[int] | None = None) -> Region:
@@ -66,59 +72,130 @@ class Region:
             positions=_index(part.get("positions")),
             samples=_index(part.get("samples")),
             index=part.get("index"),
+            unit_dim=_several(part.get("unit_dim")),
         )
 
     @property
     def is_whole(self) -> bool:
-        return self == _WHOLE or self == Region(n_heads=self.n_heads)
+        return self == _WHOLE or self == Region(n_heads=self.n_heads, unit_dim=self.unit_dim)
 
-    def put(self, new: Tensor, value: Tensor, module: nn.Module | None, unit_dimension: int) -> Tensor:
+    @property
+    def needs_samples(self) -> bool:
+        """Whether it has to be known which dimensions count samples or positions."""
+        return self.samples is not None or self.positions is not None
+
+    @property
+    def needs_units(self) -> bool:
+        """Whether it has to be known which dimensions count units."""
+        return self.units is not None or self.heads is not None
+
+    def put(self, new: Tensor, value: Tensor, module: nn.Module | None, layout: UnitLayout | None) -> Tensor:
         """The value, with the new one in this part of it."""
-        return new if self.is_whole else torch.where(self.mask(value, module, unit_dimension), new, value)
+        return new if self.is_whole else torch.where(self.mask(value, module, layout), new, value)
 
-    def mask(self, value: Tensor, module: nn.Module | None, unit_dimension: int) -> Tensor:
-        """True where the value is meant; it broadcasts to the value."""
+    def mask(self, value: Tensor, module: nn.Module | None, layout: UnitLayout | None) -> Tensor:
+        """True where the value is meant; it broadcasts to the value.
+
+        Args:
+            layout: what the dimensions count; needed for all parts but `index=`.
+        """
         if self.index is not None:
             mask = torch.zeros(value.shape, dtype=torch.bool, device=value.device)
             mask[self.index] = True
             return mask
-        found = torch.ones((1,) * value.dim(), dtype=torch.bool, device=value.device)
-        for dimension, chosen in self._by_dimension(value, module, unit_dimension):
-            found = found & _along(value, dimension, chosen)
-        return found
-
-    def _by_dimension(self, value: Tensor, module: nn.Module | None, unit_dimension: int) -> list[tuple[int, Index]]:
-        chosen: list[tuple[int, Index]] = []
+        if layout is None:
+            layout = UnitLayout.refused(value.shape, "nothing is known of it")
+        axes = _Axes(value, layout.for_shape(value.shape))
         if self.samples is not None:
-            chosen.append((0, self.samples))
+            axes.choose(axes.samples(), self.samples)
         if self.positions is not None:
-            if value.dim() < 2:
-                raise EditError(f"positions= asks for a second to last dimension, and the value is {_shape(value)}.")
-            now = standing_now()
-            size = value.shape[-2]
-            chosen.append((value.dim() - 2, self.positions if now is None else now.here(self.positions, size)))
+            axis = axes.positions()
+            now, size = standing_now(), axes.sizes[axis]
+            axes.choose(axis, self.positions if now is None else now.here(self.positions, size))
         if self.units is not None:
-            chosen.append((unit_dimension, list(self.units)))
+            axes.choose_units(self.units)
         if self.heads is not None:
-            chosen.append(self._heads(value, module))
-        return chosen
+            axes.choose_units(self._units_of_heads(axes.layout, module))
+        return axes.mask()
 
-    def _heads(self, value: Tensor, module: nn.Module | None) -> tuple[int, Index]:
+    def _units_of_heads(self, layout: UnitLayout, module: nn.Module | None) -> list[int]:
+        """The units of some heads: equal parts of the flat index, one after another."""
         n = self.n_heads or heads_of(module)
         if n is None:
             raise EditError("heads= needs to know how many heads there are: add n_heads=.")
-        heads = list(self.heads or ())
-        if value.dim() == 4 and value.shape[1] == n:
-            return 1, heads
-        if value.dim() > 2 and value.shape[-1] == value.shape[-2]:
-            raise EditError(f"where the heads are in a value of {_shape(value)} cannot be told: use index=.")
-        width, rest = divmod(value.shape[-1], n)
+        width, rest = divmod(layout.n_units, n)
         if rest:
-            raise EditError(f"{n} heads do not divide the last dimension of a value of {_shape(value)}.")
-        return value.dim() - 1, [head * width + i for head in heads for i in range(width)]
+            raise EditError(
+                f"{n} heads do not divide the {layout.n_units} units of a value of shape {list(layout.shape)}."
+            )
+        if any(not -n <= head < n for head in self.heads or ()):
+            raise EditError(f"heads={list(self.heads or ())}: there are {n}, 0 to {n - 1}.")
+        return [(head % n) * width + i for head in self.heads or () for i in range(width)]
 
 
 _WHOLE = Region()
+
+
+class _Axes:
+    """A mask in the making, over a value with every dimension cut into its factors."""
+
+    def __init__(self, value: Tensor, layout: UnitLayout) -> None:
+        self.value, self.layout = value, layout
+        self.sizes = layout.sizes
+        self._mask = torch.ones((1,) * len(self.sizes), dtype=torch.bool, device=value.device)
+
+    def samples(self) -> int:
+        if len(self.layout.samples) != 1:
+            raise UnitError(
+                f"samples= was given, and which dimension of a value of {_shape(self.value)} counts samples is not known: use index=."
+            )
+        return self.layout.samples[0]
+
+    def positions(self) -> int:
+        axis = self.layout.position if self.layout.is_known else next(iter(self.layout.tokens), None)
+        if axis is None:
+            raise UnitError(
+                f"positions= was given, and no dimension of a value of {_shape(self.value)} counts positions: use index=."
+            )
+        return axis
+
+    def choose(self, axis: int, chosen: Index) -> None:
+        """Keep some indices of one axis."""
+        size = self.sizes[axis]
+        row = torch.zeros(size, dtype=torch.bool, device=self.value.device)
+        try:
+            row[chosen] = True
+        except IndexError:
+            dim = self.layout.dim_of(axis)
+            raise EditError(f"{chosen} lies outside dimension {dim} of a value of {_shape(self.value)}.") from None
+        self._mask = self._mask & row.view([size if at == axis else 1 for at in range(len(self.sizes))])
+
+    def choose_units(self, units: Sequence[int]) -> None:
+        """Keep some units, by their flat index."""
+        layout, n = self.layout, self.layout.n_units
+        flat = torch.zeros(n, dtype=torch.bool, device=self.value.device)
+        outside = [unit for unit in units if not -n <= unit < n]
+        if outside:
+            raise EditError(
+                f"unit {outside[0]} was asked for, and a value of {_shape(self.value)} has {n} units: 0 to {n - 1}."
+            )
+        flat[list(units)] = True
+        order = sorted(range(len(layout.units)), key=lambda i: layout.units[i])
+        block = flat.view([self.sizes[axis] for axis in layout.units]).permute(order)
+        self._mask = self._mask & block.reshape(
+            [self.sizes[at] if at in layout.units else 1 for at in range(len(self.sizes))]
+        )
+
+    def mask(self) -> Tensor:
+        """As it broadcasts to the value: dimensions that it does not tell apart have size 1."""
+        wide, shape, axis = list(self._mask.shape), [], 0
+        for dim in self.layout.split:
+            axes = range(axis, axis + len(dim))
+            if any(wide[at] != 1 for at in axes):
+                wide[axis : axis + len(dim)] = dim
+            shape.append(prod(wide[at] for at in axes))
+            axis += len(dim)
+        return self._mask.expand(wide).reshape(shape)
 
 
 def heads_of(module: nn.Module | None) -> int | None:
@@ -129,16 +206,6 @@ def heads_of(module: nn.Module | None) -> int | None:
             if isinstance(n, int) and not isinstance(n, bool):
                 return n
     return None
-
-
-def _along(value: Tensor, dimension: int, chosen: Index) -> Tensor:
-    size = value.shape[dimension]
-    row = torch.zeros(size, dtype=torch.bool, device=value.device)
-    try:
-        row[chosen] = True
-    except IndexError:
-        raise EditError(f"{chosen} lies outside dimension {dimension} of a value of {_shape(value)}.") from None
-    return row.view([size if d == dimension else 1 for d in range(value.dim())])
 
 
 def _several(value: int | Sequence[int] | None) -> tuple[int, ...] | None:

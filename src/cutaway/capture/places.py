@@ -13,9 +13,9 @@ from cutaway.capture.inventory import module_addresses, tensor_addresses
 from cutaway.capture.parts import Part, Region
 from cutaway.core.errors import InputError, SiteError
 from cutaway.core.sites import Site, nearest
+from cutaway.core.units.layout import UnitLayout
 from cutaway.graph.op import Op
 from cutaway.graph.selection import Selection
-from cutaway.graph.units import unit_dimension
 
 
 @dataclass(slots=True, eq=False)
@@ -27,8 +27,8 @@ class Place:
     change: Change | None
     """None where the value is only looked at, for the sake of another place."""
     region: Region
-    dimension: int | None = None
-    """The dimension of the units, where a trace knows it."""
+    layout: UnitLayout | None = None
+    """What the dimensions count, where a trace knows it."""
     n_met: int = 0
     """How often a value was changed here."""
 
@@ -87,24 +87,24 @@ class Asked:
     """Without unit."""
     units: tuple[int, ...] | None
     """The units that were named of it; None for all."""
-    dimension: int | None = None
-    """The dimension of the units, where a trace knows it."""
+    layout: UnitLayout | None = None
+    """What the dimensions count, where a trace knows it."""
 
 
 def places_of(at: object, change: Change, part: Part, named: Named) -> list[Place]:
     """The places that were meant by one `at=`; units of one tensor are one place."""
-    return [Place(each.site, change, Region.of(part, each.units), each.dimension) for each in asked_of(at, named)]
+    return [Place(each.site, change, Region.of(part, each.units), each.layout) for each in asked_of(at, named)]
 
 
 def asked_of(at: object, named: Named) -> list[Asked]:
     """The sites that were meant by one `at=`, each once, with the units that were named of it."""
     units: dict[Site, list[int] | None] = {}
-    dimensions: dict[Site, int] = {}
+    layouts: dict[Site, UnitLayout] = {}
     for site, given in _sites(at):
         named.check(site, given if isinstance(given, str) else given.label)
         bare = site.without_unit()
         if isinstance(given, Op):
-            dimensions[bare] = unit_dimension(given)
+            layouts[bare] = given.unit_layout
         if site.unit is None or units.get(bare, ()) is None:
             units[bare] = None
         else:
@@ -113,9 +113,7 @@ def asked_of(at: object, named: Named) -> list[Asked]:
                 known.append(site.unit)
     if not units:
         raise InputError(f"at={at!r} names nothing: give a site, an op, or several of them.")
-    return [
-        Asked(site, None if chosen is None else tuple(chosen), dimensions.get(site)) for site, chosen in units.items()
-    ]
+    return [Asked(site, None if chosen is None else tuple(chosen), layouts.get(site)) for site, chosen in units.items()]
 
 
 def units_by_site(model: nn.Module, at: Any) -> dict[str, list[int] | None]:

@@ -29,11 +29,11 @@ from cutaway.capture.states import randomness_kept
 from cutaway.capture.uses import Borders
 from cutaway.core.errors import CannotReplayError, EditError, InputError, SiteError
 from cutaway.core.trees import leaves
+from cutaway.core.units.layout import UnitLayout
 from cutaway.graph.nodes import ALIAS, IDENTITY, INPLACE, LEFT_TORCH, OPAQUE, Nodes
 from cutaway.graph.op import Op
 from cutaway.graph.selection import rows_of
 from cutaway.graph.trace import Trace
-from cutaway.graph.units import unit_dimension
 
 _MISSING: Any = object()
 VIEWS = frozenset(
@@ -129,7 +129,7 @@ class _Replay:
             if change.swaps is not None:
                 continue
             new = fitting(change(value, *self.others(change, op)), value)
-            value = region.put(new, value, None, unit_dimension(op))
+            value = region.put(new, value, None, _layout_for(op, region, value))
         self.keep(node, value)
 
     def others(self, change: Change, op: Op) -> tuple[Any, ...]:
@@ -268,3 +268,12 @@ def _units(where: object) -> list[int] | None:
     if isinstance(where, str) and "#" in where:
         return [int(where.rpartition("#")[2])]
     return None
+
+
+def _layout_for(op: Op, region: Region, value: Tensor) -> UnitLayout:
+    """What the caller states of the dimensions, else what the trace knows."""
+    layout = op.unit_layout
+    if region.unit_dim is None:
+        return layout.check(op.site) if region.needs_units else layout
+    samples = layout.dim_of(layout.samples[0]) if len(layout.samples) == 1 else None
+    return UnitLayout.of_dims(value.shape, region.unit_dim, samples)
