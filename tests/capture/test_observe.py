@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.zoo import ZOO
 from torch import Tensor, nn
 
 import cutaway
@@ -18,7 +19,6 @@ from cutaway.capture.places import units_by_site
 from cutaway.core.errors import InputError, SiteError
 from cutaway.core.sites import Site
 from cutaway.core.trees import escape
-from tests.zoo import ZOO
 
 
 class Two(nn.Module):
@@ -226,7 +226,7 @@ def test_sites_that_no_run_makes_are_refused() -> None:
         observe(model, "3", print)
     with pytest.raises(InputError, match="'0#1' names a unit"):
         observe(model, "0#1", print)
-    with pytest.raises(InputError, match="'0.weight' is a parameter or buffer"):
+    with pytest.raises(InputError, match=r"'0\.weight' is a parameter or buffer"):
         observe(model, "0.weight", print)
     scripted = nn.Sequential(torch.jit.script(nn.Linear(2, 2)))
     with pytest.raises(InputError, match="'0' is scripted"), observe(scripted, "0", print):

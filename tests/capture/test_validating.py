@@ -307,7 +307,7 @@ def test_an_input_that_the_model_overwrites_is_put_back_for_the_unwatched_run() 
     assert torch.equal(x, after)
 
 
-def test_a_model_that_is_different_each_time_is_noted_not_failed() -> None:
+def test_a_model_that_counts_its_runs_is_run_again_with_the_number_it_had() -> None:
     class Counter(nn.Module):
         n = 0
 
@@ -315,10 +315,42 @@ def test_a_model_that_is_different_each_time_is_noted_not_failed() -> None:
             self.n += 1
             return x * self.n
 
+    model = Counter()
+    report = cutaway.trace(model, torch.ones(2)).validate()
+    assert report
+    assert report.outputs_compared == 1
+    assert model.n == 1
+
+
+def test_a_model_that_is_different_each_time_is_noted_not_failed() -> None:
+    outside = [0]
+
+    class Counter(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            outside[0] += 1
+            return x * outside[0]
+
     report = cutaway.trace(Counter(), torch.ones(2)).validate()
     assert report
     assert report.outputs_compared == 0
     assert "two unwatched runs" in report.notes[0]
+
+
+def test_what_the_run_wrote_into_an_attribute_is_noted_where_the_earlier_value_is_gone() -> None:
+    class Summing(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.total = torch.zeros(2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.total += x
+            return self.total * 1
+
+    model = Summing()
+    report = cutaway.trace(model, torch.ones(2)).validate()
+    assert report
+    assert "the run changed the attribute 'total' of Summing" in report.notes[0]
+    assert model.total.tolist() == [1, 1]
 
 
 # what cannot be proven

@@ -170,10 +170,33 @@ def test_what_cannot_be_meant_is_said(ranking: Any, options: dict[str, Any], mes
         ablate(model, ranking, metric, **options)
 
 
-def test_a_metric_that_changes_the_model_is_refused() -> None:
+def test_a_metric_that_trains_the_model_is_refused() -> None:
     model = cnn().train()
-    with pytest.raises(InputError, match=r"changed '1\..*model\.eval\(\)"):
-        ablate(model, ["0#1"], lambda: model(images()).sum())
+
+    def train() -> float:
+        with torch.no_grad():
+            model[0].weight.mul_(0.9)  # type: ignore[operator, union-attr]
+        return 1.0
+
+    with pytest.raises(InputError, match=r"the metric changed the parameter '0\.weight'"):
+        ablate(model, ["0#1"], train)
+
+
+def test_running_statistics_are_the_same_for_each_run_and_as_before_afterwards() -> None:
+    model, x = cnn().train(), images()
+    before = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    assert before
+    met = []
+
+    def metric() -> float:
+        met.append([buffer.clone() for buffer in model.buffers()])
+        return float(model(x).sum())
+
+    ablate(model, ["0#1"], metric)
+    assert all(torch.equal(buffer, before[name]) for name, buffer in model.named_buffers())
+    assert len(met) > 2
+    for each in met:
+        assert all(map(torch.equal, each, before.values()))
 
 
 def test_the_whole_corpus_of_a_ranking_goes_through_a_language_model() -> None:

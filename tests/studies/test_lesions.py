@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 import cutaway
 from cutaway import studies
-from cutaway.core.errors import EditError, InputError, SiteError
+from cutaway.core.errors import InputError, SiteError
 
 
 def mlp() -> nn.Module:
@@ -360,9 +360,30 @@ def test_units_that_are_named_are_the_only_ones() -> None:
 
 
 def test_a_metric_that_changes_the_model_is_an_error() -> None:
+    model = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3))
+
+    def train() -> Any:
+        with torch.no_grad():
+            model[0].weight.mul_(0.9)  # type: ignore[operator, union-attr]
+        return model(X)
+
+    with pytest.raises(InputError, match=r"the metric changed '0\.weight' of the model.* parameters and very large"):
+        studies.lesion(model, train, at="0")
+
+
+def test_running_statistics_are_the_same_for_each_run_and_as_before_afterwards() -> None:
     model = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3)).train()
-    with pytest.raises(InputError, match=r"the metric changed '1.running_mean' and 2 more .*: model.eval\(\) keeps"):
-        studies.lesion(model, lambda: model(X), at="0")
+    met = []
+
+    def metric() -> Any:
+        met.append([buffer.clone() for buffer in model.buffers()])
+        return model(X)
+
+    before = [buffer.clone() for buffer in model.buffers()]
+    studies.lesion(model, metric, at="*")
+    assert len(met) == 3
+    for each in [*met, [*model.buffers()]]:
+        assert all(map(torch.equal, each, before))
 
 
 def test_several_results_have_to_be_told_apart() -> None:

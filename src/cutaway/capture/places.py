@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from cutaway.capture.changes import Change
-from cutaway.capture.inventory import module_addresses, tensor_addresses
+from cutaway.capture.model_tree import module_addresses, tensor_addresses
 from cutaway.capture.parts import Part, Region
 from cutaway.core.errors import InputError, SiteError
 from cutaway.core.sites import Site, nearest

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from cutaway.capture import active
 from cutaway.capture.aliases import version_of
+from cutaway.capture.attribute_notes import NotedAttributes, noted_attributes
 from cutaway.capture.mode import frozen
 from cutaway.capture.states import Randomness, context_now
 from cutaway.core.events import Context
@@ -38,6 +39,8 @@ class Recipe:
     """Every buffer before the run: (module, name, tensor), kept alive by nobody here."""
     parameters: tuple[tuple[Callable[[], Tensor | None], int | None], ...] = ()
     """Every parameter that was read, with the version it had afterwards."""
+    attributes: tuple[NotedAttributes, ...] = ()
+    """What the modules held besides before the run."""
 
     @staticmethod
     def of(model: nn.Module, args: Any, kwargs: Any, found: Found) -> Recipe | None:
@@ -52,7 +55,11 @@ class Recipe:
         given = tuple([frozen(value) for value in args])
         edited = bool(active.edits)
         now = Randomness.quickly()
-        return Recipe(weakref.ref(model), given, frozen(kwargs), tensors, model.training, context_now(), now, edited)
+        found_so = Recipe(
+            weakref.ref(model), given, frozen(kwargs), tensors, model.training, context_now(), now, edited
+        )
+        found_so.attributes = noted_attributes(model)
+        return found_so
 
     def complete(self, buffers: list[tuple[nn.Module, str, Tensor]], sources: Iterable[Any], *, holding: bool) -> None:
         """Note the buffers before the run and the parameters it read; `holding` keeps the model alive.

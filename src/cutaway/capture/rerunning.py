@@ -10,8 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from cutaway.capture.aliases import version_of
+from cutaway.capture.attribute_notes import CannotPutBack
 from cutaway.capture.eagerness import forced_eager
-from cutaway.capture.inventory import join, module_addresses, tensor_addresses
+from cutaway.capture.eval_mode import preserved
+from cutaway.capture.model_tree import join, module_addresses, tensor_addresses
 from cutaway.capture.recipes import Recipe, tensors_of
 from cutaway.capture.replay import generators_of
 from cutaway.capture.states import randomness_kept, restored
@@ -46,7 +48,13 @@ def as_it_was(trace: Trace) -> Iterator[tuple[nn.Module, Any, Any]]:
     _check_parameters(trace, model, recipe)
     args, kwargs = _arguments(trace, recipe)
     generators = generators_of(trace.tables)
-    with randomness_kept(*generators), _state(trace, model, recipe), restored(recipe.context):
+    core: nn.Module = getattr(model, "_orig_mod", model)
+    with randomness_kept(*generators), preserved(core), _state(trace, model, recipe), restored(recipe.context):
+        try:
+            for noted in recipe.attributes:
+                noted.put_back()
+        except CannotPutBack as changed:
+            raise CannotRun(f"the run changed {changed}, and what it was before was not kept") from None
         for generator, state in generators.items():
             generator.set_state(state)
         recipe.randomness.put_back()
@@ -101,7 +109,7 @@ def _arguments(trace: Trace, recipe: Recipe) -> tuple[Any, Any]:
 
 @contextmanager
 def _state(trace: Trace, model: nn.Module, recipe: Recipe) -> Iterator[None]:
-    """Buffers and parameters as they were before the traced run; afterwards as they are now.
+    """Buffers and parameters as they were before the traced run; parameters are put back afterwards.
 
     Buffers are stood in for by copies: what the trace holds by reference to them must not be written to.
     """
@@ -110,27 +118,23 @@ def _state(trace: Trace, model: nn.Module, recipe: Recipe) -> Iterator[None]:
     parameters = {name: tensor for tensor in model.parameters() for name in addresses.get(id(tensor), ())}
     written = dict.fromkeys(name for names in trace.tables.nodes.writes.values() for name in names)
     standins: dict[int, Tensor] = {}
-    places: list[tuple[nn.Module, str, Tensor, Tensor | None]] = []
+    places: list[tuple[nn.Module, str, Tensor]] = []
     for module_ref, name, ref in recipe.buffers:
         module, before = module_ref(), ref()
         if module is None or before is None:
             raise CannotRun(f"the run put another tensor in the place of the buffer {name!r}")
         address = next((join(at, name) for at in modules.get(id(module), ()) if join(at, name) in written), None)
         value = before if address is None else _earlier(trace, address)
-        places.append(
-            (module, name, standins.setdefault(id(before), value.detach().clone()), module._buffers.get(name))
-        )
+        places.append((module, name, standins.setdefault(id(before), value.detach().clone())))
     changed = [(parameters[name], _earlier(trace, name)) for name in written if name in parameters]
     kept = [(tensor, tensor.detach().clone()) for tensor, _ in changed]
     try:
-        for module, name, standin, _ in places:
+        for module, name, standin in places:
             module._buffers[name] = standin
         for tensor, value in changed:
             tensor.data.copy_(value)
         yield
     finally:
-        for module, name, _, now in places:
-            module._buffers[name] = now
         for tensor, value in kept:
             tensor.data.copy_(value)
 

@@ -14,9 +14,10 @@ from cutaway.capture import active, composites, patches
 from cutaway.capture.calls import Call, ModuleHooks
 from cutaway.capture.failing import note_failure
 from cutaway.capture.gradients import Gradients
-from cutaway.capture.inventory import Inventory, buffers_of, module_addresses, tensor_addresses
+from cutaway.capture.inventory import Inventory
 from cutaway.capture.memory import MemoryWatch
 from cutaway.capture.mode import Inert, Ledger, Watcher, take_off
+from cutaway.capture.model_tree import buffers_of, module_addresses, tensor_addresses
 from cutaway.capture.recipes import Recipe
 from cutaway.capture.replacements import switch_on
 from cutaway.capture.resolve import Resolver

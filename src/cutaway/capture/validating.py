@@ -119,13 +119,17 @@ class _Check:
             self.notes.append("the outputs were not compared: the run ended in an error")
             return
         try:
-            first = self._returned()
+            with as_it_was(self.trace) as (model, args, kwargs):
+                try:
+                    returned = model(*args, **kwargs)
+                except Exception as error:
+                    self.fail("output", -1, f"the model, run again unwatched, raised {type(error).__name__}: {error}")
+                    return
+                self._compare(_tensors_of(returned))
         except CannotRun as reason:
             self.notes.append(f"the outputs were not compared with an unwatched run: {reason}")
-            return
-        except Exception as error:
-            self.fail("output", -1, f"the model, run again unwatched, raised {type(error).__name__}: {error}")
-            return
+
+    def _compare(self, first: Mapping[str, Tensor]) -> None:
         wrong = []
         for path, op in zip(self.trace.output_paths, self.trace.outputs, strict=True):
             try:
@@ -140,18 +144,18 @@ class _Check:
             self._explain(wrong, first)
 
     def _explain(self, wrong: list[tuple[str, int]], first: Mapping[str, Tensor]) -> None:
-        """Outputs differ: the trace is wrong, unless the model gives something else each time it is run."""
-        second = self._returned()
+        """Outputs differ: the trace is wrong, unless the model gives something else each time it is run.
+
+        The second run begins with what the first has left in objects and filled containers: no trace knows what
+        those held before the traced run.
+        """
+        with as_it_was(self.trace) as (model, args, kwargs):
+            second = _tensors_of(model(*args, **kwargs))
         for path, node in wrong:
             if path in first and path in second and not same(first[path], second[path]):
                 self.notes.append(f"output {path!r} was not compared: two unwatched runs of the model differ")
             else:
                 self.fail("output", node, f"output {path!r} of an unwatched run with the same seed differs")
-
-    def _returned(self) -> dict[str, Tensor]:
-        with as_it_was(self.trace) as (model, args, kwargs):
-            result = model(*args, **kwargs)
-            return dict(leaves(result, lambda value: isinstance(value, Tensor)))
 
     def once_more(self) -> None:
         """Trace again with everything saved, prove that, and hold what this trace saved against it."""
@@ -162,12 +166,30 @@ class _Check:
             raise CannotValidateError(f"the model cannot be traced again: {reason}.") from None
         self.other = validate(full, perturb=self.perturb)
         mine, theirs = _inside_the_model(self.trace), _inside_the_model(full)
+        n_before = len(self.failures)
+        self._hold_against(mine, theirs, full)
+        if len(self.failures) > n_before and self._keeps_state():
+            raise CannotValidateError(
+                "the model cannot be traced again: it holds something that changes with each run, and that a trace "
+                "cannot put back, such as a counter in an object, a filled dict or a generator of its own."
+            )
+
+    def _keeps_state(self) -> bool:
+        """Whether a run depends on what the one before has left in objects and filled containers."""
+        with as_it_was(self.trace) as (model, args, kwargs):
+            first = _tensors_of(model(*args, **kwargs))
+            with as_it_was(self.trace) as (model, args, kwargs):
+                second = _tensors_of(model(*args, **kwargs))
+            return any(path not in second or not same(first[path], second[path]) for path in first)
+
+    def _hold_against(self, mine: Mapping[str, Op], theirs: Mapping[str, Op], full: Trace) -> None:
+        """What this trace saved, against what the same ops gave when they were traced again."""
         if list(mine) != list(theirs):
             first = next((a for a, b in zip([*mine, "its end"], theirs, strict=False) if a != b), "its end")
             self.fail("graph", -1, f"traced again, the model ran other ops ({len(theirs)}), first differing at {first}")
             return
         for op, again in zip(mine.values(), theirs.values(), strict=True):
-            self.found[op.node] = self.other.outcomes[again.label]
+            self.found[op.node] = self.other.outcomes[again.label]  # type: ignore[union-attr]
             if op.is_saved and not self.trace.tables.is_transformed:
                 value, other = saved_value(self.trace, op.node), saved_value(full, again.node)
                 if not (same(value, other) or is_close(value, other)) and op.function not in UNDEFINED:
@@ -324,6 +346,10 @@ _OUTCOMES: dict[str, Outcome] = {
     "without_inputs": "without inputs",
     "not_saved": "not saved",
 }
+
+
+def _tensors_of(returned: Any) -> dict[str, Tensor]:
+    return dict(leaves(returned, lambda value: isinstance(value, Tensor)))
 
 
 def _inside_the_model(trace: Trace) -> dict[str, Op]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from cutaway.capture.eval_mode import preserved
 from cutaway.capture.saving import Save, Saver
 from cutaway.capture.session import Session, watch_forks
 from cutaway.capture.states import seeded
@@ -93,8 +94,11 @@ def sites(model: nn.Module, /, *args: Any, **kwargs: Any) -> Sites:
     >>> import torch, cutaway
     >>> cutaway.sites(torch.nn.Sequential(torch.nn.Linear(4, 3)), torch.ones(2, 4))
     ('.', '0', '.@in.0', '0/linear', '0.weight', '0.bias')
+
+    The model is run once in the mode it is in; its state and the random generators are as before afterwards.
     """
-    with watch(model, save=None) as found:
+    _check_model(model)
+    with preserved(getattr(model, "_orig_mod", model)), watch(model, save=None) as found:
         model(*args, **kwargs)
     return Sites.of(found)
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cutaway.capture.inventory import modules_of
+from cutaway.capture.model_tree import modules_of
 from cutaway.collecting.encoding import Encoded
 from cutaway.collecting.site_values import SiteValues
 from cutaway.core.errors import InputError

@@ -11,7 +11,7 @@ from typing import Any, TypedDict, Unpack
 
 from torch import nn
 
-from cutaway.capture.stillness import device_of, stillness
+from cutaway.capture.eval_mode import device_of, eval_mode
 from cutaway.collecting import provenance
 from cutaway.collecting.calling import Call
 from cutaway.collecting.encoding import Encoder, RowsAre, Wanted
@@ -101,7 +101,7 @@ def collect(
     share = Share.asked(how.get("shard"), path)
     if share is not None:
         job, path = _shared(job, share), None if path is None else share.folder(path)
-    with stillness(job.values_at.model):
+    with eval_mode(job.values_at.model):
         sweep, made_of = _of_text(job) if tokenizer is not None else _of_tensors(job)
         about: dict[str, Plain] = {
             "model": provenance.of_model(job.values_at.model),

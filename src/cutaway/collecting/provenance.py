@@ -87,7 +87,8 @@ def of_now() -> dict[str, Plain]:
 
 
 def _bytes(values: torch.Tensor) -> bytes:
-    return values.contiguous().cpu().view(torch.uint8).numpy().tobytes()
+    # A copy: memory that NumPy has seen cannot be resized any more, and this may be a buffer of the model.
+    return values.contiguous().cpu().clone().view(torch.uint8).numpy().tobytes()
 
 
 def _digest(text: str) -> str:

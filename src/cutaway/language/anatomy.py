@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from cutaway.capture import active
-from cutaway.capture.inventory import structure_of
+from cutaway.capture.eval_mode import device_of, eval_mode
+from cutaway.capture.model_tree import structure_of
 from cutaway.capture.standing import ELSEWHERE, standing
-from cutaway.capture.stillness import device_of, stillness
 from cutaway.capture.watching import watch
 from cutaway.core.errors import InputError
 from cutaway.language.anatomy_blocks import Chain, chains_of
@@ -85,7 +85,7 @@ def shortened(inputs: Mapping[str, Any], most: int = 8) -> dict[str, Any]:
 
 def _found(model: nn.Module, inputs: Mapping[str, Any], pattern: str | None) -> Anatomy:
     # with autograd on, as only then modules of torch keep to Python and can be looked into
-    with standing(ELSEWHERE), stillness(model, gradients=True), torch.enable_grad(), watch(model, save=None) as trace:
+    with standing(ELSEWHERE), eval_mode(model, gradients=True), torch.enable_grad(), watch(model, save=None) as trace:
         model(**inputs)
     wiring = Wiring(trace, model)
     name = trace.model_name

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from torch import nn
 
-from cutaway.capture.inventory import module_addresses
+from cutaway.capture.model_tree import module_addresses
 from cutaway.graph.nodes import BUFFER, CONSTANT, INPUT, OP, PARAMETER, CallRow
 from cutaway.graph.trace import Trace
 

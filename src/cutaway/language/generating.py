@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from cutaway.capture import active
+from cutaway.capture.eval_mode import device_of, eval_mode
 from cutaway.capture.standing import writing
 from cutaway.capture.states import seeded
-from cutaway.capture.stillness import device_of, stillness
 from cutaway.core.errors import InputError
 from cutaway.language.generating_beams import BeamWatcher
 from cutaway.language.kinds import check_ids, check_length, eager, kind_of
@@ -203,7 +203,7 @@ def asked(model: Any, seed: int, ids: Tensor, mask: Tensor, n: int, how: dict[st
         raise InputError(f"{type(model).__name__} has no generate(): give what it is to have written, text='…'.")
     pad = {} if getattr(model.generation_config, "pad_token_id", None) is not None else {"pad_token_id": pad_of(model)}
     is_double = getattr(getattr(model, "config", None), "is_encoder_decoder", False)
-    with stillness(model), seeded(seed), writing(model, None if is_double else ids.shape[1]):
+    with eval_mode(model), seeded(seed), writing(model, None if is_double else ids.shape[1]):
         return model.generate(
             input_ids=ids,
             attention_mask=mask,

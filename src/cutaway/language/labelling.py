@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
+from cutaway.capture.eval_mode import device_of, eval_mode
 from cutaway.capture.standing import standing
-from cutaway.capture.stillness import device_of, stillness
 from cutaway.core.errors import InputError
 from cutaway.core.sites import nearest
 from cutaway.language.kinds import check_ids, check_length, eager, kind_of
@@ -71,7 +71,7 @@ def classify(
     check_ids(core, tokenizer, asked.ids)
     check_length(core, len(asked.ids))
     ids = torch.tensor([asked.ids], device=device_of(core))
-    with readable(core, ids.shape[1]), stillness(core), standing(ids.shape[1]):
+    with readable(core, ids.shape[1]), eval_mode(core), standing(ids.shape[1]):
         shape = logits_of(core(input_ids=ids, **_plain(core)), core).shape
     labels = labels_of(core, int(shape[-1]))
     wanted = None if target is None else [label_of(labels, each) for each in _listed(target)]

@@ -14,9 +14,10 @@ from torch import Tensor, nn
 
 from cutaway.capture.changes import Change
 from cutaway.capture.editing import edit
+from cutaway.capture.eval_mode import device_of, eval_mode
+from cutaway.capture.model_state import ModelState
 from cutaway.capture.observe import Observation, check_single, nothing_ran, observe
 from cutaway.capture.standing import standing
-from cutaway.capture.stillness import device_of, stillness
 from cutaway.core.errors import InputError
 from cutaway.core.sites import Site
 from cutaway.language.anatomy import anatomy
@@ -144,11 +145,11 @@ class Reading:
         changed = self._changed(embeds or {}, changes or {})
 
         def note(site: str, value: Tensor) -> None:
-            values[site] = value
+            values[site] = state.detached(value)
 
-        with self.still(gradients=gradients), edit(self.model, changed) if changed else nullcontext():
+        with self.still(gradients=gradients) as state, edit(self.model, changed) if changed else nullcontext():
             with self.observed(sites, note):
-                logits = self._logits(given)
+                logits = state.detached(self._logits(given))
         return Seen(logits, {site: self._laid(value, n) for site, value in values.items()})
 
     def logits(self) -> Tensor:
@@ -198,14 +199,15 @@ class Reading:
             raise nothing_ran(observer.missed[0])
 
     @contextmanager
-    def still(self, *, gradients: bool = False) -> Iterator[None]:
-        """The model in evaluation, its weights without gradients; all as before afterwards."""
+    def still(self, *, gradients: bool = False) -> Iterator[ModelState]:
+        """Eval mode, weights without gradients; everything is as before afterwards."""
         asked = [weight for weight in self.model.parameters() if weight.requires_grad] if gradients else []
-        with stillness(self.model, gradients=gradients), torch.set_grad_enabled(gradients), standing(self.n_given):
+        with eval_mode(self.model, gradients=gradients) as state, standing(self.n_given):
             try:
                 for weight in asked:
                     weight.requires_grad_(False)
-                yield
+                with torch.set_grad_enabled(gradients):
+                    yield state
             finally:
                 for weight in asked:
                     weight.requires_grad_(True)

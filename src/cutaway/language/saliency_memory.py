@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from cutaway.capture.inventory import structure_of
+from cutaway.capture.model_tree import structure_of
 from cutaway.capture.standing import ELSEWHERE
 from cutaway.core.errors import MemoryLimitError
 from cutaway.language.kinds import context_of

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from cutaway.capture.inventory import structure_of
+from cutaway.capture.model_tree import structure_of
 from cutaway.capture.observe import Observation, observe
 from cutaway.capture.rebuilding import with_tensors
 from cutaway.core.sites import Site

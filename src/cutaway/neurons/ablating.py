@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from cutaway.capture.changes import Change
 from cutaway.capture.editing import edit
 from cutaway.capture.layouts import Layouts
+from cutaway.capture.model_state import ModelState
 from cutaway.capture.observe import Observation, check_single, nothing_ran, observe
 from cutaway.capture.places import units_by_site
 from cutaway.capture.states import randomness_kept
@@ -136,8 +137,9 @@ class _Measuring:
                 raise InputError(f"the metric {name or each!r} is no function that runs the model.")
         if not metrics:
             raise InputError("there is no metric.")
-        self._model = model
+        self._model: nn.Module = getattr(model, "_orig_mod", model)
         self._metrics = metrics
+        self._state = ModelState(self._model)
         self.names: list[str] = []
 
     def __call__(self, where: str, at: Mapping[str, Change] | None = None) -> NDArray[np.float64]:
@@ -145,14 +147,15 @@ class _Measuring:
         before = self._versions()
         found: dict[str, float] = {}
         for name, metric in self._metrics.items():
-            with randomness_kept():
+            with self._state.undone(), randomness_kept():
                 with nullcontext() if at is None else edit(self._model, dict(at)):
                     value = metric()
-            found.update(_read(value, name or getattr(metric, "__name__", "metric"), is_named=bool(name)))
+                found.update(_read(value, name or getattr(metric, "__name__", "metric"), is_named=bool(name)))
         changed = [name for name, version in self._versions().items() if before.get(name) != version]
         if changed:
-            hint = ": model.eval() keeps running statistics" if self._model.training else ""
-            raise InputError(f"the metric changed {changed[0]!r} of the model, so that no two runs compare{hint}.")
+            raise InputError(
+                f"the metric changed the parameter {changed[0]!r} of the model, so that no two runs compare."
+            )
         if not self.names:
             self.names = list(found)
         if list(found) != self.names:
@@ -160,8 +163,11 @@ class _Measuring:
         return np.array(list(found.values()), np.float64)
 
     def _versions(self) -> dict[str, tuple[int, int]]:
-        tensors = (*self._model.named_parameters(), *self._model.named_buffers())
-        return {name: (id(tensor), tensor._version) for name, tensor in tensors if not tensor.is_inference()}
+        return {
+            name: (id(tensor), tensor._version)
+            for name, tensor in self._model.named_parameters()
+            if not tensor.is_inference()
+        }
 
 
 def _read(value: Any, name: str, *, is_named: bool) -> Iterator[tuple[str, float]]:

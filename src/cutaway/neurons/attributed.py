@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from cutaway.capture.changes import Change
 from cutaway.capture.editing import edit
+from cutaway.capture.eval_mode import eval_mode
 from cutaway.capture.layouts import Layouts
 from cutaway.capture.observe import Observation, check_single, nothing_ran, observe
-from cutaway.capture.stillness import stillness
 from cutaway.core import trees
 from cutaway.core.errors import InputError
 from cutaway.core.sites import Site
@@ -82,7 +82,7 @@ def attributed(model: nn.Module, data: Any, sites: Sequence[str], plan: Plan) ->
     """The attributions of one batch after the other."""
     core: nn.Module = getattr(model, "_orig_mod", model)
     batches = _batches(data, plan.batch_size)
-    with stillness(core, gradients=True):
+    with eval_mode(core, gradients=True):
         means = _means(core, batches, sites, plan) if isinstance(plan.baseline, str) and plan.baseline == "mean" else {}
         first = 0
         for batch in batches:

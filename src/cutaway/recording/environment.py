@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from cutaway.capture.inventory import module_addresses, modules_of
+from cutaway.capture.model_tree import module_addresses, modules_of
 from cutaway.core.version import __version__
 from cutaway.store.frames import Plain
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from cutaway.capture.inventory import module_addresses, modules_of, tensor_addresses
+from cutaway.capture.model_tree import module_addresses, modules_of, tensor_addresses
 from cutaway.core.errors import InputError
 from cutaway.core.trees import escape
 from cutaway.recording.calls import WatchedCalls

@@ -55,7 +55,7 @@ def of_tensor(tensor: Tensor) -> str:
             n = len(words) // _PARTS * _PARTS
             sums = words[:n].view(_PARTS, -1).sum(1, dtype=torch.int64).tolist()
             rest = words[n:].tolist()
-            some = words[:: max(1, len(words) // _SAMPLED)].cpu().numpy().tobytes()
+            some = words[:: max(1, len(words) // _SAMPLED)].cpu().clone().numpy().tobytes()
         except (RuntimeError, NotImplementedError):  # a layout whose memory cannot be read as bytes
             return about
     return of_text(f"{about} {sums} {rest} {zlib.crc32(some)}")

@@ -11,6 +11,7 @@ import numpy as np
 from torch import nn
 
 from cutaway.capture.editing import edit
+from cutaway.capture.model_state import ModelState
 from cutaway.capture.parts import Part, heads_of
 from cutaway.capture.places import Named
 from cutaway.core.errors import InputError
@@ -78,10 +79,11 @@ def lesion(
         raise InputError(f"each={each!r}: give {', '.join(map(repr, _EACH))}.")
     if not callable(metric):
         raise InputError(f"metric={metric!r}: give a function that runs the model and returns a number.")
-    before = state_of(model)
+    before, state = state_of(model), ModelState(getattr(model, "_orig_mod", model))
     keep = "means" if isinstance(to, str) and to == "mean" else "shapes"
-    returned, found = look(model, at, lambda: called(metric), keep=keep)
-    baseline = as_metric(returned, "without a lesion")
+    with state.undone():
+        returned, found = look(model, at, lambda: called(metric), keep=keep)
+        baseline = as_metric(returned, "without a lesion")
     check_unchanged(model, before, "the metric")
     lesions = [lesion for seen in found for lesion in _lesions_of(seen, each, n_heads, model)]
     changes = {id(seen): seen.mean() if keep == "means" else to for seen in found}
@@ -98,7 +100,7 @@ def lesion(
         left = [row for row in range(len(lesions)) if row not in journal.done]
         for row in progress(left, len(left), "lesions"):
             now = lesions[row]
-            with now.edit(model, changes[id(now.seen)]):
+            with state.undone(), now.edit(model, changes[id(now.seen)]):
                 score = as_metric(called(metric), f"with a lesion at {now.name!r}", baseline)
             journal.add(row, now.name, score)
         return Lesions(

@@ -51,12 +51,12 @@ def as_metric(value: Any, where: str, like: Metric | None = None) -> Metric:
 
 
 def check_unchanged(model: nn.Module, before: State, what: str) -> None:
-    """Raise where a run changed the model: then each run would depend on the ones before it."""
+    """Raise where a run changed the model and that could not be undone: then no two runs could be compared."""
     after = state_of(model)
     changed = [name for name in after if after[name] != before.get(name)]
     if changed:
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
-        hint = "model.eval() keeps running statistics" if model.training else "give one that leaves it as it is"
         raise InputError(
-            f"{what} changed {changed[0]!r}{more} of the model, so that no two runs can be compared: {hint}."
+            f"{what} changed {changed[0]!r}{more} of the model, so that no two runs can be compared: parameters and "
+            "very large tensors are not put back after a run. Leave them as they are."
         )

@@ -11,6 +11,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from cutaway.capture.editing import edit
+from cutaway.capture.model_state import ModelState
 from cutaway.capture.parts import Part
 from cutaway.core.errors import EditError, InputError
 from cutaway.core.progress import progress
@@ -69,13 +70,15 @@ def patch(
     for name, function in (("metric", metric), ("clean", clean), ("corrupted", corrupted)):
         if not callable(function):
             raise InputError(f"{name}={type(function).__name__}: give a function; clean=lambda: model(x), say.")
-    before = state_of(model)
-    clean_returned, found = look(model, at, lambda: called(clean), keep="values")
-    corrupted_returned, there = look(model, [seen.site for seen in found], lambda: called(corrupted))
+    before, state = state_of(model), ModelState(getattr(model, "_orig_mod", model))
+    with state.undone():
+        returned, found = look(model, at, lambda: called(clean), keep="values")
+        clean_metric = as_metric(called(lambda: metric(returned)), "of the clean run")
+    with state.undone():
+        returned, there = look(model, [seen.site for seen in found], lambda: called(corrupted))
+        _check_shapes(found, there)
+        corrupted_metric = as_metric(called(lambda: metric(returned)), "of the corrupted run", clean_metric)
     check_unchanged(model, before, "a run")
-    _check_shapes(found, there)
-    clean_metric = as_metric(called(lambda: metric(clean_returned)), "of the clean run")
-    corrupted_metric = as_metric(called(lambda: metric(corrupted_returned)), "of the corrupted run", clean_metric)
     columns = _columns(found, positions)
     rows = [(seen, position) for seen in found for position in columns]
     names = [str(seen.site) + ("" if position is None else f" position {position}") for seen, position in rows]
@@ -93,9 +96,10 @@ def patch(
         for row in progress(left, len(left), "patches"):
             seen, position = rows[row]
             part = Part() if position is None else Part(positions=position)
-            with edit(model, seen.site, _Clean(seen), **part):
-                returned = called(corrupted)
-            score = called(lambda: metric(returned))
+            with state.undone():
+                with edit(model, seen.site, _Clean(seen), **part):
+                    returned = called(corrupted)
+                score = called(lambda: metric(returned))
             journal.add(row, names[row], as_metric(score, f"with a patch at {names[row]!r}", clean_metric))
         both = np.array(journal.baseline).reshape(2, *clean_metric.shape)
         return Patching(

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from cutaway.capture.stillness import device_of, stillness
+from cutaway.capture.eval_mode import device_of, eval_mode
 
 
 class Counting(nn.Module):
@@ -33,7 +33,7 @@ def test_modes_buffers_and_random_states_are_put_back(gradients: bool, fails: bo
     buffer, before = model.n, {name: value.clone() for name, value in model.named_buffers()}
     states = random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state()  # type: ignore[union-attr]
     try:
-        with stillness(model, gradients=gradients):
+        with eval_mode(model, gradients=gradients):
             assert not any(module.training for module in model.modules())
             assert torch.is_grad_enabled() is gradients
             torch.rand(2), random.random(), np.random.rand()
@@ -52,7 +52,7 @@ def test_modes_buffers_and_random_states_are_put_back(gradients: bool, fails: bo
 
 
 def test_gradients_stay_off_where_they_were_off() -> None:
-    with torch.no_grad(), stillness(Counting(), gradients=True):
+    with torch.no_grad(), eval_mode(Counting(), gradients=True):
         assert not torch.is_grad_enabled()
 
 
