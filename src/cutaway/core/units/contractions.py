@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cutaway.core.units.calls import ACTIVATION, CONSTANT, PARAMETER, Call, Value
+from cutaway.core.units.calls import ACTIVATION, CONSTANT, PARAMETER, Call, Value, mix_indexed
 from cutaway.core.units.factors import (
     OPEN,
     POSITION,
@@ -54,7 +54,8 @@ def _pair(call: Call, a: Operand, b: Operand, result: str) -> Operand:
         dims = _with_parameter(call, parameter, activation, result)
     else:
         dims = _of_activations(call, a, b, result)
-    made = Value(-1, tuple(size_of(dims[letter]) for letter in result), tuple(dims[letter] for letter in result))
+    made = Value(-1, tuple(size_of(dims[letter]) for letter in result), ())
+    made.settle(tuple(dims[letter] for letter in result))
     made.kind = ACTIVATION if ACTIVATION in kinds else PARAMETER if PARAMETER in kinds else CONSTANT
     return "".join(dict.fromkeys(result)), dims, made
 
@@ -127,6 +128,8 @@ def _with_parameter(call: Call, parameter: Operand, activation: Operand, result:
     ours, theirs = parameter[1], activation[1]
     keeps = [letter for letter in result if letter not in ours and _has_units(theirs.get(letter, ()))]
     call.is_layer = True
+    shared = [letter for letter in ours if letter in theirs]
+    mix_indexed([ours[letter] for letter in shared], [theirs[letter] for letter in shared])
     if keeps:
         return {
             letter: theirs[letter]
@@ -136,7 +139,7 @@ def _with_parameter(call: Call, parameter: Operand, activation: Operand, result:
         }
     chosen = [letter for letter in parameter[0] if letter in result and not _is_settled(theirs.get(letter, ()))]
     origin = call.book.origin()
-    dims = {letter: theirs[letter] if letter in theirs else () for letter in result}
+    dims = {letter: theirs.get(letter, ()) for letter in result}
     for place, letter in enumerate(chosen):
         size = max(size_of(ours[letter]), size_of(theirs.get(letter, ())))
         dims[letter] = (Factor(size, UNIT, {origin: (place,)}),)

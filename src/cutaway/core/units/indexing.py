@@ -16,6 +16,7 @@ from cutaway.core.units.factors import (
     UNIT,
     Dim,
     Dims,
+    Role,
 )
 from cutaway.core.units.layers import mix
 
@@ -123,7 +124,7 @@ def _advanced(call: Call, x: Value, advanced: Sequence[tuple[Any, list[int]]], s
     return [_row(call, dim, size, roles, sources) for dim, size in zip(dims, shape, strict=True)]
 
 
-def _row(call: Call, dim: Dim, size: int, roles: set[str], sources: Sequence[Any]) -> Dim:
+def _row(call: Call, dim: Dim, size: int, roles: set[Role], sources: Sequence[Any]) -> Dim:
     """A dimension of an index tensor as one of the result; rows that were samples are nobody's any more."""
     if not dim:
         return call.new(size, NEUTRAL)
@@ -151,7 +152,7 @@ def _chosen(call: Call, dim: Dim, index: Value, size: int) -> Dim:
 
 def gather(call: Call) -> Dims:
     """`gather`, `take_along_dim`: along a dimension the index's factors, elsewhere those of the value."""
-    x, *others = call.tensors()
+    x, *others = call.tensors
     index = others[0]
     is_taken = call.function.startswith("take")  # (x, indices, dim), where gather has (x, dim, index)
     at = axis(call.argument(2 if is_taken else 1, "dim"), x.n_dims)
@@ -175,7 +176,7 @@ def gather(call: Call) -> Dims:
 
 def written(call: Call) -> Dims:
     """`scatter`, `index_add`, `copy`: the target's factors; where those are open, the source's."""
-    target, *others = call.tensors()
+    target, *others = call.tensors
     source = _source(target, others)
     if source is None or source.n_dims != target.n_dims:
         return target.dims
