@@ -19,6 +19,7 @@ from cutaway.core.units.factors import (
     Factor,
     Origins,
     Role,
+    certain,
     refined,
 )
 from cutaway.core.units.layout import UnitLayout
@@ -101,7 +102,7 @@ class Book:
 
     def claim(self, value: Value, factors: Sequence[Factor], *, is_strong: bool = True) -> None:
         """Note that a reader takes these factors of a value for its units."""
-        for factor in factors:
+        for factor in certain(factors):
             if factor.role == SAMPLE:
                 factor.mix()  # what a layer takes for its units counts no samples
         chosen = tuple(factor for factor in factors if factor.role not in (SAMPLE, SCRAMBLED))
@@ -181,7 +182,9 @@ class Call:
             return ()
         made = Factor(size, role, origins, sources)
         # A longer or shorter stretch of the tokens is tokens still.
-        made.is_input = any(factor.head.is_input for factor in sources)
+        for factor in sources:
+            made.is_input |= factor.head.is_input
+            made.is_parameter |= factor.head.is_parameter
         return (made,)
 
     def units(self, *sizes: int) -> list[Dim]:
@@ -227,9 +230,6 @@ class Call:
         for number, factors in weak.items():
             if values:
                 self.book.claim(values[max(number, 0)], factors, is_strong=False)
-        for value in values:
-            if value.kind == PARAMETER:
-                mix_indexed(value.dims[-len(done) :], done[-len(value.dims) :])
         return tuple(done)
 
     def _join(self, a: Dim, b: Dim, number: int, weak: dict[int, list[Factor]]) -> Dim:
@@ -263,6 +263,9 @@ class Call:
         if f.is_same(g):
             return f
         if SCRAMBLED in (f.role, g.role):
+            for factor in (f, g):
+                if factor.role in (SAMPLE, POSITION):
+                    return factor
             return Factor(f.size, SCRAMBLED, merged((f, g)), (f, g))
         for mine, others, side in ((f, g, -1), (g, f, number)):
             if mine.role in (NEUTRAL, OPEN) and (others.role not in (NEUTRAL, OPEN) or mine.role == NEUTRAL):
@@ -272,6 +275,8 @@ class Call:
                     mine.link(others)
                 else:
                     mine.stood_beside(others.role)
+                    if others.role == SAMPLE:
+                        mix_indexed(mine, others)
                 return others
         if f.role == g.role == OPEN:
             f.link(g)
@@ -279,7 +284,6 @@ class Call:
         if f.role == g.role == UNIT:
             return Factor(f.size, UNIT, {**g.origins, **f.origins}, (f, g), f.kin)
         if f.role == g.role == SAMPLE:
-            f.link(g)
             return f
         for factor in (f, g):
             if factor.role == SAMPLE:
@@ -303,13 +307,10 @@ def values_in(tree: Any) -> Iterator[Value]:
         yield from values_in((tree.start, tree.stop, tree.step))
 
 
-def mix_indexed(parameter: Sequence[Dim], dims: Sequence[Dim]) -> None:
-    """Note that dimensions which a parameter has an entry for each place of count no samples: it would not fit more."""
-    for own, dim in zip(parameter, dims, strict=True):
-        if any(factor.role == OPEN and factor.size != 1 for factor in own):
-            for factor in dim:
-                if factor.role == SAMPLE:
-                    factor.mix()
+def mix_indexed(own: Factor, samples: Factor) -> None:
+    """Note that what a parameter has an entry for each place of counts no samples: it would not fit another number."""
+    if own.size != 1 and own.head.is_parameter:
+        samples.mix()
 
 
 def merged(factors: Sequence[Factor]) -> Origins:

@@ -15,10 +15,11 @@ from cutaway.core.units.factors import (
     UNIT,
     Dim,
     Dims,
+    Factor,
     has,
+    mix,
     size_of,
 )
-from cutaway.core.units.layers import mix
 from cutaway.core.units.reshape import reshape
 
 
@@ -344,20 +345,29 @@ def windows(call: Call) -> Dims:
 
 def by_data(call: Call, dim: Dim, size: int) -> Dim:
     """A dimension whose entries the data chose or ordered: units are scrambled, other rows are nobody's any more."""
-    roles = {factor.role for factor in dim if factor.size != 1}
-    if roles & {UNIT, SCRAMBLED} and SAMPLE not in roles and NEUTRAL not in roles:
+    if counts_units(dim):
         return call.new(size, SCRAMBLED, *dim, origins=merged(dim))
-    return call.new(size, NEUTRAL, *dim)
+    return rows(call, dim, size)
+
+
+def counts_units(factors: Iterable[Factor]) -> bool:
+    """Whether choosing entries of a dimension chooses units: places chosen by a router, among other rows, are rows."""
+    roles = {factor.role for factor in factors if factor.size != 1}
+    return (UNIT in roles or roles == {SCRAMBLED}) and SAMPLE not in roles and NEUTRAL not in roles
+
+
+def rows(call: Call, factors: Sequence[Factor], size: int) -> Dim:
+    """Rows that the data chose. Of several merged dimensions it is not known which of them a chosen row comes from."""
+    sources = [factor for factor in factors if factor.size != 1]
+    return call.new(size, NEUTRAL, *(sources if len(sources) == 1 else ()))
 
 
 def ordered(call: Call) -> list[Dims]:
     """`topk`, `sort`, `argsort`, `kthvalue`: along units the order depends on the data."""
     x = call.value(0, "input", "self")
-    place = {"topk": 2, "kthvalue": 2, "sort": 1, "argsort": 1, "msort": 9, "unique": 9}.get(
-        call.function.strip("_"), 1
-    )
+    place = {"topk": 2, "kthvalue": 2, "msort": 9, "multinomial": 9}.get(call.function.strip("_"), 1)
     given = call.argument(place, "dim", default=-1 if call.function != "msort" else 0)
-    if isinstance(given, bool):
+    if isinstance(given, bool) or given is None:
         given = -1
     at = axis(given, x.n_dims)
     return [

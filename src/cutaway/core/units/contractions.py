@@ -6,6 +6,7 @@ product of two activations keeps the units that are left.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from cutaway.core.units.calls import ACTIVATION, CONSTANT, PARAMETER, Call, Value, mix_indexed
@@ -18,6 +19,7 @@ from cutaway.core.units.factors import (
     Dims,
     Factor,
     Origins,
+    mix,
     size_of,
 )
 
@@ -47,6 +49,7 @@ def _operand(value: Value, letters: str) -> Operand:
 
 
 def _pair(call: Call, a: Operand, b: Operand, result: str) -> Operand:
+    a, b = _without_broadcast(a, b), _without_broadcast(b, a)
     _mix([a, b], result)
     kinds = {a[2].kind, b[2].kind}
     if kinds == {PARAMETER, ACTIVATION}:
@@ -60,16 +63,20 @@ def _pair(call: Call, a: Operand, b: Operand, result: str) -> Operand:
     return "".join(dict.fromkeys(result)), dims, made
 
 
+def _without_broadcast(operand: Operand, other: Operand) -> Operand:
+    """An operand without the letters that are repeated to fit the other one."""
+    _, dims, value = operand
+    kept = {letter: dim for letter, dim in dims.items() if size_of(dim) != 1 or size_of(other[1].get(letter, ())) == 1}
+    return operand if len(kept) == len(dims) else ("".join(kept), kept, value)
+
+
 def _mix(operands: Sequence[Operand], result: str) -> None:
     for letters, dims, _ in operands:
-        for letter in letters:
-            if letter not in result:
-                for factor in dims[letter]:
-                    factor.mix()
+        mix(*(dims[letter] for letter in letters if letter not in result))
 
 
 def _joined(call: Call, a: Operand, b: Operand, letter: str) -> Dim:
-    """A letter that both have: the larger one where one of them is broadcast."""
+    """What a letter counts in the result; of grouped heads those of the query, which are more."""
     mine, others = a[1].get(letter), b[1].get(letter)
     if mine is None or others is None:
         return mine or others or ()
@@ -128,8 +135,10 @@ def _with_parameter(call: Call, parameter: Operand, activation: Operand, result:
     ours, theirs = parameter[1], activation[1]
     keeps = [letter for letter in result if letter not in ours and _has_units(theirs.get(letter, ()))]
     call.is_layer = True
-    shared = [letter for letter in ours if letter in theirs]
-    mix_indexed([ours[letter] for letter in shared], [theirs[letter] for letter in shared])
+    for letter in ours:
+        for own, factor in itertools.product(ours[letter], theirs.get(letter, ())):
+            if factor.role == SAMPLE:
+                mix_indexed(own, factor)
     if keeps:
         return {
             letter: theirs[letter]

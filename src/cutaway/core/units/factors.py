@@ -55,6 +55,7 @@ class Factor:
         "cuts",
         "is_input",
         "is_mixed",
+        "is_parameter",
         "kin",
         "met",
         "origins",
@@ -87,6 +88,8 @@ class Factor:
         """Whether the model computes across it, so that it cannot count samples."""
         self.is_input = False
         """Whether it is a dimension of an input, or part of one."""
+        self.is_parameter = False
+        """Whether it is a dimension of a parameter, or part of one."""
 
     def __repr__(self) -> str:
         return f"{self.role}{self.size}"
@@ -118,6 +121,7 @@ class Factor:
                 part.wholes = ((head, left),)
                 part.is_input = head.is_input
                 part.is_mixed = head.is_mixed
+                part.is_parameter = head.is_parameter
         return parts
 
     def link(self, other: Factor) -> None:
@@ -129,6 +133,7 @@ class Factor:
         mine.claims = [*mine.claims, *others.claims]
         mine.met |= others.met
         mine.is_input |= others.is_input
+        mine.is_parameter |= others.is_parameter
         mine.sources += others.sources
         mine.wholes = (*mine.wholes, *others.wholes)
         is_mixed, mine.is_mixed = mine.is_mixed or others.is_mixed, False
@@ -200,6 +205,18 @@ def _reached(start: Factor, neighbors: Callable[[Factor], Sequence[Factor]]) -> 
             found[id(factor)] = factor
             waiting.extend(neighbors(factor))
     return tuple(found.values())
+
+
+def mix(*dims: Dim) -> None:
+    """Note that the model computes across some dimensions."""
+    for dim in dims:
+        for factor in certain(dim):
+            factor.mix()
+
+
+def certain(dim: Sequence[Factor]) -> Sequence[Factor]:
+    """The factors that surely stand in a dimension: where one of size 1 went in a reshape, its sizes do not tell."""
+    return dim if len(dim) < 2 else [factor for factor in dim if factor.size != 1]
 
 
 def size_of(factors: Sequence[Factor]) -> int:

@@ -13,7 +13,9 @@ from cutaway.core.units.factors import (
     Dims,
     Factor,
     Role,
+    certain,
     has,
+    mix,
     size_of,
 )
 from cutaway.core.units.reshape import reshape
@@ -34,16 +36,10 @@ def _settled(factor: Factor) -> Factor:
     return Factor(factor.size, role, None, (factor,), factor.kin)
 
 
-def mix(*dims: Dim) -> None:
-    for dim in dims:
-        for factor in dim:
-            factor.mix()
-
-
 def as_positions(*dims: Dim) -> None:
     """Tell open factors that they count positions."""
     for dim in dims:
-        for factor in dim:
+        for factor in certain(dim):
             factor.stood_beside(POSITION)
 
 

@@ -142,3 +142,18 @@ def pairwise(call: Call) -> Dims:
 def outer(call: Call) -> Dims:
     a, b = call.value(0, "input", "self"), call.value(1, "vec2", "other")
     return contract(call, [(a, "a"), (b, "b")], "ab")
+
+
+def solved(call: Call) -> Dims:
+    """`solve`, `solve_triangular`, `cholesky_solve`: the batch dimensions are shared, the rows computed across."""
+    a, b = call.tensors[:2]
+    if call.function == "cholesky_solve":
+        a, b = b, a
+    if b.n_dims < 2 or len(call.shape) != b.n_dims:
+        raise ValueError("a vector or a broadcast right-hand side")
+    n = len(call.shape) - 2
+    for value in (a, b):
+        for factor in value.dims[-2]:
+            factor.mix()
+    batch = call.join_dims([a.dims[:-2], b.dims[:-2]], [a.shape[:-2], b.shape[:-2]], call.shape[:n], [a, b])
+    return (*batch, *b.dims[-2:])

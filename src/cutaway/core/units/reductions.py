@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from cutaway.core.units.calls import Call, Shape, Value
-from cutaway.core.units.carriers import axes, axis, elementwise
-from cutaway.core.units.factors import NEUTRAL, POSITION, Dims
+from cutaway.core.units.carriers import axes, axis, elementwise, rows
+from cutaway.core.units.factors import POSITION, Dims
 
 _DIM_IS_3RD = frozenset(["linalg_norm", "linalg_vector_norm", "nanquantile", "norm", "quantile", "trapezoid", "trapz"])
 """Functions whose second argument is another: an order, or the quantiles."""
@@ -76,9 +76,9 @@ def where(call: Call) -> list[Dims]:
 
 def routed(call: Call) -> list[Dims]:
     """`nonzero`, `masked_select`, `unique`: rows that the data chose belong to no sample until they meet one."""
-    rows = call.tensors[0].dims[0] if call.tensors[0].dims else ()
+    factors = [factor for dim in call.tensors[0].dims for factor in dim]
     return [
-        tuple(call.new(size, NEUTRAL, *rows) if d == 0 else call.new(size, POSITION) for d, size in enumerate(shape))
+        tuple(rows(call, factors, size) if d == 0 else call.new(size, POSITION) for d, size in enumerate(shape))
         for shape in call.shapes
     ]
 
@@ -87,7 +87,7 @@ def segments(call: Call) -> Dims:
     """`segment_reduce`: rows become segments, which belong to no sample."""
     x = call.value(0, "data")
     at = axis(call.argument(9, "axis", default=0), x.n_dims)
-    return tuple(call.new(call.shape[d], NEUTRAL, *dim) if d == at else dim for d, dim in enumerate(x.dims))
+    return tuple(rows(call, dim, call.shape[d]) if d == at else dim for d, dim in enumerate(x.dims))
 
 
 def summed_to(call: Call) -> Dims:

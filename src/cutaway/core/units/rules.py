@@ -79,6 +79,7 @@ _BY_RULE: dict[Rule, str] = {
     products.added_product: "addmm baddbmm addmv addr addbmm addmm_activation",
     products.inner: "inner",
     products.chain: "linalg_multi_dot chain_matmul",
+    products.solved: "linalg_solve linalg_solve_triangular cholesky_solve",
     products.einsum: "einsum",
     products.tensordot: "tensordot",
     layers.grouped_matmul: "grouped_mm scaled_grouped_mm",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from cutaway.core.units.calls import Call
-from cutaway.core.units.factors import NEUTRAL, OPEN, POSITION, UNIT, Dim, Dims, has
-from cutaway.core.units.layers import as_positions, mix
+from cutaway.core.units.factors import NEUTRAL, OPEN, POSITION, UNIT, Dim, Dims, has, mix
+from cutaway.core.units.layers import as_positions
 
 
 def pool(call: Call) -> list[Dims]:

@@ -90,6 +90,9 @@ class Walk:
             for dim, (factor,) in enumerate(value.dims):
                 factor.is_input = True
                 factor.role = SAMPLE if dim == samples else OPEN
+        elif kind == kinds.PARAMETER:
+            for (factor,) in value.dims:
+                factor.is_parameter = True
         return value
 
     def _blank(self, node: int) -> Value | None:
@@ -107,7 +110,7 @@ class Walk:
         created = not call.tensors or is_created(call.function)
         found = () if created else _by_rule(call)
         if not found and not created:
-            _mix_all(call)
+            self._reduce_all(call)
         dims = iter(found)
         for value in made:
             if value is not None:
@@ -136,7 +139,7 @@ class Walk:
             value.ruleless = "" if created else call.function
             value.settle(tuple((Factor(size, OPEN),) if size != 1 else () for size in value.shape))
             if dims is not None:
-                _mix_all(call)
+                self._reduce_all(call)
         if created:
             value.step = call.step()
         for each in call.tensors:
@@ -144,6 +147,11 @@ class Walk:
             value.is_contradictory |= each.is_contradictory and not each.has_units
         value.is_contradictory = call.is_contradictory or (value.is_contradictory and not value.has_units)
         value.kind = _kind_of(call, created)
+
+    def _reduce_all(self, call: Call) -> None:
+        """A function without a rule is taken for one that computes across every dimension."""
+        for value in call.tensors:
+            self.book.reduced.extend(_factors(value.dims))
 
     # samples
 
@@ -228,13 +236,6 @@ def _by_rule(call: Call) -> Sequence[Dims | None]:
     except _UNUSUAL:  # the result is open, and a reader is told that nothing is known of it
         return ()
     return [dims] if isinstance(dims, tuple) else dims
-
-
-def _mix_all(call: Call) -> None:
-    """Of a function without a rule it is not known what it computes across."""
-    for value in call.tensors:
-        for factor in _factors(value.dims):
-            factor.mix()
 
 
 def _kind_of(call: Call, created: bool) -> Kind:
