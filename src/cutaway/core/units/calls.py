@@ -194,11 +194,15 @@ class Call:
         return [(Factor(size, UNIT, {origin: (order,)}),) for order, size in enumerate(sizes)]
 
     def like(self, dim: Dim, size: int) -> Dim:
-        """One new factor of the role and order of a dimension, for a slice of it or several joined: what indexes it
-        has changed, what it counts has not."""
+        """One new factor of the role and order of a dimension, for a slice of it: what indexes it has changed, what it
+        counts has not. Of samples and others in one dimension, a slice is rows that belong to no sample."""
         factors = [factor for factor in dim if factor.size != 1] or list(dim)
-        if not factors:
+        if not factors or (len(factors) > 1 and any(factor.role == SAMPLE for factor in factors)):
             return self.new(size, NEUTRAL)
+        return self.joined(factors, size)
+
+    def joined(self, factors: Sequence[Factor], size: int) -> Dim:
+        """One new factor of the role that several have together."""
         roles = {factor.role for factor in factors}
         role = _blend(roles)
         if role is None:
