@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from tests.zoo import Fn
 from torch import Tensor, nn
 
 import cutaway
 from cutaway.core.units import layout as layouts
 from cutaway.core.units.layout import UnitLayout
-from tests.zoo import Fn
 
 SEEDS = range(100)
 

@@ -30,7 +30,7 @@ LAYERS = {
     products.einsum,
     products.added_product,
 }
-"""Rules of functions whose weights have a row for each unit of the result; recurrent layers carry it into all others."""
+"""Rules of functions whose weights have a row for each unit of the result. Recurrent layers carry it into others."""
 CARRIERS = {
     carriers.elementwise,
     carriers.permute,
