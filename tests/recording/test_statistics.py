@@ -505,7 +505,7 @@ def test_gradients_flow_through_what_was_looked_at(make: type[Summary]) -> None:
             assert [column(summary, name)[1] for name in ("count", "mean")] == [
                 4000,
                 1,
-            ]  # an expanded one: a single number in memory
+            ]
         assert weight.grad is not None
         return weight.grad
 
