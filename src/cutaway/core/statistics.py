@@ -16,6 +16,8 @@ StatisticUnit = Literal["value", "elements", "share", "flag"]
 StatisticScale = Literal["linear", "log"]
 StatisticPart = Literal["number", "quantile", "histogram"]
 
+N_SAMPLED: Final = 1024
+"""The most elements of a tensor that quantiles and histogram are taken of."""
 N_BINS: Final = 16
 """Bins of the recorded histogram, of equal width from `low` to `high`."""
 

@@ -11,9 +11,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.core.statistics import N_BINS, STATISTICS
+from cutaway.core.statistics import N_BINS, N_SAMPLED, STATISTICS
 
-N_SAMPLES = 1024
+N_SAMPLES = N_SAMPLED
 """The most values that are taken of one tensor."""
 GOLDEN = 2654435769
 """2³² divided by the golden ratio: its multiples, modulo 2³², never cluster."""
