@@ -132,6 +132,8 @@ def _one_kernel(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     program = tl.program_id(0).to(tl.int64)
     n = n.to(tl.int64)
+    n_batch = n_batch.to(tl.int64)  # here: Triton lets no branch change the type of a name
+    inner = inner.to(tl.int64)
     start = program * n_blocks * BLOCK
     stop = tl.minimum(start + n_blocks * BLOCK, n)
     _moments(values, start, stop, partials + (partial + program) * N_COLUMNS, WIDE, IS_FULL, BLOCK)
@@ -139,7 +141,6 @@ def _one_kernel(  # type: ignore[no-untyped-def]
         _sample(values, n, samples + row * N_SAMPLES, N_SAMPLES, GOLDEN)
         if HAS_BATCH:
             out = partials + partial * N_COLUMNS + N_COLUMNS - 1
-            n_batch, inner = n_batch.to(tl.int64), inner.to(tl.int64)
             _batch_std(values, n, n_batch, inner, out, WIDE, BATCH_SAMPLES, BATCH_ELEMENTS, GOLDEN)
 
 

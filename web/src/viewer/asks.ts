@@ -51,7 +51,7 @@ export const tensorAsk = (run: string, row: number, step: number, sample: number
   fixed(run, "/tensor", { row, step, sample, normalised: paint?.scale === "batch" ? 1 : null, each: paint?.scale === "each" ? 1 : null, tile: paint?.tile ?? null });
 /** All statistics of a step with their z-scores: of the whole batch, or of one of the kept samples. */
 export const matrixAsk = (run: string, step: number, sample: number | null = null): Ask<Matrix> =>
-  ({ ...fixed(run, "/matrix", { step, sample, z: 1 }), read: matrix });
+  ({ ...fixed(run, "/matrix", { z: 1, step, sample }), read: matrix });
 /** One statistic of one row over steps, those of one kind if one is given. */
 export const curveAsk = (run: string, row: number, stat: string, kind: string | null = null): Ask<CurveData> =>
   ({ ...grown(run, "/curve", { row, stat, kind }), read: curve });
