@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
 from secrets import token_hex
@@ -57,10 +57,19 @@ def as_json(value: Any) -> Answer:
 
 def as_numbers(array: Array) -> Answer:
     """An array as little-endian float32, its shape beside it; of complex numbers the magnitudes."""
+    return Answer(_floats(array), BINARY, {"x-shape": ",".join(map(str, array.shape))})
+
+
+def as_matrix(matrix: Array, z: Array, compared: Sequence[str]) -> Answer:
+    """A matrix of statistics, and behind it the z-scores of some of them, which a header names."""
+    answer = as_numbers(matrix)
+    return Answer(answer.body + _floats(z), BINARY, {**answer.headers, "x-z": ",".join(compared)})
+
+
+def _floats(array: Array) -> bytes:
     real = np.abs(array) if array.dtype.kind == "c" else array
     with np.errstate(over="ignore", invalid="ignore"):
-        data = np.ascontiguousarray(real, "<f4").tobytes()
-    return Answer(data, BINARY, {"x-shape": ",".join(map(str, array.shape))})
+        return np.ascontiguousarray(real, "<f4").tobytes()
 
 
 def as_curve(curve: Curve) -> Answer:

@@ -19,6 +19,7 @@ from cutaway.server.answers import (
     answered,
     as_curve,
     as_json,
+    as_matrix,
     as_numbers,
     growing_tag,
     is_asked,
@@ -63,12 +64,15 @@ def routes(opened: Opened, listing: Listing) -> list[Route]:
 
     async def matrix(request: Request) -> Response:
         step, sample = number(request, "step"), optional_number(request, "sample")
+        with_z = is_asked(request, "z")
 
         def ask(held: Held) -> Answer:
+            from cutaway.views.outliers import compared, z_of_step
             from cutaway.views.sample_matrix import sample_matrix
 
             rows = rows_of(held)
-            return as_numbers(rows.matrix(step) if sample is None else sample_matrix(rows, step, sample))
+            found = rows.matrix(step) if sample is None else sample_matrix(rows, step, sample)
+            return as_matrix(found, z_of_step(rows, found), compared(rows)) if with_z else as_numbers(found)
 
         return await answered(request, opened, ask, tag=step_tag(step))
 

@@ -16,13 +16,11 @@ import numpy as np
 from cutaway.core.arrays import Array, Raw
 from cutaway.core.errors import InputError, NotSavedError, SiteError, SiteSyntaxError
 from cutaway.core.sites import Site
+from cutaway.core.statistics import PER_SAMPLE, PER_UNIT
 from cutaway.store.moments import Step
 from cutaway.store.records import SAMPLE, VALUE, Row
 from cutaway.store.run import Run
 
-UNIT: Final = ("mean", "std", "min", "max", "zero_share")
-SAMPLES: Final = ("mean", "abs_mean", "std", "abs_max")
-"""What the arrays "unit" and "samples" of a tensor hold, as whoever records names it."""
 _HELD: Final = ("parameter", "buffer")
 _SPATIAL: Final = re.compile(r"([123])d$")
 
@@ -99,7 +97,7 @@ def array_beside(step: Step, row: Row, what: str) -> Array | None:
     if raw is None:
         return None
     array = raw.array()
-    n_columns = len(UNIT if what == "unit" else SAMPLES)
+    n_columns = len(PER_UNIT if what == "unit" else PER_SAMPLE)
     return array.T if array.ndim == 2 and len(array) == n_columns else None
 
 

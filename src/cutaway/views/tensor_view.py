@@ -12,21 +12,14 @@ from numpy.typing import NDArray
 
 from cutaway.core.arrays import Array
 from cutaway.core.errors import CutawayError, DamagedError, NotSavedError
+from cutaway.core.statistics import N_SAMPLED, PER_SAMPLE, PER_UNIT, STATISTICS, size_of, statistic
+from cutaway.core.zscores import robust_z
 from cutaway.store.moments import Step
 from cutaway.store.records import Row
 from cutaway.views.beside import Beside, TokenValues, beside, by_token
 from cutaway.views.imaging import Layout
-from cutaway.views.kept import (
-    SAMPLES,
-    UNIT,
-    Kept,
-    array_beside,
-    kept,
-    normalised,
-    numbers_of_kept,
-    one_sample,
-)
-from cutaway.views.outliers import APART, SIZES, are_alike, deviations, is_judged
+from cutaway.views.kept import Kept, array_beside, kept, normalised, numbers_of_kept, one_sample
+from cutaway.views.outliers import APART, are_alike, z_of_row
 from cutaway.views.run_rows import RunRows
 from cutaway.views.sample_view import SampleItem, sample_item
 from cutaway.views.summaries import Histogram
@@ -36,11 +29,8 @@ TableSource = Literal["batch", "kept"]
 
 N_HISTORY: Final = 200
 """Recorded steps of the same kind that count as recent."""
-_N_SPREAD: Final = 1_024
-"""The recorded histogram is of at most so many values."""
-_N_BINS: Final = 16
 _MOST_PIXELS: Final = 16_384
-_ZERO_SHARE: Final = UNIT.index("zero_share")
+_ZERO_SHARE: Final = PER_UNIT.index("zero_share")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +43,13 @@ class StatisticView:
     word: str
     """"nan", "inf" or "-inf" where that is the value; else ""."""
     z_history: float | None
-    """Robust deviations from this tensor's own last steps of the same kind; None where there are too few."""
+    """Robust z-score among this tensor's own last steps of the same kind; None where there are too few."""
     z_step: float | None
-    """Robust deviations from the tensors of the same role at this step; None where there are too few."""
+    """Robust z-score among the tensors of the same role at this step; None where there are too few."""
     n_history: int
+    """How many earlier steps it was compared with."""
     n_step: int
+    """How many other tensors it was compared with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +127,8 @@ def tensor_view(
 ) -> TensorView:
     """All that is known of one row at one step. What is missing or damaged is told in `why_missing`.
 
-    Statistics are marked by `outliers.deviations`: `z_history` against the same row at up to 200 recorded steps of the
-    same kind before this one, `z_step` against all other rows of the same role and the same `of` at this step.
+    Statistics have two z-scores (`core/zscores.py`): `z_history` among the same row at up to 200 recorded steps of the
+    same kind before this one, `z_step` among all rows of the same role and the same `of` at this step.
 
     Args:
         number: the viewer's number of the row.
@@ -219,36 +211,31 @@ def sample_values(rows: RunRows, number: int, *, step: int) -> NDArray[np.float3
 
 
 def _statistics(rows: RunRows, number: int, at: Step, matrix: NDArray[Any]) -> tuple[StatisticView, ...]:
-    row, names = rows.row(number), rows.statistics
+    names = rows.statistics
     values = matrix[number].astype(np.float64)
-    others = [
-        other
-        for other, found in enumerate(rows.rows)
-        if other != number and found.role == row.role and found.of == row.of
-    ]
-    z_history, n_history = deviations(values, rows.history(number, at.step, most=N_HISTORY), names)
-    z_step, n_step = deviations(values, matrix[others], names)
+    z_history, n_history = robust_z(values, rows.history(number, at.step, most=N_HISTORY), names)
+    z_step, n_step = z_of_row(rows, number, matrix)
     own = frozenset(at.statistics)
     return tuple(
         StatisticView(
             name=name,
             value=finite_or_none(values[column]),
             word="" if math.isfinite(values[column]) else str(values[column]),
-            z_history=finite_or_none(z_history[column]) if is_judged(name) else None,
-            z_step=finite_or_none(z_step[column]) if is_judged(name, by_others=True) else None,
+            z_history=finite_or_none(z_history[column]) if statistic(name).is_tracked else None,
+            z_step=finite_or_none(z_step[column]),
             n_history=int(n_history[column]),
             n_step=int(n_step[column]),
         )
         for column, name in enumerate(names)
-        if name in own and name not in _BINS and name not in ("low", "high")
+        if name in own and statistic(name).part != "histogram"
     )
 
 
 def _sibling(rows: RunRows, number: int, matrix: NDArray[Any]) -> Sibling | None:
     """The one in the middle of its siblings, where the own values are far larger or far smaller than its."""
     row = rows.row(number)
-    column = next((rows.statistics.index(name) for name in SIZES if name in rows.statistics), None)
-    if column is None:
+    size = size_of(rows.statistics)
+    if size is None:
         return None
     alike = [
         other
@@ -256,7 +243,7 @@ def _sibling(rows: RunRows, number: int, matrix: NDArray[Any]) -> Sibling | None
         if (found.role, found.of, found.iteration) == (row.role, row.of, row.iteration)
         and are_alike(row.site, found.site)
     ]
-    sizes = matrix[:, column].astype(np.float64)
+    sizes = matrix[:, rows.statistics.index(size)].astype(np.float64)
     known = sorted((other for other in alike if 0 < sizes[other] < math.inf), key=lambda other: float(sizes[other]))
     if not known or not math.isfinite(sizes[number]):
         return None
@@ -273,7 +260,7 @@ def _dead_units(at: Step, row: Row) -> int | None:
     return None if units is None else int((units[:, _ZERO_SHARE] >= 1).sum())
 
 
-_BINS: Final = tuple(f"h{number}" for number in range(_N_BINS))
+_BINS: Final = tuple(name for name, each in STATISTICS.items() if each.part == "histogram" and each.unit == "share")
 
 
 def _histogram(recorded: Mapping[str, float]) -> Histogram | None:
@@ -282,7 +269,7 @@ def _histogram(recorded: Mapping[str, float]) -> Histogram | None:
     low, high, n = (recorded.get(name, math.nan) for name in ("low", "high", "count"))
     if not all(map(math.isfinite, [*shares, low, high, n])):
         return None
-    n = min(n, _N_SPREAD)
+    n = min(n, N_SAMPLED)
     return Histogram(low, high, tuple(round(share * n) for share in shares))
 
 
@@ -336,7 +323,7 @@ class _Part:
 
 def _table(part: _Part, what: Literal["unit", "samples"]) -> TableView | None:
     """What the table of a row holds; None if there is none."""
-    columns = UNIT if what == "unit" else SAMPLES
+    columns = PER_UNIT if what == "unit" else PER_SAMPLE
     try:
         recorded = array_beside(part.at, part.row, what)
     except CutawayError:

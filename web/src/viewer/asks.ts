@@ -1,6 +1,7 @@
 // What can be asked of the server: the address of each thing, and how its answer is read.
 
 import type { PageView } from "../plates/wire";
+import type { Matrix } from "../lib/tinting";
 import type { Detail, GraphView, NetworkView, RunGraph, RunItem, RunView, SamplesView, TensorView } from "../lib/wire";
 
 /** One thing to ask for. Two with the same key are the same. */
@@ -11,13 +12,6 @@ export interface Ask<T> {
   /** Whether the answer changes while the run is written; the answers of recorded steps do not. */
   readonly isGrowing: boolean;
   readonly read: (response: Response) => Promise<T>;
-}
-
-/** All statistics of a step: row, statistic. NaN where there is none. */
-export interface Matrix {
-  readonly n_rows: number;
-  readonly n_columns: number;
-  readonly values: Float32Array;
 }
 
 /** A number over steps. */
@@ -55,9 +49,9 @@ export interface Paint {
 /** `row` is the `row` of a RowView. */
 export const tensorAsk = (run: string, row: number, step: number, sample: number | null = null, paint: Paint | null = null): Ask<TensorView> =>
   fixed(run, "/tensor", { row, step, sample, normalised: paint?.scale === "batch" ? 1 : null, each: paint?.scale === "each" ? 1 : null, tile: paint?.tile ?? null });
-/** Of the whole batch, or of one of the kept samples. */
+/** All statistics of a step with their z-scores: of the whole batch, or of one of the kept samples. */
 export const matrixAsk = (run: string, step: number, sample: number | null = null): Ask<Matrix> =>
-  ({ ...fixed(run, "/matrix", { step, sample }), read: matrix });
+  ({ ...fixed(run, "/matrix", { z: 1, step, sample }), read: matrix });
 /** One statistic of one row over steps, those of one kind if one is given. */
 export const curveAsk = (run: string, row: number, stat: string, kind: string | null = null): Ask<CurveData> =>
   ({ ...grown(run, "/curve", { row, stat, kind }), read: curve });
@@ -109,9 +103,12 @@ function marked<T>(ask: Ask<T>, mark: string): Ask<T> {
   return mark ? { ...ask, key: `${ask.key}#${mark}` } : ask;
 }
 
+/** Float32 numbers, behind them the z-scores of the statistics that a header names. */
 async function matrix(response: Response): Promise<Matrix> {
   const [n_rows = 0, n_columns = 0] = (response.headers.get("X-Shape") ?? "").split(/[,x ]+/).map(Number);
-  return { n_rows, n_columns, values: new Float32Array(await response.arrayBuffer()) };
+  const [numbers, names] = [await response.arrayBuffer(), response.headers.get("X-Z")];
+  const values = new Float32Array(numbers, 0, n_rows * n_columns);
+  return { n_rows, n_columns, values, ...(names && { z: { names: names.split(","), values: new Float32Array(numbers, values.byteLength) } }) };
 }
 
 /** int32 n, int64 steps[n], float32 values[n], and float32 seconds[n] if they are told; all little-endian. */

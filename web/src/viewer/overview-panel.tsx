@@ -5,11 +5,11 @@ import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Menu, Segments } from "../app/controls";
 import { Icon } from "../app/icons";
 import { axisOf } from "../lib/symlog";
-import { deviations, rangeAt, type Range } from "../lib/overview";
-import { FAR, isQuantile, ranked, titleOf } from "../lib/statistics";
-import { ofTitle, oddityAt, statisticAt, type Matrix } from "../lib/tinting";
+import { rangeAt, type Range } from "../lib/overview";
+import { aboutOf, isQuantile, ranked, statisticOf, titleOf } from "../lib/statistics";
+import { ofTitle, oddityAt, statisticAt, zAt, type Matrix } from "../lib/tinting";
 import { counted, exact, short } from "../lib/units";
-import type { RowView, RunView } from "../lib/wire";
+import { FAR, type RowView, type RunView } from "../lib/wire";
 import { matrixAsk } from "./asks";
 import { choose, nodeOf, offerOf } from "./choice";
 import { Failure, Hint } from "./hint";
@@ -112,8 +112,6 @@ function columnsOf(run: RunView, matrix: Matrix, rows: Int32Array, isTight: bool
   const { statistics } = run;
   const byNumber = new Map(run.rows.map((row) => [row.row, row]));
   const of = (number: number): RowView => byNumber.get(number)!;
-  const places = new Map([...rows].map((row, place) => [row, place]));
-  const like = [...rows].map((row) => `${of(row).role} ${of(row).of}`);
   const ranges = new Map([...rows].map((row) => [row, rangeAt(matrix, statistics, row)]));
   const names = ranked(statistics).filter((name) => !isQuantile(name) && name !== "count");
   const hasIterations = run.rows.some((row) => row.iteration > 0);
@@ -129,7 +127,7 @@ function columnsOf(run: RunView, matrix: Matrix, rows: Int32Array, isTight: bool
       name: "iteration", title: "Iter.", plain: "iteration", width: 52, isNumber: true, text: (row: number) => `${of(row).iteration || ""}`, by: (row: number) => of(row).iteration,
     }] : []),
     rangeColumn(ranges, rows, isTight),
-    ...names.map((name) => numberColumn(name, matrix, statistics, rows, like, places)),
+    ...names.map((name) => numberColumn(name, matrix, statistics)),
   ];
 }
 
@@ -153,29 +151,25 @@ function rangeColumn(ranges: ReadonlyMap<number, Range>, rows: Int32Array, isTig
   };
 }
 
-function numberColumn(
-  name: string, matrix: Matrix, statistics: readonly string[], rows: Int32Array, like: readonly string[], places: ReadonlyMap<number, number>,
-): Column {
+function numberColumn(name: string, matrix: Matrix, statistics: readonly string[]): Column {
   const column = statistics.indexOf(name);
+  const { unit, is_fault: isFault } = statisticOf(name);
   // Zeros say something beside the number of elements.
-  const isShare = name === "zeros" && statistics.includes("count");
+  const isShare = unit === "elements" && !isFault && statistics.includes("count");
   const count = statistics.indexOf("count");
   const at = (row: number): number => statisticAt(matrix, row, column) / (isShare ? statisticAt(matrix, row, count) : 1);
   const isBroken = (row: number): boolean => oddityAt(matrix, statistics, row) === "nonfinite";
-  const isCount = name === "nonfinite" || name === "nans" || name === "infs";
   const said = (row: number, write: (value: number) => string): string =>
     (Number.isNaN(at(row)) ? (isBroken(row) ? "NaN" : "–") : isShare ? `${write(100 * at(row))} %` : write(at(row)));
-  let known: Float64Array | null = null;
-  const far = (row: number): number => (known ??= deviations(Array.from(rows, at), like))[places.get(row) ?? 0];
   return {
-    name, title: titleOf(name), plain: name, width: Math.max(80, titleOf(name).length * 7 + 22), isNumber: true, by: at,
+    name, title: titleOf(name), plain: name, about: aboutOf(name), width: Math.max(80, titleOf(name).length * 7 + 22), isNumber: true, by: at,
     text: (row) => said(row, exact), draw: (row) => said(row, short),
     mark: (row) => {
       const value = at(row);
-      if (isCount) return value > 0 ? "bad" : "quiet";
+      if (isFault) return value > 0 ? "bad" : "quiet";
       if (!Number.isFinite(value)) return Number.isNaN(value) && !isBroken(row) ? "quiet" : "bad";
       if (isShare) return value >= 0.9 ? "warn" : "";
-      return Math.abs(far(row)) >= FAR ? "warn" : "";
+      return Math.abs(zAt(matrix, row, name)) >= FAR ? "warn" : "";
     },
   };
 }

@@ -2,8 +2,9 @@
 
 import { useMemo, useRef, useState } from "preact/hooks";
 import type { ColourScale } from "../lib/colours";
+import { usual } from "../lib/statistics";
 import { striking } from "../lib/striking";
-import { drift, isSigned, joined, ofTitle, rowsAt, scaleFor, statisticAt, tints, usual, type Matrix } from "../lib/tinting";
+import { drift, isSigned, joined, ofTitle, rowsAt, scaleFor, statisticAt, tints, zAt, type Matrix } from "../lib/tinting";
 import { short } from "../lib/units";
 import type { GraphView, RunGraph } from "../lib/wire";
 import { matrixAsk } from "./asks";
@@ -14,7 +15,6 @@ import type { PanelProps } from "./panels";
 import { isLoose, type Tinting } from "./tinted";
 import { useAsked } from "./use-asked";
 
-const LOSS = "loss";
 /** What most tensors have to differ by from the middle of the run to be told. */
 const FAR = 10;
 
@@ -68,12 +68,12 @@ export function useTinting(
   const anchored = useMemo(() => (anchor.value && statistic ? tints(rows, { statistics: run.statistics, statistic, of, matrix: anchor.value, since: null }) : null), [anchor.value, rows, statistic, of]);
   const times = useMemo(() => (found && anchored && !isSigned(statistic) ? drift(found, anchored) : NaN), [found, anchored, statistic]);
   const drifted = times >= FAR || times <= 1 / FAR ? `most is ×${short(times)} of what it was at step ${run.steps[middleOf(run.steps.length)].toLocaleString("en")}` : "";
-  const likes = useMemo(() => view.nodes.kind.map((kind, node) => (isLoose(kind) ? "" : kind === "loss" ? LOSS : likeOf(view, node))), [view]);
   const marks = useMemo(() => {
-    if (!found) return undefined;
-    // A loss is like no other, but can be held against what it was.
-    const isComparable = (like: string): boolean => found.isChange || (!isSigned(statistic) && like !== LOSS);
-    return striking(found, view.edges, likes.map((like) => (isComparable(like) ? like : "")), of.startsWith("grad"));
+    if (!found || !now.value) return undefined;
+    const matrix = now.value;
+    const scores = found.isChange ? found.values.map((value, node) => (isLoose(view.nodes.kind[node]) ? NaN : value))
+      : Float64Array.from(rows, (row) => zAt(matrix, row, statistic));
+    return striking(found, view.edges, scores, of.startsWith("grad"));
   }, [found, view]);
   const scales = useRef(new Map<string, ColourScale | null>());
   const [nFits, setFits] = useState(0);
@@ -121,10 +121,4 @@ function middleOf(n: number): number {
 function isKnown(matrix: Matrix | undefined, rows: Int32Array, { nodes }: GraphView, column: number): boolean {
   if (!matrix) return false;
   return rows.some((row, node) => !["parametric", "buffer"].includes(nodes.kind[node]) && !Number.isNaN(statisticAt(matrix, row, column)));
-}
-
-/** What a tensor is held against: results of modules of its class, parameters of that name in such modules. */
-function likeOf({ nodes, groups }: GraphView, node: number): string {
-  const [name] = /[^./]*$/.exec(nodes.site[node])!;
-  return nodes.form[node] === "small" ? `${groups.class_name[nodes.group[node]]} ${name}` : `${nodes.kind[node]} ${nodes.function[node]}`;
 }
