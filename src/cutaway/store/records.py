@@ -20,6 +20,7 @@ from cutaway.store.fields import count, counts, mapping, number, packed, text, t
 
 VALUE: Final = "value"
 GRAD: Final = "grad"
+INNER_GRAD: Final = "inner_grad"
 UPDATE: Final = "update"
 SAMPLE: Final = "sample"
 MOST_CELLS: Final = 1 << 21
