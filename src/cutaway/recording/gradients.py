@@ -66,6 +66,8 @@ class Gradients:
         """Gradients that were taken in as they came: of which tensor, under which name."""
         self._sums: dict[_Key, _Sum | None] = {}
         """None for what cannot be summed."""
+        self._is_again_summed = False
+        """Whether what checkpoints compute again comes in several calls, each time as another tensor."""
 
     # waiting for them
 
@@ -112,7 +114,10 @@ class Gradients:
             self._taken.append((sighting, INNER_GRAD, self._sightings.take_of(grad, sighting, INNER_GRAD)))
         else:
             names = [*names, f"{GRAD}/{self.loss}"] if self.loss else names
-            summed = [name for name in names if is_leaf or call.retains_graph or (sighting, name) in self._sums]
+            if sighting.is_again and call.retains_graph:
+                self._is_again_summed = True
+            may_repeat = is_leaf or call.retains_graph or (sighting.is_again and self._is_again_summed)
+            summed = [name for name in names if may_repeat or (sighting, name) in self._sums]
             self._add(grad, sighting, summed)
             self._take_at_once(grad, sighting, [name for name in names if name not in summed])
 

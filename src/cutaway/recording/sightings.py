@@ -56,6 +56,8 @@ class Sighting:
     """Which of its dimensions counts samples."""
     is_kept: bool = True
     """Whether its values may be kept."""
+    is_again: bool = False
+    """Whether a checkpoint has computed it again, so that it stands for a tensor that was seen before."""
 
 
 class Sightings:
@@ -214,7 +216,8 @@ class Sightings:
             return None
         dim = self.keeper.batch_dim_of(tensor)
         place = replace(first[0].place)  # its own, so that what is taken of it can be told apart
-        stand_in = Sighting(place, VALUE, self.summary.add(tensor, batch_dim=dim), batch_dim=dim)
+        number = self.summary.add(tensor, batch_dim=dim)
+        stand_in = Sighting(place, VALUE, number, batch_dim=dim, is_again=True)
         self._again.append((stand_in, list(first)))
         return stand_in
 

@@ -1,6 +1,7 @@
 // What colours the nodes of a run: a statistic of one step, or its change since another, for every node of the graph.
 
 import { DIVERGING, position, type ColourScale } from "./colours";
+import { quantityTitle } from "./quantity";
 import { isPiece, titleOf } from "./statistics";
 import { kneeOf } from "./symlog";
 import type { NodeRows, RowView } from "./wire";
@@ -46,13 +47,6 @@ export function isSigned(statistic: string): boolean {
 /** The statistic that tells most at a glance, of those there are. */
 export function usual(names: readonly string[]): string {
   return ["abs_mean", "norm", "std", "mean"].find((name) => names.includes(name)) ?? names.find((name) => !isPiece(name)) ?? "";
-}
-
-/** "grad/aux" is the gradient of aux. */
-export function ofTitle(of: string): string {
-  const [, what, loss] = /^([^/]*)(?:\/(.*))?$/s.exec(of)!;
-  const name = what === "grad" ? "gradient" : what;
-  return loss === undefined ? name : `${name} of ${loss}`;
 }
 
 /** By node, the row of the wanted tensor; -1 for none. What has no iterations is the same in each of them; a node of one has that. */
@@ -106,7 +100,7 @@ export function tints(rows: Int32Array, { statistics, statistic, of, matrix, sin
   const then = since && Float64Array.from(rows, (row) => statisticAt(since.matrix, row, column));
   const values = then ? now.map((value, node) => doublings(value, then[node])) : now;
   const counts = Float64Array.from(rows, (row) => statisticAt(matrix, row, statistics.indexOf("count")));
-  const named = `${titleOf(statistic)} of the ${ofTitle(of)}${over && `, ${over}`}`;
+  const named = `${titleOf(statistic)} of the ${quantityTitle(of)}${over && `, ${over}`}`;
   return { title: since ? `${named}, change since step ${since.step.toLocaleString("en")}` : named, isChange: since !== null, values, oddities, counts, ...(then && { ends: { then, now } }) };
 }
 

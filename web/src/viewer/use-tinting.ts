@@ -2,8 +2,9 @@
 
 import { useMemo, useRef, useState } from "preact/hooks";
 import type { ColourScale } from "../lib/colours";
+import { isGradient, quantityTitle } from "../lib/quantity";
 import { striking } from "../lib/striking";
-import { drift, isSigned, joined, ofTitle, rowsAt, scaleFor, statisticAt, tints, usual, type Matrix } from "../lib/tinting";
+import { drift, isSigned, joined, rowsAt, scaleFor, statisticAt, tints, usual, type Matrix } from "../lib/tinting";
 import { short } from "../lib/units";
 import type { GraphView, RunGraph } from "../lib/wire";
 import { matrixAsk } from "./asks";
@@ -73,7 +74,7 @@ export function useTinting(
     if (!found) return undefined;
     // A loss is like no other, but can be held against what it was.
     const isComparable = (like: string): boolean => found.isChange || (!isSigned(statistic) && like !== LOSS);
-    return striking(found, view.edges, likes.map((like) => (isComparable(like) ? like : "")), of.startsWith("grad"));
+    return striking(found, view.edges, likes.map((like) => (isComparable(like) ? like : "")), isGradient(of));
   }, [found, view]);
   const scales = useRef(new Map<string, ColourScale | null>());
   const [nFits, setFits] = useState(0);
@@ -93,7 +94,7 @@ export function useTinting(
     return { tinting: { tints: found, scale, isFilled, striking: marks, chosen: isRolled ? chosen : (nodes) => nodes }, isWide };
   }, [found, anchored, marks, isFilled, isRolled, iteration, nFits]);
   const isNothing = shown !== null && shown.tinting.tints.oddities.every((oddity) => oddity === "none");
-  const missing = now.error ?? then.error ?? (isNothing ? `No ${ofTitle(of)} was recorded at this step.` : "");
+  const missing = now.error ?? then.error ?? (isNothing ? `No ${quantityTitle(of)} was recorded at this step.` : "");
   return {
     tinting: shown?.tinting ?? null, isWide: shown?.isWide ?? false, missing, rows, drifted,
     fit: () => {
