@@ -19,7 +19,9 @@ def describe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("sites", nargs="*", help="tensors (* and ** work), or more runs; without any, all are listed")
     parser.add_argument("--at", action="append", default=[], metavar="SITE", help="a tensor, whatever its name")
     parser.add_argument("--stat", action="append", metavar="NAME", help="which statistic; all if none is named")
-    parser.add_argument("--of", default="value", help="value, grad, update…; value if not given")
+    parser.add_argument(
+        "--of", default="value", help="value, grad, grad/<loss>, inner_grad, update…; value if not given"
+    )
     parser.add_argument("--kind", help="only steps of this kind")
     add_steps(parser)
     parser.add_argument("--rank", type=int, help="what this rank wrote; the first if none is named")

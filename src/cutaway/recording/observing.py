@@ -16,10 +16,13 @@ from cutaway.core.sites import Site, nearest
 from cutaway.recording import optimizers
 from cutaway.recording.autograd import AutogradGraph
 from cutaway.recording.calls import WatchedCalls
+from cutaway.recording.gradients import Gradients, coalesced
 from cutaway.recording.guarding import Guard
 from cutaway.recording.sightings import Place, Sighting, Sightings
 from cutaway.recording.subjects import Held, Subjects
 from cutaway.store.records import GRAD, UPDATE, VALUE
+
+_NO_UPDATES = "updates are left out: the copy they need is larger than most_update_bytes"
 
 
 class Observer:
@@ -38,13 +41,19 @@ class Observer:
         self._held = {id(held.tensor): held for held in subjects.held}
         self._parameters: dict[int, Sighting] = {}
         """Parameters by their id, with the names under which their gradients came so far."""
+        self._unfollowed = [held for held in subjects.held if not held.is_buffer]
+        """Parameters whose gradients nobody waits for yet."""
+        self.gradients = Gradients(sightings, guard, most_bytes=most_update_bytes)
         self._read: set[int] = set()
         self._before: dict[int, Tensor] = {}
         self.autograd: AutogradGraph | None = None
         """Notes where the tensors stand in autograd's graph, where that is wanted."""
-        self.loss = ""
-        """The name under which gradients are taken now; "" for the usual one."""
-        self.skipped_updates = False
+        self._notes: dict[str, None] = {}
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was left out and why, in words."""
+        return (*self._notes, *self.gradients.notes)
 
     # switching on and off
 
@@ -52,12 +61,14 @@ class Observer:
         """Switch everything on."""
         self._calls.start(module for module, _ in self._subjects.modules.values())
         optimizers.watch(self)
+        self.follow_parameters()
 
     def stop(self) -> None:
         """Switch everything off; calling it again does nothing."""
         optimizers.unwatch(self)
         self._calls.stop()
-        self.sightings.release()
+        self.gradients.release()
+        self.sightings.forget_tensors()
         self._before.clear()
 
     # modules
@@ -74,6 +85,7 @@ class Observer:
     def _see_inputs(self, module: nn.Module, args: Any, kwargs: Any, is_root: bool) -> None:
         given = [*tensors_in(args, is_root), *tensors_in(kwargs, is_root)]
         if is_root:
+            self.follow_parameters()
             self.sightings.keeper.learn(tensor for _, tensor in given)
         address = self._subjects.modules[id(module)][1][0]
         pass_ = self.sightings.n_passes(address) + 1
@@ -121,10 +133,7 @@ class Observer:
     def follow(self, tensor: Tensor, sighting: Sighting) -> None:
         """Wait for the gradient of a tensor, if it can have one."""
         if self._wanted.gradients and tensor.requires_grad and id(tensor) not in self._held:
-            self.sightings.follow(tensor, sighting, self._gradient_name, self._guard)
-
-    def _gradient_name(self) -> str:
-        return f"{GRAD}/{self.loss}" if self.loss else GRAD
+            self.gradients.follow(tensor, sighting)
 
     def _recompute(self, address: str, results: list[tuple[str, Tensor]]) -> None:
         """A forward that a checkpoint runs again: only gradients that the first run could not have are new."""
@@ -137,13 +146,15 @@ class Observer:
 
     # parameters
 
-    def follow_parameters(self) -> list[Any]:
-        """Take what flows into parameters, apart from what is there already, until the handles are removed."""
-        return [
-            self.sightings.follow(held.tensor, self._parameter(held), self._gradient_name, self._guard)
-            for held in self._subjects.held
-            if held.tensor.requires_grad and not held.is_buffer and self._wanted.covers(held.names[0])
-        ]
+    def follow_parameters(self) -> None:
+        """Wait for the gradients of parameters; again if some require gradients only since a moment ago."""
+        if self._wanted.gradients and self._unfollowed:
+            waiting, self._unfollowed = self._unfollowed, []
+            for held in waiting:
+                if not held.tensor.requires_grad:
+                    self._unfollowed.append(held)
+                elif held.tensor.is_leaf and self._wanted.covers_held(held.names[0]):
+                    self.gradients.follow_parameter(held.tensor, self._parameter(held))
 
     def _parameter(self, held: Held) -> Sighting:
         found = self._parameters.get(id(held.tensor))
@@ -179,7 +190,7 @@ class Observer:
     def _copy(self, held: list[Held]) -> None:
         some = [one for one in held if one.tensor.requires_grad]
         if sum(one.tensor.nbytes for one in some) > self._most_update_bytes:
-            self.skipped_updates = True
+            self._notes[_NO_UPDATES] = None
             return
         for one in some:
             self._before[id(one.tensor)] = _local(one.tensor).clone()
@@ -210,9 +221,7 @@ class Observer:
         grad = held.tensor.grad if self._wanted.gradients and not held.is_buffer and held.tensor.is_leaf else None
         if grad is None:
             return
-        grad = grad.detach()
-        if grad.is_sparse and not grad.is_coalesced():
-            grad = grad.coalesce()  # a row that was looked up twice has two parts
+        grad = coalesced(grad.detach())
         if isinstance(scale, Tensor):
             grad = grad.to(torch.promote_types(grad.dtype, torch.float32)) / scale
         self.sightings.take_of(grad, self._parameter(held), GRAD)

@@ -30,7 +30,6 @@ from cutaway.store.writer import Options, Writer
 
 _SAVE_EVERY = 10.0
 """Seconds after which what the schedule has counted is saved, for whoever resumes after a sudden death."""
-_NO_UPDATES = "updates are left out: the copy they need is larger than most_update_bytes"
 
 
 def record(
@@ -253,20 +252,18 @@ class Recorder:
 
     @contextmanager
     def gradients(self, loss: str) -> Iterator[None]:
-        """A block around a backward pass whose gradients are recorded under the name of a loss, parameters included."""
+        """A block around the backward pass of one loss: its share of every gradient is kept as `grad/<loss>`, too."""
         step = self._open.recorded if self._open is not None else None
         if step is None:
             yield
             return
-        before, step.observer.loss = step.observer.loss, loss
-        handles: list[Any] = []
-        self.guard(lambda: handles.extend(step.observer.follow_parameters()))
+        gradients = step.observer.gradients
+        before, gradients.loss = gradients.loss, str(loss)
+        self.guard(step.observer.follow_parameters)
         try:
             yield
         finally:
-            step.observer.loss = before
-            for handle in handles:
-                handle.remove()
+            gradients.loss = before
 
     # the dependency graph
 
@@ -423,11 +420,11 @@ class Recorder:
 
     def _write(self, step: Step, recorded: RecordedStep) -> None:
         assert self._writer is not None
-        if recorded.observer.skipped_updates and self.guard.is_first(_NO_UPDATES):
-            self._writer.note(_NO_UPDATES, level="info")
         began = perf_counter()
         kind = step.kind or ""
         n_bytes = recorded.write(self._writer, self._structures, step.number, kind, self._order)
+        for note in filter(self.guard.is_first, recorded.observer.notes):
+            self._writer.note(note, step=step.number, level="info")
         if "error" not in recorded.about:
             self.guard(self._wanted.check)
         self._schedule.recorded(kind, Cost(self.guard.seconds + perf_counter() - began, n_bytes))

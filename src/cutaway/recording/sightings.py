@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -57,8 +56,8 @@ class Sighting:
     """Which of its dimensions counts samples."""
     is_kept: bool = True
     """Whether its values may be kept."""
-    what: str = ""
-    """`of` without a number."""
+    is_again: bool = False
+    """Whether a checkpoint has computed it again, so that it stands for a tensor that was seen before."""
 
 
 class Sightings:
@@ -75,7 +74,8 @@ class Sightings:
         self._without_graph: dict[str, list[Sighting]] = {}
         self._again: list[tuple[Sighting, list[Sighting]]] = []
         """Tensors that a checkpoint computed again, and what each may be."""
-        self._handles: list[Any] = []
+        self._owners: dict[Sighting, Sighting | None] = {}
+        """What each of those is; None where that does not show."""
         self._gathered: list[tuple[Tensor, Sighting]] | None = None
 
     def next_pass(self, counted: str) -> int:
@@ -127,11 +127,27 @@ class Sightings:
         return self._take(tensor, place, VALUE, self.keeper.batch_dim_of(tensor))
 
     def take_of(self, tensor: Tensor, sighting: Sighting, of: str) -> Sighting:
-        """Take in the gradient or the update of what was seen; one that comes again is numbered."""
-        sighting.taken[of] = n_taken = sighting.taken.get(of, 0) + 1
-        taken = self._take(tensor, sighting.place, _numbered(of, n_taken), sighting.batch_dim, is_kept=sighting.is_kept)
-        taken.aliases, taken.what = sighting.aliases, of
+        """Take in the gradient or the update of what was seen; one that comes again is numbered: `grad@2`."""
+        of = _numbered(of, sighting)
+        taken = self._take(tensor, sighting.place, of, sighting.batch_dim, is_kept=sighting.is_kept)
+        taken.aliases = sighting.aliases
         return taken
+
+    def take_same(self, taken: Sighting, sighting: Sighting, of: str) -> Sighting:
+        """Take the same numbers in under another name as well."""
+        same = replace(taken, of=_numbered(of, sighting), taken={})
+        self.seen.append(same)
+        return same
+
+    def give(self, taken: Sighting, owner: Sighting, of: str) -> None:
+        """Say that what was taken of a tensor belongs to the one that it stood for."""
+        if taken.place is not owner.place:
+            taken.of, taken.place, taken.aliases = _numbered(of, owner), owner.place, owner.aliases
+
+    def drop(self, lost: Set[Sighting]) -> None:
+        """Leave these out."""
+        if lost:
+            self.seen = [sighting for sighting in self.seen if sighting not in lost]
 
     def _take(self, tensor: Tensor, place: Place, of: str, batch_dim: int | None, *, is_kept: bool = True) -> Sighting:
         """Statistics of a tensor, and its value if it is to be kept."""
@@ -187,25 +203,7 @@ class Sightings:
             if sighting.place is old:
                 sighting.place = new
 
-    # gradients
-
-    def follow(self, tensor: Tensor, sighting: Sighting, name: Callable[[], str], guard: Callable[..., None]) -> Any:
-        """Take the gradient of a tensor whenever it comes, until `release`, or until the handle is removed.
-
-        Args:
-            name: asked at that moment: "grad", or "grad/<loss>".
-            guard: runs what it is given, and lets no exception out.
-        """
-
-        def arrived(grad: Tensor) -> None:
-            guard(self._take_gradient, grad, sighting, name)
-
-        handle = tensor.register_hook(arrived)  # type: ignore[no-untyped-call]
-        self._handles.append(handle)
-        return handle
-
-    def _take_gradient(self, grad: Tensor, sighting: Sighting, name: Callable[[], str]) -> None:
-        self.take_of(grad, sighting, name())
+    # what a checkpoint computes again
 
     def again(self, tensor: Tensor, base: str) -> Sighting | None:
         """A tensor that a checkpoint computed again: what stands for it, if its first self had no gradient.
@@ -218,36 +216,27 @@ class Sightings:
             return None
         dim = self.keeper.batch_dim_of(tensor)
         place = replace(first[0].place)  # its own, so that what is taken of it can be told apart
-        stand_in = Sighting(place, VALUE, self.summary.add(tensor, batch_dim=dim), batch_dim=dim)
+        number = self.summary.add(tensor, batch_dim=dim)
+        stand_in = Sighting(place, VALUE, number, batch_dim=dim, is_again=True)
         self._again.append((stand_in, list(first)))
         return stand_in
 
     def settle(self) -> None:
-        """Give the gradients of what was computed again to the tensors they belong to, or leave them out."""
-        if not self._again:
-            return
-        rows = self.summary.matrix()
-        stand_ins = {id(stand_in.place): (stand_in, first) for stand_in, first in self._again}
-        kept = []
-        for sighting in self.seen:
-            stand_in, first = stand_ins.get(id(sighting.place), (None, ()))
-            if stand_in is not None:
-                mine = rows[stand_in.number]
-                same = [one for one in first if np.array_equal(rows[one.number], mine, equal_nan=True)]
-                if len(same) != 1:
-                    continue
-                what = sighting.what
-                same[0].taken[what] = n_taken = same[0].taken.get(what, 0) + 1
-                sighting.of = _numbered(what, n_taken)
-                sighting.place, sighting.aliases = same[0].place, same[0].aliases
-            kept.append(sighting)
-        self.seen = kept
+        """Find out which tensors those are that were computed again."""
+        rows = self.summary.matrix() if self._again else None
+        for stand_in, first in self._again:
+            assert rows is not None
+            mine = rows[stand_in.number]
+            same = [one for one in first if np.array_equal(rows[one.number], mine, equal_nan=True)]
+            self._owners[stand_in] = same[0] if len(same) == 1 else None
         self._again.clear()
 
-    def release(self) -> None:
-        """Take all hooks off the tensors again."""
-        while self._handles:
-            self._handles.pop().remove()
+    def owner(self, sighting: Sighting) -> Sighting | None:
+        """The tensor itself, or that which it was when it was computed first; None where that does not show."""
+        return self._owners.get(sighting, sighting)
+
+    def forget_tensors(self) -> None:
+        """Recognize no tensor again: the step is over."""
         self._known.clear()
 
     # handing over
@@ -314,8 +303,10 @@ def _told(known: Place, place: Place) -> Place:
     return known
 
 
-def _numbered(of: str, number: int) -> str:
-    return of if number == 1 else f"{of}/{number}"
+def _numbered(of: str, sighting: Sighting) -> str:
+    """The name of what is taken of a tensor now; from the second time on with its number."""
+    sighting.taken[of] = number = sighting.taken.get(of, 0) + 1
+    return of if number == 1 else f"{of}@{number}"
 
 
 def _version(tensor: Tensor) -> int | None:

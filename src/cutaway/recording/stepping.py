@@ -127,7 +127,7 @@ class RecordedStep:
 
     def write(self, writer: Writer, structures: Structures, number: int, kind: str, order: dict[Any, int]) -> int:
         """Hand the step to the writer; gives the bytes it takes."""
-        self._guard(self.sightings.settle)
+        self._guard(self.observer.gradients.settle)
         rows, values = self.sightings.rows(), self.sightings.values()
         beside: dict[Row, Raw] = {}
         if self._settings.statistics == "full":

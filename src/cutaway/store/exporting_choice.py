@@ -11,7 +11,7 @@ from cutaway.core.arrays import Raw, nbytes_of
 from cutaway.core.errors import DamagedError, InputError, SiteError
 from cutaway.store.archive import Archive
 from cutaway.store.moments import Step
-from cutaway.store.records import SAMPLE, Row
+from cutaway.store.records import SAMPLE, Row, what_of
 from cutaway.store.run import Run
 from cutaway.store.series import Series
 
@@ -119,7 +119,7 @@ class Chosen:
         sites = {row.site for row in self.run.rows if row.of == self.of}
         if self.at == "**":
             return sites
-        if self.of.split("/")[0] == SAMPLE:
+        if what_of(self.of) == SAMPLE:
             return {site for site in sites if self.has_name(site)}
         found = {series.site for series in self.run.match(self.at)}
         if not found:

@@ -20,10 +20,20 @@ from cutaway.store.fields import count, counts, mapping, number, packed, text, t
 
 VALUE: Final = "value"
 GRAD: Final = "grad"
+INNER_GRAD: Final = "inner_grad"
 UPDATE: Final = "update"
 SAMPLE: Final = "sample"
 MOST_CELLS: Final = 1 << 21
 """The most statistics of one step: rows times names."""
+
+
+def what_of(of: str) -> str:
+    """What a row holds of its tensor, whichever of several it is.
+
+    >>> what_of("grad/aux"), what_of("grad@2"), what_of("inner_grad")
+    ('grad', 'grad', 'inner_grad')
+    """
+    return of.partition("/")[0].partition("@")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +42,8 @@ class Row:
 
     site: str
     of: str = VALUE
-    """"value", "grad", "grad/<loss>", "update", "sample" (what the samples are), or a further statistic."""
+    """"value", "grad", "grad/<loss>", "grad@2", "inner_grad", "update", "sample" (what the samples are), or a further
+    statistic. docs/recording.md says what each of them is."""
     iteration: int = 0
     role: str = ""
     node: str = ""
@@ -45,7 +56,7 @@ class Row:
     @property
     def is_sample(self) -> bool:
         """Whether it says what the samples are."""
-        return self.of.split("/")[0] == SAMPLE
+        return what_of(self.of) == SAMPLE
 
     @property
     def key(self) -> str:

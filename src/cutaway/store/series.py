@@ -39,7 +39,7 @@ class Series:
         self.run = run
         self.site = site
         self.of = of
-        """ "value", "grad", "grad/<loss>", "update"…"""
+        """ "value", "grad", "grad/<loss>", "grad@2", "inner_grad", "update"…"""
         self.iteration = iteration
         self.kind = kind
         self._last_placed: tuple[Timeline, list[tuple[Group, Schema, int]], NDArray[np.intp]] | None = None
@@ -88,7 +88,7 @@ class Series:
 
     @property
     def grad(self) -> Series:
-        """The gradient of the same tensor."""
+        """The gradient of the same tensor: the sum over all `backward()` calls of a step."""
         return self.other(GRAD)
 
     @property
@@ -104,7 +104,7 @@ class Series:
             return Curve(both, update.values[first] / own.values[second], update.elapsed[first])
 
     def other(self, of: str, *, iteration: int | None = None) -> Series:
-        """The same tensor, but its gradient, its update or another iteration."""
+        """The same tensor, but its gradient, its update or another iteration: `other("grad/aux")`."""
         found = self.of_(of, iteration=iteration)
         if found is None:
             raise SiteError(

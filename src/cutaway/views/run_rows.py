@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cutaway.core.errors import DamagedError, NotFoundError
 from cutaway.store.moments import Step
-from cutaway.store.records import VALUE, Row, Schema
+from cutaway.store.records import VALUE, Row, Schema, what_of
 from cutaway.store.run import Run
 from cutaway.store.series import Curve, Series
 
@@ -200,7 +200,7 @@ class RunRows:
 
 def is_shown(row: Row) -> bool:
     """Whether a row is a tensor with statistics: not what samples are, and no array about another row."""
-    return not row.is_sample and row.of.split("/", 1)[0] not in _BESIDE
+    return not row.is_sample and what_of(row.of) not in _BESIDE
 
 
 def _place(schema: Schema, row: Row) -> int | None:

@@ -57,7 +57,7 @@ class RowView:
     """The viewer's own number, the same over all steps and schemas, also while the run grows."""
     site: str
     of: str
-    """"value", "grad", "grad/<loss>", "update"…"""
+    """"value", "grad", "grad/<loss>", "grad@2", "inner_grad", "update"…"""
     iteration: int
     """From 1; 0 where steps have none."""
     role: str
@@ -126,7 +126,7 @@ class RunView:
     """Changes when steps that were there before may hold something else: resumed, recorded anew, rows were added."""
     iterations: tuple[int, ...]
     losses: tuple[str, ...]
-    """The losses that have gradients of their own, `grad/<loss>`."""
+    """The losses with gradients of their own, `grad/<loss>`; in old runs a number may be a step of the optimizer."""
     scalars: tuple[str, ...]
     logged: tuple[int, ...]
     """The first and the last step of which a number was logged; empty where none was."""
@@ -310,10 +310,8 @@ def _logged(run: Run) -> tuple[int, ...]:
 
 
 def _losses(rows: tuple[Row, ...]) -> tuple[str, ...]:
-    """Names of losses; a number is that of the optimizer's step."""
     ofs = dict.fromkeys(row.of for row in rows)
-    names = (of.removeprefix(f"{GRAD}/") for of in ofs if of.startswith(f"{GRAD}/"))
-    return tuple(name for name in names if not name.isdecimal())
+    return tuple(of.removeprefix(f"{GRAD}/") for of in ofs if of.startswith(f"{GRAD}/"))
 
 
 def _time(time: float) -> float:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cutaway.core.errors import DamagedError, InputError
 from cutaway.core.statistics import PER_SAMPLE
 from cutaway.store.moments import Step
-from cutaway.store.records import Row
+from cutaway.store.records import UPDATE, Row, what_of
 from cutaway.views.kept import array_beside, n_samples, row_at
 from cutaway.views.run_rows import Matrix, RunRows
 
@@ -35,7 +35,7 @@ def sample_matrix(rows: RunRows, step: int, sample: int) -> Matrix:
         own = row_at(at, row)
         if own is None:
             continue
-        if row.role in _HELD or row.of == "update":
+        if row.role in _HELD or what_of(row.of) == UPDATE:
             out[number] = batch[number]
             continue
         for name, value in _own(at, own, sample, n).items():

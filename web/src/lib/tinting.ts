@@ -1,6 +1,7 @@
 // What colours the nodes of a run: a statistic of one step, or its change since another, for every node of the graph.
 
 import { DIVERGING, position, type ColourScale } from "./colours";
+import { quantityTitle } from "./quantity";
 import { statisticOf, titleOf } from "./statistics";
 import { kneeOf } from "./symlog";
 import { STATISTICS, type NodeRows, type RowView } from "./wire";
@@ -42,13 +43,6 @@ const FAULTS = STATISTICS.filter(({ is_fault }) => is_fault).map(({ name }) => n
 
 export function isSigned(statistic: string): boolean {
   return statisticOf(statistic).is_signed;
-}
-
-/** "grad/aux" is the gradient of aux. */
-export function ofTitle(of: string): string {
-  const [, what, loss] = /^([^/]*)(?:\/(.*))?$/s.exec(of)!;
-  const name = what === "grad" ? "gradient" : what;
-  return loss === undefined ? name : `${name} of ${loss}`;
 }
 
 /** By node, the row of the wanted tensor; -1 for none. What has no iterations is the same in each of them; a node of one has that. */
@@ -108,7 +102,7 @@ export function tints(rows: Int32Array, { statistics, statistic, of, matrix, sin
   const then = since && Float64Array.from(rows, (row) => statisticAt(since.matrix, row, column));
   const values = then ? now.map((value, node) => doublings(value, then[node])) : now;
   const counts = Float64Array.from(rows, (row) => statisticAt(matrix, row, statistics.indexOf("count")));
-  const named = `${titleOf(statistic)} of the ${ofTitle(of)}${over && `, ${over}`}`;
+  const named = `${titleOf(statistic)} of the ${quantityTitle(of)}${over && `, ${over}`}`;
   return { title: since ? `${named}, change since step ${since.step.toLocaleString("en")}` : named, isChange: since !== null, values, oddities, counts, ...(then && { ends: { then, now } }) };
 }
 

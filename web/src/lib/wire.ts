@@ -366,7 +366,7 @@ export interface RunView {
   /** Changes when steps that were there before may hold something else: resumed, recorded anew, rows were added. */
   edition: string;
   iterations: number[];
-  /** The losses that have gradients of their own, `grad/<loss>`. */
+  /** The losses with gradients of their own, `grad/<loss>`; in old runs a number may be a step of the optimizer. */
   losses: string[];
   scalars: string[];
   /** The first and the last step of which a number was logged; empty where none was. */
@@ -397,7 +397,7 @@ export interface RowView {
   /** The viewer's own number, the same over all steps and schemas, also while the run grows. */
   row: number;
   site: string;
-  /** "value", "grad", "grad/<loss>", "update"… */
+  /** "value", "grad", "grad/<loss>", "grad@2", "inner_grad", "update"… */
   of: string;
   /** From 1; 0 where steps have none. */
   iteration: number;

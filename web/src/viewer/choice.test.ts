@@ -114,3 +114,17 @@ test("the same tensor of another run is found by its site, not by its number", (
   assert.notEqual(counterpart(other, row)?.row, row.row);
   assert.equal(counterpart(other, run.rows.find(({ site }) => site === "blocks.3")!), null);
 });
+
+test("an inner gradient takes the place of no other gradient, nor another its place", () => {
+  const base = exampleRun("inner");
+  const row = (of: string, site: string) => ({ ...base.rows[0], row: base.rows.length, site, of, iteration: 0, role: "value" });
+  const run = { ...base, rows: [...base.rows, row("value", "critic"), row("inner_grad", "critic"), row("grad@2", "head")] };
+  assert.deepEqual(offerOf(run).ofs, ["value", "grad", "grad/aux", "grad@2", "update", "inner_grad"]);
+  const of = (node: string, wish: string) => choose(run, { ...INITIAL, of: wish, order: ["of"], node }).of;
+  assert.equal(of("critic", "inner_grad"), "inner_grad");
+  assert.equal(of("critic", "grad"), "value");
+  assert.equal(of("head", "inner_grad"), "value");
+  assert.equal(of("head", "grad@2"), "grad@2");
+  assert.equal(of("blocks.0.weight", "grad@2"), "grad");
+  assert.equal(of("blocks.0.weight", "update@2"), "update");
+});

@@ -1,5 +1,6 @@
 // What is shown of what was asked for. Wishes that a run cannot fulfil are relaxed, and come back where they fit.
 
+import { quantity } from "../lib/quantity";
 import type { RowView, RunView } from "../lib/wire";
 import type { State } from "./state";
 
@@ -30,7 +31,7 @@ export interface Offer {
   readonly nodes: ReadonlyMap<string, readonly RowView[]>;
   /** Further names of nodes → the name they go by. */
   readonly aliases: ReadonlyMap<string, string>;
-  /** "value", "grad", "grad/<loss>", "update", as far as there are such rows. */
+  /** "value", "grad", "grad/<loss>", "grad@2", "update", "inner_grad", as far as there are such rows. */
   readonly ofs: readonly string[];
   readonly iterations: readonly number[];
 }
@@ -61,7 +62,7 @@ function offered(run: RunView): Offer {
   }
   return {
     places, nodes, aliases,
-    ofs: [...ofs].sort((a, b) => rankOf(a) - rankOf(b) || a.localeCompare(b)),
+    ofs: [...ofs].sort((a, b) => rankOf(a) - rankOf(b) || a.localeCompare(b, "en", { numeric: true })),
     // 0 is the iteration of what lies outside of all.
     iterations: [...iterations].filter((iteration) => iteration > 0 || iterations.size === 1).sort((a, b) => a - b),
   };
@@ -69,11 +70,14 @@ function offered(run: RunView): Offer {
 
 /** Rows with further statistics, or with what the samples are, belong to other rows. */
 function isShown(of: string): boolean {
-  return of === "value" || of === "update" || of.split("/")[0] === "grad";
+  return ORDER.includes(quantity(of).what);
 }
 
+const ORDER = ["value", "grad", "update", "inner_grad"];
+
 function rankOf(of: string): number {
-  return of === "value" ? 0 : of === "grad" ? 1 : of === "update" ? 3 : 2;
+  const { what, number } = quantity(of);
+  return 3 * ORDER.indexOf(what) + (of === what ? 0 : number === 1 ? 1 : 2);
 }
 
 /** The node a row belongs to. */
@@ -131,10 +135,11 @@ function isLess(a: readonly number[], b: readonly number[]): boolean {
   return place >= 0 && a[place] < b[place];
 }
 
-/** A gradient of one loss stands in for that of another; the value stands in for everything. */
+/** A gradient of one loss stands in for that of another, no inner gradient for one that trains; the value stands in for everything. */
 function farOf(of: string, wish: string): number {
   if (of === wish) return 0;
-  if (wish.split("/")[0] === "grad" && of.split("/")[0] === "grad") return of === "grad" ? 1 : 2;
+  const { what } = quantity(of);
+  if (what !== "value" && what === quantity(wish).what) return of === what ? 1 : 2;
   return of === "value" ? 3 : 4;
 }
 

@@ -6,8 +6,9 @@ import { Menu, Segments } from "../app/controls";
 import { Icon } from "../app/icons";
 import { axisOf } from "../lib/symlog";
 import { rangeAt, type Range } from "../lib/overview";
+import { quantityTitle } from "../lib/quantity";
 import { aboutOf, isQuantile, ranked, statisticOf, titleOf } from "../lib/statistics";
-import { ofTitle, oddityAt, statisticAt, zAt, type Matrix } from "../lib/tinting";
+import { oddityAt, statisticAt, zAt, type Matrix } from "../lib/tinting";
 import { counted, exact, short } from "../lib/units";
 import { FAR, type RowView, type RunView } from "../lib/wire";
 import { matrixAsk } from "./asks";
@@ -52,7 +53,7 @@ export function OverviewPanel({ run, state, choice, act, client }: PanelProps) {
         </label>
         {ofs.length > 1 && (
           <Segments name="What of the tensors" value={here === "all"} onChoose={(is) => keep("of", is ? "all" : "")} choices={[
-            { value: false, text: ofTitle(asked), title: "What is chosen above" },
+            { value: false, text: quantityTitle(asked), title: "What is chosen above" },
             { value: true, text: "everything", title: "Values, gradients and updates in one table" },
           ]} />
         )}
@@ -122,7 +123,7 @@ function columnsOf(run: RunView, matrix: Matrix, rows: Int32Array, isTight: bool
       name: "tensor", title: "Tensor", width, text: (row) => label(of(row)), by: (row) => label(of(row)), mark: () => "name",
       draw: (row) => <><i class={`dot kind-${DOTS[of(row).role] ?? "plain"}`} title={of(row).role} />{ending(label(of(row)), Math.floor((width - ROOM) / LETTER))}</>,
     },
-    ...(new Set(Array.from(rows, (row) => of(row).of)).size > 1 ? [{ name: "of", title: "Of", width: 110, text: (row: number) => ofTitle(of(row).of), by: (row: number) => of(row).of, mark: () => "quiet" }] : []),
+    ...(new Set(Array.from(rows, (row) => of(row).of)).size > 1 ? [{ name: "of", title: "Of", width: 110, text: (row: number) => quantityTitle(of(row).of), by: (row: number) => of(row).of, mark: () => "quiet" }] : []),
     ...(hasIterations ? [{
       name: "iteration", title: "Iter.", plain: "iteration", width: 52, isNumber: true, text: (row: number) => `${of(row).iteration || ""}`, by: (row: number) => of(row).iteration,
     }] : []),

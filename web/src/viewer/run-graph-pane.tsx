@@ -11,6 +11,7 @@ import { useDecorations, useFound, usePicture, visible } from "../app/use-pictur
 import type { GraphCanvas } from "../canvas";
 import type { Host } from "../lib/host";
 import { moved, pushed, type Offsets } from "../lib/moving";
+import { isGradient } from "../lib/quantity";
 import { between, ways as waysOf } from "../lib/reach";
 import { nodesOf } from "../lib/shown";
 import type { GraphView, RunGraph } from "../lib/wire";
@@ -73,10 +74,10 @@ export function RunGraphPane(props: Props) {
   // What hangs together first, then edges, then colours: only the last changes from step to step.
   const base = useDecorations(drawn, ways, state, { colour: null, size: null, found });
   const isDense = drawn.picture.edges.length > DENSE;
-  const isGradient = choice.of.startsWith("grad");
+  const isBackward = isGradient(choice.of);
   const edged = useMemo(
-    () => withEdges(base, drawn, new Set(isGradient ? graph.no_gradient : []), isDense && !areEdgesShown),
-    [base, drawn, graph, isGradient, isDense, areEdgesShown],
+    () => withEdges(base, drawn, new Set(isBackward ? graph.no_gradient : []), isDense && !areEdgesShown),
+    [base, drawn, graph, isBackward, isDense, areEdgesShown],
   );
   const { drifted, tinting, missing, isWide, menu, rows, fit } = useTinting(props, { graph, view, isRolled: state.rolled });
   const decorations = useMemo(() => (tinting ? tinted(edged, drawn, tinting) : edged), [edged, drawn, tinting]);

@@ -107,9 +107,3 @@ export function partsOf(run: RunView, node: string | null): string[] {
 function after<T>(values: readonly T[], value: T): T {
   return values[(values.indexOf(value) + 1) % values.length];
 }
-
-/** What `of` is called on the page. */
-export function ofName(of: string): string {
-  if (of === "grad") return "gradient";
-  return of.startsWith("grad/") ? `of ${of.slice(5)}` : of;
-}

@@ -3,11 +3,12 @@
 import type { RefObject } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { IconButton, Labelled, Menu, Segments, type Choice as Segment } from "../app/controls";
+import { quantityName } from "../lib/quantity";
 import { counted } from "../lib/units";
 import type { RunView, SamplesView } from "../lib/wire";
 import { baseOf, RANK } from "./asks";
 import { offerOf, rowsOfNode } from "./choice";
-import { actionOf, ofName, partsOf, type Running } from "./running";
+import { actionOf, partsOf, type Running } from "./running";
 import { StepSlider } from "./step-slider";
 
 /** More choices than this stand in a menu. */
@@ -84,7 +85,7 @@ export function Selectors({ running, samples, span, pointing, isDark }: Props) {
         )}
         {ofs.length > 1 && (
           <OneOf name="Show" isTight={isTight} about="s" value={choice.of} onChoose={(of) => act({ do: "of", of })}
-            choices={ofs.map((of) => [of, ofName(of), has((row) => row.of === of)])} />
+            choices={ofs.map((of) => [of, quantityName(of), has((row) => row.of === of)])} />
         )}
         {parts.length > 1 && (
           <OneOf name="Part" isTight={isTight} about="m" value={choice.part} onChoose={(part) => act({ do: "part", part })}

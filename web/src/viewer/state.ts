@@ -17,7 +17,7 @@ export interface State {
   /** What is shown is the recorded step next to it. Null follows the newest. */
   readonly step: number | null;
   readonly iteration: number;
-  /** "value", "grad", "grad/<loss>", "update"… */
+  /** "value", "grad", "grad/<loss>", "grad@2", "update", "inner_grad"… */
   readonly of: string;
   /** Number of a kept sample; null for the whole batch. */
   readonly sample: number | null;

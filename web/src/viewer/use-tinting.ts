@@ -2,9 +2,10 @@
 
 import { useMemo, useRef, useState } from "preact/hooks";
 import type { ColourScale } from "../lib/colours";
+import { isGradient, quantityTitle } from "../lib/quantity";
 import { usual } from "../lib/statistics";
 import { striking } from "../lib/striking";
-import { drift, isSigned, joined, ofTitle, rowsAt, scaleFor, statisticAt, tints, zAt, type Matrix } from "../lib/tinting";
+import { drift, isSigned, joined, rowsAt, scaleFor, statisticAt, tints, zAt, type Matrix } from "../lib/tinting";
 import { short } from "../lib/units";
 import type { GraphView, RunGraph } from "../lib/wire";
 import { matrixAsk } from "./asks";
@@ -73,7 +74,7 @@ export function useTinting(
     const matrix = now.value;
     const scores = found.isChange ? found.values.map((value, node) => (isLoose(view.nodes.kind[node]) ? NaN : value))
       : Float64Array.from(rows, (row) => zAt(matrix, row, statistic));
-    return striking(found, view.edges, scores, of.startsWith("grad"));
+    return striking(found, view.edges, scores, isGradient(of));
   }, [found, view]);
   const scales = useRef(new Map<string, ColourScale | null>());
   const [nFits, setFits] = useState(0);
@@ -93,7 +94,7 @@ export function useTinting(
     return { tinting: { tints: found, scale, isFilled, striking: marks, chosen: isRolled ? chosen : (nodes) => nodes }, isWide };
   }, [found, anchored, marks, isFilled, isRolled, iteration, nFits]);
   const isNothing = shown !== null && shown.tinting.tints.oddities.every((oddity) => oddity === "none");
-  const missing = now.error ?? then.error ?? (isNothing ? `No ${ofTitle(of)} was recorded at this step.` : "");
+  const missing = now.error ?? then.error ?? (isNothing ? `No ${quantityTitle(of)} was recorded at this step.` : "");
   return {
     tinting: shown?.tinting ?? null, isWide: shown?.isWide ?? false, missing, rows, drifted,
     fit: () => {

@@ -2,6 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { Icon } from "../../app/icons";
+import { quantityTitle } from "../../lib/quantity";
 import { elementsOf, listed, snippet } from "../../lib/snippet";
 import { remark, siblingSaid } from "../../lib/statistics";
 import { counted } from "../../lib/units";
@@ -20,10 +21,10 @@ export function Head({ run, choice, act, row, tensor }: PanelProps & { row: RowV
   const count = tensor?.statistics.find((one) => one.name === "count")?.value;
   const badges = [
     tensor ? shapeSaid(tensor, count) : "", tensor?.dtype ?? "", row.role,
-    ofWords(row.of), row.part, row.iteration > 0 ? `iteration ${row.iteration}` : "", calls.length > 1 ? `called ${calls.length}×` : "",
+    row.of === "value" ? "" : quantityTitle(row.of), row.part, row.iteration > 0 ? `iteration ${row.iteration}` : "", calls.length > 1 ? `called ${calls.length}×` : "",
   ];
   const said = tensor ? remark(tensor.statistics) : "";
-  const odd = siblingSaid(tensor?.sibling ?? null, ofWords(row.of) || "value");
+  const odd = siblingSaid(tensor?.sibling ?? null, quantityTitle(row.of));
   const toSibling = (): void => {
     const other = run.rows[tensor?.sibling?.row ?? -1];
     if (other) act({ do: "tensor", node: nodeOf(other), part: other.part, of: other.of, iteration: other.iteration });
@@ -48,13 +49,6 @@ function shapeSaid({ dtype, shape }: TensorView, count: number | null | undefine
   if (!shape.length) return "single number";
   const isPart = count && count !== shape.reduce((product, size) => product * size, 1);
   return isPart ? `kept [${shape.join(", ")}] of ${counted(count, "element")}` : `[${shape.join(", ")}]`;
-}
-
-/** "gradient of aux" for "grad/aux". */
-export function ofWords(of: string): string {
-  if (of === "value") return "";
-  const [what, loss] = of.split(/\/(.*)/s);
-  return `${what === "grad" ? "gradient" : what}${loss ? (/^\d+$/.test(loss) ? ` ${loss}` : ` of ${loss}`) : ""}`;
 }
 
 function named(site: string): { path: string[]; name: string } {
