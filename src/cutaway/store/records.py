@@ -55,6 +55,11 @@ class Row:
         return split_pass(self.site)[1]
 
     @property
+    def bare_names(self) -> tuple[str, ...]:
+        """Its further names without passes, each once."""
+        return tuple(dict.fromkeys(split_pass(name)[0] for name in self.names))
+
+    @property
     def is_sample(self) -> bool:
         """Whether it says what the samples are."""
         return self.of.split("/")[0] == SAMPLE

@@ -20,6 +20,8 @@ from cutaway.store.xarrays import series_dataset
 if TYPE_CHECKING:
     from cutaway.store.run import Run
 
+_HEAD: Final = ("step", "kind", "site", "iteration", "pass")
+"""The first columns of a table."""
 _COUNT: Final = "count"
 """The statistic that says how many elements a tensor has."""
 
@@ -66,6 +68,8 @@ class _Part:
     """In order of execution."""
     rows: tuple[int | None, ...]
     """By pass; None where this was not recorded of it."""
+    places: NDArray[np.intp]
+    """Where the steps stand in the timeline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +142,8 @@ class Series:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Its further names, each with the pass where there are several."""
-        return self.row.names
+        """Its further names."""
+        return self.row.bare_names
 
     @property
     def has(self) -> tuple[str, ...]:
@@ -332,7 +336,7 @@ class Series:
 
     def _at(self, part: _Part, column: int) -> Any:
         """Where a pass of some steps stands in what has that shape."""
-        return (part.group.places, column) if self._placed.n_passes > 1 else part.group.places
+        return (part.places, column) if self._placed.n_passes > 1 else part.places
 
     @property
     def _placed(self) -> _Placed:
@@ -346,7 +350,7 @@ class Series:
                 schema = group.index.schemas.get(group.schema)
                 if schema is not None and (part := self._part(group, schema, passes[id(schema)])) is not None:
                     parts.append(part)
-            places = np.asarray(sorted(place for part in parts for place in part.group.places), np.intp)
+            places = np.sort(np.concatenate([np.empty(0, np.intp), *(part.places for part in parts)]))
             if self.kind is not None:
                 places = np.intersect1d(places, self.run.places_of(self.kind), assume_unique=True)
             # The width is that of the whole run, so that arrays of several kinds can be laid beside each other.
@@ -364,7 +368,9 @@ class Series:
         """None where none of these passes has what is asked of the tensor."""
         rows = schema.tensors.rows(self.site)
         found = tuple(rows.get(PassKey(self.of, *pass_)) for pass_ in passes)
-        return None if all(row is None for row in found) else _Part(group, schema, passes, found)
+        if all(row is None for row in found):
+            return None
+        return _Part(group, schema, passes, found, np.asarray(group.places, np.intp))
 
     # showing
 
@@ -379,16 +385,15 @@ class Series:
             has_site: whether each row says which tensor it is of.
         """
         at = np.nonzero(self.is_there)
-        passes, kinds, steps = self.passes[at], self.kinds, self.steps.tolist()
-        site = {"site": self.site} if has_site else {}
-        places, iterations, numbers = at[0].tolist(), passes["iteration"].tolist(), passes["pass"].tolist()
-        columns = [self.stats(name)[at].tolist() for name in statistics]
-        rows = []
-        for place, iteration, number, *values in zip(places, iterations, numbers, *columns, strict=True):
-            head = {"step": steps[place], "kind": kinds[place], **site, "iteration": iteration, "pass": number}
-            # A statistic that is called like one of these gives way to it.
-            rows.append({**head, **dict(zip(statistics, values, strict=True)), **head})
-        return rows
+        passes, kinds, steps = self.passes[at], self.kinds, self.steps[at[0]].tolist()
+        columns: dict[str, list[Any]] = {"step": steps, "kind": [kinds[place] for place in at[0].tolist()]}
+        if has_site:
+            columns["site"] = [self.site] * len(steps)
+        columns |= {name: passes[name].tolist() for name in ("iteration", "pass")}
+        # A statistic that is called like one of these gives way to it.
+        columns = {name: self.stats(name)[at].tolist() for name in statistics} | columns
+        names = [name for name in dict.fromkeys((*_HEAD, *statistics)) if name in columns]
+        return [dict(zip(names, row, strict=True)) for row in zip(*map(columns.__getitem__, names), strict=True)]
 
     def to_xarray(self) -> Any:
         """An xarray Dataset: one variable for each statistic, over `step`, and `pass` where a step has several."""

@@ -134,7 +134,8 @@ class RunRows:
         found = self._maps.get(id(step.rows))
         if found is None:
             tensors = step.tensors
-            places = [tensors.rows(name).get(PassKey(*key)) for name, *key in self._numbers]
+            keys = self._numbers
+            places = [tensors.rows(name).get(PassKey(of, iteration, pass_)) for name, of, iteration, pass_ in keys]
             numbers = np.fromiter((i for i, place in enumerate(places) if place is not None), np.intp)
             own = np.fromiter((place for place in places if place is not None), np.intp)
             columns = np.fromiter((self._statistics[name] for name in step.statistics), np.intp)
@@ -162,19 +163,34 @@ class RunRows:
             return Curve(np.empty(0, np.int64), np.empty(0, np.float32), np.empty(0))
         return series.curve(statistic)
 
-    def band(self, number: int, statistic: str, *, kind: str | None = None) -> Band:
-        """One statistic of the tensor of a row over steps, of all its passes together."""
+    def band(
+        self,
+        number: int,
+        statistic: str,
+        *,
+        kind: str | None = None,
+        iteration: int | None = None,
+        pass_: int | None = None,
+    ) -> Band:
+        """One statistic of the tensor of a row over steps, of its passes together: all, or those that are picked."""
         self.run.checked([statistic])
         row = self.row(number)
-        series = Series(self.run, row.base, of=row.of, kind=kind)
+        series = Series(self.run, row.base, of=row.of, iteration=iteration, pass_=pass_, kind=kind)
         if series.of not in series.has:
             none = np.empty(0, np.float32)
             return Band(np.empty(0, np.int64), none, none, none, np.empty(0))
         return series.band(statistic)
 
-    def n_passes(self, number: int) -> int:
+    def n_passes(self, row: Row) -> int:
         """The most passes that a step of the run has of the tensor of a row."""
-        return self._n_passes.get(self.row(number).base, 1)
+        return self._n_passes.get(row.base, 1)
+
+    def node_name(self, row: Row) -> str:
+        """The node of the dependency graph that a row belongs to, as it is named where the run has no graph."""
+        if row.node:
+            return row.node
+        site = f"{row.base}:{row.pass_}" if self.n_passes(row) > 1 else row.base
+        return f"{site}~{row.iteration}" if row.iteration else site
 
     @cached_property
     def _n_passes(self) -> dict[str, int]:
