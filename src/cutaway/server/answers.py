@@ -26,7 +26,7 @@ from cutaway.core.errors import (
 )
 from cutaway.server.opened import Gone, Held, Opened, rows_of
 from cutaway.server.packing import text
-from cutaway.store.series import Curve
+from cutaway.store.series import Band, Curve
 
 _LOG = logging.getLogger("cutaway")
 _SALT: Final = token_hex(4)
@@ -78,6 +78,14 @@ def as_curve(curve: Curve) -> Answer:
         head = (np.array([len(curve.steps)], "<i4"), np.asarray(curve.steps, "<i8"))
         parts = (*head, np.asarray(curve.values, "<f4"), np.asarray(curve.elapsed, "<f4"))
     return Answer(b"".join(part.tobytes() for part in parts), BINARY)
+
+
+def as_band(band: Band) -> Answer:
+    """Numbers over steps with a band: int32 n, int64 steps[n], then float32 values, low, high and seconds, [n] each."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        head = (np.array([len(band.steps)], "<i4"), np.asarray(band.steps, "<i8"))
+        columns = [np.asarray(column, "<f4") for column in (band.values, band.low, band.high, band.elapsed)]
+    return Answer(b"".join(part.tobytes() for part in (*head, *columns)), BINARY)
 
 
 def as_file(body: bytes, media: str, name: str) -> Answer:

@@ -17,6 +17,7 @@ from cutaway.server.answers import (
     Answer,
     Endpoint,
     answered,
+    as_band,
     as_curve,
     as_json,
     as_matrix,
@@ -91,6 +92,16 @@ def routes(opened: Opened, listing: Listing) -> list[Route]:
 
         return await answered(request, opened, ask)
 
+    async def band(request: Request) -> Response:
+        row, stat = number(request, "row"), word(request, "stat")
+        kind = request.query_params.get("kind")
+        iteration, pass_ = optional_number(request, "iteration"), optional_number(request, "pass")
+
+        def ask(held: Held) -> Answer:
+            return as_band(rows_of(held).band(row, stat, kind=kind, iteration=iteration, pass_=pass_))
+
+        return await answered(request, opened, ask)
+
     async def scalar(request: Request) -> Response:
         name = word(request, "name")
 
@@ -107,6 +118,7 @@ def routes(opened: Opened, listing: Listing) -> list[Route]:
         "/matrix": matrix,
         "/column": column,
         "/curve": curve,
+        "/band": band,
         "/scalar": scalar,
     }
     return [

@@ -6,7 +6,7 @@ add some, and raises `DamagedError` where a field it needs is missing or of the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 
 from cutaway.core.arrays import nbytes_of
 from cutaway.core.errors import DamagedError
+from cutaway.core.sites import split_pass
 from cutaway.store.fields import count, counts, mapping, number, packed, text, texts
+from cutaway.store.passes import PassKey, Tensors
 
 VALUE: Final = "value"
 GRAD: Final = "grad"
@@ -54,6 +56,21 @@ class Row:
     """Further names of the same tensor."""
 
     @property
+    def base(self) -> str:
+        """The site without its pass: the name of the tensor, however often it was computed."""
+        return split_pass(self.site)[0]
+
+    @property
+    def pass_(self) -> int:
+        """Which pass it is within its iteration, from 1."""
+        return split_pass(self.site)[1]
+
+    @property
+    def bare_names(self) -> tuple[str, ...]:
+        """Its further names without passes, each once."""
+        return tuple(dict.fromkeys(split_pass(name)[0] for name in self.names))
+
+    @property
     def is_sample(self) -> bool:
         """Whether it says what the samples are."""
         return what_of(self.of) == SAMPLE
@@ -87,19 +104,6 @@ class Row:
         )
 
 
-def named(rows: Iterable[Row]) -> dict[str, tuple[str, int]]:
-    """Every name of a tensor → its site, and the first iteration in which it was recorded; samples are no tensors."""
-    rows = [row for row in rows if not row.is_sample]
-    found: dict[str, tuple[str, int]] = {}
-    for row in rows:
-        site, first = found.get(row.site, (row.site, row.iteration))
-        found[row.site] = (site, min(first, row.iteration))
-    for row in rows:
-        for name in row.names:
-            found.setdefault(name, found[row.site])
-    return found
-
-
 _DEFAULTS: Final[list[Any]] = [None, VALUE, 0, "", "", "", []]
 
 
@@ -118,20 +122,14 @@ class Schema:
         return len(self.rows) * len(self.statistics) * np.dtype(self.dtype).itemsize
 
     @cached_property
-    def row_numbers(self) -> dict[tuple[str, str, int], int]:
-        """(site, of, iteration) → row; a tensor answers to each of its names, unless another one is called so."""
-        found: dict[tuple[str, str, int], int] = {}
-        for number_, row in enumerate(self.rows):
-            found.setdefault((row.site, row.of, row.iteration), number_)
-        for number_, row in enumerate(self.rows):
-            for name in row.names:
-                found.setdefault((name, row.of, row.iteration), number_)
-        return found
+    def tensors(self) -> Tensors:
+        """Its tensors by each of their names, with their passes and the rows of these."""
+        return Tensors(self.rows)
 
-    @cached_property
-    def tensors(self) -> dict[str, tuple[str, int]]:
-        """Every name of a tensor → its site, and the first iteration in which it was recorded."""
-        return named(self.rows)
+    def row_number(self, site: str, of: str, iteration: int) -> int | None:
+        """The row of a tensor in one pass, by any name that is written as sites of rows are; None if there is none."""
+        name, pass_ = split_pass(site)
+        return self.tensors.rows(name).get(PassKey(of, iteration, pass_))
 
     def packed(self) -> dict[str, Any]:
         rows = [row.packed() for row in self.rows]

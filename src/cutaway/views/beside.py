@@ -91,14 +91,18 @@ def beside(rows: RunRows, at: Step, number: int, sample: int) -> tuple[Beside, .
     own = rows.row(number).iteration
     shown = own if own in rounds else max(rounds, default=0)
     found = [one for one in found if one[1].iteration in (0, shown)]
+    # Of an output that came in several passes, that of the same pass; where it has none such, all of them.
+    pass_ = rows.row(number).pass_
+    paired = {row.base for _, row, _ in found if row.pass_ == pass_}
+    found = [one for one in found if one[1].pass_ == pass_ or one[1].base not in paired]
     # Values beside values say more than scores beside a class.
-    targets = [(row.site, values) for _, row, values in found if row.role == "target"]
+    targets = [(row.base, values) for _, row, values in found if row.role == "target"]
     targets.sort(key=lambda one: one[1].dtype.kind != "f")
     verdicts = _verdicts([values for _, row, values in found if row.role != "target"], targets)
     return tuple(
         Beside(
             row=other,
-            site=row.site,
+            site=row.base,
             role=row.role if row.role == "target" else "output",
             shape=tuple(values.shape),
             text=_printed(values) if values.size <= _FEW else f"{values.size:,} values",

@@ -56,17 +56,22 @@ class RowView:
     row: int
     """The viewer's own number, the same over all steps and schemas, also while the run grows."""
     site: str
+    """Without its pass: the same for all passes of a tensor."""
     of: str
     """"value", "grad", "grad/<loss>", "grad@2", "inner_grad", "update"…"""
     iteration: int
     """From 1; 0 where steps have none."""
+    pass_: int
+    """Within its iteration, from 1."""
+    n_passes: int
+    """The most passes that a step of the run has of the tensor, over all iterations."""
     role: str
     """"input", "target", "loss", "parameter", "buffer", "value"; or whatever the writer said."""
     node: str
     """The node of the dependency graph it was given to; "" for one of its own."""
     part: str
     names: tuple[str, ...]
-    """Further names of the same tensor."""
+    """Further names of the same tensor, without passes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +228,7 @@ def run_view(rows: RunRows, *, name: str | None = None) -> RunView:
         structures=structures,
         structure_of=structure_of,
         sessions=_sessions(run),
-        rows=tuple(_row_view(number, row) for number, row in enumerate(shown)),
+        rows=tuple(_row_view(number, row, rows.n_passes(row)) for number, row in enumerate(shown)),
         statistics=rows.statistics,
         digest=rows.digest,
         edition=edition(rows),
@@ -257,8 +262,19 @@ def structure_at(run: Run, step: int) -> str:
     return _structure_of(run.at(step).about)
 
 
-def _row_view(number: int, row: Row) -> RowView:
-    return RowView(number, row.site, row.of, row.iteration, row.role, row.node, row.part, row.names)
+def _row_view(number: int, row: Row, n_passes: int) -> RowView:
+    return RowView(
+        row=number,
+        site=row.base,
+        of=row.of,
+        iteration=row.iteration,
+        pass_=row.pass_,
+        n_passes=n_passes,
+        role=row.role,
+        node=row.node,
+        part=row.part,
+        names=row.bare_names,
+    )
 
 
 def _structures(run: Run) -> tuple[tuple[StructureView, ...], tuple[int, ...]]:

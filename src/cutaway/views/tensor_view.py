@@ -80,8 +80,11 @@ class TensorView:
 
     row: int
     site: str
+    """Without its pass."""
     of: str
     iteration: int
+    pass_: int
+    """Within its iteration, from 1."""
     step: int
     kind: str
     """Of the step."""
@@ -157,15 +160,16 @@ def tensor_view(
         problems.append(str(error))
     return TensorView(
         row=number,
-        site=row.site,
+        site=row.base,
         of=row.of,
         iteration=row.iteration,
+        pass_=row.pass_,
         step=at.step,
         kind=at.kind,
         role=row.role,
         node=row.node,
         part=row.part,
-        names=row.names,
+        names=row.bare_names,
         statistics=statistics,
         sibling=sibling,
         dead_units=_dead_units(at, row),
@@ -240,8 +244,8 @@ def _sibling(rows: RunRows, number: int, matrix: NDArray[Any]) -> Sibling | None
     alike = [
         other
         for other, found in enumerate(rows.rows)
-        if (found.role, found.of, found.iteration) == (row.role, row.of, row.iteration)
-        and are_alike(row.site, found.site)
+        if (found.role, found.of, found.iteration, found.pass_) == (row.role, row.of, row.iteration, row.pass_)
+        and are_alike(row.base, found.base)
     ]
     sizes = matrix[:, rows.statistics.index(size)].astype(np.float64)
     known = sorted((other for other in alike if 0 < sizes[other] < math.inf), key=lambda other: float(sizes[other]))
@@ -249,7 +253,7 @@ def _sibling(rows: RunRows, number: int, matrix: NDArray[Any]) -> Sibling | None
         return None
     middle = known[len(known) // 2]
     ratio = float(sizes[number] / sizes[middle])
-    return Sibling(middle, rows.row(middle).site, len(known), ratio) if not 1 / APART < ratio < APART else None
+    return Sibling(middle, rows.row(middle).base, len(known), ratio) if not 1 / APART < ratio < APART else None
 
 
 def _dead_units(at: Step, row: Row) -> int | None:

@@ -22,6 +22,8 @@ export interface Matrix {
 export interface Wanted {
   readonly of: string;
   readonly iteration: number;
+  /** Within the iteration, from 1; 0 for any. */
+  readonly pass: number;
   readonly part: string;
 }
 
@@ -46,7 +48,7 @@ export function isSigned(statistic: string): boolean {
 }
 
 /** By node, the row of the wanted tensor; -1 for none. What has no iterations is the same in each of them; a node of one has that. */
-export function rowsAt(nodes: readonly NodeRows[], rows: readonly RowView[], { of, iteration: wanted, part }: Wanted): Int32Array {
+export function rowsAt(nodes: readonly NodeRows[], rows: readonly RowView[], { of, iteration: wanted, pass, part }: Wanted): Int32Array {
   const known = new Map(rows.map((row) => [row.row, row]));
   return Int32Array.from(nodes, (node) => {
     const iteration = node.iteration || wanted;
@@ -55,7 +57,8 @@ export function rowsAt(nodes: readonly NodeRows[], rows: readonly RowView[], { o
       const row = known.get(number);
       if (!row || row.of !== of) continue;
       const fits = row.iteration === iteration ? 3 : row.iteration === 0 || iteration === 0 ? 2 : 0;
-      const own = fits && fits * 2 + (row.part === part ? 1 : 0);
+      const isPass = row.pass_ === (node.pass_ || pass || 1);
+      const own = fits && fits * 4 + (row.part === part ? 2 : 0) + (isPass ? 1 : 0);
       if (own > score) [best, score] = [number, own];
     }
     return best;

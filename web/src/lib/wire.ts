@@ -396,17 +396,22 @@ export interface StructureView {
 export interface RowView {
   /** The viewer's own number, the same over all steps and schemas, also while the run grows. */
   row: number;
+  /** Without its pass: the same for all passes of a tensor. */
   site: string;
   /** "value", "grad", "grad/<loss>", "grad@2", "inner_grad", "update"… */
   of: string;
   /** From 1; 0 where steps have none. */
   iteration: number;
+  /** Within its iteration, from 1. */
+  pass_: number;
+  /** The most passes that a step of the run has of the tensor, over all iterations. */
+  n_passes: number;
   /** "input", "target", "loss", "parameter", "buffer", "value"; or whatever the writer said. */
   role: string;
   /** The node of the dependency graph it was given to; "" for one of its own. */
   node: string;
   part: string;
-  /** Further names of the same tensor. */
+  /** Further names of the same tensor, without passes. */
   names: string[];
 }
 
@@ -452,10 +457,12 @@ export interface RunGraph {
 /** What was recorded of one node of the graph. */
 export interface NodeRows {
   name: string;
-  /** The same without the iteration: `node` of its rows, or their site where that is empty. */
+  /** The same without iteration and pass: `node` of its rows, or their site where that is empty. */
   node: string;
   /** From 1; 0 where it has none, or where its tensors are of several. */
   iteration: number;
+  /** Within its iteration, from 1; 0 where its tensors are of several. */
+  pass_: number;
   role: string;
   /** Every name of its tensors. */
   sites: string[];
@@ -506,9 +513,12 @@ export interface SampleImage {
 /** One row of the matrix of a step, with all that is known of it. */
 export interface TensorView {
   row: number;
+  /** Without its pass. */
   site: string;
   of: string;
   iteration: number;
+  /** Within its iteration, from 1. */
+  pass_: number;
   step: number;
   /** Of the step. */
   kind: string;

@@ -8,6 +8,7 @@ import { nearest } from "../lib/decimate";
 import { allKinds, dashOf, stepAt, valueAtStep, xOf, type StepLine } from "../lib/lines";
 import { isWide, ranked, titleOf } from "../lib/statistics";
 import { short } from "../lib/units";
+import { passesSaid } from "./choice";
 import { Curve, Swatch } from "./curve";
 import type { PanelProps, ShownRun } from "./panels";
 import { useScalarLines, useTensorLines, type Lines, type LinesWanted } from "./use-lines";
@@ -50,7 +51,7 @@ export function CurvesPanel(props: PanelProps) {
           {scalars.length > 0 && found.length === 0 && <p class="note">No logged number has “{manner.search}” in its name.</p>}
           <div class="curve-grid">{found.map((name) => <ScalarChart key={name} name={name} {...chart} />)}</div>
         </CurvesPart>
-        <CurvesPart title={choice.row ? choice.row.site : "Statistics"} about={choice.row ? words(choice.row.of, choice.row.iteration) : ""}
+        <CurvesPart title={choice.row ? choice.row.site : "Statistics"} about={choice.row ? words(choice.row.of, passesSaid(props.run, choice.row, choice.picked)) : ""}
           legend={choice.row && <RunsLegend runs={runs} kinds={isApart ? kinds : []} />}>
           {!choice.row && <p class="note">Select a tensor, in Tensors or in the Overview: every statistic of it is drawn here, step by step.</p>}
           {choice.row && foundStatistics.length === 0 && <p class="note">No statistic has “{manner.search}” in its name.</p>}
@@ -61,8 +62,8 @@ export function CurvesPanel(props: PanelProps) {
   );
 }
 
-function words(of: string, iteration: number): string {
-  return [of, iteration > 0 ? `iteration ${iteration}` : ""].filter(Boolean).join(" · ");
+function words(of: string, passes: string): string {
+  return [of, passes].filter(Boolean).join(" · ");
 }
 
 /** Which colour is which run, and which dash which kind of step. */
@@ -151,7 +152,7 @@ function StatisticChart(props: ChartProps) {
 }
 
 function LoadedStatistic(props: ChartProps) {
-  const lines = useTensorLines(props.client, props.runs, props.choice.row, props.name, props.manner);
+  const lines = useTensorLines(props.client, props.runs, props.choice.row, props.name, { ...props.manner, picked: props.choice.picked });
   return <Chart {...props} id={props.name} title={titleOf(props.name)} found={lines} isLogBySelf={isWide(props.name)} />;
 }
 

@@ -21,6 +21,7 @@ const DEEDS: readonly (readonly [string, string, Command])[] = [
   ["Go to the last step", "End", "last"],
   ["Next kind of step", "k", "next kind"],
   ["Next iteration", "e", "next iteration"],
+  ["Next pass", "E", "next pass"],
   ["Show value, gradient, update", "s", "next of"],
   ["Next sample", "b", "next sample"],
   ["Statistics of the whole batch", "B", "batch"],

@@ -12,7 +12,7 @@ import { oddityAt, statisticAt, zAt, type Matrix } from "../lib/tinting";
 import { counted, exact, short } from "../lib/units";
 import { FAR, type RowView, type RunView } from "../lib/wire";
 import { matrixAsk } from "./asks";
-import { choose, nodeOf, offerOf } from "./choice";
+import { choose, offerOf, selectingRow } from "./choice";
 import { Failure, Hint } from "./hint";
 import type { PanelProps } from "./panels";
 import { AxisTitle, RangeBar } from "./range-bar";
@@ -37,10 +37,7 @@ export function OverviewPanel({ run, state, choice, act, client }: PanelProps) {
   const columns = useMemo(() => (matrix ? columnsOf(run, matrix, recorded, isTight) : []), [run, matrix, recorded, isTight]);
   const byNumber = useMemo(() => new Map(run.rows.map((row) => [row.row, row])), [run.rows]);
   const keep = (name: string, text: string): void => act({ do: "keep", name, text });
-  const select = (number: number): void => {
-    const row = byNumber.get(number)!;
-    act({ do: "tensor", node: nodeOf(row), part: row.part, of: row.of, iteration: row.iteration });
-  };
+  const select = (number: number): void => act(selectingRow(byNumber.get(number)!, state));
   if (choice.step < 0) return <Hint title="No step was recorded yet"><p>The table fills with the first one.</p></Hint>;
   if (error !== null) return <Failure what="This step" error={error} />;
   return (
@@ -115,6 +112,7 @@ function columnsOf(run: RunView, matrix: Matrix, rows: Int32Array, isTight: bool
   const of = (number: number): RowView => byNumber.get(number)!;
   const ranges = new Map([...rows].map((row) => [row, rangeAt(matrix, statistics, row)]));
   const names = ranked(statistics).filter((name) => !isQuantile(name) && name !== "count");
+  const hasPasses = run.rows.some((row) => row.pass_ > 1);
   const hasIterations = run.rows.some((row) => row.iteration > 0);
   const longest = rows.reduce((most, row) => Math.max(most, label(of(row)).length), 0);
   const width = Math.max(110, Math.min(isTight ? 170 : 290, Math.ceil(longest * LETTER) + ROOM));
@@ -126,6 +124,9 @@ function columnsOf(run: RunView, matrix: Matrix, rows: Int32Array, isTight: bool
     ...(new Set(Array.from(rows, (row) => of(row).of)).size > 1 ? [{ name: "of", title: "Of", width: 110, text: (row: number) => quantityTitle(of(row).of), by: (row: number) => of(row).of, mark: () => "quiet" }] : []),
     ...(hasIterations ? [{
       name: "iteration", title: "Iter.", plain: "iteration", width: 52, isNumber: true, text: (row: number) => `${of(row).iteration || ""}`, by: (row: number) => of(row).iteration,
+    }] : []),
+    ...(hasPasses ? [{
+      name: "pass", title: "Pass", plain: "pass", width: 52, isNumber: true, text: (row: number) => `${of(row).n_passes > 1 ? of(row).pass_ : ""}`, by: (row: number) => of(row).pass_,
     }] : []),
     rangeColumn(ranges, rows, isTight),
     ...names.map((name) => numberColumn(name, matrix, statistics)),

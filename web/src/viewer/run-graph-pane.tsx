@@ -52,7 +52,7 @@ export function RunGraphPane(props: Props) {
   const [element, setElement] = useState<HTMLElement | null>(null);
   const canvas = useRef<GraphCanvas | null>(null);
   const first = useMemo(() => firstArrangement(props), [view]);
-  const wanted = keyOf(graph, view, choice.node, choice.iteration);
+  const wanted = keyOf(graph, view, choice.node, choice);
   const [state, dispatch] = useReducer<State, Action>((now, action) => reduce(view, now, action), { ...first.state, selection: wanted });
   const [hidden, setHidden] = useState(first.hidden);
   const [pinned, setPinned] = useState(first.pinned);
@@ -87,9 +87,9 @@ export function RunGraphPane(props: Props) {
     // Whoever selects a box selects its tensor on the whole page; the other end of a path is only looked at.
     if (action.do !== "select" || state.isPicking) return dispatch(action);
     const node = nodeAt(graph, action.key);
-    const own = node < 0 ? action.key : state.rolled ? keyIn(graph, view, `n${node}`, choice.iteration) : `n${node}`;
+    const own = node < 0 ? action.key : state.rolled ? keyIn(graph, view, `n${node}`, choice) : `n${node}`;
     dispatch({ do: "select", key: action.key?.startsWith("n") ? own : action.key });
-    const told = selecting(graph, view, own, props.state);
+    const told = selecting(graph, view, own, props.state, state.rolled);
     if (told) props.act(told);
   };
   const moves = useMoves({ view, state, drawn, hits, canvas, act, first: camera ? { camera } : {} });

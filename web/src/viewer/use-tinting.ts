@@ -11,7 +11,7 @@ import type { GraphView, RunGraph } from "../lib/wire";
 import { matrixAsk } from "./asks";
 import { choose } from "./choice";
 import type { ColourChoice } from "./graph-bar";
-import { ofIteration } from "./graph-selection";
+import { ofPass } from "./graph-selection";
 import type { PanelProps } from "./panels";
 import { isLoose, type Tinting } from "./tinted";
 import { useAsked } from "./use-asked";
@@ -50,11 +50,11 @@ export function useTinting(
   const singleThen = useAsked(client, sample === null ? null : ask(since, sample));
   // One tensor without a gradient must not turn all the others to their values.
   const { of, iteration } = choose(run, { ...state, node: null });
-  const { part } = state;
+  const { part, pass } = state;
   const rows = useMemo(() => {
-    const byNode = rowsAt(graph.nodes, run.rows, { of, iteration, part });
+    const byNode = rowsAt(graph.nodes, run.rows, { of, iteration, pass, part });
     return Int32Array.from(view.nodes.row, (row) => (row < 0 ? -1 : byNode[row] ?? -1));
-  }, [graph, view, run.rows, of, iteration, part]);
+  }, [graph, view, run.rows, of, iteration, pass, part]);
   // Of the sample alone as far as it was kept; numbers of the whole batch beside them would not compare.
   const isSingle = useMemo(() => sample !== null && isKnown(single.value, rows, view, run.statistics.indexOf(statistic)), [single.value, rows, sample, statistic]);
   const [now, then] = isSingle ? [single, singleThen] : [batch, batchThen];
@@ -90,9 +90,9 @@ export function useTinting(
     const scale = isTold ? joined(joined(scales.current.get(name) ?? null, usually), own) : own;
     if (isTold) scales.current.set(name, scale);
     const isWide = own !== null && scale !== null && (scale.low !== own.low || scale.high !== own.high);
-    const chosen = (nodes: readonly number[]): readonly number[] => ofIteration(graph, view, nodes, iteration);
+    const chosen = (nodes: readonly number[]): readonly number[] => ofPass(graph, view, nodes, { iteration, pass });
     return { tinting: { tints: found, scale, isFilled, striking: marks, chosen: isRolled ? chosen : (nodes) => nodes }, isWide };
-  }, [found, anchored, marks, isFilled, isRolled, iteration, nFits]);
+  }, [found, anchored, marks, isFilled, isRolled, iteration, pass, nFits]);
   const isNothing = shown !== null && shown.tinting.tints.oddities.every((oddity) => oddity === "none");
   const missing = now.error ?? then.error ?? (isNothing ? `No ${quantityTitle(of)} was recorded at this step.` : "");
   return {

@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import { cardsOf, isWide, statisticOf, zText } from "../../lib/statistics";
 import { sparkOf } from "../../lib/spark";
-import { ofTitle } from "../../lib/tinting";
+import { quantityTitle } from "../../lib/quantity";
 import type { StatisticView, TensorView } from "../../lib/wire";
 import { curveAsk } from "../asks";
 import type { PanelProps } from "../panels";
@@ -62,7 +62,7 @@ function Past({ run, client, choice, tensor, name, whole, isRight }: PanelProps 
 
 /** How unusual the number is, and beside what. */
 function Scores({ statistic: { z_history, z_step, n_history, n_step }, of }: { statistic: StatisticView; of: string }) {
-  const others = `${of === VALUE ? "tensors" : `${ofTitle(of)}s`} of its role at this step`;
+  const others = `${of === VALUE ? "tensors" : `${quantityTitle(of)}s`} of its role at this step`;
   return (
     <>
       {z_step !== null && <small>z-score {zText(z_step)} among {n_step.toLocaleString("en")} other {others}</small>}
