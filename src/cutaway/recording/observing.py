@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from threading import get_ident
 from typing import Any
 
@@ -13,6 +13,7 @@ from torch.optim import Optimizer
 from cutaway.capture.calls import tensors_in
 from cutaway.core.errors import SiteError
 from cutaway.core.sites import Site, nearest
+from cutaway.core.units.layout import UnitLayout
 from cutaway.recording import optimizers
 from cutaway.recording.autograd import AutogradGraph
 from cutaway.recording.calls import WatchedCalls
@@ -20,6 +21,7 @@ from cutaway.recording.gradients import Gradients, coalesced
 from cutaway.recording.guarding import Guard
 from cutaway.recording.sightings import Place, Sighting, Sightings
 from cutaway.recording.subjects import Held, Subjects
+from cutaway.recording.units import RecordedUnits
 from cutaway.store.records import GRAD, UPDATE, VALUE
 
 _NO_UPDATES = "updates are left out: the copy they need is larger than most_update_bytes"
@@ -29,9 +31,19 @@ class Observer:
     """Watches one step. Everything is switched off again by `stop`, whatever happened in between."""
 
     def __init__(
-        self, subjects: Subjects, sightings: Sightings, wanted: Wanted, guard: Guard, *, most_update_bytes: int
+        self,
+        subjects: Subjects,
+        sightings: Sightings,
+        wanted: Wanted,
+        guard: Guard,
+        *,
+        units: RecordedUnits,
+        most_update_bytes: int,
     ) -> None:
         self.sightings = sightings
+        self._units = units
+        self.returned: Callable[[], None] = lambda: None
+        """Called when a model has returned."""
         self._subjects = subjects
         self._wanted = wanted
         self._guard = guard
@@ -93,7 +105,7 @@ class Observer:
         role = "input" if is_root else "value"
         for path, tensor in given:
             place = Place(f"{address}@in.{path}", address, pass_, self.sightings.iteration, role, overall=overall)
-            self._see(tensor, place)
+            self._see(tensor, place, layout=self._layout(place, tensor, None, path))
 
     def _left(self, module: nn.Module, result: Any) -> None:
         if self._is_watched():
@@ -111,16 +123,34 @@ class Observer:
         for path, tensor in results:
             end = f"@out.{path}" if path else ""
             role = "loss" if tensor.dim() == 0 and tensor.requires_grad and is_root else "value"
-            unit_dim = self._subjects.unit_dim(module, tensor.dim())
-            place = Place(
-                address + end, address, pass_, self.sightings.iteration, role, overall=overall, unit_dim=unit_dim
-            )
-            self._see(tensor, place, [f"{other}{end}" for other in others], is_result=is_root)
+            place = Place(address + end, address, pass_, self.sightings.iteration, role, overall=overall)
+            names = [f"{other}{end}" for other in others]
+            self._see(tensor, place, names, is_result=is_root, layout=self._layout(place, tensor, module, path))
+        if is_root:
+            self.returned()
 
-    def _see(self, tensor: Tensor, place: Place, others: Iterable[str] = (), *, is_result: bool = False) -> None:
+    def _layout(self, place: Place, tensor: Tensor, module: nn.Module | None, path: str) -> UnitLayout | None:
+        """Which dimensions of a tensor count units and samples, as far as it is known now."""
+        units, batch_size = self._units, self.sightings.keeper.batch_size
+        layout = units.find(place.base, place.overall, tensor)
+        if layout is not None or self.sightings.waiting is not None or units.is_traced:
+            return layout
+        if module is not None:
+            return units.alone(module, path, tensor, batch_size)
+        return units.with_samples(None, tensor, units.batch_dim or 0, batch_size)
+
+    def _see(
+        self,
+        tensor: Tensor,
+        place: Place,
+        others: Iterable[str] = (),
+        *,
+        is_result: bool = False,
+        layout: UnitLayout | None = None,
+    ) -> None:
         if not self._wanted.covers(place.base, place.pass_) or _is_transformed(tensor):
             return
-        sighting, is_new = self.sightings.see(tensor, place, others)
+        sighting, is_new = self.sightings.see(tensor, place, others, layout=layout)
         if is_new:
             self.follow(tensor, sighting)
         if self.autograd is not None:
@@ -160,7 +190,9 @@ class Observer:
         found = self._parameters.get(id(held.tensor))
         if found is None:
             place = Place(held.names[0], role="buffer" if held.is_buffer else "parameter")
-            found = Sighting(place, VALUE, -1, aliases=[Place(name) for name in held.names[1:]], is_kept=False)
+            layout = held.layout or self._units.find(place.base, 1, held.tensor)
+            aliases = [Place(name) for name in held.names[1:]]
+            found = Sighting(place, VALUE, -1, aliases=aliases, is_kept=False, layout=layout)
             self._parameters[id(held.tensor)] = found
         return found
 

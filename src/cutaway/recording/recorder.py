@@ -24,6 +24,7 @@ from cutaway.recording.settings import Further, Level, Settings
 from cutaway.recording.stepping import RecordedStep, Role
 from cutaway.recording.structures import Structures
 from cutaway.recording.subjects import Models, Subjects
+from cutaway.recording.units import RecordedUnits
 from cutaway.store.archive import Archive
 from cutaway.store.run import Run
 from cutaway.store.writer import Options, Writer
@@ -93,6 +94,7 @@ class Recorder:
         self._writer = Writer(path, kind="run", resume=resume, rank=rank, world_size=world_size, options=options)
         self._scalars = PendingScalars(self._writer.scalars)
         self._structures = Structures(self._writer)
+        self._units = RecordedUnits(settings.batch_dim)
         if resume:
             try:
                 self._go_on(rank)
@@ -107,6 +109,7 @@ class Recorder:
         """Note what stands beside a run."""
         assert self._writer is not None
         self._writer.document("environment", environment())
+        self._writer.document("units", {"rule": "graph"})
         self._describe_modules()
         if self._settings.config is not None:
             config = plain(self._settings.config)
@@ -382,7 +385,9 @@ class Recorder:
         self._subjects.refresh()
         self._describe_modules()
         is_traced = self._settings.graph and self._structures.is_wanted(step.kind)
-        recorded = RecordedStep(self._settings, self._subjects, self._wanted, self.guard, is_traced=is_traced)
+        recorded = RecordedStep(
+            self._settings, self._subjects, self._wanted, self.guard, units=self._units, is_traced=is_traced
+        )
         recorded.is_late = step.is_late
         if step.batch_size is not None:
             recorded.sightings.keeper.batch_size = int(step.batch_size)
@@ -423,7 +428,7 @@ class Recorder:
         began = perf_counter()
         kind = step.kind or ""
         n_bytes = recorded.write(self._writer, self._structures, step.number, kind, self._order)
-        for note in filter(self.guard.is_first, recorded.observer.notes):
+        for note in filter(self.guard.is_first, recorded.notes):
             self._writer.note(note, step=step.number, level="info")
         if "error" not in recorded.about:
             self.guard(self._wanted.check)

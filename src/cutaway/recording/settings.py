@@ -17,7 +17,7 @@ class Further(TypedDict, total=False):
     """The settings of `cutaway.record` that are seldom needed, each a keyword of its own."""
 
     batch_dim: int
-    """The dimension that counts samples; 0."""
+    """The dimension that counts samples in what the model is given; by default the graph of the model tells."""
     gradients: bool
     """Whether gradients are recorded; True."""
     updates: bool
@@ -47,7 +47,7 @@ class Settings:
     at: tuple[Site, ...] = ()
     samples: int | tuple[int, ...] = 0
     statistics: Level = "core"
-    batch_dim: int = 0
+    batch_dim: int | None = None
     gradients: bool = True
     updates: bool = True
     parameters: bool = True

@@ -12,9 +12,11 @@ import numpy as np
 from torch import Tensor
 
 from cutaway.core.arrays import Raw
+from cutaway.core.units.layout import UnitLayout
 from cutaway.graph.dependencies import Recorded
 from cutaway.recording.kept import Keeper, collected
 from cutaway.recording.statistics import Summary
+from cutaway.recording.units import WaitingTensors, as_summarized
 from cutaway.store.records import VALUE, Row
 
 
@@ -33,8 +35,6 @@ class Place:
     part: str = ""
     overall: int = 1
     """Its pass counted over all iterations, as a trace of the step counts."""
-    unit_dim: int = -1
-    """The dimension that counts its units: the channels of images, else the last."""
 
 
 @dataclass(slots=True, eq=False)
@@ -52,8 +52,8 @@ class Sighting:
     """What was taken of it (its gradient, its update), and how often so far."""
     had_graph: bool = True
     """Whether autograd knew where it came from."""
-    batch_dim: int | None = None
-    """Which of its dimensions counts samples."""
+    layout: UnitLayout | None = None
+    """Which of its dimensions count units and samples; None if that is not known (yet)."""
     is_kept: bool = True
     """Whether its values may be kept."""
     is_again: bool = False
@@ -77,6 +77,8 @@ class Sightings:
         self._owners: dict[Sighting, Sighting | None] = {}
         """What each of those is; None where that does not show."""
         self._gathered: list[tuple[Tensor, Sighting]] | None = None
+        self.waiting: WaitingTensors | None = None
+        """Tensors whose layouts will be known when the model has returned; None where they will not."""
 
     def next_pass(self, counted: str) -> int:
         """How often this was reached in this iteration, this time included."""
@@ -94,7 +96,7 @@ class Sightings:
         return self._passes.get((counted, self.iteration), 0)
 
     def see(
-        self, tensor: Tensor, place: Place, others: Iterable[str] = (), *, batch_dim: int | None = None
+        self, tensor: Tensor, place: Place, others: Iterable[str] = (), *, layout: UnitLayout | None = None
     ) -> tuple[Sighting, bool]:
         """Take a tensor in; gives what is known of it, and whether that is new.
 
@@ -102,6 +104,7 @@ class Sightings:
 
         Args:
             others: further names of the place.
+            layout: which dimensions count units and samples, where that is known.
         """
         places = [place, *[replace(place, base=other) for other in others]]
         version = _version(tensor)
@@ -113,7 +116,7 @@ class Sightings:
                 sighting.aliases += [one for one in places if (one.base, one.pass_) not in names]
                 sighting.place = _told(sighting.place, place)
                 return sighting, False
-        sighting = self._take(tensor, place, VALUE, self.keeper.batch_dim_of(tensor, batch_dim))
+        sighting = self._take(tensor, place, VALUE, layout)
         sighting.aliases = places[1:]
         sighting.had_graph = tensor.requires_grad
         if version is not None:
@@ -124,12 +127,12 @@ class Sightings:
 
     def take(self, tensor: Tensor, place: Place) -> Sighting:
         """Take in a tensor that is seen at this place only."""
-        return self._take(tensor, place, VALUE, self.keeper.batch_dim_of(tensor))
+        return self._take(tensor, place, VALUE, None)
 
     def take_of(self, tensor: Tensor, sighting: Sighting, of: str) -> Sighting:
         """Take in the gradient or the update of what was seen; one that comes again is numbered: `grad@2`."""
         of = _numbered(of, sighting)
-        taken = self._take(tensor, sighting.place, of, sighting.batch_dim, is_kept=sighting.is_kept)
+        taken = self._take(tensor, sighting.place, of, sighting.layout, is_kept=sighting.is_kept)
         taken.aliases = sighting.aliases
         return taken
 
@@ -149,19 +152,38 @@ class Sightings:
         if lost:
             self.seen = [sighting for sighting in self.seen if sighting not in lost]
 
-    def _take(self, tensor: Tensor, place: Place, of: str, batch_dim: int | None, *, is_kept: bool = True) -> Sighting:
+    def _take(
+        self, tensor: Tensor, place: Place, of: str, layout: UnitLayout | None, *, is_kept: bool = True
+    ) -> Sighting:
         """Statistics of a tensor, and its value if it is to be kept."""
+        sighting = Sighting(place, of, -1, layout=layout, is_kept=is_kept)
         if self._gathered is not None and not is_kept:
-            sighting = Sighting(place, of, -1, batch_dim=batch_dim)
             self._gathered.append((tensor, sighting))
         else:
-            number = self.summary.add(tensor, batch_dim=batch_dim, unit_dim=place.unit_dim)
-            sighting = Sighting(place, of, number, batch_dim=batch_dim)
-        sighting.is_kept = is_kept
+            sighting.number = self._summarize(tensor, layout)
         self.seen.append(sighting)
-        if is_kept:
-            sighting.kept = self.keeper.keep(tensor, batch_dim)
+        if layout is None and self.waiting is not None and is_kept and of == VALUE:
+            self.waiting.add(tensor, sighting)
+        elif is_kept:
+            sighting.kept = self.keeper.keep(tensor, layout)
         return sighting
+
+    def _summarize(self, tensor: Tensor, layout: UnitLayout | None) -> int:
+        shown, batch_dim, unit_dim = as_summarized(tensor, layout, is_full=self.summary.is_full)
+        return self.summary.add(shown, batch_dim=batch_dim, unit_dim=unit_dim)
+
+    def complete(self, tensor: Tensor | None, sighting: Sighting, layout: UnitLayout | None) -> None:
+        """The layout of a tensor that was seen has become known: take what needs it.
+
+        Args:
+            tensor: None if it was overwritten in the meantime; its first statistics stay.
+        """
+        sighting.layout = layout
+        if tensor is None:
+            return
+        if layout is not None:
+            sighting.number = self._summarize(tensor, layout)
+        sighting.kept = self.keeper.keep(tensor, layout)
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -178,19 +200,24 @@ class Sightings:
 
     def _take_gathered(self, gathered: list[tuple[Tensor, Sighting]]) -> None:
         try:
-            numbers = self.summary.add_many([tensor for tensor, _ in gathered])
+            numbers = self._numbers_of(gathered)
         except Exception:
             self._take_one_by_one(gathered)
             return
         for (_, sighting), number in zip(gathered, numbers, strict=True):
             sighting.number = number
 
+    def _numbers_of(self, gathered: list[tuple[Tensor, Sighting]]) -> list[int]:
+        if self.summary.is_full:
+            return [self._summarize(tensor, sighting.layout) for tensor, sighting in gathered]
+        return self.summary.add_many([tensor for tensor, _ in gathered])
+
     def _take_one_by_one(self, gathered: list[tuple[Tensor, Sighting]]) -> None:
         """The one that cannot be taken in costs only itself."""
         lost: dict[int, Exception] = {}
         for tensor, sighting in gathered:
             try:
-                sighting.number = self.summary.add(tensor)
+                sighting.number = self._summarize(tensor, sighting.layout)
             except Exception as error:
                 lost[id(sighting)] = error
         self.seen = [sighting for sighting in self.seen if id(sighting) not in lost]
@@ -214,10 +241,8 @@ class Sightings:
         first = self._without_graph.get(base)
         if not first:
             return None
-        dim = self.keeper.batch_dim_of(tensor)
-        place = replace(first[0].place)  # its own, so that what is taken of it can be told apart
-        number = self.summary.add(tensor, batch_dim=dim)
-        stand_in = Sighting(place, VALUE, number, batch_dim=dim, is_again=True)
+        place, layout = replace(first[0].place), first[0].layout  # its own place: what is taken of it is told apart
+        stand_in = Sighting(place, VALUE, self._summarize(tensor, layout), layout=layout, is_again=True)
         self._again.append((stand_in, list(first)))
         return stand_in
 
@@ -252,9 +277,9 @@ class Sightings:
         for sighting in self.seen:
             place, aliases = sighting.place, sighting.aliases
             names = tuple(dict.fromkeys([self.site(alias) for alias in aliases])) if aliases else ()
-            found.append(
-                _row(self.site(place), sighting.of, place.iteration, place.role, place.node, place.part, names)
-            )
+            layout = None if sighting.layout is None else _pattern(sighting.layout)
+            about = (place.role, place.node, place.part, names, layout)
+            found.append(_row(self.site(place), sighting.of, place.iteration, *about))
         return _distinct(found)
 
     def recorded(self) -> list[Recorded]:
@@ -291,6 +316,7 @@ class Sightings:
 
 
 _row = lru_cache(1 << 15)(Row)
+_pattern = lru_cache(1 << 12)(UnitLayout.pattern)
 """The same at every step, and found faster than made."""
 
 

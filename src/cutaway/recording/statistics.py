@@ -67,18 +67,18 @@ class Summary:
         further: tuple[StatisticTier, ...] = ("spectral_norm",) if spectral_norm else ()
         self.names = recorded("core", level, *further)
         """The columns of the matrix."""
-        self._is_full = level == "full"
+        self.is_full = level == "full"
         self._is_spectral = spectral_norm
-        self._has_more = self._is_full or spectral_norm
+        self._has_more = self.is_full or spectral_norm
         self._lock = threading.Lock()
         self._counts: list[int] = []
         self._beside: dict[int, _Beside] = {}
-        self._cpu = CpuRows(is_full=self._is_full)
+        self._cpu = CpuRows(is_full=self.is_full)
         self._devices: dict[torch.device, DeviceRows] = {}
         self._fetched: dict[torch.device, list[NDArray[np.float32]]] = {}
         self._matrix: NDArray[np.float32] | None = None
 
-    def add(self, tensor: Tensor, *, batch_dim: int | None = None, unit_dim: int | None = -1) -> int:
+    def add(self, tensor: Tensor, *, batch_dim: int | None = None, unit_dim: int | None = None) -> int:
         """Take the statistics of a tensor as it is now; gives the number of its row.
 
         Args:
@@ -97,7 +97,7 @@ class Summary:
         """Take in many tensors that do not change while this runs, such as parameters; of one GPU all at once."""
         first = [tensor for tensor in tensors if type(tensor) in _PLAIN_TYPES and tensor.is_cuda]
         if self._has_more or len(first) < len(tensors) or len({tensor.device for tensor in first}) != 1:
-            return [self.add(tensor, unit_dim=-1) for tensor in tensors]
+            return [self.add(tensor) for tensor in tensors]
         with self._lock, torch._C.DisableTorchFunction():
             numbers = list(range(len(self._counts), len(self._counts) + len(first)))
             self._matrix = None
@@ -164,18 +164,18 @@ class Summary:
 
     def _device(self, device: torch.device) -> DeviceRows:
         if device not in self._devices:
-            self._devices[device] = DeviceRows(device, is_full=self._is_full)
+            self._devices[device] = DeviceRows(device, is_full=self.is_full)
         return self._devices[device]
 
     def _add_beside(
         self, number: int, tensor: Tensor, device: DeviceRows | None, batch_dim: int | None, unit_dim: int | None
     ) -> None:
         beside = _Beside()
-        if self._is_full and has_groups(tensor, unit_dim, MOST_UNITS):
+        if self.is_full and has_groups(tensor, unit_dim, MOST_UNITS):
             assert unit_dim is not None
             if tensor.numel() > tensor.shape[unit_dim]:  # of one value there is no spread
                 beside.arrays["unit"] = self._of_units(tensor, unit_dim, device)
-        if self._is_full and has_groups(tensor, batch_dim):
+        if self.is_full and has_groups(tensor, batch_dim):
             assert batch_dim is not None
             beside.arrays["samples"] = self._of_samples(tensor, batch_dim, device)
         found = bidiagonal(tensor) if self._is_spectral else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,9 @@ from torch import Tensor, nn
 from cutaway.capture.model_tree import module_addresses, modules_of, tensor_addresses
 from cutaway.core.errors import InputError
 from cutaway.core.trees import escape
+from cutaway.core.units.layout import UnitLayout
 from cutaway.recording.calls import WatchedCalls
+from cutaway.recording.units import parameter_units
 
 Models = nn.Module | Mapping[str, nn.Module] | Sequence[nn.Module]
 
@@ -25,6 +26,8 @@ class Held:
     tensor: Tensor
     names: tuple[str, ...]
     is_buffer: bool
+    layout: UnitLayout | None = None
+    """Its output units, where the module that owns it is one of torch's own layers."""
 
 
 class Subjects:
@@ -38,17 +41,8 @@ class Subjects:
         """The models themselves → their address."""
         self.compiled: list[nn.Module] = []
         """Modules that run compiled: what they are made of is not looked into."""
-        self.has_images = False
-        """Whether some module works on images: then so do those between, such as a ReLU."""
         self._made_of: list[Any] = []
         self.refresh()
-
-    def unit_dim(self, module: nn.Module, n_dims: int) -> int:
-        """The dimension that counts the units of a result: the channels of images and the like, else the last."""
-        n_spatial = _n_spatial(module)
-        if n_spatial is not None:
-            return max(n_dims - 1 - n_spatial, 0) if n_dims > n_spatial else -1
-        return n_dims - 3 if n_dims == 4 and self.has_images else -1
 
     def refresh(self) -> None:
         """Look again: modules and parameters come and go (adapters, growing networks)."""
@@ -70,16 +64,13 @@ class Subjects:
             for module in (self.root._modules.values() if isinstance(self.root, _Several) else (self.root,))
             if module is not None
         }
-        self.held = _held(modules, tensor_addresses(self.root, addresses))
-        self.has_images = any(_n_spatial(module) == 2 for module in modules)
+        named = {name: module for module in modules for name in addresses.get(id(module), ())}
+        self.held = _held(modules, tensor_addresses(self.root, addresses), named)
 
     @property
     def is_traceable(self) -> bool:
         """Whether steps may be traced: whatever is compiled would run otherwise than it does."""
         return not self.compiled and not is_anything_compiled()
-
-
-_SPATIAL = re.compile(r"([123])d$")
 
 
 class _Several(nn.Module):
@@ -102,12 +93,6 @@ def _made_of(modules: list[nn.Module]) -> list[Any]:
                 found += (*inside.keys(), *map(id, inside.values()))  # those of scripted modules are no dicts
             found.append(None)
     return found
-
-
-def _n_spatial(module: nn.Module) -> int | None:
-    """How many dimensions of space a module knows of: 2 for a `Conv2d`; None if it has no such notion."""
-    found = _SPATIAL.search(type(module).__name__)
-    return int(found[1]) if found else None
 
 
 def is_compiled(module: nn.Module) -> bool:
@@ -149,11 +134,12 @@ def _as_one(models: Models) -> nn.Module:
     return _Several({escape(str(name)): model for name, model in named.items()})
 
 
-def _held(modules: list[nn.Module], addresses: dict[int, tuple[str, ...]]) -> list[Held]:
+def _held(modules: list[nn.Module], addresses: dict[int, tuple[str, ...]], named: dict[str, nn.Module]) -> list[Held]:
     found: dict[int, Held] = {}
     for module in modules:
         for is_buffer, tensors in ((False, module._parameters), (True, module._buffers)):
             for tensor in tensors.values():
                 if tensor is not None and id(tensor) not in found and id(tensor) in addresses:
-                    found[id(tensor)] = Held(tensor, tuple(dict.fromkeys(addresses[id(tensor)])), is_buffer)
+                    names = tuple(dict.fromkeys(addresses[id(tensor)]))
+                    found[id(tensor)] = Held(tensor, names, is_buffer, parameter_units(named, names[0], tensor))
     return list(found.values())

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from cutaway.core.arrays import nbytes_of
 from cutaway.core.errors import DamagedError
 from cutaway.core.sites import split_pass
+from cutaway.core.units.layout import UnitLayout
 from cutaway.store.fields import count, counts, mapping, number, packed, text, texts
 from cutaway.store.passes import PassKey, Tensors
 
@@ -54,6 +55,8 @@ class Row:
     """Its role in the node, where several tensors share one."""
     names: tuple[str, ...] = ()
     """Further names of the same tensor."""
+    layout: UnitLayout | None = None
+    """Which dimensions count units and samples, without the sizes that differ from step to step; None if not known."""
 
     @property
     def base(self) -> str:
@@ -82,7 +85,8 @@ class Row:
         return f"{self.of}{iteration}/{self.site}"
 
     def packed(self) -> list[Any]:
-        fields = [self.site, self.of, self.iteration, self.role, self.node, self.part, list(self.names)]
+        layout = None if self.layout is None else self.layout.to_list()
+        fields = [self.site, self.of, self.iteration, self.role, self.node, self.part, list(self.names), layout]
         while len(fields) > 1 and fields[-1] == _DEFAULTS[len(fields) - 1]:
             fields.pop()
         return fields
@@ -92,7 +96,7 @@ class Row:
         if not isinstance(fields, list) or not fields:
             raise DamagedError("a row of a schema is no list of its fields")
         filled = [*fields, *_DEFAULTS[len(fields) :]][: len(_DEFAULTS)]
-        site, of, iteration, role, node, part, names = filled
+        site, of, iteration, role, node, part, names, layout = filled
         return Row(
             text(site, "site of a row"),
             text(of, "what of a row"),
@@ -101,10 +105,18 @@ class Row:
             text(node, "node of a row"),
             text(part, "part of a row"),
             texts(names, "names of a row"),
+            _layout(layout),
         )
 
 
-_DEFAULTS: Final[list[Any]] = [None, VALUE, 0, "", "", "", []]
+_DEFAULTS: Final[list[Any]] = [None, VALUE, 0, "", "", "", [], None]
+
+
+def _layout(data: Any) -> UnitLayout | None:
+    try:
+        return None if data is None else UnitLayout.from_list(data)
+    except (TypeError, ValueError):
+        raise DamagedError("what the dimensions of a row count is not written as it should be") from None
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from time import monotonic, sleep
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -195,6 +195,15 @@ class Run:
         for index in self.sessions:
             found |= index.documents
         return found
+
+    @property
+    def unit_rule(self) -> Literal["graph", "sizes"]:
+        """How it was decided which dimension of a tensor counts units.
+
+        "graph": from the traced graph; "sizes": by an older Cutaway, at least in one session, which guessed from sizes
+        and classes, so that statistics of each unit may be those of samples or positions.
+        """
+        return "graph" if all("units" in index.documents for index in self.sessions) else "sizes"
 
     @property
     def config(self) -> Mapping[str, Any]:

@@ -12,7 +12,7 @@ from cutaway.core.arrays import Array
 from cutaway.core.errors import CutawayError
 from cutaway.store.moments import Step
 from cutaway.store.records import VALUE, Row
-from cutaway.views.kept import kept, one_sample, row_at
+from cutaway.views.kept import array_of_kept, kept, one_sample, row_at
 from cutaway.views.run_rows import RunRows
 from cutaway.views.values import finite_or_none
 
@@ -84,7 +84,7 @@ def beside(rows: RunRows, at: Step, number: int, sample: int) -> tuple[Beside, .
             continue
         try:
             one = kept(rows.run, at, row)
-            found.append((other, row, one_sample(one.raw.array(), one, sample)[0]))
+            found.append((other, row, one_sample(array_of_kept(one), one, sample)[0]))
         except CutawayError:
             continue
     rounds = {row.iteration for _, row, _ in found if row.iteration}

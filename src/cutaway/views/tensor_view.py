@@ -18,7 +18,7 @@ from cutaway.store.moments import Step
 from cutaway.store.records import Row
 from cutaway.views.beside import Beside, TokenValues, beside, by_token
 from cutaway.views.imaging import Layout
-from cutaway.views.kept import Kept, array_beside, kept, normalised, numbers_of_kept, one_sample
+from cutaway.views.kept import Kept, array_beside, array_of_kept, kept, normalised, numbers_of_kept, one_sample
 from cutaway.views.outliers import APART, are_alike, z_of_row
 from cutaway.views.run_rows import RunRows
 from cutaway.views.sample_view import SampleItem, sample_item
@@ -194,7 +194,7 @@ def tensor_values(
     """All kept values of a row at a step, or those of one sample without that dimension."""
     row, at = rows.row(number), rows.run.at(step)
     found = kept(rows.run, at, row)
-    array = found.raw.array()
+    array = array_of_kept(found)
     if is_normalised:
         stats = dict(zip(rows.statistics, rows.matrix(at)[number].tolist(), strict=True))
         array = normalised(numbers_of_kept(found), found, array_beside(at, row, "unit"), stats)
@@ -343,7 +343,7 @@ def _n_of(found: Kept, what: Literal["unit", "samples"]) -> int:
         return 0
     if what == "samples":
         return found.n_samples
-    return 0 if found.unit_dimension is None or not found.shape else found.shape[found.unit_dimension]
+    return found.n_units
 
 
 def _filled(rows: RunRows, row: Row, at: Step, what: Literal["unit", "samples"]) -> NDArray[np.float32]:
@@ -353,9 +353,12 @@ def _filled(rows: RunRows, row: Row, at: Step, what: Literal["unit", "samples"])
     found = kept(rows.run, at, row)
     if not _n_of(found, what):
         raise NotSavedError(f"what was kept of {row.site!r} at step {at.step} has no {what.removesuffix('s')}s.")
-    dimension = 0 if what == "samples" else found.unit_dimension or 0
     values = numbers_of_kept(found)
-    each = np.moveaxis(values, dimension, 0).reshape(values.shape[dimension], -1).astype(np.float64)
+    if what == "samples":
+        each = values.reshape(len(values), -1).astype(np.float64)
+    else:
+        assert found.units is not None
+        each = found.units.rows(values).reshape(-1, found.n_units).T.astype(np.float64)
     with np.errstate(all="ignore"):
         columns = [each.mean(1), np.abs(each).mean(1), each.std(1), np.abs(each).max(1)]
         if what == "unit":

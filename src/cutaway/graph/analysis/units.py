@@ -17,7 +17,7 @@ from cutaway.core.units.layout import UnitLayout
 from cutaway.core.units.reading import consistent, read
 from cutaway.core.units.rules import CREATED, rule_of
 from cutaway.graph import nodes as kinds
-from cutaway.graph.nodes import Tables
+from cutaway.graph.nodes import CallRow, Tables
 
 _FLOATS = ("float", "bfloat", "half", "double", "complex", "quint", "qint")
 _KINDS = {kinds.INPUT: ACTIVATION, kinds.PARAMETER: PARAMETER}
@@ -42,7 +42,9 @@ class Walk:
         self.values: list[Value | None] = []
         self._samples = sample_dims
         nodes = tables.nodes
-        self._inputs = {node for _, node in tables.inputs}
+        self.inputs = input_nodes(tables)
+        is_input = set(self.inputs)
+        self._is_input = is_input.__contains__
         node, n_nodes = 0, len(nodes)
         while node < n_nodes:
             event = nodes.event[node]
@@ -62,9 +64,9 @@ class Walk:
         value = self._blank(node)
         if value is None:
             return None
-        kind = self.tables.nodes.kind[node]
+        is_input = self._is_input(node)
+        kind = kinds.INPUT if is_input else self.tables.nodes.kind[node]
         value.kind = _KINDS.get(kind, CONSTANT)  # type: ignore[assignment]
-        is_input = kind == kinds.INPUT
         # Inputs and parameters keep their factors of size 1: one sample or one head counts samples or heads all the same.
         value.dims = tuple(
             (_of_source(size, SAMPLE if self._samples.get(node) == dim and is_input else OPEN, is_input),)
@@ -199,13 +201,35 @@ def _factors(dims: Dims) -> Iterator[Factor]:
         yield from dim
 
 
+# what goes in and comes out
+
+
+def input_nodes(tables: Tables) -> list[int]:
+    """What the model was given; where only parts of it were called, what those were given from outside."""
+    if tables.inputs:
+        return list(dict.fromkeys(node for _, node in tables.inputs))
+    given = (node for row in _outermost(tables) for _, node in row.inputs)
+    return [node for node in dict.fromkeys(given) if tables.nodes.kind[node] == kinds.CONSTANT]
+
+
+def _output_nodes(tables: Tables) -> list[int]:
+    if tables.outputs:
+        return [node for _, node in tables.outputs]
+    return [node for row in _outermost(tables) for _, node in row.outputs]
+
+
+def _outermost(tables: Tables) -> Iterator[CallRow]:
+    """The module calls that no other one made."""
+    return (row for number, row in enumerate(tables.calls) if number and not row.parent)
+
+
 # samples
 
 
 def _sample_dims(walk: Walk) -> Iterator[tuple[int, int | None]]:
     """Of each input, the first dimension that the model never computes across."""
     _mix_what_was_reduced_away(walk)
-    for _, node in walk.tables.inputs:
+    for node in walk.inputs:
         value = walk.values[node]
         if value is None:
             continue
@@ -226,7 +250,7 @@ def _may_count_samples(factor: Factor) -> bool:
 
 def _mix_what_was_reduced_away(walk: Walk) -> None:
     """A reduced dimension that no output has was computed across; one that an output still has was normalized."""
-    outputs = [walk.values[node] for _, node in walk.tables.outputs]
+    outputs = [walk.values[node] for node in _output_nodes(walk.tables)]
     reached: set[int] = set()
     waiting = [factor for value in outputs if value is not None for factor in _factors(value.dims)]
     while waiting:
