@@ -36,6 +36,17 @@ def test_a_curve_has_the_steps_of_its_kind_and_range(ask: Ask, base: Path) -> No
     assert [float(line.split()[2]) for line in lines[1:]] == pytest.approx(curve["values"], rel=1e-5)
 
 
+@pytest.mark.parametrize("of", ["grad/aux", "grad@2", "inner_grad"])
+def test_every_name_of_a_gradient_can_be_asked_for(of: str, ask: Ask, tmp_path: Path) -> None:
+    with Writer(tmp_path / "run", kind="run") as writer:
+        rows = [Row("0.weight"), *[Row("0.weight", name) for name in ("grad", "grad/aux", "grad@2", "inner_grad")]]
+        schema = writer.schema(rows, ["mean"])
+        writer.step(7, schema=schema, matrix=np.arange(5, dtype=np.float32)[:, None])
+    (curve,) = ask("query", tmp_path / "run", "0.weight", "--of", of, "--json").document["curves"]
+    assert (curve["of"], curve["values"]) == (of, [[row.of for row in rows].index(of)])
+    assert ask("info", tmp_path / "run", "--json").document["of"] == {"value": 1, "grad": 3, "inner_grad": 1}
+
+
 def test_several_tensors_stand_side_by_side(ask: Ask, base: Path) -> None:
     lines = ask("query", base, "encoder.*", "--stat", "mean", "--steps", "10:20").lines
     assert lines[0].split() == ["step", "kind", "encoder.0", "encoder.1"]

@@ -450,7 +450,7 @@ def test_a_backward_pass_that_torch_did_not_start_is_left_out_and_said_once(tmp_
 
     run, notes = notes_of(tmp_path / "run", act)
     assert len(notes) == 1
-    assert "started neither by backward() nor by torch.autograd.grad()" in notes[0]
+    assert "not known whether backward() or torch.autograd.grad()" in notes[0]
     assert run["0"].has == ("value",)
     assert run["0.weight"].has == ("value", "grad")  # read from the parameter
 

@@ -282,7 +282,7 @@ def test_one_loss_name_over_several_backward_passes(tmp_path: Path) -> None:
     run, grad = both_ways(tmp_path / "run", mlp, loop)
     moment = run.at(0)["0.weight"]
     assert moment.other("grad/size").stats["norm"] == moment.grad.stats["norm"] == norm(grad)
-    assert [row.of for row in run.rows if row.site == "0.weight"] == ["grad/size", "value", "grad"]
+    assert [row.of for row in run.rows if row.site == "0.weight"] == ["value", "grad", "grad/size"]
     assert "0.weight:2" not in run.sites
 
 

@@ -430,3 +430,20 @@ found = {{"torch", "pandas", "xarray", "safetensors"}} & set(sys.modules)
 assert not found, found
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_names_of_gradients_are_read_as_they_were_written(tmp_path: Path) -> None:
+    # "grad/2" of an old run is a second optimizer step or a loss named "2": the reader keeps it as it is.
+    ofs = ["value", "grad", "grad/2", "update/2", "grad@2", "inner_grad", "inner_grad@2", "grad/a@2", "grad/a/b"]
+    with Writer(tmp_path / "run", kind="run") as writer:
+        schema = writer.schema([Row("0.weight", of) for of in ofs], ["mean"])
+        values = {number: Raw.of(np.array([number])) for number in range(len(ofs))}
+        writer.step(0, schema=schema, matrix=np.arange(len(ofs), dtype=np.float32)[:, None], values=values)
+    series = opened(tmp_path / "run")["0.weight"]
+    assert series.has == tuple(ofs)
+    for number, of in enumerate(ofs):
+        assert series.other(of).stats("mean").tolist() == [number]
+        moment = series.run.at(0)["0.weight"].other(of)
+        assert moment is not None
+        assert moment.value.tolist() == [number]
+    assert series.grad.of == "grad"

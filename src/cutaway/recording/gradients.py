@@ -6,6 +6,7 @@ needs a copy of what came first. It is made only where more may come: of a retai
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass
 from threading import get_ident
 from typing import Any
@@ -19,8 +20,8 @@ from cutaway.recording.sightings import Sighting, Sightings
 from cutaway.store.records import GRAD, INNER_GRAD
 
 _UNKNOWN = (
-    "gradients of a backward pass are left out: it was started neither by backward() nor by torch.autograd.grad() "
-    "of torch's Python interface, so that it is not known whether they train"
+    "gradients of a backward pass are left out: it is not known whether backward() or torch.autograd.grad() has "
+    "started it, as with one that C++ has started"
 )
 _BATCHED = "gradients of torch.autograd.grad(is_grads_batched=True) are left out: they are many in one tensor"
 _TOO_LARGE = (
@@ -60,8 +61,8 @@ class Gradients:
         self._n_bytes = 0
         self._calls = BackwardCalls(get_ident())
         self._handles: list[Any] = []
-        self._hooked: list[Tensor] = []
-        """Parameters that had no hooks at all before."""
+        self._parameters: list[Tensor] = []
+        """Parameters that have a hook."""
         self._taken: list[tuple[Sighting, str, Sighting]] = []
         """Gradients that were taken in as they came: of which tensor, under which name."""
         self._sums: dict[_Key, _Sum | None] = {}
@@ -88,18 +89,23 @@ class Gradients:
             if self.loss or call is None or not call.accumulates:
                 self._guard(self._take, grad, sighting, [], True)
 
-        if parameter._backward_hooks is None:
-            self._hooked.append(parameter)
-        self._handles.append(parameter.register_hook(arrived))  # type: ignore[no-untyped-call]
+        # As `register_hook` does it for a leaf, without the handle, which takes longer than all the rest.
+        hooks: Any = parameter._backward_hooks
+        if hooks is None:
+            hooks = parameter._backward_hooks = OrderedDict()
+        hooks[self] = arrived
+        self._parameters.append(parameter)
 
     def release(self) -> None:
         """Take all hooks off again."""
         while self._handles:
             self._handles.pop().remove()
         with torch._C.DisableTorchFunction():
-            while self._hooked:
-                parameter = self._hooked.pop()
-                if not parameter._backward_hooks:
+            while self._parameters:
+                parameter = self._parameters.pop()
+                hooks: Any = parameter._backward_hooks or {}
+                hooks.pop(self, None)
+                if not hooks:
                     parameter._backward_hooks = None  # an empty dict would be asked in every backward pass to come
 
     # taking them in
