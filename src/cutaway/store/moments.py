@@ -123,7 +123,7 @@ class Step:
     def __repr__(self) -> str:
         kind = f" ({self.kind})" if self.kind else ""
         try:
-            kept = sum(not row.is_sample for row in self._valued)
+            kept = len({row.base for row in self._valued if not row.is_sample})
             return f"<Step {self.step}{kind}: {len(self.sites):,} tensors, {kept:,} of them with values>"
         except DamagedError:
             return f"<Step {self.step}{kind}: damaged>"
@@ -285,7 +285,7 @@ class Moment:
 
     @property
     def dtype(self) -> str | None:
-        """Dtype of what was kept, as torch names it; None if nothing was."""
+        """Dtype of what was kept, as torch names it, of each pass; None if nothing was."""
         meta = self._meta()
         return meta[0] if meta else None
 
@@ -296,7 +296,8 @@ class Moment:
         return meta[1] if meta else None
 
     def _meta(self) -> tuple[str, tuple[int, ...]] | None:
-        metas = list(dict.fromkeys(self.step.meta(row) for row in self._recorded))
+        kept = (self.step.meta(row) for row in self._recorded)
+        metas = list(dict.fromkeys(meta for meta in kept if meta is not None))
         if len(metas) > 1:
             raise ShapesDifferError(
                 f"the passes of {self._name!r} at step {self.step.step} have values of several shapes or dtypes: ask "
