@@ -216,7 +216,7 @@ class Sightings:
         first = self._without_graph.get(base)
         if not first:
             return None
-        dim = self.keeper.batch_dim_of(tensor)
+        dim = first[0].batch_dim  # it is the same tensor, so that all its statistics must come out the same
         place = replace(first[0].place)  # its own, so that what is taken of it can be told apart
         stand_in = Sighting(place, VALUE, self.summary.add(tensor, batch_dim=dim), batch_dim=dim)
         self._again.append((stand_in, list(first)))
