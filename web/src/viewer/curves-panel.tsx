@@ -6,7 +6,7 @@ import { Labelled, Segments } from "../app/controls";
 import { Icon } from "../app/icons";
 import { nearest } from "../lib/decimate";
 import { allKinds, dashOf, stepAt, valueAtStep, xOf, type StepLine } from "../lib/lines";
-import { isWide, ranked, titleOf } from "../lib/statistics";
+import { allMissing, isWide, ranked, titleOf } from "../lib/statistics";
 import { short } from "../lib/units";
 import { Curve, Swatch } from "./curve";
 import type { PanelProps, ShownRun } from "./panels";
@@ -152,7 +152,7 @@ function StatisticChart(props: ChartProps) {
 
 function LoadedStatistic(props: ChartProps) {
   const lines = useTensorLines(props.client, props.runs, props.choice.row, props.name, props.manner);
-  return <Chart {...props} id={props.name} title={titleOf(props.name)} found={lines} isLogBySelf={isWide(props.name)} />;
+  return <Chart {...props} id={props.name} title={titleOf(props.name)} found={lines} isLogBySelf={isWide(props.name)} broken={allMissing(props.name)} />;
 }
 
 interface LoadedProps extends ChartProps {
@@ -160,9 +160,11 @@ interface LoadedProps extends ChartProps {
   readonly title: string;
   readonly found: Lines;
   readonly isLogBySelf: boolean;
+  /** What to say where it is a number at no step. */
+  readonly broken?: string;
 }
 
-function Chart({ id, title, found, manner, choice, act, isDark, onLarge, isLogBySelf }: LoadedProps) {
+function Chart({ id, title, found, manner, choice, act, isDark, onLarge, isLogBySelf, broken }: LoadedProps) {
   const { lines, isLoading, errors } = found;
   const isLarge = manner.large === id;
   const mark = choice.step < 0 ? null : xOf(lines, choice.step);
@@ -185,7 +187,7 @@ function Chart({ id, title, found, manner, choice, act, isDark, onLarge, isLogBy
       </figcaption>
       {errors.map((error) => <p class="note" key={error}>{error}</p>)}
       <Curve lines={lines} name={title} height={isLarge ? TALL : LOW} isLog={manner.isLog ?? isLogBySelf} smoothing={manner.smoothing}
-        xName={manner.xName} mark={mark} onPick={pick} isDark={isDark}
+        xName={manner.xName} mark={mark} onPick={pick} isDark={isDark} broken={broken}
         hint={isLoading ? "Reading …" : "Nothing of it was recorded in these runs."} />
     </figure>
   );
