@@ -258,6 +258,17 @@ def test_marks_are_what_numpy_makes_of_the_recorded_numbers(tmp_path: Path) -> N
             assert z == pytest.approx((value - np.median(them)) / spread, rel=1e-4)
 
 
+@pytest.mark.parametrize(("nonfinite", "word"), [(0, ""), (1, "nan")])
+def test_what_a_tensor_cannot_have_is_no_fault(tmp_path: Path, nonfinite: int, word: str) -> None:
+    """A parameter has no samples: NaN says nothing about its elements, unless one of them is not finite."""
+    matrix = np.array([[np.nan, nonfinite, np.nan]], np.float32)
+    names = ("batch_std", "nonfinite", "mean")
+    rows = RunRows(written(tmp_path / "run", [matrix], rows=[Row("w", role="parameter")], statistics=names))
+    view = tensor_view(rows, 0, step=0)
+    assert (stat(view, "batch_std").value, stat(view, "batch_std").word) == (None, word)
+    assert stat(view, "mean").word == "nan"
+
+
 def test_numbers_that_are_none_have_their_word(tmp_path: Path) -> None:
     matrix = np.array([[np.nan, np.inf, -np.inf], [1, 2, 3]], np.float32)
     view = tensor_view(RunRows(written(tmp_path / "run", [matrix])), 0, step=0)

@@ -49,6 +49,8 @@ class Statistic:
     """Whether anything above 0 is a fault."""
     part: StatisticPart = "number"
     """Whether it is read by itself, or as one of the quantiles, or as a piece of the histogram."""
+    undefined: str = ""
+    """Which tensors have none, so that NaN of finite elements is no fault: "a tensor that …"; "" if all have it."""
 
 
 def _size(name: str, title: str, about: str, tier: StatisticTier = "core") -> Statistic:
@@ -86,7 +88,10 @@ _TABLE: Final = (
     Statistic("mean", "mean", "mean over all elements", "core"),
     replace(_size("abs_mean", "abs mean", "mean of the magnitudes"), is_size=True),
     replace(_size("std", "std", "standard deviation over all elements, of the population"), is_size=True),
-    _size("batch_std", "batch std", "standard deviation over the samples of the batch, averaged over elements"),
+    replace(
+        _size("batch_std", "batch std", "standard deviation over the samples of the batch, averaged over elements"),
+        undefined="a tensor without samples, or with one",
+    ),
     replace(_size("norm", "norm", "Euclidean norm"), is_comparable=False, is_size=True),
     Statistic("zeros", "zeros", "number of elements that are 0", "full", unit="elements", is_signed=False),
     Statistic("min", "min", "smallest element", "core"),
@@ -95,7 +100,10 @@ _TABLE: Final = (
     _fault("nonfinite", "NaN or Inf", "1 if an element is NaN or infinite, else 0", "core", "flag"),
     _fault("nans", "NaN", "number of elements that are NaN", "full", "elements"),
     _fault("infs", "Inf", "number of elements that are infinite", "full", "elements"),
-    _size("spectral_norm", "spectral norm", "largest singular value of a matrix", "spectral_norm"),
+    replace(
+        _size("spectral_norm", "spectral norm", "largest singular value of a matrix", "spectral_norm"),
+        undefined="a tensor that is not a matrix",
+    ),
     Statistic("zero_share", "zero share", "share of elements that are 0", "group", unit="share", is_signed=False),
     *(_quantile(percent) for percent in (1, 5, 25, 50, 75, 95, 99)),
     _COUNT,

@@ -129,7 +129,7 @@ class Chosen:
 
     def _numbers(self, step: Step, sites: Mapping[str, int | None]) -> set[int]:
         """The rows of a step that are chosen."""
-        if self.of.split("/")[0] == SAMPLE:
+        if what_of(self.of) == SAMPLE:
             return {number for number, row in enumerate(step.rows) if row.of == self.of and row.site in sites}
         return {
             number

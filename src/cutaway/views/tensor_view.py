@@ -41,7 +41,7 @@ class StatisticView:
     value: float | None
     """None where there is none, or it is not finite."""
     word: str
-    """"nan", "inf" or "-inf" where that is the value; else ""."""
+    """"nan", "inf" or "-inf" where that is the value; "" of a number, and where such tensors have no such statistic."""
     z_history: float | None
     """Robust z-score among this tensor's own last steps of the same kind; None where there are too few."""
     z_step: float | None
@@ -220,11 +220,12 @@ def _statistics(rows: RunRows, number: int, at: Step, matrix: NDArray[Any]) -> t
     z_history, n_history = robust_z(values, rows.history(number, at.step, most=N_HISTORY), names)
     z_step, n_step = z_of_row(rows, number, matrix)
     own = frozenset(at.statistics)
+    is_finite = "nonfinite" in own and values[names.index("nonfinite")] == 0
     return tuple(
         StatisticView(
             name=name,
             value=finite_or_none(values[column]),
-            word="" if math.isfinite(values[column]) else str(values[column]),
+            word=_word(name, values[column], is_finite=is_finite),
             z_history=finite_or_none(z_history[column]) if statistic(name).is_tracked else None,
             z_step=finite_or_none(z_step[column]),
             n_history=int(n_history[column]),
@@ -233,6 +234,17 @@ def _statistics(rows: RunRows, number: int, at: Step, matrix: NDArray[Any]) -> t
         for column, name in enumerate(names)
         if name in own and statistic(name).part != "histogram"
     )
+
+
+def _word(name: str, value: float, *, is_finite: bool) -> str:
+    """What is said of a statistic that is no number.
+
+    Args:
+        is_finite: whether all elements of the tensor are.
+    """
+    if math.isfinite(value) or (is_finite and math.isnan(value) and statistic(name).undefined):
+        return ""
+    return str(value)
 
 
 def _sibling(rows: RunRows, number: int, matrix: NDArray[Any]) -> Sibling | None:

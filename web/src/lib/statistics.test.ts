@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { aboutOf, cardsOf, isPiece, isQuantile, isWide, ranked, remark, siblingSaid, statisticOf, titleOf, usual, zText } from "./statistics";
+import { aboutOf, allMissing, cardsOf, isPiece, isQuantile, isWide, ranked, remark, siblingSaid, statisticOf, titleOf, usual, zText } from "./statistics";
 import { STATISTICS, type StatisticView } from "./wire";
 
 const one = (name: string, value: number | null, also: Partial<StatisticView> = {}): StatisticView => ({
@@ -52,6 +52,13 @@ test("a mean that is not finite is told as such, and stands out", () => {
   const [card] = cardsOf([one("mean", null, { word: "-inf" })]);
   assert.deepEqual([card.text, card.isOut], ["−∞", true]);
   assert.equal(cardsOf([one("mean", null)])[0].text, "–");
+});
+
+test("what a tensor cannot have is a dash that says why, and no fault", () => {
+  const [card] = cardsOf([one("batch_std", null)]);
+  assert.deepEqual([card.text, card.exact, card.isOut], ["–", "none for a tensor without samples, or with one", false]);
+  assert.deepEqual([allMissing("batch_std"), allMissing("std")], ["NaN at every step, as for a tensor without samples, or with one.", undefined]);
+  assert.equal(cardsOf([one("batch_std", null, { word: "nan" })])[0].isOut, true);
 });
 
 test("what is broken is said before what is far off", () => {

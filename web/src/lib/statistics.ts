@@ -113,8 +113,20 @@ function cardOf(one: StatisticView, named: ReadonlyMap<string, StatisticView>, f
   const marks = marksOf(one);
   const isShare = unit === "elements" && one.value !== null && count;
   const text = isShare ? `${short((100 * one.value!) / count)} %` : said(one);
-  const whole = one.value === null ? text : isShare ? `${one.value!.toLocaleString("en")} of ${count.toLocaleString("en")}` : exact(one.value);
+  const whole = one.value === null ? missingText(one) || text : isShare ? `${one.value!.toLocaleString("en")} of ${count.toLocaleString("en")}` : exact(one.value);
   return { name, title: titleOf(name), text, exact: whole, marks, notes: [], isOut: marks.length > 0 || one.word !== "" };
+}
+
+/** Why a tensor has no such statistic; "" where it should have it. */
+export function missingText({ name, value, word }: StatisticView): string {
+  const { undefined: which } = statisticOf(name);
+  return value === null && !word && which ? `none for ${which}` : "";
+}
+
+/** What a curve says that is a number at no step, where some tensors have no such statistic. */
+export function allMissing(name: string): string | undefined {
+  const { undefined: which } = statisticOf(name);
+  return which ? `NaN at every step, as for ${which}.` : undefined;
 }
 
 function said({ value, word }: StatisticView): string {

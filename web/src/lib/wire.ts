@@ -557,7 +557,7 @@ export interface StatisticView {
   name: string;
   /** None where there is none, or it is not finite. */
   value: number | null;
-  /** "nan", "inf" or "-inf" where that is the value; else "". */
+  /** "nan", "inf" or "-inf" where that is the value; "" of a number, and where such tensors have no such statistic. */
   word: string;
   /** Robust z-score among this tensor's own last steps of the same kind; None where there are too few. */
   z_history: number | null;
@@ -667,6 +667,8 @@ export interface Statistic {
   is_fault: boolean;
   /** Whether it is read by itself, or as one of the quantiles, or as a piece of the histogram. */
   part: StatisticPart;
+  /** Which tensors have none, so that NaN of finite elements is no fault: "a tensor that …"; "" if all have it. */
+  undefined: string;
 }
 
 /** From this z-score on, a number stands out. */
@@ -676,13 +678,13 @@ export const LARGEST = 99;
 /** The most elements of a tensor that quantiles and histogram are taken of. */
 export const N_SAMPLED = 1024;
 /** What holds of a statistic that is not in the table. */
-export const UNKNOWN: Statistic = { name: "", title: "", about: "", tier: "core", unit: "value", scale: "linear", is_signed: true, is_comparable: false, is_tracked: true, is_size: false, is_fault: false, part: "number" };
+export const UNKNOWN: Statistic = { name: "", title: "", about: "", tier: "core", unit: "value", scale: "linear", is_signed: true, is_comparable: false, is_tracked: true, is_size: false, is_fault: false, part: "number", undefined: "" };
 /** All statistics, in the order in which they are shown. */
 export const STATISTICS: readonly Statistic[] = [
   { ...UNKNOWN, name: "mean", title: "mean", about: "mean over all elements" },
   { ...UNKNOWN, name: "abs_mean", title: "abs mean", about: "mean of the magnitudes", scale: "log", is_signed: false, is_comparable: true, is_size: true },
   { ...UNKNOWN, name: "std", title: "std", about: "standard deviation over all elements, of the population", scale: "log", is_signed: false, is_comparable: true, is_size: true },
-  { ...UNKNOWN, name: "batch_std", title: "batch std", about: "standard deviation over the samples of the batch, averaged over elements", scale: "log", is_signed: false, is_comparable: true },
+  { ...UNKNOWN, name: "batch_std", title: "batch std", about: "standard deviation over the samples of the batch, averaged over elements", scale: "log", is_signed: false, is_comparable: true, undefined: "a tensor without samples, or with one" },
   { ...UNKNOWN, name: "norm", title: "norm", about: "Euclidean norm", scale: "log", is_signed: false, is_size: true },
   { ...UNKNOWN, name: "zeros", title: "zeros", about: "number of elements that are 0", tier: "full", unit: "elements", is_signed: false },
   { ...UNKNOWN, name: "min", title: "min", about: "smallest element" },
@@ -691,7 +693,7 @@ export const STATISTICS: readonly Statistic[] = [
   { ...UNKNOWN, name: "nonfinite", title: "NaN or Inf", about: "1 if an element is NaN or infinite, else 0", unit: "flag", is_signed: false, is_fault: true },
   { ...UNKNOWN, name: "nans", title: "NaN", about: "number of elements that are NaN", tier: "full", unit: "elements", is_signed: false, is_fault: true },
   { ...UNKNOWN, name: "infs", title: "Inf", about: "number of elements that are infinite", tier: "full", unit: "elements", is_signed: false, is_fault: true },
-  { ...UNKNOWN, name: "spectral_norm", title: "spectral norm", about: "largest singular value of a matrix", tier: "spectral_norm", scale: "log", is_signed: false, is_comparable: true },
+  { ...UNKNOWN, name: "spectral_norm", title: "spectral norm", about: "largest singular value of a matrix", tier: "spectral_norm", scale: "log", is_signed: false, is_comparable: true, undefined: "a tensor that is not a matrix" },
   { ...UNKNOWN, name: "zero_share", title: "zero share", about: "share of elements that are 0", tier: "group", unit: "share", is_signed: false },
   { ...UNKNOWN, name: "p1", title: "p1", about: "value that 1 % of the elements are below", part: "quantile" },
   { ...UNKNOWN, name: "p5", title: "p5", about: "value that 5 % of the elements are below", part: "quantile" },

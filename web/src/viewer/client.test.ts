@@ -127,7 +127,7 @@ test("what may be wanted soon is asked for only while nobody waits, and the newe
   calls[0].answer(floats(1));
   await loaded;
   await new Promise((later) => setTimeout(later));
-  assert.deepEqual(calls.slice(1).map(({ url }) => url.split("=")[1]), ["5", "6"]);
+  assert.deepEqual(calls.slice(1).map(({ url }) => url.split("step=")[1]), ["5", "6"]);
 });
 
 test("answers that were asked for together come together, unless one takes long", async () => {

@@ -6,7 +6,7 @@ import { Labelled, Segments } from "../app/controls";
 import { Icon } from "../app/icons";
 import { nearest } from "../lib/decimate";
 import { allKinds, dashOf, stepAt, valueAtStep, xOf, type StepLine } from "../lib/lines";
-import { isWide, ranked, titleOf } from "../lib/statistics";
+import { allMissing, isWide, ranked, titleOf } from "../lib/statistics";
 import { short } from "../lib/units";
 import { passesSaid } from "./choice";
 import { Curve, Swatch } from "./curve";
@@ -153,7 +153,7 @@ function StatisticChart(props: ChartProps) {
 
 function LoadedStatistic(props: ChartProps) {
   const lines = useTensorLines(props.client, props.runs, props.choice.row, props.name, { ...props.manner, picked: props.choice.picked });
-  return <Chart {...props} id={props.name} title={titleOf(props.name)} found={lines} isLogBySelf={isWide(props.name)} />;
+  return <Chart {...props} id={props.name} title={titleOf(props.name)} found={lines} isLogBySelf={isWide(props.name)} broken={allMissing(props.name)} />;
 }
 
 interface LoadedProps extends ChartProps {
@@ -161,9 +161,11 @@ interface LoadedProps extends ChartProps {
   readonly title: string;
   readonly found: Lines;
   readonly isLogBySelf: boolean;
+  /** What to say where it is a number at no step. */
+  readonly broken?: string;
 }
 
-function Chart({ id, title, found, manner, choice, act, isDark, onLarge, isLogBySelf }: LoadedProps) {
+function Chart({ id, title, found, manner, choice, act, isDark, onLarge, isLogBySelf, broken }: LoadedProps) {
   const { lines, isLoading, errors } = found;
   const isLarge = manner.large === id;
   const mark = choice.step < 0 ? null : xOf(lines, choice.step);
@@ -186,7 +188,7 @@ function Chart({ id, title, found, manner, choice, act, isDark, onLarge, isLogBy
       </figcaption>
       {errors.map((error) => <p class="note" key={error}>{error}</p>)}
       <Curve lines={lines} name={title} height={isLarge ? TALL : LOW} isLog={manner.isLog ?? isLogBySelf} smoothing={manner.smoothing}
-        xName={manner.xName} mark={mark} onPick={pick} isDark={isDark}
+        xName={manner.xName} mark={mark} onPick={pick} isDark={isDark} broken={broken}
         hint={isLoading ? "Reading …" : "Nothing of it was recorded in these runs."} />
     </figure>
   );

@@ -2,7 +2,7 @@
 
 import { Menu } from "../../app/controls";
 import { stepAt, xOf } from "../../lib/lines";
-import { isWide, ranked, titleOf } from "../../lib/statistics";
+import { allMissing, isWide, ranked, titleOf } from "../../lib/statistics";
 import type { RowView, TensorView } from "../../lib/wire";
 import { counterpart, passesSaid } from "../choice";
 import { Curve, CurveLegend } from "../curve";
@@ -38,7 +38,7 @@ export function OverSteps({ run, runs, choice, state, client, act, isDark, row, 
       {errors.map((error) => <p class="note" key={error}>{error}</p>)}
       <Curve lines={lines} name={`${titleOf(statistic)} over steps`} height={168} isLog={isLog} isDark={isDark} onPick={pick}
         mark={choice.step < 0 ? null : xOf(lines, choice.step)} hint={isLoading ? "Reading …" : "This statistic was not recorded of this tensor."}
-        broken={tensor?.statistics.some(({ name, value }) => name === "count" && value === 0) ? "It has no elements." : undefined} />
+        broken={tensor?.statistics.some(({ name, value }) => name === "count" && value === 0) ? "It has no elements." : allMissing(statistic)} />
       <CurveLegend lines={lines} />
       {passes && <p class="quiet">{passes}</p>}
       {lacking.length > 0 && <p class="quiet">{lacking.join(", ")} {lacking.length > 1 ? "have" : "has"} no such tensor.</p>}
