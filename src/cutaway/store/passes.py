@@ -56,8 +56,8 @@ class Tensors:
         self._passes: dict[str, tuple[Pass, ...]] = {}
         own = [(number, row) for number, row in enumerate(rows) if not row.is_sample]
         for number, row in own:
-            key = PassKey(row.of, row.iteration, row.pass_)
-            self._rows.setdefault(row.base, {}).setdefault(key, number)
+            base, pass_ = split_pass(row.site)
+            self._rows.setdefault(base, {}).setdefault(PassKey(row.of, row.iteration, pass_), number)
         self.sites: frozenset[str] = frozenset(self._rows)
         """Their first names, without passes."""
         self.homes: dict[str, set[str]] = {}

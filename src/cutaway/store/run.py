@@ -142,6 +142,9 @@ class Run:
         """Every recorded tensor that a site or pattern covers, in order."""
         if not isinstance(site, str):
             return ()
+        # What is called so itself needs no look at the further names of all others, which takes longer.
+        if any(site in schema.tensors.sites for schema in self.timeline.schemas):
+            return (Series(self, site),)
         if site in self._tensors:
             return (Series(self, self._tensors[site]),)
         name, pass_ = split_pass(site)
