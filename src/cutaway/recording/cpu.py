@@ -48,15 +48,15 @@ class CpuRows:
         Args:
             batch: what `batch_layout` gives; (0, 0) without samples.
         """
-        if batch[0] > 1:
-            self._add_batch(number, values.take(_batch_places(values.size, *batch)))
         if values.size <= N_SAMPLES:
             self._small.append((number, 1, values.astype(np.float64)))
-            return
-        with np.errstate(all="ignore"):
-            moments = _moments(lambda: _slices(values), values.size, 1, is_full=self._is_full)
-        samples = values.take(places(values.size)).astype(np.float32, copy=False)
-        self._large.append((number, moments, samples))
+        else:
+            with np.errstate(all="ignore"):
+                moments = _moments(lambda: _slices(values), values.size, 1, is_full=self._is_full)
+            samples = values.take(places(values.size)).astype(np.float32, copy=False)
+            self._large.append((number, moments, samples))
+        if batch[0] > 1:  # last: single values are found faster when all of them were just read
+            self._add_batch(number, values.take(_batch_places(values.size, *batch)))
 
     def add(self, number: int, tensor: Tensor, batch_dim: int | None = None) -> None:
         """Take in any plain tensor."""
