@@ -307,7 +307,7 @@ def test_units_and_samples_agree_with_numpy(
 def test_units_around_large_means_keep_their_spread() -> None:
     made = np.random.default_rng(0).normal(size=(3000, 64)) + np.linspace(-1e4, 1e4, 64)
     summary = Summary("full")
-    summary.add(torch.from_numpy(made).float())
+    summary.add(torch.from_numpy(made).float(), unit_dim=-1)
     expected = torch.from_numpy(made).float().double().numpy().std(0)
     np.testing.assert_allclose(summary.arrays(0)["unit"][1], expected, rtol=1e-4)
 
@@ -445,8 +445,8 @@ def test_a_tensor_that_is_written_to_later_keeps_its_statistics(
 ) -> None:
     summary = make("full")
     tensor = torch.ones(size, 1, dtype=dtype)
-    summary.add(tensor[::step])
-    summary.add(tensor[::step].expand(-1, 2))
+    summary.add(tensor[::step], unit_dim=-1)
+    summary.add(tensor[::step].expand(-1, 2), unit_dim=-1)
     tensor.zero_()
     assert column(summary, "mean").tolist() == [1, 1]
     assert column(summary, "p50").tolist() == [1, 1]

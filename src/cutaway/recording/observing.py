@@ -190,7 +190,7 @@ class Observer:
         found = self._parameters.get(id(held.tensor))
         if found is None:
             place = Place(held.names[0], role="buffer" if held.is_buffer else "parameter")
-            layout = held.layout or self._units.find(place.base, 1, held.tensor)
+            layout = self._subjects.layout_of(held) or self._units.find(place.base, 1, held.tensor)
             aliases = [Place(name) for name in held.names[1:]]
             found = Sighting(place, VALUE, -1, aliases=aliases, is_kept=False, layout=layout)
             self._parameters[id(held.tensor)] = found

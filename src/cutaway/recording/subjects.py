@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from cutaway.capture.model_tree import module_addresses, modules_of, tensor_addresses
 from cutaway.core.errors import InputError
@@ -26,8 +27,6 @@ class Held:
     tensor: Tensor
     names: tuple[str, ...]
     is_buffer: bool
-    layout: UnitLayout | None = None
-    """Its output units, where the module that owns it is one of torch's own layers."""
 
 
 class Subjects:
@@ -41,8 +40,20 @@ class Subjects:
         """The models themselves → their address."""
         self.compiled: list[nn.Module] = []
         """Modules that run compiled: what they are made of is not looked into."""
+        self.named: dict[str, nn.Module] = {}
+        """The modules by address."""
+        self._layouts: dict[str, UnitLayout | None] = {}
         self._made_of: list[Any] = []
         self.refresh()
+
+    def layout_of(self, held: Held) -> UnitLayout | None:
+        """The output units of a parameter, where the module that owns it is one of torch's own layers."""
+        name = held.names[0]
+        if name not in self._layouts:
+            if is_lazy(held.tensor):
+                return None
+            self._layouts[name] = parameter_units(self.named, name, held.tensor)
+        return self._layouts[name]
 
     def refresh(self) -> None:
         """Look again: modules and parameters come and go (adapters, growing networks)."""
@@ -64,8 +75,9 @@ class Subjects:
             for module in (self.root._modules.values() if isinstance(self.root, _Several) else (self.root,))
             if module is not None
         }
-        named = {name: module for module in modules for name in addresses.get(id(module), ())}
-        self.held = _held(modules, tensor_addresses(self.root, addresses), named)
+        self.named = {name: module for module in modules for name in addresses.get(id(module), ())}
+        self.held = _held(modules, tensor_addresses(self.root, addresses))
+        self._layouts.clear()
 
     @property
     def is_traceable(self) -> bool:
@@ -134,12 +146,11 @@ def _as_one(models: Models) -> nn.Module:
     return _Several({escape(str(name)): model for name, model in named.items()})
 
 
-def _held(modules: list[nn.Module], addresses: dict[int, tuple[str, ...]], named: dict[str, nn.Module]) -> list[Held]:
+def _held(modules: list[nn.Module], addresses: dict[int, tuple[str, ...]]) -> list[Held]:
     found: dict[int, Held] = {}
     for module in modules:
         for is_buffer, tensors in ((False, module._parameters), (True, module._buffers)):
             for tensor in tensors.values():
                 if tensor is not None and id(tensor) not in found and id(tensor) in addresses:
-                    names = tuple(dict.fromkeys(addresses[id(tensor)]))
-                    found[id(tensor)] = Held(tensor, names, is_buffer, parameter_units(named, names[0], tensor))
+                    found[id(tensor)] = Held(tensor, tuple(dict.fromkeys(addresses[id(tensor)])), is_buffer)
     return list(found.values())

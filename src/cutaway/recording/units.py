@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from cutaway.capture.module_units import output_layout, parameter_layout
 from cutaway.core.errors import UnitError
@@ -80,19 +81,25 @@ def parameter_units(modules: Mapping[str, nn.Module], name: str, tensor: Tensor)
     """The output units of a parameter, where the module that owns it is one of torch's own layers."""
     owner, _, own = name.rpartition(".")
     module = modules.get(owner or ".")
-    return None if module is None else parameter_layout(module, own, tensor.shape)
+    return None if module is None or is_lazy(tensor) else parameter_layout(module, own, tensor.shape)
 
 
 @dataclass(slots=True, eq=False)
 class Waiting:
     """A tensor of a traced step whose layout is not known yet."""
 
-    tensor: Tensor
-    version: int | None
-    """None if the tensor is a copy of our own."""
-    sighting: Sighting
     seen: Tensor
     """The tensor of the program, by which the graph knows it."""
+    version: int | None
+    """How often it had been written to; None under inference_mode, where nobody counts."""
+    sighting: Sighting
+    copy: Tensor | None = None
+    """Made when it was about to be overwritten."""
+
+    @property
+    def tensor(self) -> Tensor | None:
+        """Its values as they were when it was seen; None if they were overwritten unseen."""
+        return self.copy if self.copy is not None or _version(self.seen) != self.version else self.seen
 
 
 class WaitingTensors:
@@ -102,11 +109,7 @@ class WaitingTensors:
         self.waiting: list[Waiting] = []
 
     def add(self, tensor: Tensor, sighting: Sighting) -> None:
-        try:
-            version = tensor._version
-        except RuntimeError:  # made under inference_mode: nobody counts how often it is written to
-            return
-        self.waiting.append(Waiting(tensor, version, sighting, tensor))
+        self.waiting.append(Waiting(tensor, _version(tensor), sighting))
 
     def before_write(self, tensors: list[Any]) -> None:
         """Some tensors are about to be overwritten: keep copies of those that wait and lie in the same memory."""
@@ -114,21 +117,22 @@ class WaitingTensors:
             return
         written = {_storage(tensor) for tensor in tensors if isinstance(tensor, Tensor)} - {0}
         for each in self.waiting:
-            if each.version == getattr(each.tensor, "_version", None) and _storage(each.tensor) in written:
-                each.tensor, each.version = each.tensor.detach().clone(), None
+            if each.tensor is each.seen and _storage(each.seen) in written:
+                each.copy = each.seen.detach().clone()
 
     def settle(self, layout_of: Callable[[Tensor], UnitLayout | None], take: Callable[..., None]) -> int:
         """Hand each tensor on with its layout; gives how many could not be, because they were overwritten unseen."""
         waiting, self.waiting = self.waiting, []
-        n_lost = 0
         for each in waiting:
-            layout = layout_of(each.seen)
-            if each.version is not None and each.tensor._version != each.version:
-                n_lost += 1
-                take(None, each.sighting, layout)
-            else:
-                take(each.tensor, each.sighting, layout)
-        return n_lost
+            take(each.tensor, each.sighting, layout_of(each.seen))
+        return sum(each.tensor is None for each in waiting)
+
+
+def _version(tensor: Tensor) -> int | None:
+    try:
+        return tensor._version
+    except RuntimeError:  # made under inference_mode
+        return None
 
 
 def layouts_so_far(session: Session, parameters: Mapping[int, str], batch_dim: int | None) -> LayoutsSoFar:

@@ -67,14 +67,20 @@ class Walk:
         is_input = self._is_input(node)
         kind = kinds.INPUT if is_input else self.tables.nodes.kind[node]
         value.kind = _KINDS.get(kind, CONSTANT)  # type: ignore[assignment]
-        # Inputs and parameters keep their factors of size 1: one sample or one head counts samples or heads all the same.
-        value.dims = tuple(
-            (_of_source(size, SAMPLE if self._samples.get(node) == dim and is_input else OPEN, is_input),)
-            if size != 1 or value.kind != CONSTANT
-            else ()
-            for dim, size in enumerate(value.shape)
-        )
+        if is_input:
+            self._open_input(value)
+        else:
+            # Parameters keep their factors of size 1: one head counts heads all the same.
+            keeps = value.kind == PARAMETER
+            value.dims = tuple((Factor(size, OPEN),) if size != 1 or keeps else () for size in value.shape)
         return value
+
+    def _open_input(self, value: Value) -> None:
+        """What the model is given: open, but for the samples. A batch of one sample has samples all the same."""
+        samples = self._samples.get(value.number)
+        value.dims = tuple(
+            (_of_input(size, SAMPLE if dim == samples else OPEN),) for dim, size in enumerate(value.shape)
+        )
 
     def _blank(self, node: int) -> Value | None:
         meta = self.tables.nodes.meta_of(node)
@@ -137,6 +143,10 @@ class Walk:
         )
         value.had_units = value.has_units or any(each.has_units or each.had_units for each in given)
         value.kind = _kind_of(call, given, is_created)
+        if value.kind == CONSTANT and self._is_input(value.number):
+            # Made outside the model, of what the model was not given: a batch cut out of the data.
+            value.kind, value.ruleless, value.is_contradictory = ACTIVATION, "", False
+            self._open_input(value)
 
     # reading
 
@@ -190,9 +200,9 @@ def _kind_of(call: Call, given: Sequence[Value], is_created: bool) -> Any:
     return PARAMETER
 
 
-def _of_source(size: int, role: Role, is_input: bool) -> Factor:
+def _of_input(size: int, role: Role) -> Factor:
     factor = Factor(size, role)
-    factor.is_input = is_input
+    factor.is_input = True
     return factor
 
 
