@@ -101,7 +101,7 @@ def collect(
     share = Share.asked(how.get("shard"), path)
     if share is not None:
         job, path = _shared(job, share), None if path is None else share.folder(path)
-    with eval_mode(job.values_at.model):
+    with eval_mode(job.values_at.model), job.values_at.attached():
         sweep, made_of = _of_text(job) if tokenizer is not None else _of_tensors(job)
         about: dict[str, Plain] = {
             "model": provenance.of_model(job.values_at.model),

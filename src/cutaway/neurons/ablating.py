@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal
 
 import numpy as np
@@ -28,6 +28,7 @@ from cutaway.store.activations import Activations
 To = Literal["zero", "mean", "resample"]
 Metric = Callable[[], Any]
 """Runs the model as it likes; a number, or several by name."""
+Around = Callable[[], AbstractContextManager[Any]]
 _SIZES = (1, 2, 5, 10, 20, 50, 100)
 
 
@@ -81,7 +82,7 @@ def ablate(
     jobs = [(i, draw) for i in range(len(sizes)) for draw in range(-1, n_random)]
     for i, draw in progress(jobs, len(jobs), "ablations"):
         chosen = (best if draw < 0 else random[draw])[: sizes[i]]
-        found = measure(f"without {sizes[i]:,} units", values.at(model, chosen))
+        found = measure(f"without {sizes[i]:,} units", lambda chosen=chosen: values.ablated(model, chosen))  # type: ignore[misc]
         if draw < 0:
             scores[i] = found
         else:
@@ -142,13 +143,13 @@ class _Measuring:
         self._state = ModelState(self._model)
         self.names: list[str] = []
 
-    def __call__(self, where: str, at: Mapping[str, Change] | None = None) -> NDArray[np.float64]:
-        """The metrics in a model that is changed at some sites."""
+    def __call__(self, where: str, around: Around = nullcontext) -> NDArray[np.float64]:
+        """The metrics, each inside a block of its own."""
         before = self._versions()
         found: dict[str, float] = {}
         for name, metric in self._metrics.items():
             with self._state.undone(), randomness_kept():
-                with nullcontext() if at is None else edit(self._model, dict(at)):
+                with around():
                     value = metric()
                 found.update(_read(value, name or getattr(metric, "__name__", "metric"), is_named=bool(name)))
         changed = [name for name, version in self._versions().items() if before.get(name) != version]
@@ -192,12 +193,11 @@ class _Values:
         self._means: dict[str, float] = {}
         self._is_by_item = acts is not None and bool((acts.word_index < 0).all())
 
-    def at(self, model: nn.Module, names: Sequence[str]) -> dict[str, Change]:
-        """What `edit` is given, fresh for each run."""
+    def ablated(self, model: nn.Module, names: Sequence[str]) -> edit:
+        """A block in which these units are changed."""
         generator = np.random.default_rng(self._seed)
-        return {
-            site: self._changing(site, units or [], generator) for site, units in units_by_site(model, names).items()
-        }
+        units = units_by_site(model, names)
+        return edit(model, {site: self._changing(site, chosen or [], generator) for site, chosen in units.items()})
 
     def _changing(self, site: str, units: list[int], generator: np.random.Generator) -> Change:
         names = [f"{site}#{unit}" for unit in units]
@@ -269,8 +269,8 @@ def _others(
         for site in seen.asked:
             widths[str(site)] = seen.tensor.shape[dimension]
 
-    with observe(model, sites, note) as observer:
-        measure("while looking at its units")
+    observer = observe(model, sites, note)
+    measure("while looking at its units", lambda: observer)
     if observer.missed:
         raise nothing_ran(observer.missed[0])
     return [f"{site}#{unit}" for site in sites for unit in range(widths[site])]
