@@ -202,7 +202,8 @@ def test_any_shape_and_dtype_can_be_recorded(shape: tuple[int, ...], dtype: torc
             with run.step(batch_size=2):
                 run.tensor("t", tensor)
         found = cutaway.load(tmp_path / level)
-        assert [note.text for note in found.notes] == []
+        assert all("which dimension of '$t' counts units is not known" in note.text for note in found.notes)
+        assert len(found.notes) <= (level == "full")
         kept = found.at(0)["$t"]
         assert kept.dtype == str(dtype).removeprefix("torch.")
         assert kept.stats["count"] == tensor.numel()
@@ -508,8 +509,7 @@ def test_sites_choose_what_is_recorded_ops_too(tmp_path: Path) -> None:
         with run.step():
             encoder(x).sum().backward()
     found = cutaway.load(tmp_path / "run")
-    (note,) = found.notes
-    assert "was not traced" in note.text and "along dimension 0" in note.text
+    assert [note.text for note in found.notes] == []
     assert set(found.sites) == {"linear1", "linear1.weight", "./relu"}
     step = found.at(0)
     assert np.array_equal(step["./relu"].value, np.maximum(step["linear1"].value, 0))
@@ -539,7 +539,8 @@ def test_compiled_models_are_recorded_as_they_run(tmp_path: Path) -> None:
     compiled(x)
     assert len(compilations) == 1
     found = cutaway.load(tmp_path / "run")
-    assert [note.text for note in found.notes] == []
+    (note,) = found.notes
+    assert "was not traced" in note.text and "along dimension 0" in note.text
     assert np.array_equal(found.at(2)["."].value, result.detach()[:1].numpy())
     assert found["0.weight"].grad.stats("norm").shape == (3,)
     graph = next(content for name, content in found.documents.items() if name.startswith("structure/"))

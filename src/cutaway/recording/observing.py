@@ -133,11 +133,12 @@ class Observer:
         """Which dimensions of a tensor count units and samples, as far as it is known now."""
         units, batch_size = self._units, self.sightings.keeper.batch_size
         layout = units.find(place.base, place.overall, tensor)
-        if layout is not None or self.sightings.waiting is not None or units.is_traced:
-            return layout
-        if module is not None:
-            return units.alone(module, path, tensor, batch_size)
-        return units.with_samples(None, tensor, units.batch_dim or 0, batch_size)
+        if layout is None and self.sightings.waiting is None and not units.is_traced:
+            if module is not None:
+                layout = units.alone(module, path, tensor, batch_size)
+            else:
+                layout = units.with_samples(None, tensor, units.batch_dim or 0, batch_size)
+        return layout if self.sightings.waiting is not None else units.as_stated(place.base, layout, tensor)
 
     def _see(
         self,

@@ -63,6 +63,8 @@ class TracedStep:
                 units.learn(name, 1, layout)
 
         def take(tensor: Tensor | None, sighting: Sighting, layout: UnitLayout | None) -> None:
+            if tensor is not None and not sighting.place.base.startswith("op "):
+                layout = units.as_stated(sighting.place.base, layout, tensor)
             self._sightings.complete(tensor, sighting, layout)
             for place in (sighting.place, *sighting.aliases):
                 if layout is not None and not place.base.startswith("op "):

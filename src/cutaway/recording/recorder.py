@@ -94,7 +94,7 @@ class Recorder:
         self._writer = Writer(path, kind="run", resume=resume, rank=rank, world_size=world_size, options=options)
         self._scalars = PendingScalars(self._writer.scalars)
         self._structures = Structures(self._writer)
-        self._units = RecordedUnits(settings.batch_dim)
+        self._units = RecordedUnits(settings.batch_dim, settings.unit_dims)
         if resume:
             try:
                 self._go_on(rank)
@@ -189,6 +189,7 @@ class Recorder:
         node: str = "",
         part: str = "",
         batch_dim: int | None = None,
+        unit_dim: int | Sequence[int] | None = None,
     ) -> None:
         """Record any tensor under a name; it answers to `$name`. Outside recorded steps this does nothing.
 
@@ -196,10 +197,13 @@ class Recorder:
             role: what it is for.
             node: the node of the dependency graph it belongs to, where several tensors share one.
             part: what tells it apart from the others in its node.
+            batch_dim: the dimension that counts its samples, where the graph of the model does not tell.
+            unit_dim: the dimension that counts its units, or several, where the graph of the model does not tell.
         """
         step = self._open.recorded if self._open is not None else None
         if step is not None:
-            self.guard(step.tensor, str(name), tensor, (role, node, part), batch_dim)
+            dims = (unit_dim,) if isinstance(unit_dim, int) else None if unit_dim is None else tuple(unit_dim)
+            self.guard(step.tensor, str(name), tensor, (role, node, part), (batch_dim, dims))
 
     def samples(self, **fields: Any) -> None:
         """Say what the samples of this step are: `ids=`, `text=`, `tokens=`, `label=`, `image=`, or other fields.

@@ -18,6 +18,8 @@ class Further(TypedDict, total=False):
 
     batch_dim: int
     """The dimension that counts samples in what the model is given; by default the graph of the model tells."""
+    unit_dim: Mapping[str, int | Sequence[int]]
+    """Site or pattern → the dimension that counts its units, or several, where the graph of the model does not tell."""
     gradients: bool
     """Whether gradients are recorded; True."""
     updates: bool
@@ -48,6 +50,7 @@ class Settings:
     samples: int | tuple[int, ...] = 0
     statistics: Level = "core"
     batch_dim: int | None = None
+    unit_dim: Mapping[str, int | Sequence[int]] | None = None
     gradients: bool = True
     updates: bool = True
     parameters: bool = True
@@ -69,6 +72,19 @@ class Settings:
         if statistics not in ("core", "full"):
             raise InputError(f"statistics={statistics!r}: give 'core' or 'full'.")
         return Settings(_sites(at), _samples(samples), statistics, **further)
+
+    @property
+    def unit_dims(self) -> dict[Site, tuple[int, ...]]:
+        """What the user says of units, by site."""
+        given = self.unit_dim
+        if given is None:
+            return {}
+        if not isinstance(given, Mapping):
+            raise InputError(f"unit_dim={given!r}: give a mapping from sites to dimensions, such as {{'head': 1}}.")
+        return {
+            Site.parse(site): (dims,) if isinstance(dims, int) else tuple(int(dim) for dim in dims)
+            for site, dims in given.items()
+        }
 
 
 def _sites(at: Any) -> tuple[Site, ...]:

@@ -26,7 +26,7 @@ from cutaway.recording.sightings import Place, Sightings, merged
 from cutaway.recording.statistics import Summary
 from cutaway.recording.structures import Structures
 from cutaway.recording.subjects import Subjects
-from cutaway.recording.units import UNTRACED, RecordedUnits
+from cutaway.recording.units import UNTRACED, RecordedUnits, stated
 from cutaway.store.frames import Plain
 from cutaway.store.records import MOST_CELLS, VALUE, Row
 from cutaway.store.samples import packed_samples
@@ -36,6 +36,10 @@ Role = Literal["input", "target", "loss", "parameter", "buffer", "value"]
 ROLES: tuple[str, ...] = get_args(Role)
 About = tuple[str, str, str]
 """What the user said of a tensor: its role, its node, its part in the node."""
+
+
+Dims = tuple[int | None, tuple[int, ...] | None]
+"""The dimension of the samples and those of the units, where the user says them."""
 
 
 class RecordedStep:
@@ -145,7 +149,7 @@ class RecordedStep:
 
     # from the user's code
 
-    def tensor(self, name: str, tensor: Tensor, about: About, batch_dim: int | None) -> None:
+    def tensor(self, name: str, tensor: Tensor, about: About, dims: Dims) -> None:
         """Take in a tensor that the user named."""
         role, node, part = about
         place = Place(f"${escape(name)}", role=role, node=node, part=part)
@@ -156,7 +160,7 @@ class RecordedStep:
         pass_ = self.sightings.next_pass(place.base)
         overall = self.sightings.overall(place.base)
         place = replace(place, counted=place.base, pass_=pass_, iteration=self.sightings.iteration, overall=overall)
-        layout = self._layout(tensor, place, batch_dim)
+        layout = self._layout(tensor, place, dims)
         sighting, is_new = self.sightings.see(tensor, place, layout=layout)
         if is_new:
             self.observer.follow(tensor, sighting)
@@ -165,13 +169,16 @@ class RecordedStep:
         if self._traced is not None:
             self._traced.name(name if overall == 1 else f"{name}:{overall}", tensor)
 
-    def _layout(self, tensor: Tensor, place: Place, batch_dim: int | None) -> UnitLayout | None:
-        """What is known of a tensor that the user named; a dimension of samples that they say comes first."""
-        layout = self._units.find(place.base, place.overall, tensor)
-        dim = self._units.batch_dim or 0 if batch_dim is None else batch_dim
-        if batch_dim is not None or (layout is None and not self._units.is_traced and self.sightings.waiting is None):
-            return self._units.with_samples(layout, tensor, dim, self.sightings.keeper.batch_size)
-        return layout
+    def _layout(self, tensor: Tensor, place: Place, dims: Dims) -> UnitLayout | None:
+        """What is known of a tensor that the user named; what they say of its dimensions comes first."""
+        batch_dim, unit_dims = dims
+        units, batch_size = self._units, self.sightings.keeper.batch_size
+        layout = units.find(place.base, place.overall, tensor)
+        is_unknown = layout is None and not units.is_traced and self.sightings.waiting is None
+        if batch_dim is not None or unit_dims is not None or is_unknown:
+            dim = batch_dim if batch_dim is not None else units.batch_dim or 0
+            layout = units.with_samples(layout, tensor, dim, batch_size)
+        return layout if unit_dims is None else stated(unit_dims, layout, tensor)
 
     def samples(self, fields: Mapping[str, Any]) -> None:
         """Take in what the kept samples are."""

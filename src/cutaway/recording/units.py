@@ -17,6 +17,7 @@ from torch.nn.parameter import is_lazy
 
 from cutaway.capture.module_units import output_layout, parameter_layout
 from cutaway.core.errors import UnitError
+from cutaway.core.sites import Site
 from cutaway.core.units.layout import UnitLayout
 from cutaway.graph.analysis.units import unit_layouts
 from cutaway.graph.nodes import CONSTANT, PARAMETER, Tables
@@ -36,10 +37,12 @@ class RecordedUnits:
 
     Args:
         batch_dim: the dimension of the samples in what the models are given, where the user says it.
+        unit_dims: site or pattern → the dimensions that count its units, where the user says it.
     """
 
-    def __init__(self, batch_dim: int | None = None) -> None:
+    def __init__(self, batch_dim: int | None = None, unit_dims: Mapping[Site, tuple[int, ...]] | None = None) -> None:
         self.batch_dim = batch_dim
+        self._unit_dims = dict(unit_dims or {})
         self.is_traced = False
         """Whether a step was traced, so that layouts come from the graph."""
         self._known: dict[str, dict[int, UnitLayout]] = {}
@@ -60,6 +63,13 @@ class RecordedUnits:
         except UnitError:
             return None
 
+    def as_stated(self, base: str, layout: UnitLayout | None, tensor: Tensor) -> UnitLayout | None:
+        """The layout with the dimensions of units that the user says; a wrong one is an error, which the run notes."""
+        for site, dims in self._unit_dims.items():
+            if base.startswith("$") == (site.name is not None) and site.matches(Site.parse(base)):
+                return stated(dims, layout, tensor)
+        return layout
+
     def alone(self, module: nn.Module, path: str, tensor: Tensor, batch_size: int | None) -> UnitLayout | None:
         """What is known without a graph: the units of torch's own layers, and the samples that the user says."""
         layout = output_layout(module, path, tensor.shape)
@@ -75,6 +85,13 @@ class RecordedUnits:
             layout = UnitLayout.refused(tensor.shape, "the graph was not traced")
         axis = dim % n
         return layout if axis in layout.units or layout.samples else replace(layout, samples=(axis,))
+
+
+def stated(dims: tuple[int, ...], layout: UnitLayout | None, tensor: Tensor) -> UnitLayout:
+    """Whole dimensions as units, with the samples of the layout that is known besides."""
+    whole = layout is not None and len(layout.samples) == 1
+    samples = layout.dim_of(layout.samples[0]) if layout is not None and whole else None
+    return UnitLayout.of_dims(tensor.shape, dims, samples)
 
 
 def parameter_units(modules: Mapping[str, nn.Module], name: str, tensor: Tensor) -> UnitLayout | None:
