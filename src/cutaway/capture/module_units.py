@@ -6,7 +6,7 @@ alone, because they keep the units that a value already has.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from torch import nn
 
@@ -92,6 +92,19 @@ def parameter_layout(module: nn.Module, name: str, shape: Shape) -> UnitLayout |
     if known in _NORMS and len(module.normalized_shape) != 1:  # type: ignore[arg-type]
         return None
     return UnitLayout.of_dims(shape, [0], source="module")
+
+
+def named_parameter_layout(modules: Mapping[str, nn.Module], address: str, shape: Shape) -> UnitLayout:
+    """The output units of the parameter or buffer at an address; refused where the module around it does not decide.
+
+    Args:
+        modules: those of the model by address.
+    """
+    owner, _, name = address.rpartition(".")
+    module = modules.get(owner or ".")
+    layout = None if module is None else parameter_layout(module, name, shape)
+    reason = "its module is none of torch's own layers. The op of a trace knows: edit(model, at=trace[…])"
+    return UnitLayout.refused(shape, reason) if layout is None else layout
 
 
 def _hidden_units(module: nn.Module, name: str, shape: Shape) -> UnitLayout:

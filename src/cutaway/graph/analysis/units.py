@@ -42,7 +42,7 @@ class Walk:
         self.values: list[Value | None] = []
         self._samples = sample_dims
         nodes = tables.nodes
-        self._inputs = {node for _, node in tables.inputs}
+        self.inputs, self.outputs = _ends(tables)
         node, n_nodes = 0, len(nodes)
         while node < n_nodes:
             event = nodes.event[node]
@@ -62,7 +62,7 @@ class Walk:
         value = self._blank(node)
         if value is None:
             return None
-        kind = self.tables.nodes.kind[node]
+        kind = kinds.INPUT if node in self.inputs else self.tables.nodes.kind[node]
         value.kind = _KINDS.get(kind, CONSTANT)  # type: ignore[assignment]
         is_input = kind == kinds.INPUT
         # Inputs and parameters keep their factors of size 1: one sample or one head counts samples or heads all the same.
@@ -96,6 +96,9 @@ class Walk:
             if value is not None:
                 found = next(numbered, None)
                 self._finish(value, found, call, given, is_created)
+                if value.kind == CONSTANT and value.number in self.inputs:
+                    # Made inside the watched block, of nothing that the model was given: `model(torch.ones(2, 3))`.
+                    value = self._source(value.number)
             self.values.append(value)
 
     def _arguments(self, node: int, event: tuple[Any, ...], shapes: Sequence[tuple[int, ...]]) -> Call:
@@ -180,6 +183,16 @@ class Walk:
         return late
 
 
+def _ends(tables: Tables) -> tuple[frozenset[int], list[int]]:
+    """The nodes of what the model was given and of what it returned; where only modules of it ran, of the outermost."""
+    outermost = [call for call in tables.calls if call.module >= 0 and tables.calls[call.parent].module < 0]
+    given = tables.inputs or [end for call in outermost for end in call.inputs]
+    returned = tables.outputs or [end for call in outermost for end in call.outputs]
+    known = (kinds.PARAMETER, kinds.BUFFER)
+    inputs = frozenset(node for _, node in given if tables.nodes.kind[node] not in known)
+    return inputs, [node for _, node in returned]
+
+
 def _kind_of(call: Call, given: Sequence[Value], is_created: bool) -> Any:
     if is_created or all(value.kind == CONSTANT for value in given):
         return ACTIVATION if call.is_layer else CONSTANT
@@ -202,12 +215,17 @@ def _factors(dims: Dims) -> Iterator[Factor]:
 # samples
 
 
+def _is_from_input(factor: Factor) -> bool:
+    """Whether it is a dimension of what the model was given, not of what one of its modules made of that."""
+    return bool(factor.head.is_input)
+
+
 def _sample_dims(walk: Walk) -> Iterator[tuple[int, int | None]]:
     """Of each input, the first dimension that the model never computes across."""
     _mix_what_was_reduced_away(walk)
-    for _, node in walk.tables.inputs:
+    for node in sorted(walk.inputs):
         value = walk.values[node]
-        if value is None:
+        if value is None or value.kind != ACTIVATION or not all(map(_is_from_input, _factors(value.dims))):
             continue
         found = None
         for number, dim in enumerate(value.dims):
@@ -226,7 +244,7 @@ def _may_count_samples(factor: Factor) -> bool:
 
 def _mix_what_was_reduced_away(walk: Walk) -> None:
     """A reduced dimension that no output has was computed across; one that an output still has was normalized."""
-    outputs = [walk.values[node] for _, node in walk.tables.outputs]
+    outputs = [walk.values[node] for node in walk.outputs]
     reached: set[int] = set()
     waiting = [factor for value in outputs if value is not None for factor in _factors(value.dims)]
     while waiting:
