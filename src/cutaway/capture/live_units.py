@@ -8,7 +8,7 @@ was learned from a single sample is learned again when the number of samples cha
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from threading import get_ident
@@ -28,8 +28,13 @@ from cutaway.core.trees import replace as replaced
 from cutaway.core.units.layout import UnitLayout
 from cutaway.graph.trace import Trace
 
-UnitDim = int | tuple[int, ...] | list[int]
+UnitDim = int | Sequence[int]
 """The dimension that counts units, or several in the order of the flat index."""
+
+
+def dims_of(unit_dim: UnitDim) -> tuple[int, ...]:
+    """What a caller states with `unit_dim=`, one dimension or several."""
+    return (unit_dim,) if isinstance(unit_dim, int) else tuple(unit_dim)
 
 
 class LiveUnits:
@@ -54,7 +59,7 @@ class LiveUnits:
         self._model: nn.Module = getattr(model, "_orig_mod", model)
         self._sites = tuple(sites)
         self._given = dict(given or {})
-        self._unit_dims = None if unit_dim is None else (unit_dim,) if isinstance(unit_dim, int) else tuple(unit_dim)
+        self._unit_dims = None if unit_dim is None else dims_of(unit_dim)
         self._needs_samples = needs_samples
         self._learned: SiteLayouts | None = None
         self._why_not = "its module was not called inside the block"
@@ -77,10 +82,10 @@ class LiveUnits:
 
     def at(self, site: Site, value: Tensor, module: nn.Module | None) -> UnitLayout:
         """The layout of one value, for the shape that it has; it may be refused."""
+        layout = self._given_at(site) or (self._learned.find(site) if self._learned is not None else None)
         if self._unit_dims is not None:
-            return UnitLayout.of_dims(value.shape, self._unit_dims, self._sample_dim(site))
-        given = self._given.get(replace(site, unit=None)) or self._given.get(replace(site, unit=None, pass_=None))
-        layout = given or (self._learned.find(site) if self._learned is not None else None)
+            known = UnitLayout.refused(value.shape, "") if layout is None else layout.for_shape(value.shape)
+            return known.with_units(self._unit_dims)
         if layout is None and module is not None and site.op is None and site.side != "in":
             layout = output_layout(module, site.path, value.shape)
         if layout is None:
@@ -90,9 +95,13 @@ class LiveUnits:
         except UnitError as error:
             return UnitLayout.refused(value.shape, str(error).rstrip("."))
 
-    def _sample_dim(self, site: Site) -> int | None:
-        layout = self._learned.find(site) if self._learned is not None else None
-        return None if layout is None or len(layout.samples) != 1 else layout.dim_of(layout.samples[0])
+    def _given_at(self, site: Site) -> UnitLayout | None:
+        """A layout that was given; a site may leave out what there is one of: side, path, ordinal and pass."""
+        if not self._given:
+            return None
+        here = replace(site, unit=None)
+        found = self._given.get(here) or self._given.get(replace(here, pass_=None))
+        return found or next((layout for given, layout in self._given.items() if given.matches(here)), None)
 
     # learning
 

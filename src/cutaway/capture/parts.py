@@ -180,11 +180,7 @@ class _Axes:
                 f"unit {outside[0]} was asked for, and a value of {_shape(self.value)} has {n} units: 0 to {n - 1}."
             )
         flat[list(units)] = True
-        order = sorted(range(len(layout.units)), key=lambda i: layout.units[i])
-        block = flat.view([self.sizes[axis] for axis in layout.units]).permute(order)
-        self._mask = self._mask & block.reshape(
-            [self.sizes[at] if at in layout.units else 1 for at in range(len(self.sizes))]
-        )
+        self._mask = self._mask & layout.along_units(flat)
 
     def mask(self) -> Tensor:
         """As it broadcasts to the value: dimensions that it does not tell apart have size 1."""

@@ -107,22 +107,23 @@ class RecordedStep:
             yield UNTRACED.format(dim=self._units.batch_dim or 0)
         if self.lost_values:
             yield (
-                f"{self.lost_values:,} tensors of a traced step were overwritten before it was known what their dimensions "
-                "count: the step has no values and no statistics of units and samples of them"
+                f"{self.lost_values:,} tensors of a traced step were overwritten before it was known what their "
+                "dimensions count: the step has no values and no statistics of units and samples of them"
             )
         if self._settings.statistics == "full":
-            unknown = [s for s in self.sightings.seen if s.of == VALUE and s.place.role in ("value", "input")]
-            unknown = [s for s in unknown if s.layout is None or not s.layout.is_known]
-            if unknown:
-                first = unknown[0]
-                reason = first.layout.reason if first.layout is not None else "the graph does not tell"
-                yield (
-                    f"which dimension counts units is not known of {len(unknown):,} tensors, so they have no statistics of "
-                    f"each unit: {self.sightings.site(first.place)!r}, because {reason}, and others"
-                    if len(unknown) > 1
-                    else f"which dimension of {self.sightings.site(first.place)!r} counts units is not known, so it has no "
-                    f"statistics of each unit: {reason}"
-                )
+            yield from self._note_on_unknown_units()
+
+    def _note_on_unknown_units(self) -> Iterator[str]:
+        values = (seen for seen in self.sightings.seen if seen.of == VALUE and seen.place.role in ("value", "input"))
+        unknown = [seen for seen in values if seen.layout is None or not seen.layout.is_known]
+        if unknown:
+            first = unknown[0]
+            reason = first.layout.reason if first.layout is not None else "the graph does not tell"
+            others = f", and of {len(unknown) - 1:,} others" if len(unknown) > 1 else ""
+            yield (
+                f"which dimension of {self.sightings.site(first.place)!r} counts units is not known{others}, so there are "
+                f"no statistics of each unit: {reason}; unit_dim= says which it is"
+            )
 
     def stop(self, error: BaseException | None) -> None:
         """Read what is left to be read, and switch the hooks off."""

@@ -89,9 +89,7 @@ class RecordedUnits:
 
 def stated(dims: tuple[int, ...], layout: UnitLayout | None, tensor: Tensor) -> UnitLayout:
     """Whole dimensions as units, with the samples of the layout that is known besides."""
-    whole = layout is not None and len(layout.samples) == 1
-    samples = layout.dim_of(layout.samples[0]) if layout is not None and whole else None
-    return UnitLayout.of_dims(tensor.shape, dims, samples)
+    return (layout or UnitLayout(tuple((size,) for size in tensor.shape))).with_units(dims)
 
 
 def parameter_units(modules: Mapping[str, nn.Module], name: str, tensor: Tensor) -> UnitLayout | None:

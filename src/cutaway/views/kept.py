@@ -84,7 +84,8 @@ def _layout(run: Run, step: Step, row: Row, shape: tuple[int, ...], n_kept: int)
     if dimension is None:
         return None
     is_batched = row.role not in _HELD and n_kept > 0 and shape[0] == n_kept and dimension != 0
-    return UnitLayout.of_dims(shape, [dimension], 0 if is_batched else None)
+    layout = UnitLayout(tuple((size,) for size in shape), samples=(0,) if is_batched else ())
+    return layout.with_units([dimension])
 
 
 def row_at(step: Step, row: Row, of: str | None = None) -> Row | None:
@@ -163,7 +164,7 @@ def normalised(array: Array, kept_: Kept, units: Array | None, stats: Mapping[st
     """
     layout = kept_.units
     if units is not None and layout is not None and len(units) == kept_.n_units:
-        mean, std = (layout.broadcast(units[:, column].astype(np.float64)) for column in (0, 1))
+        mean, std = (layout.along_units(units[:, column].astype(np.float64)) for column in (0, 1))
         array = array.reshape((len(array), *layout.sizes[1:]) if kept_.n_samples else layout.sizes)
     else:
         mean, std = (np.asarray(stats.get(name, np.nan), np.float64) for name in ("mean", "std"))

@@ -111,7 +111,6 @@ class UnitLayout:
     def unit(self, value: Any, k: int) -> Any:
         """One unit of a value.
 
-        >>> import numpy as np
         >>> UnitLayout(((2,), (2,), (3,)), units=(1, 2)).unit(np.arange(12).reshape(2, 2, 3), 4)
         array([ 4, 10])
         """
@@ -159,11 +158,39 @@ class UnitLayout:
         new = replace(layout, split=tuple(split), units=units, samples=(0,), tokens=tokens)
         return moved.reshape(new.shape), new
 
-    def broadcast(self, numbers: Any) -> Any:
-        """One number for each unit, as an array that broadcasts to the value with its dimensions cut (`cut`)."""
-        order = sorted(range(len(self.units)), key=lambda i: self.units[i])
-        block = np.reshape(numbers, [self.sizes[axis] for axis in self.units]).transpose(order)
-        return block.reshape([size if axis in self.units else 1 for axis, size in enumerate(self.sizes)])
+    def from_rows(self, rows: Any, shape: Sequence[int]) -> Any:
+        """A value of a shape from what `rows` made of it.
+
+        >>> layout, value = UnitLayout(((2,), (2,), (3,)), units=(1,), samples=(2,)), np.arange(12).reshape(2, 2, 3)
+        >>> layout.rows(value).shape, bool((layout.from_rows(layout.rows(value), value.shape) == value).all())
+        ((3, 2, 2), True)
+        """
+        layout = self.for_shape(shape)
+        sizes, order = layout.sizes, (*self.samples, *self.positions, *self.units)
+        moved = rows.reshape([sizes[axis] for axis in order])
+        back = sorted(range(len(order)), key=order.__getitem__)
+        moved = moved.permute(back) if hasattr(moved, "permute") else moved.transpose(back)
+        return moved.reshape(tuple(shape))
+
+    def along_units(self, numbers: Any) -> Any:
+        """One number a unit, in an array with an axis for each of the flattened split: of size 1 beside the units."""
+        sizes = self.sizes
+        block = numbers.reshape([sizes[axis] for axis in self.units])
+        order = sorted(range(len(self.units)), key=self.units.__getitem__)
+        block = block.permute(order) if hasattr(block, "permute") else block.transpose(order)
+        return block.reshape([size if axis in self.units else 1 for axis, size in enumerate(sizes)])
+
+    def spread(self, numbers: Any, shape: Sequence[int]) -> Any:
+        """One number a unit, at every place that the unit has in a value of a shape.
+
+        >>> UnitLayout(((2,), (3,)), units=(1,)).spread(np.array([5, 6, 7]), (2, 3))
+        array([[5, 6, 7],
+               [5, 6, 7]])
+        """
+        layout = self.for_shape(shape)
+        block, sizes = layout.along_units(numbers), layout.sizes
+        wide = block.expand(sizes) if hasattr(block, "expand") else np.broadcast_to(block, sizes)
+        return wide.reshape(tuple(shape))
 
     def place_of(self, k: int) -> tuple[int, ...]:
         """The index on each unit axis of a flat unit number."""
@@ -183,7 +210,8 @@ class UnitLayout:
         """Raise `UnitError` if it was refused."""
         if not self.is_known:
             name = f"{what!r} has" if what else "this value has"
-            raise UnitError(f"{name} no dimension that is known to count units: {self.reason}; {_HOW}.")
+            how = "" if _HOW in self.reason else f"; {_HOW}"
+            raise UnitError(f"{name} no dimension that is known to count units: {self.reason}{how}.")
         return self
 
     def for_shape(self, shape: Sequence[int], n_samples: int | None = None) -> UnitLayout:
@@ -245,6 +273,10 @@ class UnitLayout:
             axis += len(dim)
         return replace(self, split=tuple(split))
 
+    def is_like(self, other: UnitLayout) -> bool:
+        """Whether another layout counts alike, whatever the numbers of samples and positions."""
+        return self.pattern() == other.pattern()
+
     # plain data
 
     def to_list(self) -> list[Any]:
@@ -269,18 +301,33 @@ class UnitLayout:
         return UnitLayout(tuple((int(size),) for size in shape), source="refused", reason=reason)
 
     @staticmethod
-    def of_dims(
-        shape: Sequence[int], unit_dims: Sequence[int], sample_dim: int | None = None, source: Source = "stated"
-    ) -> UnitLayout:
-        """Whole dimensions count units, as a caller says with `unit_dim=`.
+    def of_dims(shape: Sequence[int], unit_dims: Sequence[int], source: Source = "stated") -> UnitLayout:
+        """Whole dimensions count units, and nothing else is known.
 
         >>> UnitLayout.of_dims((2, 3, 4), [-1]).units
         (2,)
         """
-        n = len(shape)
-        units = tuple(dim + n if dim < 0 else dim for dim in unit_dims)
-        for given, dim in zip(unit_dims, units, strict=True):
+        return UnitLayout(tuple((int(size),) for size in shape)).with_units(unit_dims, source)
+
+    def with_units(self, unit_dims: Sequence[int], source: Source = "stated") -> UnitLayout:
+        """The same samples and tokens, with units in whole dimensions: what a caller says with `unit_dim=`.
+
+        >>> UnitLayout(((2, 3), (4,), (5,)), samples=(0,), tokens=(2,)).with_units([-1])
+        UnitLayout(split=((2, 3), (4,), (5,)), units=(3,), samples=(0,), tokens=(2,), source='stated', reason='')
+        """
+        shape, n = self.shape, len(self.split)
+        dims = [dim + n if dim < 0 else dim for dim in unit_dims]
+        for given, dim in zip(unit_dims, dims, strict=True):
             if not 0 <= dim < n:
                 raise UnitError(f"unit_dim={given} was given, and the value has {n} dimensions: {list(shape)}.")
-        samples = () if sample_dim is None or sample_dim in units else (sample_dim,)
-        return UnitLayout(tuple((int(size),) for size in shape), units, samples, source=source)
+        if len(set(dims)) < len(dims):
+            raise UnitError(f"unit_dim={list(unit_dims)} names a dimension twice.")
+        split = tuple((shape[dim],) if dim in dims else sizes for dim, sizes in enumerate(self.split))
+        starts = np.cumsum([0, *map(len, split)]).tolist()
+        old = np.cumsum([0, *map(len, self.split)]).tolist()
+
+        def moved(axes: tuple[int, ...]) -> tuple[int, ...]:
+            kept = [axis for axis in axes if self.dim_of(axis) not in dims]
+            return tuple(starts[self.dim_of(axis)] + axis - old[self.dim_of(axis)] for axis in kept)
+
+        return UnitLayout(split, tuple(starts[dim] for dim in dims), moved(self.samples), moved(self.tokens), source)

@@ -60,6 +60,8 @@ class Walk:
         self.values: list[Value | None] = []
         self._samples = sample_dims
         self._is_input = set(input_nodes(tables)).__contains__
+        self._opened: list[int] = []
+        """The inputs whose factors begin with them: an input that an earlier call of the model made is followed on."""
         nodes = tables.nodes
         node, n_nodes = 0, len(nodes)
         while node < n_nodes:
@@ -94,6 +96,7 @@ class Walk:
     def _open_input(self, value: Value) -> None:
         """What the model is given: open, but for the samples. A batch of one sample has samples all the same."""
         value.kind = ACTIVATION
+        self._opened.append(value.number)
         value.settle(tuple((Factor(size, OPEN),) for size in value.shape))
         samples = self._samples.get(value.number)
         for dim, (factor,) in enumerate(value.dims):
@@ -167,7 +170,7 @@ class Walk:
     def inputs_computed_across(self) -> Iterator[int]:
         """The inputs whose dimension of samples, as tried, does not count any."""
         self._mix_what_was_reduced_away()
-        for node in input_nodes(self.tables):
+        for node in self._opened:
             value, dim = self.values[node], self._samples.get(node)
             if (
                 value is not None
@@ -245,10 +248,9 @@ class Walk:
 
 def input_nodes(tables: Tables) -> list[int]:
     """What the model was given; where only parts of it were called, what those were given from outside."""
-    if tables.inputs:
-        return list(dict.fromkeys(node for _, node in tables.inputs))
-    given = (node for row in _outermost(tables) for _, node in row.inputs)
-    return [node for node in dict.fromkeys(given) if tables.nodes.kind[node] == kinds.CONSTANT]
+    given = tables.inputs or [end for row in _outermost(tables) for end in row.inputs]
+    held = (kinds.PARAMETER, kinds.BUFFER)
+    return [node for node in dict.fromkeys(node for _, node in given) if tables.nodes.kind[node] not in held]
 
 
 def _output_nodes(tables: Tables) -> list[int]:
