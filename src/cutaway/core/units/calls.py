@@ -108,7 +108,7 @@ class Book:
         chosen = tuple(factor for factor in factors if factor.role not in (SAMPLE, SCRAMBLED))
         if not chosen:
             return
-        claim = Claim(value.number, chosen, is_strong, self.reader)
+        claim = Claim(value.number, chosen, is_strong=is_strong, is_behind=value.had_units, reader=self.reader)
         if is_strong:
             self.reads.setdefault(value.number, []).append(chosen)
         for factor in chosen:

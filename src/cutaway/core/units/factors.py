@@ -30,14 +30,16 @@ Dims = tuple[Dim, ...]
 class Claim:
     """What one reader says of a value: these factors are its units."""
 
-    __slots__ = ("factors", "is_strong", "reader", "value")
+    __slots__ = ("factors", "is_behind", "is_strong", "reader", "value")
 
-    def __init__(self, value: int, factors: Dim, is_strong: bool, reader: int) -> None:
+    def __init__(self, value: int, factors: Dim, *, is_strong: bool, is_behind: bool, reader: int) -> None:
         self.value = value
         """The number of the value that was read."""
         self.factors = factors
         self.reader = reader
         """The number of the op that read it."""
+        self.is_behind = is_behind
+        """A layer before the reader had fixed other units."""
         self.is_strong = is_strong
         """A layer read it; a weak claim comes from standing beside units in an elementwise operation."""
 

@@ -123,27 +123,47 @@ def _claimed(value: Value, is_owner: Callable[[int], bool] | None) -> UnitLayout
         for factor in dim:
             for each in (*factor.with_parts(), *factor.with_wholes()):
                 claims.update((id(claim), claim) for claim in each.claims)
-    tiers = (
-        [claim for claim in claims.values() if claim.is_strong and claim.value == value.number],
-        [claim for claim in claims.values() if claim.is_strong and claim.value != value.number],
-        [claim for claim in claims.values() if not claim.is_strong],
-    )
-    for tier in tiers:
-        layouts = {layout for claim in tier if (layout := _by_claim(value, claim)) is not None}
+    tiers: dict[int, list[Claim]] = {}
+    for claim in claims.values():
+        tiers.setdefault(_rank(value, claim), []).append(claim)
+    for _, tier in sorted(tiers.items()):
+        layouts = _by_claims(value, tier)
         if len(layouts) > 1 and is_owner is not None:
-            own = [claim for claim in tier if is_owner(claim.reader)]
-            layouts = {layout for claim in own if (layout := _by_claim(value, claim)) is not None} or layouts
-        if len(layouts) > 1:
-            return _refused(value, "the layers that read it take different dimensions for its units")
+            layouts = _by_claims(value, [claim for claim in tier if is_owner(claim.reader)]) or layouts
+        if len(layouts) > 1 or (layouts and _is_disputed(tier)):
+            return _refused(value, "those that read it take different dimensions for its units")
         if layouts:
             return next(iter(layouts))
     return None
 
 
-def _by_claim(value: Value, claim: Claim) -> UnitLayout | None:
-    is_direct = claim.is_strong and claim.value == value.number
-    layout = _layout(value, lambda factor: _is_claimed(factor, claim), "consumers", is_exact=is_direct)
-    return layout if layout.units else None
+def _rank(value: Value, claim: Claim) -> int:
+    """Who is asked first: layers that read the value itself, other layers, neighbors; last, those behind a layer."""
+    if claim.is_strong and claim.value == value.number:
+        return 0
+    is_far = claim.is_behind and not value.had_units
+    return 1 + (not claim.is_strong) + 2 * is_far
+
+
+def _is_disputed(claims: Sequence[Claim]) -> bool:
+    """Whether neighbors say of one factor that it counts units, and others that it counts positions."""
+    return any(POSITION in factor.head.met for claim in claims if not claim.is_strong for factor in claim.factors)
+
+
+def _by_claims(value: Value, claims: Sequence[Claim]) -> set[UnitLayout]:
+    """The answers of all claims of one kind. A layer says which factors are units and that no others are; neighbors
+    each tell of the factors that they stood beside, and speak together."""
+    if not claims:
+        return set()
+    answers = [_by_claim(value, [claim]) for claim in claims] if claims[0].is_strong else [_by_claim(value, claims)]
+    return {layout for layout in answers if layout.units}
+
+
+def _by_claim(value: Value, claims: Sequence[Claim]) -> UnitLayout:
+    is_direct = claims[0].is_strong and claims[0].value == value.number
+    return _layout(
+        value, lambda factor: any(_is_claimed(factor, claim) for claim in claims), "consumers", is_exact=is_direct
+    )
 
 
 def _is_claimed(factor: Factor, claim: Claim) -> bool:
