@@ -128,9 +128,10 @@ class LiveUnits:
             self._hooks.append(module.register_forward_pre_hook(self._again, with_kwargs=True, prepend=True))
 
     def _again(self, module: nn.Module, args: Any, kwargs: Any) -> None:
-        if get_ident() == self._thread and not is_hidden() and self._learned is not None:
-            if self._learned.n_samples_of(args, kwargs) not in (None, self._learned.n_samples):
-                self._learn(module, args, kwargs)
+        if get_ident() != self._thread or is_hidden() or self._learned is None:
+            return
+        if self._learned.n_samples_of(args, kwargs) not in (None, self._learned.n_samples):
+            self._learn(module, args, kwargs)
 
     def _learn(self, module: nn.Module, args: Any, kwargs: Any) -> None:
         try:

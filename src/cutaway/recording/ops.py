@@ -51,8 +51,12 @@ class TracedStep:
         self._session.start()
         self.is_on = True
 
-    def settle_units(self, units: RecordedUnits, parameters: Mapping[int, str]) -> int:
-        """Give the tensors that wait their layouts; gives how many were overwritten before those were known."""
+    def settle_units(self, units: RecordedUnits, parameters: Mapping[int, str], *, is_final: bool) -> int:
+        """Give the tensors that wait their layouts; gives how many were overwritten before those were known.
+
+        Args:
+            is_final: whether the step is over.
+        """
         waiting = self._sightings.waiting
         if waiting is None or not self.is_on:
             return 0
@@ -70,7 +74,7 @@ class TracedStep:
                 if layout is not None and not place.base.startswith("op "):
                     units.learn(place.base, place.overall, layout)
 
-        return waiting.settle(found.of, take)
+        return waiting.settle(found.of, take, is_final=is_final)
 
     def name(self, name: str, tensor: Tensor) -> None:
         """Let a tensor be known by a name."""

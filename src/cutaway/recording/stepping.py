@@ -90,10 +90,10 @@ class RecordedStep:
         if self._traced is not None:
             self._traced.start()
 
-    def _settle_units(self) -> None:
+    def _settle_units(self, is_final: bool = False) -> None:
         """The model has returned: of the tensors seen so far it is known now what their dimensions count."""
         if self._traced is not None:
-            n_lost = self._traced.settle_units(self._units, self.observer.held_names())
+            n_lost = self._traced.settle_units(self._units, self.observer.held_names(), is_final=is_final)
             if n_lost:
                 self.lost_values += n_lost
 
@@ -121,13 +121,13 @@ class RecordedStep:
             reason = first.layout.reason if first.layout is not None else "the graph does not tell"
             others = f", and of {len(unknown) - 1:,} others" if len(unknown) > 1 else ""
             yield (
-                f"which dimension of {self.sightings.site(first.place)!r} counts units is not known{others}, so there are "
-                f"no statistics of each unit: {reason}; unit_dim= says which it is"
+                f"which dimension of {self.sightings.site(first.place)!r} counts units is not known{others}, so there "
+                f"are no statistics of each unit: {reason}; unit_dim= says which it is"
             )
 
     def stop(self, error: BaseException | None) -> None:
         """Read what is left to be read, and switch the hooks off."""
-        self._guard(self._settle_units)
+        self._guard(self._settle_units, True)
         self._guard(self.observer.read_rest)
         self.observer.stop()
         if self._traced is not None:

@@ -135,9 +135,17 @@ class WaitingTensors:
             if each.tensor is each.seen and _storage(each.seen) in written:
                 each.copy = each.seen.detach().clone()
 
-    def settle(self, layout_of: Callable[[Tensor], UnitLayout | None], take: Callable[..., None]) -> int:
-        """Hand each tensor on with its layout; gives how many could not be, because they were overwritten unseen."""
-        waiting, self.waiting = self.waiting, []
+    def settle(
+        self, layout_of: Callable[[Tensor], UnitLayout | None], take: Callable[..., None], *, is_final: bool
+    ) -> int:
+        """Hand each tensor on with its layout; gives how many could not be, because they were overwritten unseen.
+
+        Args:
+            is_final: whether the step is over. Until then tensors that the user named wait: of a target, only the loss
+                tells which dimension counts samples.
+        """
+        waiting = [each for each in self.waiting if is_final or not each.sighting.place.base.startswith("$")]
+        self.waiting = [each for each in self.waiting if each not in waiting]
         for each in waiting:
             take(each.tensor, each.sighting, layout_of(each.seen))
         return sum(each.tensor is None for each in waiting)

@@ -15,10 +15,10 @@ from cutaway.core.errors import CutawayError, DamagedError, NotSavedError
 from cutaway.core.statistics import N_SAMPLED, PER_SAMPLE, PER_UNIT, STATISTICS, size_of, statistic
 from cutaway.core.zscores import robust_z
 from cutaway.store.moments import Step
-from cutaway.store.records import Row
+from cutaway.store.records import UPDATE, Row
 from cutaway.views.beside import Beside, TokenValues, beside, by_token
 from cutaway.views.imaging import Layout
-from cutaway.views.kept import Kept, array_beside, array_of_kept, kept, normalised, numbers_of_kept, one_sample
+from cutaway.views.kept import Kept, array_beside, array_of_kept, kept, normalised, numbers_of_kept, one_sample, row_at
 from cutaway.views.outliers import APART, are_alike, z_of_row
 from cutaway.views.run_rows import RunRows
 from cutaway.views.sample_view import SampleItem, sample_item
@@ -114,6 +114,8 @@ class TensorView:
     beside: tuple[Beside, ...]
     units: TableView | None
     samples: TableView | None
+    about_units: str
+    """What has to be known of its units: why they are not known, or that an older version guessed them; else ""."""
     why_missing: str
     """Why there is no picture; "" if there is one."""
 
@@ -184,6 +186,7 @@ def tensor_view(
         beside=() if sample is None else beside(rows, at, number, sample),
         units=_table(part, "unit"),
         samples=_table(part, "samples"),
+        about_units=_about_units(rows, at, row),
         why_missing=" ".join(dict.fromkeys(problems)),
     )
 
@@ -335,6 +338,16 @@ class _Part:
 
 
 # tables
+
+
+def _about_units(rows: RunRows, at: Step, row: Row) -> str:
+    own = row_at(at, row)
+    layout = None if own is None else own.layout
+    if layout is not None:
+        return "" if layout.is_known else f"Which dimension counts units is not known: {layout.reason}."
+    if rows.run.unit_rule == "graph" or own is None or row.of == UPDATE or row.role == "loss":
+        return ""
+    return "This run was recorded by an older version, which guessed from sizes which dimension counts units."
 
 
 def _table(part: _Part, what: Literal["unit", "samples"]) -> TableView | None:

@@ -548,6 +548,8 @@ export interface TensorView {
   beside: Beside[];
   units: TableView | null;
   samples: TableView | null;
+  /** What has to be known of its units: why they are not known, or that an older version guessed them; else "". */
+  about_units: string;
   /** Why there is no picture; "" if there is one. */
   why_missing: string;
 }

@@ -15,10 +15,11 @@ const ROW = 24;
 const HIGHEST = 300;
 
 export function Tables(props: PanelProps & { tensor: TensorView }) {
-  const { units, samples } = props.tensor;
+  const { units, samples, about_units: remark } = props.tensor;
   return (
     <>
-      {units && <Fold title="Units" aside={about(units, "unit")}>{() => <Units {...props} table={units} />}</Fold>}
+      {units && <Fold title="Units" aside={about(units, "unit")}>{() => <>{remark && <p class="quiet">{remark}</p>}<Units {...props} table={units} /></>}</Fold>}
+      {!units && remark && <Fold title="Units" aside="not known">{() => <p class="quiet">{remark}</p>}</Fold>}
       {samples && <Fold title="Samples" aside={about(samples, "sample")}>{() => <Samples {...props} table={samples} />}</Fold>}
     </>
   );
