@@ -66,7 +66,7 @@ def test_the_recorder_fills_every_statistic_of_the_table(level: str, spectral_no
 
 def test_tables_of_units_and_samples_have_the_rows_that_the_table_names() -> None:
     summary = Summary("full")
-    summary.add(torch.randn(6, 8), batch_dim=0)
+    summary.add(torch.randn(6, 8), batch_dim=0, unit_dim=1)
     assert {name: len(array) for name, array in summary.arrays(0).items()} == {
         "unit": len(PER_UNIT),
         "samples": len(PER_SAMPLE),

@@ -158,8 +158,12 @@ class Observer:
             self.autograd.note(sighting, tensor, is_result=is_result)
 
     def held_names(self) -> dict[int, str]:
-        """The names of the parameters by their id."""
+        """The names of the parameters and buffers by their id."""
         return {id_: held.names[0] for id_, held in self._held.items()}
+
+    def parameter_names(self) -> dict[int, str]:
+        """The names of the parameters by their id."""
+        return {id_: held.names[0] for id_, held in self._held.items() if not held.is_buffer}
 
     def follow(self, tensor: Tensor, sighting: Sighting) -> None:
         """Wait for the gradient of a tensor, if it can have one."""

@@ -93,7 +93,7 @@ class RecordedStep:
     def _settle_units(self, is_final: bool = False) -> None:
         """The model has returned: of the tensors seen so far it is known now what their dimensions count."""
         if self._traced is not None:
-            n_lost = self._traced.settle_units(self._units, self.observer.held_names(), is_final=is_final)
+            n_lost = self._traced.settle_units(self._units, self.observer.parameter_names(), is_final=is_final)
             if n_lost:
                 self.lost_values += n_lost
 
@@ -114,7 +114,7 @@ class RecordedStep:
             yield from self._note_on_unknown_units()
 
     def _note_on_unknown_units(self) -> Iterator[str]:
-        values = (seen for seen in self.sightings.seen if seen.of == VALUE and seen.place.role in ("value", "input"))
+        values = (seen for seen in self.sightings.seen if seen.of == VALUE and seen.place.role == "value")
         unknown = [seen for seen in values if seen.layout is None or not seen.layout.is_known]
         if unknown:
             first = unknown[0]

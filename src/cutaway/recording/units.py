@@ -171,8 +171,8 @@ def layouts_so_far(session: Session, parameters: Mapping[int, str], batch_dim: i
     named: dict[str, int] = {}
     for node, ref in resolver.sources.items():
         name = parameters.get(id(ref()))
-        if kinds[node] == CONSTANT and name is not None:
-            kinds[node] = PARAMETER
+        if kinds[node] in (CONSTANT, PARAMETER) and name is not None:
+            kinds[node] = PARAMETER  # plain tensors among them are known as parameters at the end only
             named[name] = node
     borders = resolver.borders
     tables = Tables(
