@@ -240,6 +240,8 @@ def _runs(number: int, dim: Sequence[Factor], kinds: Sequence[Role], chosen: set
     runs: list[_Run] = []
     has_tokens = any(kind == POSITION and factor.head.is_input for factor, kind in zip(dim, kinds, strict=True))
     for place, (factor, kind) in enumerate(zip(dim, kinds, strict=True)):
+        if factor.size == 1 and len(dim) > 1 and kind != SAMPLE:
+            continue
         if place in chosen:
             counts: str = UNIT
         elif kind == SAMPLE:
