@@ -19,9 +19,10 @@ from cutaway.core.units.factors import (
     Factor,
     Origins,
     Role,
-    has,
+    certain,
     refined,
 )
+from cutaway.core.units.layout import UnitLayout
 
 Shape = tuple[int, ...]
 ACTIVATION: Final = "activation"
@@ -29,6 +30,7 @@ PARAMETER: Final = "parameter"
 """A parameter, or what carrying operations made of one."""
 CONSTANT: Final = "constant"
 """A buffer, a constant, or what was computed from such alone: it never decides."""
+Kind = Literal["activation", "parameter", "constant"]
 
 
 @dataclass(eq=False, slots=True)
@@ -41,21 +43,41 @@ class Value:
     is_float: bool = True
     is_mask: bool = False
     """Whether it is boolean: as an index it chooses, and takes as many dimensions as it has."""
-    kind: Literal["activation", "parameter", "constant"] = "activation"
+    kind: Kind = "activation"
+    has_units: bool = False
     had_units: bool = False
     """Whether it or what it was computed from has units."""
     is_contradictory: bool = False
     """Whether those it was computed from disagree about a dimension."""
     ruleless: str = ""
     """The function that made it, where there is no rule for it."""
+    step: int = 0
+    """Of `arange`: the distance of its numbers, by which `embedding_bag` tells where its bags begin."""
 
     @property
     def n_dims(self) -> int:
         return len(self.shape)
 
-    @property
-    def has_units(self) -> bool:
-        return has(self.dims, UNIT)
+    def fits(self, dims: Dims) -> bool:
+        """Whether the factors of each dimension multiply to its size."""
+        if len(dims) != len(self.shape):
+            return False
+        for dim, size in zip(dims, self.shape, strict=True):
+            product = 1
+            for factor in dim:
+                product *= factor.size
+            if product != size:
+                return False
+        return True
+
+    def settle(self, dims: Dims) -> None:
+        """Give it its factors."""
+        self.dims = dims
+        for dim in dims:
+            for factor in dim:
+                if factor.role == UNIT:
+                    self.has_units = self.had_units = True
+                    return
 
 
 @dataclass(eq=False, slots=True)
@@ -68,6 +90,8 @@ class Book:
     """Factors that a reduction took away."""
     apart: set[tuple[int, ...]] = field(default_factory=set)
     """The kins of dimensions that held units and positions and were taken apart again."""
+    plain: dict[tuple[object, ...], UnitLayout] = field(default_factory=dict)
+    """Layouts of values whose dimensions each count one thing; many values share one."""
     n_origins: int = 0
     reader: int = -1
     """The op whose rule is being applied."""
@@ -78,27 +102,39 @@ class Book:
 
     def claim(self, value: Value, factors: Sequence[Factor], *, is_strong: bool = True) -> None:
         """Note that a reader takes these factors of a value for its units."""
+        for factor in certain(factors):
+            if factor.role == SAMPLE:
+                factor.mix()  # what a layer takes for its units counts no samples
         chosen = tuple(factor for factor in factors if factor.role not in (SAMPLE, SCRAMBLED))
         if not chosen:
             return
-        claim = Claim(value.number, chosen, is_strong, self.reader)
+        claim = Claim(value.number, chosen, is_strong=is_strong, is_behind=value.had_units, reader=self.reader)
         if is_strong:
             self.reads.setdefault(value.number, []).append(chosen)
         for factor in chosen:
             if factor.role in (OPEN, NEUTRAL):
-                for each in factor.with_sources():
-                    each.claims.append(claim)
+                factor.add_claim(claim)
 
 
 class Call:
     """One call of a function: its arguments with a `Value` in the place of each tensor, and the shapes it gave."""
 
+    __slots__ = ("args", "book", "function", "is_contradictory", "is_layer", "kwargs", "shapes", "tensors")
+
     def __init__(
-        self, book: Book, function: str, args: Sequence[Any], kwargs: dict[str, Any], shapes: Sequence[Shape]
+        self,
+        book: Book,
+        function: str,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        shapes: Sequence[Shape],
+        tensors: Sequence[Value],
     ) -> None:
         self.book, self.function = book, function
         self.args, self.kwargs = args, kwargs
         self.shapes = shapes
+        self.tensors = tensors
+        """All tensors among the arguments, in order."""
         self.is_contradictory = False
         self.is_layer = False
         """Whether it fixed units: what it made is an activation, also if it was made of parameters alone."""
@@ -125,9 +161,10 @@ class Call:
         found = self.argument(place, *names)
         return found if isinstance(found, Value) else None
 
-    def tensors(self) -> list[Value]:
-        """All tensors among the arguments, in order."""
-        return [*values_in(self.args), *values_in(tuple(self.kwargs.values()))]
+    def step(self) -> int:
+        """The distance of the numbers that `arange` makes; 0 where it is another function."""
+        step = self.argument(2, "step", default=1) if self.function == "arange" else 0
+        return step if type(step) is int else 0
 
     def rest(self, place: int, *names: str) -> Any:
         """What `view(2, 3)` and `view((2, 3))` both hand over: several numbers, one by one or together."""
@@ -145,7 +182,9 @@ class Call:
             return ()
         made = Factor(size, role, origins, sources)
         # A longer or shorter stretch of the tokens is tokens still.
-        made.is_input = any(factor.head.is_input for factor in sources)
+        for factor in sources:
+            made.is_input |= factor.head.is_input
+            made.is_parameter |= factor.head.is_parameter
         return (made,)
 
     def units(self, *sizes: int) -> list[Dim]:
@@ -171,6 +210,9 @@ class Call:
 
     def join(self, values: Sequence[Value], shape: Shape) -> Dims:
         """The dimensions of what an elementwise operation makes of some values, aligned at the last dimension."""
+        first = values[0]
+        if first.shape == shape and all(value.dims == first.dims for value in values):
+            return first.dims
         return self.join_dims([value.dims for value in values], [value.shape for value in values], shape, values)
 
     def join_dims(
@@ -194,7 +236,7 @@ class Call:
         if a == b:
             return a
         ones = [factor for factor in a if factor.size == 1], [factor for factor in b if factor.size == 1]
-        joined = list(max(ones, key=len))
+        joined = list(ones[0] if len(ones[0]) >= len(ones[1]) else ones[1])
         for place, pair in enumerate(zip(*ones, strict=False)):
             joined[place] = self.meet(*pair, number, weak)
         for one, other in refined(a, b):
@@ -221,6 +263,9 @@ class Call:
         if f.is_same(g):
             return f
         if SCRAMBLED in (f.role, g.role):
+            for factor in (f, g):
+                if factor.role in (SAMPLE, POSITION):
+                    return factor
             return Factor(f.size, SCRAMBLED, merged((f, g)), (f, g))
         for mine, others, side in ((f, g, -1), (g, f, number)):
             if mine.role in (NEUTRAL, OPEN) and (others.role not in (NEUTRAL, OPEN) or mine.role == NEUTRAL):
@@ -230,12 +275,19 @@ class Call:
                     mine.link(others)
                 else:
                     mine.stood_beside(others.role)
+                    if others.role == SAMPLE:
+                        mix_indexed(mine, others)
                 return others
         if f.role == g.role == OPEN:
             f.link(g)
             return f
         if f.role == g.role == UNIT:
             return Factor(f.size, UNIT, {**g.origins, **f.origins}, (f, g), f.kin)
+        if f.role == g.role == SAMPLE:
+            return f
+        for factor in (f, g):
+            if factor.role == SAMPLE:
+                factor.mix()  # what stands in one place with positions or units counts no samples
         if UNIT not in (f.role, g.role):
             return f if f.role == SAMPLE or g.role != SAMPLE else g
         self.is_contradictory = True
@@ -253,6 +305,12 @@ def values_in(tree: Any) -> Iterator[Value]:
         yield from values_in(tuple(tree.values()))
     elif isinstance(tree, slice):
         yield from values_in((tree.start, tree.stop, tree.step))
+
+
+def mix_indexed(own: Factor, samples: Factor) -> None:
+    """Note that what a parameter has an entry for each place of counts no samples: it would not fit another number."""
+    if own.size != 1 and own.head.is_parameter:
+        samples.mix()
 
 
 def merged(factors: Sequence[Factor]) -> Origins:

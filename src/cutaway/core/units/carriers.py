@@ -15,32 +15,40 @@ from cutaway.core.units.factors import (
     UNIT,
     Dim,
     Dims,
+    Factor,
     has,
+    mix,
     size_of,
 )
-from cutaway.core.units.layers import as_positions, mix
 from cutaway.core.units.reshape import reshape
 
 
 def elementwise(call: Call) -> list[Dims]:
-    if call.function == "where" and len(call.tensors()) == 1:
-        return routed(call)
-    return [call.join(call.tensors(), shape) for shape in call.shapes]
+    return [call.join(call.tensors, shape) for shape in call.shapes]
 
 
-def first_only(call: Call) -> list[Dims]:
-    """Only the first tensor counts: `type_as`, `to(other)`, fills in place, norms over several dimensions."""
-    x = call.tensors()[0]
-    return [x.dims if shape == x.shape else _open(call, shape) for shape in call.shapes]
+def first_only(call: Call) -> list[Dims | None]:
+    """Only the first tensor counts: `type_as`, `to(other)`, fills in place."""
+    x = call.tensors[0]
+    return [x.dims if shape == x.shape else None for shape in call.shapes]
 
 
-def _open(call: Call, shape: Shape) -> Dims:
-    return tuple(call.new(size, OPEN) for size in shape)
+def drawn(call: Call) -> list[Dims | None]:
+    """`normal`: random numbers in place, or around means and deviations."""
+    return first_only(call) if call.function.endswith("_") else list(elementwise(call))
+
+
+def across(call: Call) -> list[Dims]:
+    """`cross`: elementwise, but for a dimension that is computed across."""
+    a, b = call.tensors
+    done = call.join([a, b], call.shape)
+    mix(done[axis(call.argument(2, "dim", default=-1), len(done))])
+    return [done]
 
 
 def scanned(call: Call) -> list[Dims]:
     """`cumsum`, FFT: computes across a dimension, and keeps it."""
-    x = call.tensors()[0]
+    x = call.tensors[0]
     names = ("dim", "dims", "axis")
     place = 2 if call.function.startswith("fft") else 1
     given = call.argument(place, *names)
@@ -80,6 +88,16 @@ def matrix_transpose(call: Call) -> Dims:
     return dims if len(dims) < 2 else (*dims[:-2], dims[-1], dims[-2])
 
 
+def rotate(call: Call) -> Dims:
+    """`rot90`: an odd number of quarter turns swaps two dimensions."""
+    x = call.value(0, "input", "self")
+    a, b = axes(call.argument(2, "dims", default=(0, 1)), x.n_dims)
+    dims = list(x.dims)
+    if int(call.argument(1, "k", default=1)) % 2:
+        dims[a], dims[b] = dims[b], dims[a]
+    return tuple(dims)
+
+
 def full_transpose(call: Call) -> Dims:
     return call.value(0, "input", "self").dims[::-1]
 
@@ -109,7 +127,7 @@ def unsqueeze(call: Call) -> Dims:
 
 
 def reshaped(call: Call) -> list[Dims]:
-    x = call.tensors()[0]
+    x = call.tensors[0]
     return [reshape(call, x.dims, shape) for shape in call.shapes]
 
 
@@ -129,8 +147,8 @@ def expand(call: Call) -> list[Dims]:
     return [_expanded(call, value, shape) for value, shape in zip(_firsts(call), call.shapes, strict=True)]
 
 
-def _firsts(call: Call) -> list[Value]:
-    tensors = call.tensors()
+def _firsts(call: Call) -> Sequence[Value]:
+    tensors = call.tensors
     return tensors if len(tensors) == len(call.shapes) > 1 else [tensors[0]] * len(call.shapes)
 
 
@@ -140,6 +158,17 @@ def _expanded(call: Call, x: Value, shape: Shape) -> Dims:
     for dim, size, old in zip(x.dims, shape[new:], x.shape, strict=True):
         dims.append(dim if size == old else call.new(size, NEUTRAL))
     return tuple(dims)
+
+
+def meshgrid(call: Call) -> list[Dims]:
+    """Each value in a dimension of its own, repeated along those of the others."""
+    is_swapped = call.argument(9, "indexing") == "xy"
+    done: list[Dims] = []
+    for number, (value, shape) in enumerate(zip(call.tensors, call.shapes, strict=True)):
+        at = 1 - number if is_swapped and number < 2 else number
+        own = value.dims[0] if value.dims else ()
+        done.append(tuple(own if d == at else call.new(size, NEUTRAL) for d, size in enumerate(shape)))
+    return done
 
 
 def repeat(call: Call) -> Dims:
@@ -181,6 +210,25 @@ def cat(call: Call) -> Dims:
     values = [value for value in values_in(call.argument(0, "tensors")) if value.shape != (0,)]
     at = axis(call.argument(1, "dim", "axis", default=0), len(call.shape))
     return concatenated(call, values, at)
+
+
+def stacked(call: Call) -> Dims:
+    """`hstack`, `vstack`, `dstack`, `column_stack`: values of fewer dimensions gain some, then `cat`."""
+    values = [_raised(value, call.function) for value in values_in(call.argument(0, "tensors"))]
+    at = {"hstack": min(1, len(call.shape) - 1), "column_stack": 1, "dstack": 2}.get(call.function, 0)
+    return concatenated(call, values, at)
+
+
+def _raised(value: Value, function: str) -> Value:
+    n = {"hstack": 1, "dstack": 3}.get(function, 2)
+    n_front = 0 if function == "column_stack" or value.n_dims > 1 else 1
+    shape, dims = value.shape, value.dims
+    while len(dims) < n:
+        is_front = n_front > 0 and len(dims) == 1
+        shape, dims = ((1, *shape), ((), *dims)) if is_front else ((*shape, 1), (*dims, ()))
+    raised = Value(value.number, shape, (), value.is_float, kind=value.kind)
+    raised.settle(dims)
+    return raised
 
 
 def concatenated(call: Call, values: Sequence[Value], at: int) -> Dims:
@@ -243,7 +291,7 @@ def _cut(call: Call, dims: Dims, at: int, shape: Shape) -> Dims:
 
 def narrowed(call: Call) -> Dims:
     """`narrow`, `glu`, `rfft`, `pad`, pools along the last dimension: sizes change, roles stay."""
-    x = call.tensors()[0]
+    x = call.tensors[0]
     return tuple(
         dim if size_of(dim) == size else call.like(dim, size) for dim, size in zip(x.dims, call.shape, strict=True)
     )
@@ -271,6 +319,21 @@ def diagonal(call: Call) -> Dims:
     return (*dims, call.like((*x.dims[a], *x.dims[b]), call.shape[-1]))
 
 
+def on_diagonal(call: Call) -> Dims:
+    """`diag_embed`: what stood in the last dimension stands on a diagonal, and counts along its columns."""
+    x = call.value(0, "input", "self")
+    a, b = (axis(call.argument(2 + i, f"dim{i + 1}", default=i - 2), len(call.shape)) for i in (0, 1))
+    rows = call.new(call.shape[a], POSITION)
+    columns = x.dims[-1] if x.shape[-1] == call.shape[b] else call.like(x.dims[-1], call.shape[b])
+    rest = iter(x.dims[:-1])
+    return tuple(rows if d == a else columns if d == b else next(rest) for d in range(len(call.shape)))
+
+
+def diagonal_of(call: Call) -> Dims:
+    """`diag`: of a vector a matrix, of a matrix its diagonal."""
+    return on_diagonal(call) if call.value(0, "input", "self").n_dims == 1 else diagonal(call)
+
+
 def windows(call: Call) -> Dims:
     """`Tensor.unfold`: a dimension becomes positions of windows, and what is inside them a new last one."""
     x = call.value(0, "self", "input")
@@ -282,20 +345,29 @@ def windows(call: Call) -> Dims:
 
 def by_data(call: Call, dim: Dim, size: int) -> Dim:
     """A dimension whose entries the data chose or ordered: units are scrambled, other rows are nobody's any more."""
-    roles = {factor.role for factor in dim if factor.size != 1}
-    if roles & {UNIT, SCRAMBLED} and SAMPLE not in roles and NEUTRAL not in roles:
+    if counts_units(dim):
         return call.new(size, SCRAMBLED, *dim, origins=merged(dim))
-    return call.new(size, NEUTRAL, *dim)
+    return rows(call, dim, size)
+
+
+def counts_units(factors: Iterable[Factor]) -> bool:
+    """Whether choosing entries of a dimension chooses units: places chosen by a router, among other rows, are rows."""
+    roles = {factor.role for factor in factors if factor.size != 1}
+    return (UNIT in roles or roles == {SCRAMBLED}) and SAMPLE not in roles and NEUTRAL not in roles
+
+
+def rows(call: Call, factors: Sequence[Factor], size: int) -> Dim:
+    """Rows that the data chose. Of several merged dimensions it is not known which of them a chosen row comes from."""
+    sources = [factor for factor in factors if factor.size != 1]
+    return call.new(size, NEUTRAL, *(sources if len(sources) == 1 else ()))
 
 
 def ordered(call: Call) -> list[Dims]:
     """`topk`, `sort`, `argsort`, `kthvalue`: along units the order depends on the data."""
     x = call.value(0, "input", "self")
-    place = {"topk": 2, "kthvalue": 2, "sort": 1, "argsort": 1, "msort": 9, "unique": 9}.get(
-        call.function.strip("_"), 1
-    )
+    place = {"topk": 2, "kthvalue": 2, "msort": 9, "multinomial": 9}.get(call.function.strip("_"), 1)
     given = call.argument(place, "dim", default=-1 if call.function != "msort" else 0)
-    if isinstance(given, bool):
+    if isinstance(given, bool) or given is None:
         given = -1
     at = axis(given, x.n_dims)
     return [
@@ -304,153 +376,6 @@ def ordered(call: Call) -> list[Dims]:
         else tuple(dim for d, dim in enumerate(x.dims) if d != at)
         for shape in call.shapes
     ]
-
-
-# reductions
-
-
-def reduce(call: Call) -> list[Dims]:
-    x = call.tensors()[0]
-    if call.function in ("max", "min") and len(call.tensors()) == 2:
-        return elementwise(call)
-    place = 2 if call.function.strip("_") in ("linalg_vector_norm", "norm", "renorm", "quantile", "nanquantile") else 1
-    if call.function.startswith("linalg_norm"):
-        place = 2
-    given = call.argument(place, "dim", "axis", "dims")
-    if isinstance(given, bool) or (given is None and place == 1 and call.function in ("std", "var")):
-        given = call.kwargs.get("dim")
-    if isinstance(given, Value):
-        given = None
-    everything = given is None or (isinstance(given, (tuple, list)) and not given)
-    over = list(range(x.n_dims)) if everything else axes(given, x.n_dims)
-    if not everything:
-        call.book.reduced.extend(factor for d in over for factor in x.dims[d])
-    done: list[Dims] = []
-    for shape in call.shapes:
-        if len(shape) == x.n_dims:
-            done.append(tuple(() if d in over else dim for d, dim in enumerate(x.dims)))
-        else:
-            done.append(tuple(dim for d, dim in enumerate(x.dims) if d not in over))
-    return done
-
-
-def distances(call: Call) -> Dims:
-    """`cosine_similarity`, `pairwise_distance`: elementwise, then a dimension is summed away."""
-    a, b = call.tensors()[:2]
-    names = {"cosine_similarity": 2}
-    given = call.argument(names.get(call.function, 9), "dim", default=1 if "cosine" in call.function else -1)
-    n = max(a.n_dims, b.n_dims)
-    shape = _broadcast(a.shape, b.shape)
-    dims = call.join([a, b], shape)
-    at = axis(given, n)
-    call.book.reduced.extend(dims[at])
-    return dims if len(call.shape) == n else (*dims[:at], *dims[at + 1 :])
-
-
-def _broadcast(a: Shape, b: Shape) -> Shape:
-    n = max(len(a), len(b))
-    a, b = (1,) * (n - len(a)) + a, (1,) * (n - len(b)) + b
-    return tuple(max(x, y) for x, y in zip(a, b, strict=True))
-
-
-def loss(call: Call) -> Dims:
-    """One number, or one for each element or sample where nothing is reduced."""
-    if not call.shape:
-        return ()
-    x = call.tensors()[0]
-    if call.shape == x.shape:
-        return call.join([value for value in call.tensors()[:2] if value.shape == x.shape], call.shape)
-    without = (*x.shape[:1], *x.shape[2:])
-    if call.shape == without:
-        return (*x.dims[:1], *x.dims[2:])
-    return x.dims[:1] if call.shape == x.shape[:1] else _open(call, call.shape)
-
-
-def routed(call: Call) -> list[Dims]:
-    """`nonzero`, `masked_select`, `unique`: rows that the data chose belong to no sample until they meet one."""
-    return [
-        (call.new(shape[0], NEUTRAL, *call.tensors()[0].dims[0]), *(call.new(size, POSITION) for size in shape[1:]))
-        if shape and call.tensors()[0].n_dims
-        else _open(call, shape)
-        for shape in call.shapes
-    ]
-
-
-# space
-
-
-def pool(call: Call) -> list[Dims]:
-    """Spatial dimensions are computed across; the dimension before them counts units."""
-    x = call.value(0, "input", "self")
-    n = _n_spatial(call.function)
-    first = x.n_dims - n
-    if first > 0:
-        call.book.claim(x, x.dims[first - 1])
-    mix(*x.dims[first:])
-    as_positions(*x.dims[first:])
-    return [(*x.dims[:first], *(call.new(size, POSITION) for size in shape[first:])) for shape in call.shapes]
-
-
-def _n_spatial(function: str) -> int:
-    return next(int(letter) for letter in reversed(function) if letter in "123")
-
-
-def interpolate(call: Call) -> Dims:
-    """Also `grid_sample`: samples and channels are kept."""
-    x = call.value(0, "input", "self")
-    call.book.claim(x, x.dims[1])
-    mix(*x.dims[2:])
-    as_positions(*x.dims[2:])
-    return (*x.dims[:2], *(call.new(size, POSITION) for size in call.shape[2:]))
-
-
-def im2col(call: Call) -> Dims:
-    """Channels and the places inside a window in one dimension, then the windows."""
-    x = call.value(0, "input", "self")
-    channels = x.n_dims - 3
-    mix(*x.dims[channels + 1 :])
-    as_positions(*x.dims[channels + 1 :])
-    inside = call.shape[channels] // max(x.shape[channels], 1)
-    windows_ = call.new(call.shape[-1], POSITION)
-    return (*x.dims[:channels], (*x.dims[channels], *call.new(inside, POSITION)), windows_)
-
-
-def refixed(call: Call) -> Dims:
-    """`fold`, `pixel_shuffle`, `pixel_unshuffle`: the dimension of the channels is numbered anew."""
-    x = call.value(0, "input", "self")
-    channels = len(call.shape) - 3
-    mix(*x.dims[channels + 1 :])
-    dims = [dim for dim in x.dims[:channels]]
-    return (
-        *dims,
-        *call.units(call.shape[channels]),
-        *(call.new(size, POSITION) for size in call.shape[channels + 1 :]),
-    )
-
-
-def channel_shuffle(call: Call) -> Dims:
-    x = call.value(0, "input", "self")
-    return tuple(call.like(dim, call.shape[d]) if d == 1 else dim for d, dim in enumerate(x.dims))
-
-
-def packed(call: Call) -> list[Dims]:
-    """`pack_padded_sequence` and back: trailing dimensions stay, the first ones are rows without samples."""
-    x = call.tensors()[0]
-    done: list[Dims] = []
-    for shape in call.shapes:
-        if len(shape) < 2 or not x.n_dims:
-            done.append(_open(call, shape))
-            continue
-        n_kept = min(len(shape) - 1, x.n_dims - 1)
-        if "pad_packed" in call.function:
-            n_kept = x.n_dims - 1
-        elif x.n_dims == len(shape) + 1:
-            n_kept = len(shape) - 1
-        kept = x.dims[x.n_dims - n_kept :]
-        done.append((*(call.new(size, NEUTRAL) for size in shape[: len(shape) - n_kept]), *kept))
-    for dim in x.dims[:1]:
-        as_positions(dim)
-    return done
 
 
 # axes

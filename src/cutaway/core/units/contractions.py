@@ -6,9 +6,10 @@ product of two activations keeps the units that are left.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
-from cutaway.core.units.calls import ACTIVATION, CONSTANT, PARAMETER, Call, Value
+from cutaway.core.units.calls import ACTIVATION, CONSTANT, PARAMETER, Call, Value, mix_indexed
 from cutaway.core.units.factors import (
     OPEN,
     POSITION,
@@ -18,6 +19,7 @@ from cutaway.core.units.factors import (
     Dims,
     Factor,
     Origins,
+    mix,
     size_of,
 )
 
@@ -47,6 +49,7 @@ def _operand(value: Value, letters: str) -> Operand:
 
 
 def _pair(call: Call, a: Operand, b: Operand, result: str) -> Operand:
+    a, b = _without_broadcast(a, b), _without_broadcast(b, a)
     _mix([a, b], result)
     kinds = {a[2].kind, b[2].kind}
     if kinds == {PARAMETER, ACTIVATION}:
@@ -54,21 +57,26 @@ def _pair(call: Call, a: Operand, b: Operand, result: str) -> Operand:
         dims = _with_parameter(call, parameter, activation, result)
     else:
         dims = _of_activations(call, a, b, result)
-    made = Value(-1, tuple(size_of(dims[letter]) for letter in result), tuple(dims[letter] for letter in result))
+    made = Value(-1, tuple(size_of(dims[letter]) for letter in result), ())
+    made.settle(tuple(dims[letter] for letter in result))
     made.kind = ACTIVATION if ACTIVATION in kinds else PARAMETER if PARAMETER in kinds else CONSTANT
     return "".join(dict.fromkeys(result)), dims, made
 
 
+def _without_broadcast(operand: Operand, other: Operand) -> Operand:
+    """An operand without the letters that are repeated to fit the other one."""
+    _, dims, value = operand
+    kept = {letter: dim for letter, dim in dims.items() if size_of(dim) != 1 or size_of(other[1].get(letter, ())) == 1}
+    return operand if len(kept) == len(dims) else ("".join(kept), kept, value)
+
+
 def _mix(operands: Sequence[Operand], result: str) -> None:
     for letters, dims, _ in operands:
-        for letter in letters:
-            if letter not in result:
-                for factor in dims[letter]:
-                    factor.mix()
+        mix(*(dims[letter] for letter in letters if letter not in result))
 
 
 def _joined(call: Call, a: Operand, b: Operand, letter: str) -> Dim:
-    """A letter that both have: the larger one where one of them is broadcast."""
+    """What a letter counts in the result; of grouped heads those of the query, which are more."""
     mine, others = a[1].get(letter), b[1].get(letter)
     if mine is None or others is None:
         return mine or others or ()
@@ -127,6 +135,10 @@ def _with_parameter(call: Call, parameter: Operand, activation: Operand, result:
     ours, theirs = parameter[1], activation[1]
     keeps = [letter for letter in result if letter not in ours and _has_units(theirs.get(letter, ()))]
     call.is_layer = True
+    for letter in ours:
+        for own, factor in itertools.product(ours[letter], theirs.get(letter, ())):
+            if factor.role == SAMPLE:
+                mix_indexed(own, factor)
     if keeps:
         return {
             letter: theirs[letter]
@@ -136,7 +148,7 @@ def _with_parameter(call: Call, parameter: Operand, activation: Operand, result:
         }
     chosen = [letter for letter in parameter[0] if letter in result and not _is_settled(theirs.get(letter, ()))]
     origin = call.book.origin()
-    dims = {letter: theirs[letter] if letter in theirs else () for letter in result}
+    dims = {letter: theirs.get(letter, ()) for letter in result}
     for place, letter in enumerate(chosen):
         size = max(size_of(ours[letter]), size_of(theirs.get(letter, ())))
         dims[letter] = (Factor(size, UNIT, {origin: (place,)}),)

@@ -6,7 +6,8 @@ object on, so that a value deep in a network still knows which input or layer it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, Literal
 
 Role = Literal["U", "S", "P", "N", "X", "?"]
@@ -29,16 +30,22 @@ Dims = tuple[Dim, ...]
 class Claim:
     """What one reader says of a value: these factors are its units."""
 
-    __slots__ = ("factors", "is_strong", "reader", "value")
+    __slots__ = ("factors", "is_behind", "is_strong", "reader", "value")
 
-    def __init__(self, value: int, factors: Dim, is_strong: bool, reader: int) -> None:
+    def __init__(self, value: int, factors: Dim, *, is_strong: bool, is_behind: bool, reader: int) -> None:
         self.value = value
         """The number of the value that was read."""
         self.factors = factors
         self.reader = reader
         """The number of the op that read it."""
+        self.is_behind = is_behind
+        """A layer before the reader had fixed other units."""
         self.is_strong = is_strong
         """A layer read it; a weak claim comes from standing beside units in an elementwise operation."""
+
+
+_NO_CUTS: Final[Mapping[int, tuple[Factor, Factor]]] = MappingProxyType({})
+_NO_ROLES: Final[frozenset[Role]] = frozenset()
 
 
 class Factor:
@@ -50,6 +57,7 @@ class Factor:
         "cuts",
         "is_input",
         "is_mixed",
+        "is_parameter",
         "kin",
         "met",
         "origins",
@@ -70,17 +78,20 @@ class Factor:
         self.kin = kin or id(self)
         """Equal for a factor and those that a product made of it: tells whether a merged dimension comes apart."""
         self._link: Factor | None = None
-        self.cuts: dict[int, tuple[Factor, Factor]] = {}
+        # Most factors need none of the following four: one empty object stands for all of them.
+        self.cuts: Mapping[int, tuple[Factor, Factor]] = _NO_CUTS
         """Size of the left part → the two parts. Cutting twice at one place gives the same parts."""
-        self.wholes: list[tuple[Factor, int]] = []
+        self.wholes: Sequence[tuple[Factor, int]] = ()
         """The factors that this is a part of, and where they were cut."""
-        self.claims: list[Claim] = []
-        self.met: set[Role] = set()
+        self.claims: list[Claim] | tuple[()] = ()
+        self.met: frozenset[Role] = _NO_ROLES
         """Roles that an open or neutral factor stood beside."""
         self.is_mixed = False
         """Whether the model computes across it, so that it cannot count samples."""
         self.is_input = False
         """Whether it is a dimension of an input, or part of one."""
+        self.is_parameter = False
+        """Whether it is a dimension of a parameter, or part of one."""
 
     def __repr__(self) -> str:
         return f"{self.role}{self.size}"
@@ -107,10 +118,12 @@ class Factor:
             second = {origin: (*order, 1) for origin, order in head.origins.items()}
             # Each part is kin of its own: a whole and its part are told apart.
             parts = Factor(left, head.role, first), Factor(head.size // left, head.role, second)
-            head.cuts[left] = parts
+            head.cuts = {**head.cuts, left: parts}
             for part in parts:
-                part.wholes.append((head, left))
+                part.wholes = ((head, left),)
                 part.is_input = head.is_input
+                part.is_mixed = head.is_mixed
+                part.is_parameter = head.is_parameter
         return parts
 
     def link(self, other: Factor) -> None:
@@ -119,32 +132,33 @@ class Factor:
         if mine is others or mine.size != others.size:
             return
         others._link = mine
-        mine.claims.extend(others.claims)
+        mine.claims = [*mine.claims, *others.claims]
         mine.met |= others.met
-        mine.is_mixed |= others.is_mixed
         mine.is_input |= others.is_input
+        mine.is_parameter |= others.is_parameter
         mine.sources += others.sources
-        mine.wholes.extend(others.wholes)
+        mine.wholes = (*mine.wholes, *others.wholes)
+        is_mixed, mine.is_mixed = mine.is_mixed or others.is_mixed, False
+        if is_mixed:
+            mine.mix()
         for left, parts in others.cuts.items():
             if left in mine.cuts:
                 for part, twin in zip(mine.cuts[left], parts, strict=True):
                     part.link(twin)
             else:
-                mine.cuts[left] = parts
+                mine.cuts = {**mine.cuts, left: parts}
                 for part in parts:
-                    part.head.wholes.append((mine, left))
+                    part.head.wholes = (*part.head.wholes, (mine, left))
 
     def mix(self) -> None:
         """Note that the model computes across it, and so across all it was made from."""
-        waiting, seen = [self.head], set[int]()
+        waiting = [self]
         while waiting:
             factor = waiting.pop().head
-            if id(factor) in seen:
-                continue
-            seen.add(id(factor))
-            factor.is_mixed = True
-            waiting.extend(factor.sources)
-            waiting.extend(whole for whole, _ in factor.wholes)
+            if not factor.is_mixed:  # where it is, all behind it are
+                factor.is_mixed = True
+                waiting.extend(factor.sources)
+                waiting.extend(whole for whole, _ in factor.wholes)
 
     def with_sources(self) -> Iterator[Factor]:
         """The heads of this factor and of all open ones it was made from: what readers say of it holds of them."""
@@ -158,28 +172,53 @@ class Factor:
 
     def stood_beside(self, role: Role) -> None:
         """Note the role of a factor that an open one was put in one place with."""
+        if self.role == SAMPLE and role != SAMPLE:
+            self.mix()
         for factor in self.with_sources():
-            factor.met.add(role)
+            factor.met |= {role}
 
-    def with_parts(self) -> Iterator[Factor]:
+    def add_claim(self, claim: Claim) -> None:
+        """Note what a reader says of it."""
+        for factor in self.with_sources():
+            factor.claims = factor.claims or []
+            factor.claims.append(claim)
+
+    def with_parts(self) -> Sequence[Factor]:
         """The heads of this factor and of all parts it was ever cut into."""
-        waiting, seen = [self.head], set[int]()
-        while waiting:
-            factor = waiting.pop().head
-            if id(factor) not in seen:
-                seen.add(id(factor))
-                yield factor
-                waiting.extend(part for parts in factor.cuts.values() for part in parts)
+        head = self.head
+        if not head.cuts:
+            return (head,)
+        return _reached(head, lambda factor: [part for parts in factor.cuts.values() for part in parts])
 
-    def with_wholes(self) -> Iterator[Factor]:
+    def with_wholes(self) -> Sequence[Factor]:
         """The heads of this factor and of all it is a part of."""
-        waiting, seen = [self.head], set[int]()
-        while waiting:
-            factor = waiting.pop().head
-            if id(factor) not in seen:
-                seen.add(id(factor))
-                yield factor
-                waiting.extend(whole for whole, _ in factor.wholes)
+        head = self.head
+        if not head.wholes:
+            return (head,)
+        return _reached(head, lambda factor: [whole for whole, _ in factor.wholes])
+
+
+def _reached(start: Factor, neighbors: Callable[[Factor], Sequence[Factor]]) -> Sequence[Factor]:
+    found: dict[int, Factor] = {}
+    waiting = [start]
+    while waiting:
+        factor = waiting.pop().head
+        if id(factor) not in found:
+            found[id(factor)] = factor
+            waiting.extend(neighbors(factor))
+    return tuple(found.values())
+
+
+def mix(*dims: Dim) -> None:
+    """Note that the model computes across some dimensions."""
+    for dim in dims:
+        for factor in certain(dim):
+            factor.mix()
+
+
+def certain(dim: Sequence[Factor]) -> Sequence[Factor]:
+    """The factors that surely stand in a dimension: where one of size 1 went in a reshape, its sizes do not tell."""
+    return dim if len(dim) < 2 else [factor for factor in dim if factor.size != 1]
 
 
 def size_of(factors: Sequence[Factor]) -> int:

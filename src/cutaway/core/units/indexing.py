@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cutaway.core.units.calls import CONSTANT, Call, Value, merged, values_in
-from cutaway.core.units.carriers import axis
+from cutaway.core.units.carriers import axis, counts_units, rows
 from cutaway.core.units.factors import (
     NEUTRAL,
     OPEN,
@@ -16,8 +16,9 @@ from cutaway.core.units.factors import (
     UNIT,
     Dim,
     Dims,
+    Factor,
+    mix,
 )
-from cutaway.core.units.layers import mix
 
 
 def getitem(call: Call) -> Dims:
@@ -106,31 +107,44 @@ def _has_values(part: slice) -> bool:
 def _advanced(call: Call, x: Value, advanced: Sequence[tuple[Any, list[int]]], shape: Sequence[int]) -> list[Dim]:
     """The new dimensions that index tensors make: the index's own, unless units were chosen by the data."""
     over = [d for _, taken in advanced for d in taken]
-    roles = {factor.role for d in over for factor in x.dims[d]}
     values = [part for part, _ in advanced if isinstance(part, Value)]
     is_constant = all(value.kind == CONSTANT for value in values)
     sources = [factor for d in over for factor in x.dims[d]]
     if len(over) == 1 and len(shape) == 1 and is_constant and not any(v.is_mask and v.n_dims > 1 for v in values):
         return [call.like(x.dims[over[0]], shape[0])]
-    if roles & {UNIT, SCRAMBLED}:
+    if counts_units(sources):
         if is_constant and len(over) == 1:
             return [call.like(x.dims[over[0]], size) if size != 1 else () for size in shape]
         return [call.new(size, SCRAMBLED, *sources, origins=merged(sources)) for size in shape]
     if any(value.is_mask for value in values) or not values:
-        return [call.new(size, NEUTRAL, *sources) for size in shape]
+        return [rows(call, sources, size) for size in shape]
     indices = [value for value in values if value.n_dims <= len(shape)]
     dims = call.join(indices, tuple(shape))
-    return [_row(call, dim, size, roles, sources) for dim, size in zip(dims, shape, strict=True)]
+    return [
+        _row(call, dim, size, _varied(x, advanced, len(shape) - d))
+        for d, (dim, size) in enumerate(zip(dims, shape, strict=True))
+    ]
 
 
-def _row(call: Call, dim: Dim, size: int, roles: set[str], sources: Sequence[Any]) -> Dim:
+def _varied(x: Value, advanced: Sequence[tuple[Any, list[int]]], back: int) -> list[Factor]:
+    """The factors of the dimensions that an index goes along in one dimension of the result."""
+    over = [
+        d
+        for part, taken in advanced
+        for d in taken
+        if not isinstance(part, Value) or (part.n_dims >= back and part.shape[-back] != 1)
+    ]
+    return [factor for d in over for factor in x.dims[d]]
+
+
+def _row(call: Call, dim: Dim, size: int, sources: Sequence[Factor]) -> Dim:
     """A dimension of an index tensor as one of the result; rows that were samples are nobody's any more."""
     if not dim:
         return call.new(size, NEUTRAL)
     if any(factor.role in (UNIT, SCRAMBLED) for factor in dim):
-        return call.new(size, NEUTRAL, *dim)
-    if SAMPLE in roles and not any(factor.role == SAMPLE for factor in dim):
-        return call.new(size, NEUTRAL, *dim, *sources)
+        return call.new(size, NEUTRAL)
+    if any(factor.role == SAMPLE for factor in sources) and not any(factor.role == SAMPLE for factor in dim):
+        return rows(call, sources, size)
     return dim
 
 
@@ -141,17 +155,16 @@ def index_select(call: Call) -> Dims:
 
 
 def _chosen(call: Call, dim: Dim, index: Value, size: int) -> Dim:
-    roles = {factor.role for factor in dim}
     if index.kind == CONSTANT:
         return call.like(dim, size)
-    if roles & {UNIT, SCRAMBLED}:
+    if counts_units(dim):
         return call.new(size, SCRAMBLED, *dim, origins=merged(dim))
-    return _row(call, index.dims[0] if index.n_dims else (), size, roles, dim)
+    return _row(call, index.dims[0] if index.n_dims else (), size, dim)
 
 
 def gather(call: Call) -> Dims:
     """`gather`, `take_along_dim`: along a dimension the index's factors, elsewhere those of the value."""
-    x, *others = call.tensors()
+    x, *others = call.tensors
     index = others[0]
     is_taken = call.function.startswith("take")  # (x, indices, dim), where gather has (x, dim, index)
     at = axis(call.argument(2 if is_taken else 1, "dim"), x.n_dims)
@@ -159,13 +172,12 @@ def gather(call: Call) -> Dims:
     for d, size in enumerate(call.shape):
         own = x.dims[d]
         if d == at:
-            roles = {factor.role for factor in own}
-            if roles & {UNIT, SCRAMBLED} and index.kind != CONSTANT:
+            if counts_units(own) and index.kind != CONSTANT:
                 dims.append(call.new(size, SCRAMBLED, *own, origins=merged(own)))
             elif index.kind == CONSTANT and not index.dims[d]:
                 dims.append(call.like(own, size))
             else:
-                dims.append(_row(call, index.dims[d], size, roles, own))
+                dims.append(_row(call, index.dims[d], size, own))
         elif size == x.shape[d] and size == index.shape[d]:
             dims.append(call.join_dims([(own,), (index.dims[d],)], [(size,)] * 2, (size,), [x, index])[0])
         else:
@@ -175,7 +187,7 @@ def gather(call: Call) -> Dims:
 
 def written(call: Call) -> Dims:
     """`scatter`, `index_add`, `copy`: the target's factors; where those are open, the source's."""
-    target, *others = call.tensors()
+    target, *others = call.tensors
     source = _source(target, others)
     if source is None or source.n_dims != target.n_dims:
         return target.dims

@@ -1,9 +1,8 @@
-"""Rules of functions that fix units: convolutions, linear layers, embeddings, norms, recurrent layers, products."""
+"""Rules of functions that fix units: convolutions, linear layers, embeddings, norms, recurrent layers."""
 
 from __future__ import annotations
 
 from cutaway.core.units.calls import PARAMETER, Call, Value
-from cutaway.core.units.contractions import contract
 from cutaway.core.units.factors import (
     NEUTRAL,
     OPEN,
@@ -13,11 +12,13 @@ from cutaway.core.units.factors import (
     Dim,
     Dims,
     Factor,
+    Role,
+    certain,
     has,
+    mix,
     size_of,
 )
-
-LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+from cutaway.core.units.reshape import reshape
 
 
 def without_units(dims: Dims) -> Dims:
@@ -31,20 +32,14 @@ def without_units(dims: Dims) -> Dims:
 def _settled(factor: Factor) -> Factor:
     if factor.role not in (UNIT, SCRAMBLED):
         return factor
-    role = POSITION if factor.role == UNIT else NEUTRAL
+    role: Role = POSITION if factor.role == UNIT else NEUTRAL
     return Factor(factor.size, role, None, (factor,), factor.kin)
-
-
-def mix(*dims: Dim) -> None:
-    for dim in dims:
-        for factor in dim:
-            factor.mix()
 
 
 def as_positions(*dims: Dim) -> None:
     """Tell open factors that they count positions."""
     for dim in dims:
-        for factor in dim:
+        for factor in certain(dim):
             factor.stood_beside(POSITION)
 
 
@@ -88,6 +83,17 @@ def _convolved(call: Call, n: int, *, is_transposed: bool) -> Dims:
     return (*without_units(x.dims[:channels]), *call.units(shape[channels]), *spatial)
 
 
+def time_first_convolution(call: Call) -> Dims:
+    """`conv_tbc`: time, samples, channels."""
+    x, weight = call.value(0, "input", "self"), call.value(1, "weight")
+    call.book.claim(x, x.dims[2])
+    mix(x.dims[0], x.dims[2])
+    as_positions(x.dims[0])
+    _claim_parameter(call, weight, 2)
+    _claim_parameter(call, call.maybe(2, "bias"), 0)
+    return (call.new(call.shape[0], POSITION), *without_units(x.dims[1:2]), *call.units(call.shape[2]))
+
+
 def _claim_transposed(call: Call, weight: Value, groups: int) -> None:
     """Of a grouped transposed convolution a unit is a group and a column."""
     rows = weight.dims[0]
@@ -118,7 +124,7 @@ def linear(call: Call) -> Dims:
 
 def dynamic_linear(call: Call) -> Dims:
     """A quantized linear layer: its weights are packed, so that only its input is a tensor."""
-    x = next(iter(call.tensors()))
+    x = next(iter(call.tensors))
     call.book.claim(x, x.dims[-1])
     mix(x.dims[-1])
     return (*without_units(x.dims[:-1]), *call.units(call.shape[-1]))
@@ -141,14 +147,23 @@ def embedding(call: Call) -> Dims:
     weight, index = (first, second) if first.is_float else (second, first)
     _claim_parameter(call, weight, 1)
     if call.function.startswith("embedding_bag"):
-        n_rows = call.shape[0]
-        offsets = call.maybe(2, "offsets")
-        if index.n_dims == 2:
-            mix(index.dims[1])
-        leading = index.dims[0] if index.n_dims == 2 else offsets.dims[0] if offsets is not None else ()
-        leading = leading if size_of(leading) == n_rows else call.new(n_rows, OPEN)
-        return (leading, *call.units(call.shape[-1]))
+        return (_bags(call, index), *call.units(call.shape[-1]))
     return (*index.dims, *call.units(call.shape[-1]))
+
+
+def _bags(call: Call, index: Value) -> Dim:
+    """One row for each bag of indices: a row of them, or where one offset after another says."""
+    n_bags = call.shape[0]
+    offsets = call.maybe(2, "offsets")
+    if index.n_dims == 2:
+        mix(index.dims[1])
+        return index.dims[0]
+    if offsets is not None and offsets.step > 0 and n_bags * offsets.step == index.shape[0]:
+        bags, inside = reshape(call, index.dims, (n_bags, offsets.step))
+        mix(inside)
+        return bags
+    mix(index.dims[0])
+    return offsets.dims[0] if offsets is not None and offsets.shape == (n_bags,) else call.new(n_bags, NEUTRAL)
 
 
 def one_hot(call: Call) -> Dims:
@@ -162,7 +177,7 @@ def one_hot(call: Call) -> Dims:
 def channel_norm(call: Call) -> Dims:
     """Batch, group and instance norm: dimension 1 counts units, if it does not already."""
     x = call.value(0, "input", "self")
-    weights = [value for value in call.tensors()[1:] if value.n_dims == 1]
+    weights = [value for value in call.tensors[1:] if value.n_dims == 1]
     for value in weights:
         if value.shape == x.shape[1:2]:
             _claim_parameter(call, value, 0)
@@ -182,7 +197,7 @@ def layer_norm(call: Call) -> Dims:
     if over != 1 or not x.n_dims:
         return x.dims
     call.book.claim(x, x.dims[-1])
-    for value in call.tensors()[1:]:
+    for value in call.tensors[1:]:
         _claim_parameter(call, value, 0)
     if has((x.dims[-1],), UNIT):
         return x.dims
@@ -198,7 +213,7 @@ def recurrent(call: Call) -> list[Dims]:
     x = call.value(0, "input")
     call.book.claim(x, x.dims[-1])
     mix(x.dims[-1])
-    for value in call.tensors()[1:]:
+    for value in call.tensors[1:]:
         if value.kind == PARAMETER:
             _claim_gates(call, value)
         elif value.is_float:
@@ -238,11 +253,11 @@ def recurrent_cell(call: Call) -> list[Dims]:
     x = call.value(0, "input")
     call.book.claim(x, x.dims[-1])
     mix(x.dims[-1])
-    states = [value for value in call.tensors()[1:] if value.kind != PARAMETER]
+    states = [value for value in call.tensors[1:] if value.kind != PARAMETER]
     for state in states:
         call.book.claim(state, state.dims[-1])
         mix(state.dims[-1])
-    for value in call.tensors()[1:]:
+    for value in call.tensors[1:]:
         if value.kind == PARAMETER:
             _claim_gates(call, value)
     leading = [value.dims[:-1] for value in (x, *states)]
@@ -255,7 +270,7 @@ def recurrent_cell(call: Call) -> list[Dims]:
 
 def native_attention(call: Call) -> list[Dims]:
     query, key = call.value(0, "query"), call.value(1, "key")
-    for value in call.tensors()[:3]:
+    for value in call.tensors[:3]:
         call.book.claim(value, value.dims[-1])
         mix(*value.dims[-2:])
         as_positions(value.dims[-2])
@@ -275,105 +290,6 @@ def encoder_layer(call: Call) -> Dims:
     return (*without_units(x.dims[:-1]), *call.units(call.shape[-1]))
 
 
-def attention(call: Call) -> list[Dims]:
-    """Scores and weighted sum in one op; with grouped heads the result has the query's heads."""
-    query, key, value = call.value(0, "query"), call.value(1, "key"), call.value(2, "value")
-    n = len(call.shape) - 2
-    batch = LETTERS[:n]
-    mask = call.maybe(3, "attn_mask")
-    scores = contract(
-        call,
-        [(query, _right(batch, query.n_dims - 2) + "QE"), (key, _right(batch, key.n_dims - 2) + "KE")],
-        batch + "QK",
-    )
-    shape = (*call.shape[:-1], key.shape[-2])
-    if mask is not None:
-        scores = call.join([Value(-1, shape, scores), mask], shape)
-    weights = Value(-1, shape, scores)
-    result = contract(call, [(weights, batch + "QK"), (value, _right(batch, value.n_dims - 2) + "KV")], batch + "QV")
-    done: list[Dims] = [result]
-    for other in call.shapes[1:]:
-        done.append(tuple(call.new(size, OPEN) for size in other))
-    return done
-
-
-def _right(letters: str, n: int) -> str:
-    return letters[len(letters) - n :] if n else ""
-
-
-# products
-
-
-def matmul(call: Call) -> Dims:
-    return product(call, call.value(0, "input", "self", "mat1"), call.value(1, "other", "mat2", "vec", "tensor"))
-
-
-def reversed_matmul(call: Call) -> Dims:
-    return product(call, call.value(1), call.value(0))
-
-
-def product(call: Call, a: Value, b: Value) -> Dims:
-    batch = LETTERS[: max(a.n_dims, b.n_dims, 2) - 2]
-    left = (_right(batch, a.n_dims - 2) + "MK") if a.n_dims > 1 else "K"
-    right = (_right(batch, b.n_dims - 2) + "KN") if b.n_dims > 1 else "K"
-    result = batch + ("M" if a.n_dims > 1 else "") + ("N" if b.n_dims > 1 else "")
-    return contract(call, [(a, left), (b, right)], result)
-
-
-def added_product(call: Call) -> Dims:
-    """`addmm`, `baddbmm`, `addmv`: what is added stands before the two factors."""
-    added, a, b = (
-        call.value(0, "input", "self"),
-        call.value(1, "mat1", "batch1", "mat"),
-        call.value(2, "mat2", "batch2", "vec"),
-    )
-    dims = product(call, a, b)
-    made = Value(-1, call.shape, dims)
-    return call.join([made, added], call.shape)
-
-
-def einsum(call: Call) -> Dims:
-    equation = str(call.argument(0, "equation")).replace(" ", "")
-    given = call.kwargs.get("operands") or call.args[1:]
-    values = list(given[0]) if len(given) == 1 and isinstance(given[0], (list, tuple)) else list(given)
-    terms, arrow, result = equation.partition("->")
-    spelled = [_spelled(term, value.n_dims) for term, value in zip(terms.split(","), values, strict=True)]
-    if not arrow:
-        letters = terms.replace("...", "").replace(",", "")
-        result = ("..." if "..." in terms else "") + "".join(sorted({x for x in letters if letters.count(x) == 1}))
-    dots = max((s for _, s in spelled), key=len)
-    return contract(call, [(v, s) for v, (s, _) in zip(values, spelled, strict=True)], result.replace("...", dots))
-
-
-_DOTS = "αβγδεζηθικλμνξοπρστυφχψω"
-
-
-def _spelled(term: str, n_dims: int) -> tuple[str, str]:
-    """A term with letters of their own for the dimensions behind `...`, counted from the right."""
-    n = n_dims - len(term.replace("...", ""))
-    dots = _DOTS[:n][::-1] if "..." in term else ""
-    return term.replace("...", dots), dots
-
-
-def tensordot(call: Call) -> Dims:
-    a, b = call.value(0, "a", "self"), call.value(1, "b", "other")
-    dims = call.argument(2, "dims", "dims_self", default=2)
-    other = call.argument(3, "dims_other")
-    if isinstance(dims, int):
-        left, right = list(range(a.n_dims - dims, a.n_dims)), list(range(dims))
-    elif other is not None:
-        left, right = list(dims), list(other)
-    else:
-        left, right = list(dims[0]), list(dims[1])
-    letters = list(LETTERS[: a.n_dims])
-    others = list(LETTERS[a.n_dims : a.n_dims + b.n_dims])
-    for i, j in zip(left, right, strict=True):
-        others[j] = letters[i]
-    gone = {letters[i] for i in left}
-    result = "".join(x for x in letters if x not in gone) + "".join(x for x in others if x not in gone)
-    return contract(call, [(a, "".join(letters)), (b, "".join(others))], result)
-
-
 def grouped_matmul(call: Call) -> Dims:
     """Rows sorted by expert, each multiplied with the weight of its own."""
     x, weight = call.value(0, "input", "self", "mat_a"), call.value(1, "mat_b", "mat2")
@@ -382,16 +298,3 @@ def grouped_matmul(call: Call) -> Dims:
     if weight.n_dims == 3:
         _claim_parameter(call, weight, 0, 2)
     return (*without_units(x.dims[: len(call.shape) - 1]), *call.units(call.shape[-1]))
-
-
-def pairwise(call: Call) -> Dims:
-    """`cdist`: every row of one beside every row of the other."""
-    a, b = call.value(0, "x1"), call.value(1, "x2")
-    batch = LETTERS[: len(call.shape) - 2]
-    left, right = _right(batch, a.n_dims - 2) + "MK", _right(batch, b.n_dims - 2) + "NK"
-    return contract(call, [(a, left), (b, right)], batch + "MN")
-
-
-def outer(call: Call) -> Dims:
-    a, b = call.value(0, "input", "self"), call.value(1, "vec2", "other")
-    return contract(call, [(a, "a"), (b, "b")], "ab")

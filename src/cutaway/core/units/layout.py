@@ -198,8 +198,8 @@ class UnitLayout:
             return self
         if len(shape) != len(self.split):
             raise UnitError(
-                f"a value of shape {list(shape)} came where one of {len(self.split)} dimensions was seen when the units "
-                f"were found; {_HOW}."
+                f"a value of shape {list(shape)} came where one of {len(self.split)} dimensions was seen when the "
+                f"units were found; {_HOW}."
             )
         split, axis = [], 0
         for dim, (old, size) in enumerate(zip(self.split, shape, strict=True)):
@@ -251,12 +251,9 @@ class UnitLayout:
     def from_list(data: Any) -> UnitLayout:
         """Back from `to_list`; raises `ValueError` where it is no such list."""
         split, units, samples, tokens, source, reason = data
-        layout = UnitLayout(
-            tuple(tuple(int(size) for size in dim) for dim in split),
-            *(tuple(int(axis) for axis in axes) for axes in (units, samples, tokens)),
-            source=source,
-            reason=str(reason),
-        )
+        units, samples, tokens = (tuple(int(axis) for axis in axes) for axes in (units, samples, tokens))
+        sizes = tuple(tuple(int(size) for size in dim) for dim in split)
+        layout = UnitLayout(sizes, units, samples, tokens, source, str(reason))
         n, axes = len(layout.sizes), (*layout.units, *layout.samples, *layout.tokens)
         if source not in get_args(Source) or any(not 0 <= axis < n for axis in axes):
             raise ValueError(f"{data!r} is no layout of units")

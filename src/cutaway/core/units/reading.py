@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from math import prod
+from dataclasses import dataclass, replace
+from typing import Final
 
 from cutaway.core.units.calls import CONSTANT, Book, Value
 from cutaway.core.units.factors import (
@@ -30,8 +30,15 @@ def read(
 
     Args:
         late: factors that a layer further on reads as its units, for a value whose own units are gone.
-        is_owner: of a parameter, whether an op ran in the module that it belongs to: where readers differ, that decides.
+        is_owner: of a parameter, whether an op ran in the module that it belongs to: that decides where readers differ.
     """
+    if value.has_units:
+        key = _plain_key(value)
+        if key is not None:
+            layout = book.plain.get(key)
+            if layout is None:
+                layout = book.plain[key] = _of_units(book, value)
+            return layout
     if _is_scrambled(value):
         return _refused(value, "it was picked or ordered by the data, so that a unit is another one in each row")
     if value.has_units:
@@ -47,6 +54,22 @@ def read(
             return _layout(value, lambda factor: any(factor.is_same(each) for each in late), "consumers")
         return _layout(value, lambda factor: False, "whole")
     return _refused(value, _why(value))
+
+
+def _plain_key(value: Value) -> tuple[object, ...] | None:
+    """What the layout of a value depends on, if each dimension is one factor of a certain role and one counts units."""
+    key: list[object] = [value.shape]
+    n_units = 0
+    for dim in value.dims:
+        if not dim:
+            key.append(None)
+            continue
+        factor = dim[0]
+        if len(dim) > 1 or factor.role not in (UNIT, SAMPLE, POSITION):
+            return None
+        n_units += factor.role == UNIT
+        key.append((factor.role, factor.is_input))
+    return tuple(key) if n_units == 1 else None
 
 
 def _is_scrambled(value: Value) -> bool:
@@ -100,27 +123,47 @@ def _claimed(value: Value, is_owner: Callable[[int], bool] | None) -> UnitLayout
         for factor in dim:
             for each in (*factor.with_parts(), *factor.with_wholes()):
                 claims.update((id(claim), claim) for claim in each.claims)
-    tiers = (
-        [claim for claim in claims.values() if claim.is_strong and claim.value == value.number],
-        [claim for claim in claims.values() if claim.is_strong and claim.value != value.number],
-        [claim for claim in claims.values() if not claim.is_strong],
-    )
-    for tier in tiers:
-        layouts = {layout for claim in tier if (layout := _by_claim(value, claim)) is not None}
+    tiers: dict[int, list[Claim]] = {}
+    for claim in claims.values():
+        tiers.setdefault(_rank(value, claim), []).append(claim)
+    for _, tier in sorted(tiers.items()):
+        layouts = _by_claims(value, tier)
         if len(layouts) > 1 and is_owner is not None:
-            own = [claim for claim in tier if is_owner(claim.reader)]
-            layouts = {layout for claim in own if (layout := _by_claim(value, claim)) is not None} or layouts
-        if len(layouts) > 1:
-            return _refused(value, "the layers that read it take different dimensions for its units")
+            layouts = _by_claims(value, [claim for claim in tier if is_owner(claim.reader)]) or layouts
+        if len(layouts) > 1 or (layouts and _is_disputed(tier)):
+            return _refused(value, "those that read it take different dimensions for its units")
         if layouts:
             return next(iter(layouts))
     return None
 
 
-def _by_claim(value: Value, claim: Claim) -> UnitLayout | None:
-    is_direct = claim.is_strong and claim.value == value.number
-    layout = _layout(value, lambda factor: _is_claimed(factor, claim), "consumers", is_exact=is_direct)
-    return layout if layout.units else None
+def _rank(value: Value, claim: Claim) -> int:
+    """Who is asked first: layers that read the value itself, other layers, neighbors; last, those behind a layer."""
+    if claim.is_strong and claim.value == value.number:
+        return 0
+    is_far = claim.is_behind and not value.had_units
+    return 1 + (not claim.is_strong) + 2 * is_far
+
+
+def _is_disputed(claims: Sequence[Claim]) -> bool:
+    """Whether neighbors say of one factor that it counts units, and others that it counts positions."""
+    return any(POSITION in factor.head.met for claim in claims if not claim.is_strong for factor in claim.factors)
+
+
+def _by_claims(value: Value, claims: Sequence[Claim]) -> set[UnitLayout]:
+    """The answers of all claims of one kind. A layer says which factors are units and that no others are; neighbors
+    each tell of the factors that they stood beside, and speak together."""
+    if not claims:
+        return set()
+    answers = [_by_claim(value, [claim]) for claim in claims] if claims[0].is_strong else [_by_claim(value, claims)]
+    return {layout for layout in answers if layout.units}
+
+
+def _by_claim(value: Value, claims: Sequence[Claim]) -> UnitLayout:
+    is_direct = claims[0].is_strong and claims[0].value == value.number
+    return _layout(
+        value, lambda factor: any(_is_claimed(factor, claim) for claim in claims), "consumers", is_exact=is_direct
+    )
 
 
 def _is_claimed(factor: Factor, claim: Claim) -> bool:
@@ -162,27 +205,56 @@ def _layout(
     """
     dims = [_expanded(dim, is_unit) for dim in value.dims]
     kinds = [[_kind(factor, is_unit) for factor in dim] for dim in dims]
-    pure = [UNIT in kind and POSITION not in kind for kind in kinds]
-    axes: list[tuple[tuple[int, ...], int, Factor]] = []
-    samples: list[int] = []
-    tokens: list[int] = []
-    sizes: list[tuple[int, ...]] = []
-    axis = 0
+    has_pure = any(UNIT in kind and POSITION not in kind for kind in kinds)
+    runs: list[_Run] = []
+    split: list[tuple[int, ...]] = []
     for number, (dim, kind) in enumerate(zip(dims, kinds, strict=True)):
         if is_exact:
             chosen = {place for place, each in enumerate(kind) if each == UNIT}
         else:
-            chosen = _units_of(dim, kind, any(pure), book, value)
-        for place, factor in enumerate(dim):
-            if place in chosen:
-                axes.append(((number, place), axis + place, factor))
-            elif kind[place] == SAMPLE:
-                samples.append(axis + place)
-            elif factor.head.is_input:
-                tokens.append(axis + place)
-        sizes.append(tuple(factor.size for factor in dim) or (1,))
-        axis += max(len(dim), 1)
-    return UnitLayout(tuple(sizes), _ordered(axes), tuple(samples), tuple(tokens), source)
+            chosen = _units_of(dim, kind, has_pure, book, value)
+        own = _runs(number, dim, kind, chosen)
+        runs.extend(own)
+        split.append(tuple(run.size for run in own))
+    samples, tokens = (
+        tuple(axis for axis, run in enumerate(runs) if run.counts == counted) for counted in (SAMPLE, _TOKEN)
+    )
+    return UnitLayout(tuple(split), _ordered(runs), samples, tokens, source)
+
+
+_TOKEN: Final = "token"
+"""A position that is still a dimension of an input."""
+
+
+@dataclass(slots=True)
+class _Run:
+    """Neighboring factors of one dimension that count the same: one axis of the layout."""
+
+    dim: int
+    first: Factor
+    size: int
+    counts: str
+
+
+def _runs(number: int, dim: Sequence[Factor], kinds: Sequence[Role], chosen: set[int]) -> list[_Run]:
+    runs: list[_Run] = []
+    has_tokens = any(kind == POSITION and factor.head.is_input for factor, kind in zip(dim, kinds, strict=True))
+    for place, (factor, kind) in enumerate(zip(dim, kinds, strict=True)):
+        if place in chosen:
+            counts: str = UNIT
+        elif kind == SAMPLE:
+            counts = SAMPLE
+        else:
+            # Repeated tokens are tokens.
+            counts = _TOKEN if factor.head.is_input or (has_tokens and kind == NEUTRAL) else POSITION
+        if runs and runs[-1].counts == counts:
+            runs[-1].size *= factor.size
+        else:
+            runs.append(_Run(number, factor, factor.size, counts))
+    return runs or [_Run(number, _NOTHING, 1, POSITION)]
+
+
+_NOTHING: Final = Factor(1, POSITION)
 
 
 def _expanded(dim: Dim, is_unit: Callable[[Factor], bool]) -> list[Factor]:
@@ -241,25 +313,22 @@ def _is_read_whole(book: Book, value: Value, dim: Sequence[Factor]) -> bool:
     return any(wanted <= {id(factor) for factor in factors} for factors in book.reads.get(value.number, ()))
 
 
-def _ordered(axes: list[tuple[tuple[int, ...], int, Factor]]) -> tuple[int, ...]:
+def _ordered(runs: Sequence[_Run]) -> tuple[int, ...]:
     """By the order in an origin that all share; inside one dimension and without one, as the dimensions stand."""
-    shared = set.intersection(*(set(factor.origins) for _, _, factor in axes)) if axes else set()
+    units = [(axis, run) for axis, run in enumerate(runs) if run.counts == UNIT]
+    if len(units) < 2:
+        return tuple(axis for axis, _ in units)
+    shared = set.intersection(*(set(run.first.origins) for _, run in units))
     if not shared:
-        return tuple(axis for _, axis, _ in axes)
+        return tuple(axis for axis, _ in units)
     origin = min(shared)
-    by_dim: dict[int, list[tuple[int, Factor]]] = {}
-    for (number, _), axis, factor in axes:
-        by_dim.setdefault(number, []).append((axis, factor))
-    groups = sorted(by_dim.values(), key=lambda group: group[0][1].origins[origin])
-    return tuple(axis for group in groups for axis, _ in group)
+    by_dim: dict[int, list[int]] = {}
+    order: dict[int, tuple[int, ...]] = {}
+    for axis, run in units:
+        by_dim.setdefault(run.dim, []).append(axis)
+        order.setdefault(run.dim, run.first.origins[origin])
+    return tuple(axis for dim in sorted(by_dim, key=order.__getitem__) for axis in by_dim[dim])
 
 
 def _refused(value: Value, reason: str) -> UnitLayout:
     return replace(_layout(value, lambda factor: False, "refused"), reason=reason)
-
-
-def consistent(value: Value) -> bool:
-    """Whether the factors of each dimension multiply to its size."""
-    return len(value.dims) == len(value.shape) and all(
-        prod(factor.size for factor in dim) == size for dim, size in zip(value.dims, value.shape, strict=True)
-    )

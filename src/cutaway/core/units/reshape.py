@@ -26,8 +26,8 @@ def reshape(call: Call, dims: Dims, shape: Shape) -> Dims:
     flat = [factor for dim in dims for factor in dim if factor.size != 1]
     targets = _shared_out(call, flat[::-1], shape)
     ones = _ones(dims)
-    for place, factor in ones:
-        _place_one(targets, shape, place, factor)
+    for place, is_behind, factor in ones:
+        _place_one(targets, shape, place, is_behind, factor)
     done = tuple(put_together(target) for target in targets)
     _note_apart(call.book, dims, done)
     return done
@@ -98,22 +98,26 @@ def _product(sizes: list[int]) -> int:
     return product
 
 
-def _ones(dims: Dims) -> list[tuple[int, Factor]]:
-    """The factors of size 1, each with the number of elements that stand before it."""
-    found: list[tuple[int, Factor]] = []
+def _ones(dims: Dims) -> list[tuple[int, bool, Factor]]:
+    """The factors of size 1, each with the number of elements before it and whether another one leads its dimension."""
+    found: list[tuple[int, bool, Factor]] = []
     before = 1
     for dim in dims:
+        leads = True
         for factor in dim:
             if factor.size == 1:
-                found.append((before, factor))
+                found.append((before, not leads, factor))
+            else:
+                leads = False
             before *= factor.size
     return found
 
 
-def _place_one(targets: list[list[Factor]], shape: Shape, place: int, factor: Factor) -> None:
+def _place_one(targets: list[list[Factor]], shape: Shape, place: int, is_behind: bool, factor: Factor) -> None:
     """A factor of size 1 goes to a dimension of size 1, the nearest one.
 
-    Without one, samples stay before what followed them (`(1, H, T, d)` as `(1·H, T, d)`); units are gone.
+    Without one, samples stay before what followed them (`(1, H, T, d)` as `(1·H, T, d)`), or behind what led their
+    dimension; units are gone.
     """
     before, best = 1, None
     for number, size in enumerate(shape):
@@ -127,7 +131,8 @@ def _place_one(targets: list[list[Factor]], shape: Shape, place: int, factor: Fa
     elif factor.role in (SAMPLE, OPEN):
         before = 1
         for number, size in enumerate(shape):
-            if size != 1 and before * size > place >= before:
+            is_end = is_behind and before * size == place
+            if size != 1 and (is_end or before * size > place >= before):
                 targets[number].insert(0 if before == place else len(targets[number]), factor)
                 return
             before *= size

@@ -1,8 +1,8 @@
 """The walk over a traced graph that tells what the dimensions of every value count.
 
-Each op's rule gives the factors of its results from those of its arguments, in order of execution. The graph is walked
-twice: the first walk finds which dimension of each input the model never computes across, which counts samples; the
-second follows it like any other factor.
+Each op's rule gives the factors of its results from those of its arguments, in order of execution. Which dimension of
+an input counts samples is found by trying: the first one is followed as such, and where the model computes across it,
+the graph is walked again with the next one. Most models need one walk, sequence-first ones two.
 """
 
 from __future__ import annotations
@@ -11,16 +11,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cutaway.core.trees import replace
-from cutaway.core.units.calls import ACTIVATION, CONSTANT, PARAMETER, Book, Call, Value
-from cutaway.core.units.factors import OPEN, POSITION, SAMPLE, UNIT, Dims, Factor, Role
+from cutaway.core.units.calls import ACTIVATION, CONSTANT, PARAMETER, Book, Call, Kind, Value
+from cutaway.core.units.factors import OPEN, SAMPLE, Dims, Factor
 from cutaway.core.units.layout import UnitLayout
-from cutaway.core.units.reading import consistent, read
-from cutaway.core.units.rules import CREATED, rule_of
+from cutaway.core.units.reading import read
+from cutaway.core.units.rules import is_created, rule_of
 from cutaway.graph import nodes as kinds
 from cutaway.graph.nodes import Tables
 
 _FLOATS = ("float", "bfloat", "half", "double", "complex", "quint", "qint")
-_KINDS = {kinds.INPUT: ACTIVATION, kinds.PARAMETER: PARAMETER}
+_KINDS: dict[str, Kind] = {kinds.INPUT: ACTIVATION, kinds.PARAMETER: PARAMETER}
+_PLAIN = frozenset([int, float, bool, str, type(None)])
+_UNUSUAL = (IndexError, TypeError, ValueError, KeyError, AttributeError, ZeroDivisionError, StopIteration)
+"""What a rule raises for a signature that it does not know."""
 
 
 def unit_layouts(tables: Tables, sample_dims: Mapping[int, int | None] | None = None) -> list[UnitLayout | None]:
@@ -29,20 +32,37 @@ def unit_layouts(tables: Tables, sample_dims: Mapping[int, int | None] | None = 
     Args:
         sample_dims: input node → the dimension of its samples, where the caller knows it.
     """
-    samples = dict(_sample_dims(Walk(tables, {})))
-    samples.update(sample_dims or {})
-    return Walk(tables, samples).read()
+    given = dict(sample_dims or {})
+    tried: dict[int, int | None] = {node: given.get(node, 0) for node in _ends(tables)[0]}
+    while True:
+        walk = Walk(tables, tried)
+        wrong = [node for node in walk.inputs_computed_across() if node not in given]
+        if not wrong:
+            return walk.read()
+        for node in wrong:
+            tried[node] = _next_dim(walk, node, tried[node])
+
+
+def _next_dim(walk: Walk, node: int, dim: int | None) -> int | None:
+    value = walk.values[node]
+    return None if value is None or dim is None or dim + 1 >= value.n_dims else dim + 1
 
 
 class Walk:
-    """One walk over a graph."""
+    """One walk over a graph.
+
+    Args:
+        sample_dims: input node → the dimension that is followed as its samples.
+    """
 
     def __init__(self, tables: Tables, sample_dims: Mapping[int, int | None]) -> None:
         self.tables, self.book = tables, Book()
         self.values: list[Value | None] = []
         self._samples = sample_dims
         nodes = tables.nodes
-        self.inputs, self.outputs = _ends(tables)
+        self._given, self._returned = _ends(tables)
+        self._inputs: list[int] = []
+        """Those of the given nodes that nothing in the graph makes of others."""
         node, n_nodes = 0, len(nodes)
         while node < n_nodes:
             event = nodes.event[node]
@@ -62,16 +82,21 @@ class Walk:
         value = self._blank(node)
         if value is None:
             return None
-        kind = kinds.INPUT if node in self.inputs else self.tables.nodes.kind[node]
-        value.kind = _KINDS.get(kind, CONSTANT)  # type: ignore[assignment]
-        is_input = kind == kinds.INPUT
-        # Inputs and parameters keep their factors of size 1: one sample or one head counts samples or heads all the same.
-        value.dims = tuple(
-            (_of_source(size, SAMPLE if self._samples.get(node) == dim and is_input else OPEN, is_input),)
-            if size != 1 or value.kind != CONSTANT
-            else ()
-            for dim, size in enumerate(value.shape)
+        kind = kinds.INPUT if node in self._given else self.tables.nodes.kind[node]
+        value.kind = _KINDS.get(kind, CONSTANT)
+        # Inputs and parameters keep their factors of size 1: one sample or head counts samples or heads all the same.
+        value.settle(
+            tuple((Factor(size, OPEN),) if size != 1 or value.kind != CONSTANT else () for size in value.shape)
         )
+        if kind == kinds.INPUT:
+            self._inputs.append(node)
+            samples = self._samples.get(node)
+            for dim, (factor,) in enumerate(value.dims):
+                factor.is_input = True
+                factor.role = SAMPLE if dim == samples else OPEN
+        elif kind == kinds.PARAMETER:
+            for (factor,) in value.dims:
+                factor.is_parameter = True
         return value
 
     def _blank(self, node: int) -> Value | None:
@@ -84,60 +109,82 @@ class Walk:
 
     def _call(self, results: range, event: tuple[Any, ...]) -> None:
         made = [self._blank(node) for node in results]
-        shapes = [value.shape for value in made if value is not None]
-        call = self._arguments(results.start, event, shapes)
+        call = self._arguments(results.start, event, [value.shape for value in made if value is not None])
         self.book.reader = results.start
-        given = call.tensors()
-        name = call.function.strip("_")
-        is_created = name in CREATED
-        dims = self._by_rule(call, is_created)
-        numbered = iter(dims if dims is not None else ())
+        created = not call.tensors or is_created(call.function)
+        found = () if created else _by_rule(call)
+        if not found and not created:
+            self._reduce_all(call)
+        dims = iter(found)
         for value in made:
             if value is not None:
-                found = next(numbered, None)
-                self._finish(value, found, call, given, is_created)
-                if value.kind == CONSTANT and value.number in self.inputs:
+                self._finish(value, next(dims, None), call, created)
+                if value.kind == CONSTANT and value.number in self._given:
                     # Made inside the watched block, of nothing that the model was given: `model(torch.ones(2, 3))`.
                     value = self._source(value.number)
             self.values.append(value)
 
     def _arguments(self, node: int, event: tuple[Any, ...], shapes: Sequence[tuple[int, ...]]) -> Call:
-        nodes = self.tables.nodes
-        order = iter(nodes.parents[node])
+        nodes, is_tensor = self.tables.nodes, self.tables.is_tensor
+        values = [self.values[parent] for parent in nodes.parents[node]]
+        order = iter(values)
 
         def value_of(_: Any) -> Value | None:
-            parent = next(order, None)
-            return None if parent is None else self.values[parent]
+            return next(order, None)
 
-        is_tensor = self.tables.is_tensor
-        args = replace(event[1], value_of, is_tensor)
-        kwargs = replace(event[2] or {}, value_of, is_tensor)
-        return Call(self.book, nodes.name[node], args, kwargs, shapes)
+        args = [arg if type(arg) in _PLAIN else replace(arg, value_of, is_tensor) for arg in event[1]]
+        kwargs = {
+            name: arg if type(arg) in _PLAIN else replace(arg, value_of, is_tensor)
+            for name, arg in (event[2] or {}).items()
+        }
+        return Call(self.book, nodes.name[node], args, kwargs, shapes, [value for value in values if value is not None])
 
-    def _by_rule(self, call: Call, is_created: bool) -> list[Dims] | None:
-        rule = rule_of(call.function)
-        if is_created or rule is None or not call.shapes:
-            return None
-        try:
-            dims = rule(call)
-        except (IndexError, TypeError, ValueError, KeyError, AttributeError, ZeroDivisionError, StopIteration):
-            # An unusual signature: the result is open, and a reader is told that nothing is known of it.
-            return None
-        return [dims] if isinstance(dims, tuple) else dims
+    def _finish(self, value: Value, dims: Dims | None, call: Call, created: bool) -> None:
+        if dims is not None and value.fits(dims):
+            value.settle(dims)
+        else:
+            value.ruleless = "" if created else call.function
+            value.settle(tuple((Factor(size, OPEN),) if size != 1 else () for size in value.shape))
+            if dims is not None:
+                self._reduce_all(call)
+        if created:
+            value.step = call.step()
+        for each in call.tensors:
+            value.had_units |= each.had_units
+            value.is_contradictory |= each.is_contradictory and not each.has_units
+        value.is_contradictory = call.is_contradictory or (value.is_contradictory and not value.has_units)
+        value.kind = _kind_of(call, created)
 
-    def _finish(self, value: Value, dims: Dims | None, call: Call, given: Sequence[Value], is_created: bool) -> None:
-        value.dims = dims if dims is not None else ()
-        if dims is None or not consistent(value):
-            value.ruleless = "" if is_created else call.function
-            value.dims = tuple((Factor(size, OPEN),) if size != 1 else () for size in value.shape)
-            for factor in (factor for each in given for dim in each.dims for factor in dim):
-                if not is_created and factor.role == OPEN and dims is None:
-                    factor.mix()
-        value.is_contradictory = call.is_contradictory or (
-            not value.has_units and any(each.is_contradictory and not each.has_units for each in given)
-        )
-        value.had_units = value.has_units or any(each.has_units or each.had_units for each in given)
-        value.kind = _kind_of(call, given, is_created)
+    def _reduce_all(self, call: Call) -> None:
+        """A function without a rule is taken for one that computes across every dimension."""
+        for value in call.tensors:
+            self.book.reduced.extend(_factors(value.dims))
+
+    # samples
+
+    def inputs_computed_across(self) -> Iterator[int]:
+        """The inputs whose dimension of samples, as tried, does not count any."""
+        self._mix_what_was_reduced_away()
+        for node in self._inputs:
+            value, dim = self.values[node], self._samples.get(node)
+            if value is not None and dim is not None and (dim >= value.n_dims or _is_mixed(value.dims[dim][0])):
+                yield node
+
+    def _mix_what_was_reduced_away(self) -> None:
+        """A reduced dimension that no output has was computed across; one that an output still has was normalized."""
+        if not self.book.reduced:
+            return
+        outputs = [self.values[node] for node in self._returned]
+        reached: set[int] = set()
+        waiting = [factor for value in outputs if value is not None for factor in _factors(value.dims)]
+        while waiting:
+            for head in _with_all(waiting.pop()):
+                if id(head) not in reached:
+                    reached.add(id(head))
+                    waiting.extend(head.sources)
+        for factor in self.book.reduced:
+            if not any(id(head) in reached for head in _with_all(factor)):
+                factor.mix()
 
     # reading
 
@@ -149,13 +196,17 @@ class Walk:
         ]
 
     def _owner(self, node: int) -> Callable[[int], bool] | None:
-        """Of a parameter with several addresses: whether an op ran in the module that its first one belongs to."""
-        nodes, calls = self.tables.nodes, self.tables.calls
+        """Of a parameter: whether an op ran in the module that its first address belongs to."""
+        nodes, calls, modules = self.tables.nodes, self.tables.calls, self.tables.modules
         if nodes.kind[node] != kinds.PARAMETER:
             return None
         address = nodes.path[node].rpartition(".")[0] or "."
-        modules = {row for row, module in enumerate(self.tables.modules) if address in module.addresses}
-        return lambda reader: calls[nodes.call[reader]].module in modules
+
+        def is_owner(reader: int) -> bool:
+            module = calls[nodes.call[reader]].module
+            return module >= 0 and address in modules[module].addresses
+
+        return is_owner
 
     def _late(self) -> dict[int, list[Factor]]:
         """For values whose units are gone: the factors that a layer further on reads as its units.
@@ -193,18 +244,27 @@ def _ends(tables: Tables) -> tuple[frozenset[int], list[int]]:
     return inputs, [node for _, node in returned]
 
 
-def _kind_of(call: Call, given: Sequence[Value], is_created: bool) -> Any:
-    if is_created or all(value.kind == CONSTANT for value in given):
-        return ACTIVATION if call.is_layer else CONSTANT
-    if call.is_layer or any(value.kind == ACTIVATION for value in given):
+def _by_rule(call: Call) -> Sequence[Dims | None]:
+    rule = rule_of(call.function)
+    if rule is None or not call.shapes:
+        return ()
+    try:
+        dims = rule(call)
+    except _UNUSUAL:  # the result is open, and a reader is told that nothing is known of it
+        return ()
+    return [dims] if isinstance(dims, tuple) else dims
+
+
+def _kind_of(call: Call, created: bool) -> Kind:
+    if call.is_layer:
         return ACTIVATION
-    return PARAMETER
-
-
-def _of_source(size: int, role: Role, is_input: bool) -> Factor:
-    factor = Factor(size, role)
-    factor.is_input = is_input
-    return factor
+    found: Kind = CONSTANT
+    for value in () if created else call.tensors:
+        if value.kind == ACTIVATION:
+            return ACTIVATION
+        if value.kind == PARAMETER:
+            found = PARAMETER
+    return found
 
 
 def _factors(dims: Dims) -> Iterator[Factor]:
@@ -212,46 +272,10 @@ def _factors(dims: Dims) -> Iterator[Factor]:
         yield from dim
 
 
-# samples
+def _with_all(factor: Factor) -> Iterator[Factor]:
+    yield from factor.with_parts()
+    yield from factor.with_wholes()
 
 
-def _is_from_input(factor: Factor) -> bool:
-    """Whether it is a dimension of what the model was given, not of what one of its modules made of that."""
-    return bool(factor.head.is_input)
-
-
-def _sample_dims(walk: Walk) -> Iterator[tuple[int, int | None]]:
-    """Of each input, the first dimension that the model never computes across."""
-    _mix_what_was_reduced_away(walk)
-    for node in sorted(walk.inputs):
-        value = walk.values[node]
-        if value is None or value.kind != ACTIVATION or not all(map(_is_from_input, _factors(value.dims))):
-            continue
-        found = None
-        for number, dim in enumerate(value.dims):
-            if dim and all(_may_count_samples(factor) for factor in dim):
-                found = number
-                break
-        yield node, found
-
-
-def _may_count_samples(factor: Factor) -> bool:
-    head = factor.head
-    if any(each.is_mixed for each in (*head.with_parts(), *head.with_wholes())):
-        return False
-    return not head.claims and POSITION not in head.met and UNIT not in head.met
-
-
-def _mix_what_was_reduced_away(walk: Walk) -> None:
-    """A reduced dimension that no output has was computed across; one that an output still has was normalized."""
-    outputs = [walk.values[node] for node in walk.outputs]
-    reached: set[int] = set()
-    waiting = [factor for value in outputs if value is not None for factor in _factors(value.dims)]
-    while waiting:
-        for head in (*waiting[-1].with_parts(), *waiting.pop().with_wholes()):
-            if id(head) not in reached:
-                reached.add(id(head))
-                waiting.extend(head.sources)
-    for factor in walk.book.reduced:
-        if not any(id(head) in reached for head in (*factor.with_parts(), *factor.with_wholes())):
-            factor.mix()
+def _is_mixed(factor: Factor) -> bool:
+    return any(each.is_mixed for each in _with_all(factor))

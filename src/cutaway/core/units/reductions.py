@@ -1,0 +1,99 @@
+"""Rules of reductions, losses and of rows that the data chose."""
+
+from __future__ import annotations
+
+from cutaway.core.units.calls import Call, Shape, Value
+from cutaway.core.units.carriers import axes, axis, elementwise, rows
+from cutaway.core.units.factors import POSITION, Dims
+
+_DIM_IS_3RD = frozenset(["linalg_norm", "linalg_vector_norm", "nanquantile", "norm", "quantile", "trapezoid", "trapz"])
+"""Functions whose second argument is another: an order, or the quantiles."""
+_LAST = frozenset(["mode", "trapezoid", "trapz"])
+"""Functions that reduce the last dimension if none is given."""
+
+
+def reduce(call: Call) -> list[Dims]:
+    x = call.tensors[0]
+    if call.function in ("max", "min") and len(call.tensors) == 2:
+        return elementwise(call)
+    given = call.argument(2 if call.function in _DIM_IS_3RD else 1, "dim", "axis", "dims")
+    if isinstance(given, (bool, Value)):
+        given = call.kwargs.get("dim")
+    if given is None and call.function in _LAST:
+        given = -1
+    everything = given is None or (isinstance(given, (tuple, list)) and not given)
+    over = list(range(x.n_dims)) if everything else axes(given, x.n_dims)
+    if not everything:
+        call.book.reduced.extend(factor for d in over for factor in x.dims[d])
+    quantiles = call.argument(1, "q") if "quantile" in call.function else None
+    if isinstance(quantiles, Value) and quantiles.n_dims:
+        rest = tuple(dim for d, dim in enumerate(x.dims) if d not in over)
+        return [(call.new(quantiles.shape[0], POSITION), *rest)]
+    done: list[Dims] = []
+    for shape in call.shapes:
+        if len(shape) == x.n_dims:
+            done.append(tuple(() if d in over else dim for d, dim in enumerate(x.dims)))
+        else:
+            done.append(tuple(dim for d, dim in enumerate(x.dims) if d not in over))
+    return done
+
+
+def distances(call: Call) -> Dims:
+    """`cosine_similarity`, `pairwise_distance`, `vecdot`: elementwise, then a dimension is summed away."""
+    a, b = call.tensors[:2]
+    given = call.argument(2 if "cosine" in call.function else 9, "dim", default=1 if "cosine" in call.function else -1)
+    n = max(a.n_dims, b.n_dims)
+    shape = _broadcast(a.shape, b.shape)
+    dims = call.join([a, b], shape)
+    at = axis(given, n)
+    call.book.reduced.extend(dims[at])
+    return dims if len(call.shape) == n else (*dims[:at], *dims[at + 1 :])
+
+
+def _broadcast(a: Shape, b: Shape) -> Shape:
+    n = max(len(a), len(b))
+    a, b = (1,) * (n - len(a)) + a, (1,) * (n - len(b)) + b
+    return tuple(max(x, y) for x, y in zip(a, b, strict=True))
+
+
+def loss(call: Call) -> Dims:
+    """One number, or one for each element or sample where nothing is reduced."""
+    if not call.shape:
+        return ()
+    x = call.tensors[0]
+    if call.shape == x.shape:
+        return call.join([value for value in call.tensors[:2] if value.shape == x.shape], call.shape)
+    without = (*x.shape[:1], *x.shape[2:])
+    if call.shape == without:
+        return (*x.dims[:1], *x.dims[2:])
+    return x.dims[:1]
+
+
+def where(call: Call) -> list[Dims]:
+    """With a condition alone it gives the places that meet it, else one of two values."""
+    return routed(call) if len(call.args) + len(call.kwargs) == 1 else elementwise(call)
+
+
+def routed(call: Call) -> list[Dims]:
+    """`nonzero`, `masked_select`, `unique`: rows that the data chose belong to no sample until they meet one."""
+    factors = [factor for dim in call.tensors[0].dims for factor in dim]
+    return [
+        tuple(rows(call, factors, size) if d == 0 else call.new(size, POSITION) for d, size in enumerate(shape))
+        for shape in call.shapes
+    ]
+
+
+def segments(call: Call) -> Dims:
+    """`segment_reduce`: rows become segments, which belong to no sample."""
+    x = call.value(0, "data")
+    at = axis(call.argument(9, "axis", default=0), x.n_dims)
+    return tuple(rows(call, dim, call.shape[d]) if d == at else dim for d, dim in enumerate(x.dims))
+
+
+def summed_to(call: Call) -> Dims:
+    """`sum_to_size`: the first dimensions are summed away, and those that have size 1 now."""
+    x = call.value(0, "self")
+    new = x.n_dims - len(call.shape)
+    kept = [d >= new and x.shape[d] == call.shape[d - new] for d in range(x.n_dims)]
+    call.book.reduced.extend(factor for d, dim in enumerate(x.dims) for factor in dim if not kept[d])
+    return tuple(dim if kept[d] else () for d, dim in enumerate(x.dims) if d >= new)
