@@ -67,7 +67,11 @@ CASES: dict[str, Case] = {
     ),
     "conv1d": (lambda: nn.Sequential(nn.Conv1d(3, 5, 3), nn.ReLU()), (4, 3, 12), {"1": lambda v: rows_of(v, (1,))}),
     "conv2d": (lambda: nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU()), (4, 3, 12, 12), {"1": lambda v: rows_of(v, (1,))}),
-    "conv3d": (lambda: nn.Sequential(nn.Conv3d(3, 5, 3), nn.ReLU()), (4, 3, 6, 6, 6), {"1": lambda v: rows_of(v, (1,))}),
+    "conv3d": (
+        lambda: nn.Sequential(nn.Conv3d(3, 5, 3), nn.ReLU()),
+        (4, 3, 6, 6, 6),
+        {"1": lambda v: rows_of(v, (1,))},
+    ),
     "inception": (Inception, (2, 3, 9, 9), {".": lambda v: rows_of(v, (1,))}),
     "flatten": (
         lambda: nn.Sequential(nn.Conv2d(3, 2, 3), nn.Flatten(), nn.Linear(8, 3)),

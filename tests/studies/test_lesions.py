@@ -88,7 +88,7 @@ def test_ops_inputs_and_parameters_are_sites_too() -> None:
     assert np.array_equal(inputs.scores, modules.scores)
     assert np.allclose(columns.scores, modules.scores, atol=1e-6)
     for unit in range(model[2].out_features):
-        with cutaway.edit(model, at="2", to=float(model[2].bias[unit]), units=unit):
+        with cutaway.edit(model, at="2", to=model[2].bias[unit].item(), units=unit):
             assert np.allclose(rows.scores[unit], model(X).detach().numpy(), atol=1e-6), "a weight's units are its rows"
     assert studies.lesion(model, lambda: model(X), at=["0.bias", "2.weight"]).sites == ("0.bias", "2.weight")
 
