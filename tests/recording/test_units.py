@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.store.test_golden import GOLDEN
 from torch import Tensor, nn
 
 import cutaway
-from tests.store.test_golden import GOLDEN
 
 PER_UNIT = ("mean", "std", "min", "max", "zero_share")
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 import torch
+from benchmarks.sweep.families import FAMILIES
+from benchmarks.sweep.small import Small
+from tests.graph.analysis.locality import outcomes
+from tests.zoo import RANDOM, ZOO
 from torch import Tensor
 
 import cutaway
-from benchmarks.sweep.families import FAMILIES
-from benchmarks.sweep.small import Small
 from cutaway.core.errors import UnitError
 from cutaway.graph.trace import Trace
-from tests.graph.analysis.locality import outcomes
-from tests.zoo import RANDOM, ZOO
 
 FINE = {"the same unit", "one other unit", "none", "as many as the sizes say"}
 
