@@ -299,7 +299,7 @@ def test_attention_maps_are_no_rows_and_parts_of_heads_are_named() -> None:
         attn_implementation="eager",
     )  # fmt: skip
     model, tokenizer = BertModel(config), tiny.minilm()[1]
-    with pytest.raises(InputError, match=r"has the shape \[3, 3, \d, \d\] .* a row of it would be no vector"):
+    with pytest.raises(InputError, match=r"has the shape \[5, 3, \d, \d\] .* a row of it would be no vector"):
         collect(model, SENTENCES, tokenizer=tokenizer, at="encoder.layer.0.attention.self@out.1")
     with pytest.raises(InputError, match="'pooler' has no positions"):
         collect(model, SENTENCES, tokenizer=tokenizer, at="pooler")

@@ -190,8 +190,9 @@ def test_names_are_fit_for_edit_and_for_ablate() -> None:
 
 
 def test_sizes_and_signs_differ_where_positions_cancel() -> None:
-    model = nn.Sequential(nn.Identity(), nn.Flatten(), nn.Linear(4, 1, bias=False))
+    model = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Flatten(), nn.Linear(4, 1, bias=False))
     with torch.no_grad():
+        model[0].weight.copy_(torch.eye(2))
         model[2].weight.copy_(torch.tensor([[1.0, 1.0, -1.0, 2.0]]))
     x = torch.ones(1, 2, 2)  # two positions of two units
     sizes = attribute(model, x, at="0", target=0)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 import cutaway
 from cutaway import studies
-from cutaway.core.errors import InputError, SiteError
+from cutaway.core.errors import InputError, SiteError, UnitError
 
 
 def mlp() -> nn.Module:
@@ -81,11 +81,15 @@ def test_ops_inputs_and_parameters_are_sites_too() -> None:
     ops = studies.lesion(model, lambda: model(X), at="**/relu", each="unit")
     modules = studies.lesion(model, lambda: model(X), at="1", each="unit")
     inputs = studies.lesion(model, lambda: model(X), at="2@in.0", each="unit")
-    columns = studies.lesion(model, lambda: model(X), at="2.weight", each="unit")
+    columns = studies.lesion(model, lambda: model(X), at="2.weight", each="unit", unit_dim=1)
+    rows = studies.lesion(model, lambda: model(X), at="2.weight", each="unit")
     assert ops.names[0] == "1/relu.1#0"
     assert np.array_equal(ops.scores, modules.scores)
     assert np.array_equal(inputs.scores, modules.scores)
     assert np.allclose(columns.scores, modules.scores, atol=1e-6)
+    for unit in range(model[2].out_features):
+        with cutaway.edit(model, at="2", to=model[2].bias[unit].item(), units=unit):
+            assert np.allclose(rows.scores[unit], model(X).detach().numpy(), atol=1e-6), "a weight's units are its rows"
     assert studies.lesion(model, lambda: model(X), at=["0.bias", "2.weight"]).sites == ("0.bias", "2.weight")
 
 
@@ -235,18 +239,19 @@ class Heads(nn.Module):
 def test_heads_may_be_a_dimension_of_their_own() -> None:
     model = Heads()
     x = torch.ones(2, 3, 4, 4)
-    found = studies.lesion(model, lambda: model(x).sum(), at="./tanh", each="head", n_heads=3)
+    with pytest.raises(UnitError, match=r"'\./tanh\.1' has no dimension that is known to count units.*unit_dim="):
+        studies.lesion(model, lambda: model(x).sum(), at="./tanh", each="head", n_heads=3)
+    found = studies.lesion(model, lambda: model(x).sum(), at="./tanh", each="head", n_heads=3, unit_dim=1)
     assert np.flatnonzero(found.effect).tolist() == [1]
     assert found.scores[1] == 0
-    with pytest.raises(InputError, match="a dimension of their own"):
-        found.top(1)
+    assert found.top(1) == ["./tanh.1#1"]
 
 
 def test_heads_that_nobody_counts_are_an_error() -> None:
     model = mlp()
     with pytest.raises(InputError, match="says how many heads there are: add n_heads="):
         studies.lesion(model, lambda: model(X), at="1", each="head")
-    with pytest.raises(InputError, match="4 heads do not divide the last dimension of '1'"):
+    with pytest.raises(InputError, match="4 heads do not divide the 6 units of '1'"):
         studies.lesion(model, lambda: model(X), at="1", each="head", n_heads=4)
 
 
@@ -336,11 +341,11 @@ def test_sites_that_name_nothing_are_an_error() -> None:
 
 def test_units_that_cannot_be_counted_are_an_error() -> None:
     model = nn.Sequential(nn.Identity())
-    with pytest.raises(InputError, match="the number of units of '0' changes while the model runs: 3, 5"):
+    with pytest.raises(UnitError, match="dimension 1 had 3 entries when its units were found and has 5 now"):
         studies.lesion(
             model, lambda: model(torch.ones(2, 3)).sum() + model(torch.ones(2, 5)).sum(), at="0", each="unit"
         )
-    with pytest.raises(InputError, match="'0' has no units"):
+    with pytest.raises(UnitError, match="'0' has no dimension that is known to count units"):
         studies.lesion(model, lambda: model(torch.ones(())), at="0", each="unit")
     with pytest.raises(InputError, match="'1' has 6 units, and unit 9 was asked for"):
         studies.lesion(other := mlp(), lambda: other(X), at="1#9", each="unit")

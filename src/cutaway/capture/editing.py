@@ -21,7 +21,7 @@ from cutaway.capture.changes import Change, value_from
 from cutaway.capture.eagerness import forced_eager
 from cutaway.capture.functions import Edited
 from cutaway.capture.live_units import LiveUnits
-from cutaway.capture.module_units import parameter_layout
+from cutaway.capture.module_units import named_parameter_layout
 from cutaway.capture.opediting import Editor, OpEdits
 from cutaway.capture.parts import Part, Region
 from cutaway.capture.places import Named, Place, places_of
@@ -194,25 +194,21 @@ class edit:
         """Change a parameter now, and put the changed part back afterwards."""
         if place.change is None or place.change.swaps is not None:
             raise InputError(f"{str(place.site)!r} is a parameter: it is made by no function that could be swapped.")
-        present, others, region = tensor.detach(), self._others(place.change, place.site), place.region
-        mask = region.mask(present, None, self._parameter_layout(place, present))
-        make = place.change
+        present, make = tensor.detach(), place.change
+        layout = self._parameter_layout(place, present)
+        others = (layout,) if make.takes_layout else self._others(make, place.site)
+        mask = place.region.mask(present, None, layout)
         place.n_met += 1
         stack.callback(held.change(tensor, lambda value: make(value, *others), mask))
 
     def _parameter_layout(self, place: Place, tensor: Tensor) -> UnitLayout | None:
         region, layout = place.region, place.layout
-        if not region.needs_units:
+        if not region.needs_units and not (place.change is not None and place.change.takes_layout):
             return None if region.is_whole or region.index is not None else UnitLayout.refused(tensor.shape, "")
         if region.unit_dim is not None:
             return UnitLayout.of_dims(tensor.shape, region.unit_dim)
         address = str(place.site.address)
-        owner, _, name = address.rpartition(".")
-        if layout is None and (owner or ".") in self._named.modules:
-            layout = parameter_layout(self._named.modules[owner or "."], name, tensor.shape)
-        if layout is None:
-            reason = "its module is none of torch's own layers. The op of a trace knows: edit(model, at=trace[…])"
-            layout = UnitLayout.refused(tensor.shape, reason)
+        layout = layout or named_parameter_layout(self._named.modules, address, tensor.shape)
         return layout.check(address)
 
     def _is_tensor(self, place: Place) -> bool:

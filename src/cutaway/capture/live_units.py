@@ -1,14 +1,15 @@
 """Which dimensions of a live value count units: known to a module of torch's own, else learned from one traced run.
 
-While a model runs, nobody knows yet what reads a value. So the first call of the model inside the block is run once
-more beforehand, under the tracing mode, on copies of its arguments; afterwards the model is as it was. A layout that
-was learned from a single sample is learned again when the number of samples changes.
+While a model runs, nobody knows yet what reads a value. So the first call of the model inside the block, or of a part
+of it that is called by itself, is run once more beforehand, under the tracing mode, on copies of its arguments;
+afterwards the model is as it was. A layout that was learned from a single sample is learned again when the number of
+samples changes.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from threading import get_ident
@@ -24,12 +25,17 @@ from cutaway.capture.places import Named
 from cutaway.capture.watching import watch
 from cutaway.core.errors import UnitError
 from cutaway.core.sites import Site
-from cutaway.core.trees import replace as replaced
+from cutaway.core.trees import leaves
 from cutaway.core.units.layout import UnitLayout
 from cutaway.graph.trace import Trace
 
-UnitDim = int | tuple[int, ...] | list[int]
+UnitDim = int | Sequence[int]
 """The dimension that counts units, or several in the order of the flat index."""
+
+
+def dims_of(unit_dim: UnitDim) -> tuple[int, ...]:
+    """What a caller states with `unit_dim=`, one dimension or several."""
+    return (unit_dim,) if isinstance(unit_dim, int) else tuple(unit_dim)
 
 
 class LiveUnits:
@@ -54,10 +60,13 @@ class LiveUnits:
         self._model: nn.Module = getattr(model, "_orig_mod", model)
         self._sites = tuple(sites)
         self._given = dict(given or {})
-        self._unit_dims = None if unit_dim is None else (unit_dim,) if isinstance(unit_dim, int) else tuple(unit_dim)
+        self._unit_dims = None if unit_dim is None else dims_of(unit_dim)
         self._needs_samples = needs_samples
-        self._learned: SiteLayouts | None = None
+        self._learned: dict[nn.Module, SiteLayouts] = {}
+        """By the module whose call was traced: the model itself, or parts of it that are called one by one."""
         self._why_not = "its module was not called inside the block"
+        self._inside: set[nn.Module] = set()
+        """All modules of those that were called."""
         self._thread = 0
         self._hooks: list[Any] = []
         self._stack = ExitStack()
@@ -66,10 +75,7 @@ class LiveUnits:
         self._thread = get_ident()
         self._stack.callback(self._remove)
         if self._is_learning_needed():
-            for module in self._model.modules():
-                if not isinstance(module, torch.jit.ScriptModule):
-                    hook = module.register_forward_pre_hook(self._before, with_kwargs=True, prepend=True)
-                    self._hooks.append(hook)
+            self._wait()
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -77,10 +83,10 @@ class LiveUnits:
 
     def at(self, site: Site, value: Tensor, module: nn.Module | None) -> UnitLayout:
         """The layout of one value, for the shape that it has; it may be refused."""
+        layout = self._given_at(site) or self._learned_at(site)
         if self._unit_dims is not None:
-            return UnitLayout.of_dims(value.shape, self._unit_dims, self._sample_dim(site))
-        given = self._given.get(replace(site, unit=None)) or self._given.get(replace(site, unit=None, pass_=None))
-        layout = given or (self._learned.find(site) if self._learned is not None else None)
+            known = UnitLayout.refused(value.shape, "") if layout is None else layout.for_shape(value.shape)
+            return known.with_units(self._unit_dims)
         if layout is None and module is not None and site.op is None and site.side != "in":
             layout = output_layout(module, site.path, value.shape)
         if layout is None:
@@ -90,9 +96,17 @@ class LiveUnits:
         except UnitError as error:
             return UnitLayout.refused(value.shape, str(error).rstrip("."))
 
-    def _sample_dim(self, site: Site) -> int | None:
-        layout = self._learned.find(site) if self._learned is not None else None
-        return None if layout is None or len(layout.samples) != 1 else layout.dim_of(layout.samples[0])
+    def _given_at(self, site: Site) -> UnitLayout | None:
+        """A layout that was given; a site may leave out what there is one of: side, path, ordinal and pass."""
+        if not self._given:
+            return None
+        here = replace(site, unit=None)
+        found = self._given.get(here) or self._given.get(replace(here, pass_=None))
+        return found or next((layout for given, layout in self._given.items() if given.matches(here)), None)
+
+    def _learned_at(self, site: Site) -> UnitLayout | None:
+        layouts = (learned.find(site) for learned in self._learned.values())
+        return next((layout for layout in layouts if layout is not None), None)
 
     # learning
 
@@ -109,19 +123,40 @@ class LiveUnits:
                 return True
         return False
 
+    def _wait(self) -> None:
+        """See the next call of a module that is not inside one whose call was traced."""
+        for module in self._model.modules():
+            if module not in self._inside and not isinstance(module, torch.jit.ScriptModule):
+                hook = module.register_forward_pre_hook(self._before, with_kwargs=True, prepend=True)
+                self._hooks.append(hook)
+
     def _before(self, module: nn.Module, args: Any, kwargs: Any) -> None:
         if get_ident() != self._thread or is_hidden():
             return
+        if module in self._inside:
+            # Restoring the state of a model, as `generate` does, brings back hooks that were removed inside.
+            self._again(module, args, kwargs)
+            return
         # All hooks go before the real call runs any code of the model: some modules take another path if they have one.
         self._remove()
+        self._inside.update(module.modules())
         self._learn(module, args, kwargs)
-        if self._learned is not None and self._learned.n_samples == 1:
+        if module in self._learned and self._learned[module].n_samples == 1:
             self._hooks.append(module.register_forward_pre_hook(self._again, with_kwargs=True, prepend=True))
+        if self._model not in self._inside and not self._has_all():
+            self._wait()
+
+    def _has_all(self) -> bool:
+        named = Named.of(self._model)
+        wanted = (named.modules[address] for site in self._sites for address in named.modules_at(site))
+        return all(module in self._inside for module in wanted)
 
     def _again(self, module: nn.Module, args: Any, kwargs: Any) -> None:
-        if get_ident() == self._thread and not is_hidden() and self._learned is not None:
-            if self._learned.n_samples_of(args, kwargs) not in (None, self._learned.n_samples):
-                self._learn(module, args, kwargs)
+        learned = self._learned.get(module)
+        if learned is None or get_ident() != self._thread or is_hidden():
+            return
+        if learned.n_samples == 1 and learned.n_samples_of(args, kwargs) not in (None, 1):
+            self._learn(module, args, kwargs)
 
     def _learn(self, module: nn.Module, args: Any, kwargs: Any) -> None:
         try:
@@ -130,16 +165,15 @@ class LiveUnits:
             self._why_not = f"the model could not be traced beforehand, because an argument cannot be copied ({error})"
             return
         try:
-            self._learned = SiteLayouts(traced(self._model, lambda: module(*given, **named)))
+            self._learned[module] = SiteLayouts(traced(self._model, lambda: module(*given, **named)))
         except Exception as error:  # the real call will raise it as well, if it is the model's own
             self._why_not = f"the model could not be traced beforehand ({type(error).__name__}: {error})"
         else:
             self._why_not = "the traced run of the model has no such value"
 
     def _remove(self) -> None:
-        for hook in self._hooks:
+        for hook in self._hooks:  # kept: a hook that somebody brings back goes at the end of the block
             hook.remove()
-        self._hooks.clear()
 
 
 class SiteLayouts:
@@ -207,13 +241,12 @@ def traced(model: nn.Module, run: Callable[[], Any]) -> Trace:
 
 def _copied(tree: Any) -> Any:
     """Arguments that a run may write into without anybody noticing: tensors cloned, other objects copied deeply."""
+    memo: dict[int, Any] = {}
+    for _, value in leaves(tree, lambda value: isinstance(value, (Tensor, nn.Module))):
+        memo[id(value)] = _cloned(value) if isinstance(value, Tensor) else value
+    return copy.deepcopy(tree, memo)
 
-    def one(value: Any) -> Any:
-        if isinstance(value, Tensor):
-            new = value.detach().clone()
-            return new.requires_grad_(value.requires_grad) if value.is_floating_point() else new
-        if isinstance(value, nn.Module) or callable(value):
-            return value
-        return copy.deepcopy(value)
 
-    return replaced(tree, one, lambda value: not isinstance(value, (list, tuple, dict)))
+def _cloned(tensor: Tensor) -> Tensor:
+    new = tensor.detach().clone()  # a deep copy is refused where autograd made the tensor
+    return new.requires_grad_(tensor.requires_grad) if tensor.is_floating_point() or tensor.is_complex() else new

@@ -6,8 +6,9 @@ alone, because they keep the units that a value already has.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import torch
 from torch import nn
 
 from cutaway.core.units.layout import UnitLayout
@@ -45,10 +46,11 @@ _NORMS = (nn.LayerNorm, nn.RMSNorm)
 
 def _class_of(module: nn.Module) -> type[nn.Module] | None:
     """The class of torch whose forward a module runs; None if it runs one of its own."""
-    if "forward" in module.__dict__:  # wrapped or replaced on the instance
+    if "forward" in module.__dict__ or isinstance(module, torch.jit.ScriptModule):  # wrapped, replaced or scripted
         return None
     forward = type(module).forward
-    for known in (*_LAST, *_N_SPATIAL, *_SECOND, *_NORMS, nn.MultiheadAttention):
+    classes: tuple[type[nn.Module], ...] = (*_LAST, *_N_SPATIAL, *_SECOND, *_NORMS, nn.MultiheadAttention)
+    for known in classes:
         if isinstance(module, known) and forward is known.forward:
             return known
     return None
@@ -92,6 +94,19 @@ def parameter_layout(module: nn.Module, name: str, shape: Shape) -> UnitLayout |
     if known in _NORMS and len(module.normalized_shape) != 1:  # type: ignore[arg-type]
         return None
     return UnitLayout.of_dims(shape, [0], source="module")
+
+
+def named_parameter_layout(modules: Mapping[str, nn.Module], address: str, shape: Shape) -> UnitLayout:
+    """The output units of the parameter or buffer at an address; refused where the module around it does not decide.
+
+    Args:
+        modules: those of the model by address.
+    """
+    owner, _, name = address.rpartition(".")
+    module = modules.get(owner or ".")
+    layout = None if module is None else parameter_layout(module, name, shape)
+    reason = "its module is none of torch's own layers. The op of a trace knows: edit(model, at=trace[…])"
+    return UnitLayout.refused(shape, reason) if layout is None else layout
 
 
 def _hidden_units(module: nn.Module, name: str, shape: Shape) -> UnitLayout:

@@ -147,7 +147,8 @@ class _Axes:
     def samples(self) -> int:
         if len(self.layout.samples) != 1:
             raise UnitError(
-                f"samples= was given, and which dimension of a value of {_shape(self.value)} counts samples is not known: use index=."
+                f"samples= was given, and which dimension of a value of {_shape(self.value)} counts samples is not "
+                "known: use index=."
             )
         return self.layout.samples[0]
 
@@ -155,7 +156,8 @@ class _Axes:
         axis = self.layout.position if self.layout.is_known else next(iter(self.layout.tokens), None)
         if axis is None:
             raise UnitError(
-                f"positions= was given, and no dimension of a value of {_shape(self.value)} counts positions: use index=."
+                f"positions= was given, and no dimension of a value of {_shape(self.value)} counts positions: "
+                "use index=."
             )
         return axis
 
@@ -180,11 +182,7 @@ class _Axes:
                 f"unit {outside[0]} was asked for, and a value of {_shape(self.value)} has {n} units: 0 to {n - 1}."
             )
         flat[list(units)] = True
-        order = sorted(range(len(layout.units)), key=lambda i: layout.units[i])
-        block = flat.view([self.sizes[axis] for axis in layout.units]).permute(order)
-        self._mask = self._mask & block.reshape(
-            [self.sizes[at] if at in layout.units else 1 for at in range(len(self.sizes))]
-        )
+        self._mask = self._mask & layout.along_units(flat)
 
     def mask(self) -> Tensor:
         """As it broadcasts to the value: dimensions that it does not tell apart have size 1."""

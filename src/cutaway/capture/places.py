@@ -14,6 +14,7 @@ from cutaway.capture.parts import Part, Region
 from cutaway.core.errors import InputError, SiteError
 from cutaway.core.sites import Site, nearest
 from cutaway.core.units.layout import UnitLayout
+from cutaway.core.units.unit_sites import layouts_of
 from cutaway.graph.op import Op
 from cutaway.graph.selection import Selection
 
@@ -28,7 +29,7 @@ class Place:
     """None where the value is only looked at, for the sake of another place."""
     region: Region
     layout: UnitLayout | None = None
-    """What the dimensions count, where a trace knows it."""
+    """What the dimensions count, where a trace or activations know it."""
     n_met: int = 0
     """How often a value was changed here."""
 
@@ -88,7 +89,7 @@ class Asked:
     units: tuple[int, ...] | None
     """The units that were named of it; None for all."""
     layout: UnitLayout | None = None
-    """What the dimensions count, where a trace knows it."""
+    """What the dimensions count, where a trace or activations know it."""
 
 
 def places_of(at: object, change: Change, part: Part, named: Named) -> list[Place]:
@@ -100,11 +101,11 @@ def asked_of(at: object, named: Named) -> list[Asked]:
     """The sites that were meant by one `at=`, each once, with the units that were named of it."""
     units: dict[Site, list[int] | None] = {}
     layouts: dict[Site, UnitLayout] = {}
-    for site, given in _sites(at):
-        named.check(site, given if isinstance(given, str) else given.label)
+    for site, given, layout in _sites(at):
+        named.check(site, given)
         bare = site.without_unit()
-        if isinstance(given, Op):
-            layouts[bare] = given.unit_layout
+        if layout is not None:
+            layouts[bare] = layout
         if site.unit is None or units.get(bare, ()) is None:
             units[bare] = None
         else:
@@ -142,23 +143,34 @@ def units_by_site(model: nn.Module, at: Any) -> dict[str, list[int] | None]:
     return found
 
 
-def _sites(at: object) -> Iterable[tuple[Site, str | Op]]:
-    """Every site in what was given: a site, an op, something that has `sites`, or several of these."""
+def only_by_pattern(at: Any, site: str) -> bool:
+    """Whether a site was asked for by patterns alone: what cannot be done with it is left out, with a note."""
+    given = [at] if isinstance(at, (str, Site)) else at
+    here = Site.parse(site)
+    sites = [Site.parse(each) if isinstance(each, str) else each for each in given]
+    return not any(each.matches(here) and not each.is_pattern for each in sites)
+
+
+def _sites(at: object) -> Iterable[tuple[Site, str, UnitLayout | None]]:
+    """Every site in what was given (a site, an op, something that has `sites`, or several of these).
+
+    With it its name there, and its layout where that is known.
+    """
     if isinstance(at, str):
-        yield Site.parse(at), at
+        yield Site.parse(at), at, None
     elif isinstance(at, Site):
-        yield at, str(at)
+        yield at, str(at), None
     elif isinstance(at, Op):
-        yield Site(**{**_fields(at.full_site), "unit": at.unit}), at
+        yield Site(**{**_fields(at.full_site), "unit": at.unit}), at.label, at.unit_layout
     elif isinstance(at, Selection):
         for op in at:
             yield from _sites(op)
-    elif isinstance(getattr(at, "sites", None), Iterable):
-        for each in at.sites:  # type: ignore[attr-defined]
-            yield from _sites(each)
-    elif isinstance(at, Iterable):
-        for each in at:
-            yield from _sites(each)
+    elif isinstance(at, Iterable) or isinstance(getattr(at, "sites", None), Iterable):
+        several: Iterable[object] = at.sites if hasattr(at, "sites") else at  # type: ignore[assignment]
+        layouts = layouts_of(at)
+        for each in several:
+            for site, given, layout in _sites(each):
+                yield site, given, layout or layouts.get(str(site.without_unit()))
     else:
         raise InputError(f"at={at!r}: give a site, an op, a selection, a ranking's top, or several of these.")
 

@@ -128,8 +128,9 @@ class _Replay:
         for change, region in self.changes[node]:
             if change.swaps is not None:
                 continue
-            new = fitting(change(value, *self.others(change, op)), value)
-            value = region.put(new, value, None, _layout_for(op, region, value))
+            layout = _layout_for(op, region, value)
+            others = (layout.check(op.site),) if change.takes_layout else self.others(change, op)
+            value = region.put(fitting(change(value, *others), value), value, None, layout)
         self.keep(node, value)
 
     def others(self, change: Change, op: Op) -> tuple[Any, ...]:
@@ -275,5 +276,4 @@ def _layout_for(op: Op, region: Region, value: Tensor) -> UnitLayout:
     layout = op.unit_layout
     if region.unit_dim is None:
         return layout.check(op.site) if region.needs_units else layout
-    samples = layout.dim_of(layout.samples[0]) if len(layout.samples) == 1 else None
-    return UnitLayout.of_dims(value.shape, region.unit_dim, samples)
+    return layout.for_shape(value.shape).with_units(region.unit_dim)

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from cutaway.capture.active import is_hidden
 from cutaway.core.errors import EditError
 
 ELSEWHERE = 2**30
@@ -98,7 +99,7 @@ def writing(model: nn.Module, n_given: int | None) -> Iterator[None]:
 
     def begins(_: nn.Module, args: tuple[Any, ...], given: dict[str, Any]) -> None:
         ids = given.get("decoder_input_ids", given.get("input_ids", args[0] if args else None))
-        if isinstance(ids, Tensor):
+        if isinstance(ids, Tensor) and not is_hidden():
             here.step(int(ids.shape[-1]))
 
     with standing(n_given) as here:

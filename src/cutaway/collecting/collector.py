@@ -5,19 +5,21 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence, Sized
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any, TypedDict, Unpack
 
 from torch import nn
 
 from cutaway.capture.eval_mode import device_of, eval_mode
-from cutaway.collecting import provenance
+from cutaway.capture.live_units import UnitDim
+from cutaway.collecting import provenance, samples, sentences
+from cutaway.collecting.batches import Batches
 from cutaway.collecting.calling import Call
 from cutaway.collecting.encoding import Encoder, RowsAre, Wanted
 from cutaway.collecting.pooling import AGGREGATES, Aggregate
-from cutaway.collecting.samples import Samples, batches_of, call_model
-from cutaway.collecting.sentences import Manner, Sentences
+from cutaway.collecting.samples import Samples, call_model
+from cutaway.collecting.sentences import Sentences
 from cutaway.collecting.sharding import Share
 from cutaway.collecting.site_values import SiteValues
 from cutaway.collecting.windows import Settings, Sweep, gathered, written
@@ -50,6 +52,11 @@ class How(TypedDict, total=False):
     """Items that are run at once; without it, as many as have some thousand tokens."""
     shard: tuple[int, int]
     """Which of how many parts of the data this process collects, `(0, 8)`; torchrun tells it where `path` is given."""
+    unit_dim: UnitDim
+    """The dimension that counts units, or several in the order of the flat index `#k`, of all sites: where the graph of
+    the model does not tell it."""
+    samples: int
+    """Tensors: the dimension of the data that counts samples, where the graph of the model does not tell it."""
     call: Callable[[nn.Module, Any], Any]
     """Tensors: how the model is called with a batch, `lambda model, batch: model(batch[0])`."""
 
@@ -95,23 +102,33 @@ def collect(
             "average" or "max". Without it, the last token of text, the average of all else.
         path: a folder to write to, for what is larger than memory. The same call goes on where it was interrupted.
             Under torchrun each process writes its share of the data below it; `cutaway.load(path)` reads all as one.
-        how: `rows`, `dtype`, `special`, `max_length`, `strict`, `targets`, `batch_size`, `shard`, `call`: see `How`.
+        how: `rows`, `dtype`, `special`, `max_length`, `strict`, `targets`, `batch_size`, `shard`, `unit_dim`,
+            `samples`, `call`: see `How`.
     """
     job = _checked(model, data, at, tokenizer, aggregate, how)
     share = Share.asked(how.get("shard"), path)
     if share is not None:
-        job, path = _shared(job, share), None if path is None else share.folder(path)
-    with eval_mode(job.values_at.model):
-        sweep, made_of = _of_text(job) if tokenizer is not None else _of_tensors(job)
+        path = None if path is None else share.folder(path)
+    with eval_mode(job.values_at.model), job.values_at.attached():
+        sweep, made_of = _of_text(job, share) if tokenizer is not None else _of_tensors(job, share)
         about: dict[str, Plain] = {
             "model": provenance.of_model(job.values_at.model),
             "rows": job.rows,
             **made_of,
             **({} if share is None else {"shard": [share.number, share.of]}),
+            **({} if not sweep.left_out else {"left_out": dict(sweep.left_out)}),
             **provenance.of_now(),
         }
         settings = Settings(how.get("dtype", "float32"), job.aggregate, about)
         acts = gathered(sweep, settings) if path is None else written(sweep, settings, path)
+    if sweep.left_out:
+        name, why = next(iter(sweep.left_out.items()))
+        n = f"{len(sweep.left_out):,} site{'s' if len(sweep.left_out) > 1 else ''}"
+        warnings.warn(
+            f"cutaway: {n} that the pattern covers cannot be collected, all in acts.left_out. {name!r}: {why}",
+            UserWarning,
+            stacklevel=2,
+        )
     problems = acts.problems
     if problems:
         some = "; ".join(f"item {problem.item}: {problem.what}" for problem in problems[:3])
@@ -131,7 +148,7 @@ def _checked(model: Any, data: Any, at: Any, tokenizer: Any, aggregate: Any, how
     if unknown:
         known = ", ".join(f"{name}=" for name in How.__annotations__)
         raise InputError(f"{sorted(unknown)[0]!r} is nothing that collect can be told; there are {known}.")
-    for name in ("special", "max_length", "strict", "targets") if tokenizer is None else ("call",):
+    for name in ("special", "max_length", "strict", "targets") if tokenizer is None else ("call", "samples"):
         if name in how:
             raise InputError(f"{name}= is for {'text with tokenizer=' if tokenizer is None else 'tensors'}.")
     check_dtype(how.get("dtype", "float32"))
@@ -148,35 +165,30 @@ def _checked(model: Any, data: Any, at: Any, tokenizer: Any, aggregate: Any, how
     return _Job(model, SiteValues(model, at), data, tokenizer, aggregate, how, rows)
 
 
-def _shared(job: _Job, share: Share) -> _Job:
-    """The same for a share of the data."""
-    if job.tokenizer is None:
-        return replace(job, data=share.of_samples(job.data))
-    if "targets" not in job.how:
-        return replace(job, data=share.of_items(job.data, "items"))
-    how = How({**job.how, "targets": share.of_items(job.how["targets"], "targets")})
-    return replace(job, data=share.of_items(job.data, "items"), how=how)
-
-
-def _of_text(job: _Job) -> tuple[Sweep, dict[str, Plain]]:
+def _of_text(job: _Job, share: Share | None) -> tuple[Sweep, dict[str, Plain]]:
     data, how = job.data, job.how
     if isinstance(data, (str, bytes)) or not isinstance(data, Iterable):
         raise InputError(f"data is a {type(data).__name__}: give a list of sentences, or another iterable of them.")
     targets = how.get("targets")
+    if share is not None:
+        data = share.of_items(data, "items")
+        targets = None if targets is None else share.of_items(targets, "targets")
     wanted = Wanted(job.rows, how.get("special", False), how.get("max_length") or _most_tokens(job))
     device = device_of(job.values_at.model)
     call = Call.of(job.values_at, job.tokenizer, device, has_targets=targets is not None)
     begins, items = _peeked(data)
     first_targets, all_targets = ([], None) if targets is None else _peeked(targets)
-    skips = job.rows == "items" and not wanted.special
-    manner = Manner(job.aggregate, skips, how.get("strict", False), how.get("batch_size"))
+    manner = sentences.Manner(
+        job.aggregate,
+        skips_special=job.rows == "items" and not wanted.special,
+        is_strict=how.get("strict", False),
+        batch_size=how.get("batch_size"),
+        rows=job.rows,
+        unit_dim=how.get("unit_dim"),
+    )
     encoder = Encoder(job.tokenizer, wanted)
     shown = _shown(items, data, "sentences collected")
-    sweep = Sentences(job.values_at, encoder, call, manner, shown, all_targets)
-    if job.rows != "items" and sweep.without_positions:
-        name = sweep.without_positions[0]
-        raise InputError(f"{name!r} has no positions, and so nothing for each token: collect it with rows='items'.")
-    return sweep, {
+    return Sentences(job.values_at, encoder, call, manner, shown, all_targets), {
         "tokenizer": provenance.of_tokenizer(job.tokenizer),
         "special": wanted.special,
         "max_length": wanted.max_length,
@@ -184,19 +196,20 @@ def _of_text(job: _Job) -> tuple[Sweep, dict[str, Plain]]:
     }
 
 
-def _of_tensors(job: _Job) -> tuple[Sweep, dict[str, Plain]]:
+def _of_tensors(job: _Job, share: Share | None) -> tuple[Sweep, dict[str, Plain]]:
     if isinstance(job.data, str) or (isinstance(job.data, Sequence) and job.data and isinstance(job.data[0], str)):
         raise InputError("data is text: give the tokenizer that cuts it, tokenizer=…")
-    batches = batches_of(job.data, job.how.get("batch_size"))
-    sweep = Samples(
-        job.values_at,
-        _shown(batches, batches, "batches collected"),
-        job.how.get("call", call_model),
-        device_of(job.values_at.model),
+    how = job.how
+    batches = Batches(job.data, how.get("batch_size"), share)
+    manner = samples.Manner(
         job.aggregate,
         by_position=job.rows == "positions",
+        call=how.get("call", call_model),
+        samples=how.get("samples"),
+        unit_dim=how.get("unit_dim"),
     )
-    return sweep, {"corpus": {"digest": provenance.of_batch(sweep.first)}}
+    sweep = Samples(job.values_at, batches, manner, device_of(job.values_at.model))
+    return sweep, {"corpus": {"digest": provenance.of_batch(sweep.first_sample)}}
 
 
 def _most_tokens(job: _Job) -> int | None:

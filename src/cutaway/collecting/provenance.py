@@ -65,7 +65,7 @@ def of_texts(items: Iterable[Any]) -> str:
 
 
 def of_batch(batch: Any) -> str:
-    """A digest of a batch of tensors."""
+    """A digest of a sample, as a batch of one."""
     seen = blake2b(digest_size=16)
     for path, part in trees.leaves(batch, lambda value: isinstance(value, (torch.Tensor, np.ndarray))):
         tensor = torch.as_tensor(part)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from inspect import signature
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -12,35 +12,21 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cutaway.capture.live_units import UnitDim
+from cutaway.capture.sample_dims import SampleDims, is_array
+from cutaway.collecting.batches import Batches, is_data
 from cutaway.collecting.pooling import Aggregate, Spans, brought
-from cutaway.collecting.shapes import Columns, Size, columns_of
+from cutaway.collecting.shapes import Columns, Seen, Size, columns_of, see, see_traced
 from cutaway.collecting.site_values import SiteValues, Value
 from cutaway.collecting.windows import WINDOW_BYTES, Filled
 from cutaway.core import trees
 from cutaway.core.errors import InputError
+from cutaway.core.progress import progress
 from cutaway.store.activations_windows import CollectedSite
 from cutaway.store.activations_writing import Dtype, Rows
 
-_AT_ONCE = 32
-_HOW = (
-    "give a tensor of samples, a tuple of such (the model's arguments), a mapping of such (by name), "
-    "a DataLoader or another iterable of batches; or text with tokenizer="
-)
-
 Run = Callable[[Any, Any], Any]
 """Called with the model and a batch."""
-
-
-def batches_of(data: Any, batch_size: int | None) -> Iterable[Any]:
-    """Batches of whatever was given, which copy nothing; those of a DataLoader as they are."""
-    if is_data(data):
-        return list(_cut(data, batch_size or _AT_ONCE))
-    if isinstance(data, (str, bytes, list)) or not isinstance(data, Iterable):
-        inside = f" of {type(data[0]).__name__}" if isinstance(data, list) and data else ""
-        raise InputError(f"data is a {type(data).__name__}{inside}: {_HOW}.")
-    if batch_size is not None:
-        raise InputError("batch_size= is for tensors and text: a DataLoader makes its own batches.")
-    return data
 
 
 def call_model(model: Any, batch: Any) -> Any:
@@ -75,32 +61,34 @@ def _takes(model: Any, batch: Sequence[Any], named: Mapping[str, Any]) -> bool:
     return True
 
 
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How data is gone over."""
+
+    aggregate: Aggregate
+    by_position: bool = False
+    """Whether each position becomes a row, not each sample."""
+    call: Run = call_model
+    samples: int | None = None
+    """The dimension of the data that counts samples, where the caller states it."""
+    unit_dim: UnitDim | None = None
+    """The dimension that counts units, where the caller states it."""
+
+
 class Samples:
     """One sweep.
 
     Args:
         batches: what the model is called with, one after the other.
-        by_position: whether each position becomes a row, not each sample.
     """
 
-    def __init__(
-        self,
-        values_at: SiteValues,
-        batches: Iterable[Any],
-        run: Run,
-        device: torch.device,
-        aggregate: Aggregate,
-        *,
-        by_position: bool,
-    ) -> None:
+    def __init__(self, values_at: SiteValues, batches: Batches, manner: Manner, device: torch.device) -> None:
         self._values_at = values_at
-        self._run = run
+        self._batches = batches
+        self._manner = manner
         self._device = device
-        self._aggregate = aggregate
-        self._by_position = by_position
-        self._batches = iter(batches)
-        self.first = next(self._batches, None)
-        if self.first is None:
+        self._dims = SampleDims({}, manner.samples or 0)
+        if not self._dims.n(batches.first, is_strict=manner.samples is None and is_data(batches.first)):
             raise InputError("the data is empty: there is nothing to collect.")
         self._columns = self._probe()
 
@@ -108,19 +96,30 @@ class Samples:
     def sites(self) -> tuple[CollectedSite, ...]:
         return self._columns.sites
 
+    @property
+    def left_out(self) -> dict[str, str]:
+        return self._columns.left_out
+
+    @property
+    def first_sample(self) -> Any:
+        """The first sample of the data, as a batch."""
+        return self._batches.first_sample(self._dims)
+
     def windows(self, done: int, dtype: Dtype = "float32") -> Iterator[Filled]:
         """All that comes after the first `done` samples."""
         at = first = done
         parts: list[Filled] = []
         n_bytes = 0
         skipped = 0
-        for batch in chain([self.first], self._batches):
-            n = n_samples(batch)
+        n_batches = self._batches.n_batches(self._dims)
+        batches = self._batches.all(self._dims)
+        for batch in batches if n_batches is None else progress(batches, n_batches, "batches collected"):
+            n = self._dims.n(batch)
             if skipped + n <= done:
                 skipped += n
                 continue
             if skipped < done:
-                batch, n = sliced(batch, n, done - skipped, n), n - (done - skipped)
+                batch, n = self._dims.sliced(batch, done - skipped, n), n - (done - skipped)
                 skipped = done
             if n == 0:
                 continue
@@ -134,18 +133,32 @@ class Samples:
             yield _joined(parts, at - first)
 
     def _probe(self) -> Columns:
-        n = n_samples(self.first)
-        sizes = [2, 3] if n > 2 else [1, 2] if n == 2 else [n]
-        runs: list[tuple[Size, Callable[[], Any]]] = []
-        for some in sizes:
-            batch = self._there(sliced(self.first, n, 0, some))
-            runs.append((Size(some), lambda batch=batch: self._run(self._values_at.model, batch)))  # type: ignore[misc]
-        return columns_of(self._values_at, runs)
+        """A traced run on a few samples, and one on fewer as a check.
+
+        The first batch is made small along the dimension that counts samples in most data. Whether it does is known
+        from the trace; if not, the second run is cut along the right one.
+        """
+        model, first = self._values_at.model, self._batches.first
+        batch = self._there(self._dims.sliced(first, 0, min(self._dims.n(first), 3)))
+        seen, traces = see_traced(self._values_at, lambda: self._manner.call(model, batch))
+        if self._manner.call is call_model:
+            if self._manner.samples is None:
+                self._dims = SampleDims.of_trace(traces[0], batch)
+            else:
+                for trace in traces:
+                    self._dims.stated_in(trace, batch)
+        runs = [Seen(Size(self._dims.n(batch)), seen)]
+        n = self._dims.n(first)
+        if n > 1:
+            fewer = self._there(self._dims.sliced(first, 0, 1 if n == 2 else 2))
+            size = Size(self._dims.n(fewer))
+            runs.append(Seen(size, see(self._values_at, lambda: self._manner.call(model, fewer))))
+        return columns_of(self._values_at, runs, traces, unit_dim=self._manner.unit_dim)
 
     def _there(self, batch: Any) -> Any:
         if isinstance(batch, Mapping):
             batch = dict(batch)
-        return trees.replace(batch, lambda tensor: torch.as_tensor(tensor).to(self._device), _is_array)
+        return trees.replace(batch, lambda tensor: torch.as_tensor(tensor).to(self._device), is_array)
 
     def _filled(self, batch: Any, n: int, first: int, dtype: Dtype) -> Filled:
         found: dict[str, Tensor] = {}
@@ -154,7 +167,9 @@ class Samples:
 
         def take(value: Value) -> None:
             column = self._columns.met(value, found)
-            values = column.laid_out(value.tensor, n) if value.tensor.dim() > 1 else value.tensor.reshape(n, 1, 1)
+            if column is None:
+                return
+            values = column.laid_out(value.tensor, n)
             if len(values) != n or values.shape[2] != column.width:
                 raise InputError(
                     f"{column.name!r} has {len(values)} samples of {values.shape[2]} units, and {n} of {column.width} "
@@ -162,10 +177,10 @@ class Samples:
                 )
             n_positions[column.name] = values.shape[1]
             spans = self._spans(n, values.shape[1], mask)
-            found[column.name] = spans.pooled(values.reshape(-1, column.width), self._aggregate)
+            found[column.name] = spans.pooled(values.reshape(-1, column.width), self._manner.aggregate)
 
         there = self._there(batch)
-        self._values_at.run(lambda: self._run(self._values_at.model, there), take)
+        self._values_at.run(lambda: self._manner.call(self._values_at.model, there), take)
         self._columns.check_all(found)
         rows = self._rows(n, first, n_positions, mask)
         return Filled(brought(found, dtype), rows, [""] * len(rows), n)
@@ -175,7 +190,7 @@ class Samples:
         kept = np.ones((n, n_positions), bool)
         if mask is not None and mask.shape == kept.shape:
             kept = mask
-        if self._by_position:
+        if self._manner.by_position:
             places = np.flatnonzero(kept.reshape(-1))
             return Spans.of(places, places, None, self._device)
         if not kept.any(1).all():
@@ -186,7 +201,7 @@ class Samples:
 
     def _rows(self, n: int, first: int, n_positions: dict[str, int], mask: NDArray[np.bool_] | None) -> Rows:
         items = np.arange(first, first + n)
-        if not self._by_position:
+        if not self._manner.by_position:
             return Rows.of(items)
         if len(set(n_positions.values())) > 1:
             some = ", ".join(f"{name!r} has {count}" for name, count in list(n_positions.items())[:3])
@@ -197,43 +212,6 @@ class Samples:
         kept = mask if mask is not None and mask.shape == (n, width) else np.ones((n, width), bool)
         sample, position = np.nonzero(kept)
         return Rows.of(items[sample], word=position, first=position, last=position)
-
-
-def n_samples(batch: Any) -> int:
-    """How many samples a batch has: as long as its first tensor is."""
-    for _, tensor in trees.leaves(batch, _is_array):
-        if tensor.ndim:
-            return int(tensor.shape[0])
-    raise InputError(f"a batch is a {type(batch).__name__} without a tensor of samples: {_HOW}.")
-
-
-def _is_array(value: Any) -> bool:
-    return isinstance(value, (Tensor, np.ndarray))
-
-
-def is_data(data: Any) -> bool:
-    """Whether these are samples themselves, not batches of them."""
-    if _is_array(data):
-        return True
-    parts = list(data.values()) if isinstance(data, Mapping) else data if isinstance(data, tuple) else []
-    return bool(parts) and all(map(_is_array, parts))
-
-
-def _cut(data: Any, size: int) -> Iterator[Any]:
-    data = dict(data) if isinstance(data, Mapping) else data
-    n = n_samples(data)
-    odd = [len(part) for _, part in trees.leaves(data, _is_array) if len(part) != n]
-    if odd:
-        raise InputError(f"the tensors have {n} and {odd[0]} samples: each needs as many.")
-    for start in range(0, n, size):
-        yield sliced(data, n, start, min(start + size, n))
-
-
-def sliced(batch: Any, n: int, start: int, stop: int) -> Any:
-    """Some samples of a batch of `n`; what counts no samples stays whole."""
-    if isinstance(batch, Mapping):
-        batch = dict(batch)
-    return trees.replace(batch, lambda part: part[start:stop] if part.ndim and len(part) == n else part, _is_array)
 
 
 def _mask(batch: Any, n: int) -> NDArray[np.bool_] | None:

@@ -11,10 +11,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from cutaway.capture.live_units import UnitDim
 from cutaway.collecting.calling import Call, Pair, shifted
-from cutaway.collecting.encoding import Encoded, Encoder
+from cutaway.collecting.encoding import Encoded, Encoder, RowsAre
 from cutaway.collecting.pooling import Aggregate, Spans, brought
-from cutaway.collecting.shapes import Columns, Size, columns_of
+from cutaway.collecting.shapes import Columns, Seen, Size, columns_of, see, see_traced
 from cutaway.collecting.site_values import SiteValues, Value
 from cutaway.collecting.texts import read_texts
 from cutaway.collecting.windows import WINDOW_BYTES, Filled
@@ -43,6 +44,9 @@ class Manner:
     is_strict: bool = False
     batch_size: int | None = None
     """Sentences of a batch; without it, as many as have some thousand tokens."""
+    rows: RowsAre = "words"
+    unit_dim: UnitDim | None = None
+    """The dimension that counts units, where the caller states it."""
 
 
 class Sentences:
@@ -77,9 +81,8 @@ class Sentences:
         return self._columns.sites
 
     @property
-    def without_positions(self) -> list[str]:
-        """Sites that have one value for a whole item."""
-        return [column.name for column in self._columns if not column.has_positions]
+    def left_out(self) -> dict[str, str]:
+        return self._columns.left_out
 
     def windows(self, done: int, dtype: Dtype = "float32") -> Iterator[Filled]:
         """All that comes after the first `done` items."""
@@ -116,7 +119,7 @@ class Sentences:
         return list(zip(sources, targets, strict=True))
 
     def _probe(self) -> Columns:
-        """Two small runs on the first sentence there is."""
+        """Two small runs on the first sentence there is: a traced one, and a smaller one as a check."""
         while some := list(islice(self._items, _AT_ONCE)):
             read = self._read(some, self._n_read)
             self._n_read += len(some)
@@ -124,9 +127,12 @@ class Sentences:
             for source, target in read:
                 rowed = target or source
                 if rowed.word and source.ids:
-                    return columns_of(
-                        self._values_at, [self._small(source, target, 3, 0), self._small(source, target, 5, 1)]
-                    )
+                    size, call = self._small(source, target, 5, 1)
+                    seen, traces = see_traced(self._values_at, call)
+                    smaller, again = self._small(source, target, 3, 0)
+                    runs = [Seen(size, seen), Seen(smaller, see(self._values_at, again))]
+                    how = self._manner
+                    return columns_of(self._values_at, runs, traces, unit_dim=how.unit_dim, rows=how.rows)
         raise InputError("no item holds a word that became a token: there is nothing to collect.")
 
     def _small(self, source: Encoded, target: Encoded | None, n: int, more: int) -> tuple[Size, Callable[[], Any]]:
@@ -209,6 +215,8 @@ class Sentences:
 
         def take(value: Value) -> None:
             column = self._columns.met(value, found)
+            if column is None:
+                return
             values = column.laid_out(value.tensor, len(items))
             if not column.has_positions:
                 found[column.name] = values[:, 0].to(torch.float32, copy=True)

@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 
-from cutaway.collecting.samples import is_data, n_samples, sliced
 from cutaway.core.errors import InputError
 from cutaway.store.activations_shards import shard_name
 
@@ -47,25 +46,16 @@ class Share:
             raise InputError(
                 f"the {what} are a {type(data).__name__} without a length, of which no share can be taken: give a list."
             )
-        start, stop = self._bounds(len(data), what)
+        start, stop = self.checked_bounds(len(data), what)
         items: Any = data
         return items[start:stop] if isinstance(data, Sequence) else list(islice(items, start, stop))
-
-    def of_samples(self, data: Any) -> Any:
-        """This share of tensors."""
-        if not is_data(data):
-            raise InputError(
-                f"a {type(data).__name__} makes its own batches, of which no share can be taken: give it a sampler "
-                "that does, each process a path of its own, and shard=(0, 1)."
-            )
-        n = n_samples(data)
-        return sliced(data, n, *self._bounds(n, "samples"))
 
     def folder(self, path: str | os.PathLike[str]) -> str:
         """Where this share is written."""
         return f"{os.fspath(path).rstrip('/')}/{shard_name(self.number, self.of)}"
 
-    def _bounds(self, n: int, what: str) -> tuple[int, int]:
+    def checked_bounds(self, n: int, what: str) -> tuple[int, int]:
+        """`bounds`; raises where there is less than one for each process."""
         if n < self.of:
             raise InputError(f"{n} {what} cannot be parted among {self.of} processes: start fewer.")
         return self.bounds(n)

@@ -1,14 +1,14 @@
-"""The values that `collect` takes: one tensor of each site and pass, with its unit dimension and its shortest name."""
+"""The values that `collect` takes: one tensor of each site and pass, and its shortest name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import Tensor, nn
 
-from cutaway.capture.layouts import Layouts
 from cutaway.capture.observe import Observation, observe
 from cutaway.capture.places import Asked, Named, asked_of
 from cutaway.core.errors import InputError, SiteError
@@ -22,10 +22,10 @@ class Value:
     site: Site
     """In full: with the path among several tensors, ordinal and pass."""
     tensor: Tensor
-    unit_dim: int
-    """The dimension along which its units are counted, as far as its module tells."""
     n_tensors: int
     """How many tensors the module took or returned there."""
+    was_nested: bool = False
+    """Whether the tensor has a padding that the model's own did not have."""
 
 
 Tell = Callable[[Value], None]
@@ -45,15 +45,18 @@ class SiteValues:
         for each in asked:
             self._check(each)
         self.sites = tuple(each.site for each in asked)
-        self._layouts = Layouts(self.model)
         self._observer = observe(self.model, self.sites, self._see)
         self._tell: Tell = lambda value: None
-        self._first: set[Site] = set()
-        """Modules of this run, with side and pass, of which a tensor of real numbers was seen."""
+        self._first: set[tuple[str, str | None, int | None]] = set()
+        """(address, side, pass) of the modules of this run of which a tensor of real numbers was seen."""
 
     def addresses(self) -> dict[str, None]:
         """The modules that are looked at, each once."""
         return {address: None for site in self.sites for address in self.named.modules_at(site)}
+
+    def attached(self) -> AbstractContextManager[None]:
+        """A block in which many runs follow one another."""
+        return self._observer.attached()
 
     def run(self, call: Callable[[], Any], tell: Tell) -> Any:
         """Run the model once, and tell each value as it is computed."""
@@ -66,17 +69,17 @@ class SiteValues:
         tensor = seen.tensor
         if seen.site.op is None and not self._is_meant(seen):
             return
-        if tensor.is_nested:  # how torch's own encoder leaves out padding
+        was_nested = tensor.is_nested
+        if was_nested:  # how torch's own encoder leaves out padding
             tensor = tensor.to_padded_tensor(0.0)
-        unit_dim = self._layouts.at(seen.site, tensor, seen.module)
-        self._tell(Value(seen.site, tensor, unit_dim, seen.n_tensors))
+        self._tell(Value(seen.site, tensor, seen.n_tensors, was_nested))
 
     def _is_meant(self, seen: Observation) -> bool:
         """Whether it is the first tensor of real numbers that a module takes or returns, or one that a site names."""
-        module = replace(seen.site, path="")
-        is_first = seen.tensor.is_floating_point() and module not in self._first
+        key = seen.site.address, seen.site.side, seen.site.pass_
+        is_first = seen.tensor.is_floating_point() and key not in self._first
         if is_first:
-            self._first.add(module)
+            self._first.add(key)
         return any(site.path or is_first for site in seen.asked)
 
     def _check(self, asked: Asked) -> None:
@@ -87,6 +90,10 @@ class SiteValues:
             )
         if asked.site.op is None and not self.named.modules_at(asked.site):
             raise InputError(f"{str(asked.site)!r} is a parameter or buffer: it is the same for every row.")
+
+    def is_named(self, site: Site) -> bool:
+        """Whether a site was asked for by itself, not by a pattern alone."""
+        return any(each.matches(site) and not each.is_pattern for each in self.sites)
 
     def name_of(self, seen: Value, others: list[Value]) -> str:
         """The shortest site by which this value, and no other of the same run, is known."""

@@ -49,6 +49,10 @@ class Sweep(Protocol):
     @property
     def sites(self) -> tuple[CollectedSite, ...]: ...
 
+    @property
+    def left_out(self) -> dict[str, str]:
+        """Sites that a pattern covers and that have no rows and units, with the reason."""
+
     def windows(self, done: int, dtype: Dtype) -> Iterator[Filled]:
         """All that comes after the first `done` items, in this type where it fits."""
 

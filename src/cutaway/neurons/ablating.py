@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Literal
 
 import numpy as np
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 
 from cutaway.capture.changes import Change
 from cutaway.capture.editing import edit
-from cutaway.capture.layouts import Layouts
+from cutaway.capture.live_units import LiveUnits, UnitDim
 from cutaway.capture.model_state import ModelState
 from cutaway.capture.observe import Observation, check_single, nothing_ran, observe
 from cutaway.capture.places import units_by_site
@@ -21,6 +22,8 @@ from cutaway.capture.states import randomness_kept
 from cutaway.core.errors import InputError
 from cutaway.core.progress import progress
 from cutaway.core.sites import Site
+from cutaway.core.units.layout import UnitLayout
+from cutaway.core.units.unit_sites import layouts_of
 from cutaway.results.ablation import Ablation
 from cutaway.results.ranking import Ranking
 from cutaway.store.activations import Activations
@@ -28,6 +31,7 @@ from cutaway.store.activations import Activations
 To = Literal["zero", "mean", "resample"]
 Metric = Callable[[], Any]
 """Runs the model as it likes; a number, or several by name."""
+Around = Callable[[], AbstractContextManager[Any]]
 _SIZES = (1, 2, 5, 10, 20, 50, 100)
 
 
@@ -41,6 +45,7 @@ def ablate(
     acts: Activations | None = None,
     n_random: int = 5,
     seed: int = 0,
+    unit_dim: UnitDim | None = None,
 ) -> Ablation:
     """Metrics of a model without its best units, beside those without as many random ones.
 
@@ -61,6 +66,7 @@ def ablate(
         acts: what `cutaway.collect` gave for these units.
         n_random: how many times as many random units are ablated, at the same sites.
         seed: of the random units and rows.
+        unit_dim: the dimension that counts units, or several in the order of the flat index, as for `cutaway.edit`.
     """
     units, method = _units(ranking)
     sizes = _sizes(n, len(units), is_ranking=isinstance(ranking, Ranking))
@@ -72,16 +78,19 @@ def ablate(
         raise InputError(f"n_random={n_random}: 0 is the least.")
     metrics = metric if isinstance(metric, Mapping) else {"": metric}
     measure = _Measuring(model, metrics)
-    baseline = measure("with all units")
-    values = _Values(to, acts, seed)
     best = units[: sizes[-1]]
-    random = _random(best, _others(model, ranking, best, acts, measure), n_random, seed) if n_random else []
+    counting = _Counting(model, best, _known_layouts(ranking, acts), unit_dim)
+    baseline = measure("with all units", counting.looking)
+    counting.check_all()
+    values = _Values(to, acts, seed, counting.layouts)
+    random = _random(best, _others(ranking, best, acts, counting), n_random, seed) if n_random else []
     scores = np.empty((len(sizes), len(baseline)))
     drawn = np.empty((len(sizes), n_random, len(baseline)))
     jobs = [(i, draw) for i in range(len(sizes)) for draw in range(-1, n_random)]
     for i, draw in progress(jobs, len(jobs), "ablations"):
         chosen = (best if draw < 0 else random[draw])[: sizes[i]]
-        found = measure(f"without {sizes[i]:,} units", values.at(model, chosen))
+        at = counting.by_site(chosen)
+        found = measure(f"without {sizes[i]:,} units", lambda at=at: edit(model, values.at(at)))  # type: ignore[misc]
         if draw < 0:
             scores[i] = found
         else:
@@ -142,13 +151,13 @@ class _Measuring:
         self._state = ModelState(self._model)
         self.names: list[str] = []
 
-    def __call__(self, where: str, at: Mapping[str, Change] | None = None) -> NDArray[np.float64]:
-        """The metrics in a model that is changed at some sites."""
+    def __call__(self, where: str, around: Callable[[], AbstractContextManager[Any]]) -> NDArray[np.float64]:
+        """The metrics in a model that is changed, or looked at, inside a block; each metric has one of its own."""
         before = self._versions()
         found: dict[str, float] = {}
         for name, metric in self._metrics.items():
             with self._state.undone(), randomness_kept():
-                with nullcontext() if at is None else edit(self._model, dict(at)):
+                with around():
                     value = metric()
                 found.update(_read(value, name or getattr(metric, "__name__", "metric"), is_named=bool(name)))
         changed = [name for name, version in self._versions().items() if before.get(name) != version]
@@ -185,19 +194,18 @@ def _read(value: Any, name: str, *, is_named: bool) -> Iterator[tuple[str, float
 class _Values:
     """What ablated units are changed to."""
 
-    def __init__(self, to: To, acts: Activations | None, seed: int) -> None:
+    def __init__(self, to: To, acts: Activations | None, seed: int, layouts: Mapping[str, UnitLayout]) -> None:
         self._to = to
+        self._layouts = layouts
         self._acts = acts
         self._seed = seed
         self._means: dict[str, float] = {}
         self._is_by_item = acts is not None and bool((acts.word_index < 0).all())
 
-    def at(self, model: nn.Module, names: Sequence[str]) -> dict[str, Change]:
+    def at(self, units: Mapping[str, list[int]]) -> dict[str, Change]:
         """What `edit` is given, fresh for each run."""
         generator = np.random.default_rng(self._seed)
-        return {
-            site: self._changing(site, units or [], generator) for site, units in units_by_site(model, names).items()
-        }
+        return {site: self._changing(site, some, generator) for site, some in units.items()}
 
     def _changing(self, site: str, units: list[int], generator: np.random.Generator) -> Change:
         names = [f"{site}#{unit}" for unit in units]
@@ -209,21 +217,27 @@ class _Values:
         else:
             rows = self._columns(names)
 
-        def changed(value: Tensor, dimension: int) -> Tensor:
-            _check(site, units, value, dimension)
-            moved = value.movedim(dimension, -1)  # (sample, …, unit)
-            shape = list(moved.shape[:-1])
+        def changed(value: Tensor, layout: UnitLayout) -> Tensor:
+            out = layout.rows(value).clone()  # (sample, position, unit)
+            if max(units) >= out.shape[2]:
+                raise InputError(f"'{site}#{max(units)}' is to be ablated, and {site!r} has {out.shape[2]:,} units.")
             if self._to == "resample":
-                if self._is_by_item:  # a row stands for all positions of a sample
-                    shape[1:] = [1] * len(shape[1:])
-                new = rows[generator.integers(len(rows), size=shape)]
+                if self._is_by_item and not layout.samples:
+                    raise InputError(
+                        f"a row of acts= stands for a whole sample, and no dimension of {site!r} is known to count "
+                        "samples: collect with rows='positions'."
+                    )
+                size = (out.shape[0], 1 if self._is_by_item else out.shape[1])
+                new = rows[generator.integers(len(rows), size=size)]  # (sample, position, unit)
             else:
                 new = rows[0]
-            out = moved.clone()
             out[..., units] = torch.as_tensor(new, dtype=value.dtype, device=value.device)
-            return out.movedim(-1, dimension)
+            return layout.from_rows(out, value.shape)  # type: ignore[no-any-return]
 
-        return Change(changed, takes_unit_dim=True)
+        known = self._layouts.get(site)
+        if known is None:
+            return Change(changed, takes_layout=True)
+        return Change(lambda value: changed(value, known.for_shape(value.shape)))
 
     def _means_of(self, names: Sequence[str]) -> NDArray[np.float64]:
         missing = [name for name in names if name not in self._means]
@@ -242,38 +256,94 @@ class _Values:
         return self._acts.at(list(names)).array(np.float32)
 
 
-def _check(site: str, units: Sequence[int], value: Tensor, dimension: int) -> None:
-    width = value.shape[dimension] if value.dim() else 0
-    if max(units) >= width:
-        raise InputError(f"'{site}#{max(units)}' is to be ablated, and {site!r} has {width:,} units.")
+class _Counting:
+    """How the units of some sites are counted: as activations or a ranking say, else as the first run shows.
+
+    Args:
+        names: the units that are ablated.
+        known: layouts by site.
+        unit_dim: what the caller states.
+    """
+
+    def __init__(
+        self, model: nn.Module, names: Sequence[str], known: Mapping[str, UnitLayout], unit_dim: UnitDim | None
+    ) -> None:
+        self._model: nn.Module = getattr(model, "_orig_mod", model)
+        self._units = units_by_site(model, names)
+        self._unit_dim = unit_dim
+        self._missing = [site for site in self._units if unit_dim is not None or site not in known]
+        self._seen: dict[str, list[UnitLayout]] = {}
+        self.layouts = {site: known[site] for site in self._units if site not in self._missing}
+        """Those that all passes of a site share."""
+
+    @contextmanager
+    def looking(self) -> Iterator[None]:
+        """Learns what is missing while a metric runs."""
+        missing = [site for site in self._missing if site not in self._seen]
+        if not missing:
+            yield
+            return
+        sites = [Site.parse(site) for site in missing]
+        units = LiveUnits(self._model, sites, unit_dim=self._unit_dim, needs_samples=True)
+
+        def note(seen: Observation) -> None:
+            check_single(seen)
+            for site in map(str, seen.asked):
+                self._seen.setdefault(site, []).append(units.at(seen.site, seen.tensor, seen.module))
+
+        with observe(self._model, missing, note), units:
+            yield
+
+    def check_all(self) -> None:
+        """Raise where a site was not seen, or its units are not known."""
+        for site in self._missing:
+            if site not in self._seen:
+                raise nothing_ran(Site.parse(site))
+            first = self._seen[site][0].check(site)
+            # Without samples a layout may not hold for other batch sizes: then each edit finds it out again.
+            is_firm = bool(first.samples) or self._unit_dim is not None
+            if is_firm and all(first.is_like(layout) for layout in self._seen[site]):
+                self.layouts[site] = first
+
+    def by_site(self, names: Sequence[str]) -> dict[str, list[int]]:
+        """The units of each site."""
+        found: dict[str, list[int]] = {}
+        for name in names:
+            site, _, unit = name.rpartition("#")
+            found.setdefault(str(Site.parse(site)), []).append(int(unit))
+        return found
+
+    def names(self) -> list[str]:
+        """All units of these sites."""
+        return [
+            f"{site}#{unit}"
+            for site in self._units
+            for unit in range((self.layouts.get(site) or self._seen[site][0]).n_units)
+        ]
 
 
-def _others(
-    model: nn.Module, ranking: Any, best: Sequence[str], acts: Activations | None, measure: _Measuring
-) -> list[str]:
+def _known_layouts(ranking: Any, acts: Activations | None) -> dict[str, UnitLayout]:
+    """What activations, or those a ranking was made of, say of their sites."""
+    names = ranking.names if isinstance(ranking, Ranking) else ranking
+    if acts is not None and acts.is_by_old_rule:
+        warnings.warn(
+            "cutaway: acts= was collected by an older version, which counted units of some sites along other "
+            "dimensions: a value of acts= may be put into another unit. Collect again to be sure.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return {**layouts_of(names), **({} if acts is None else acts.layouts)}
+
+
+def _others(ranking: Any, best: Sequence[str], acts: Activations | None, counting: _Counting) -> list[str]:
     """The units from which random ones are drawn."""
     if isinstance(ranking, Ranking):
         dead = set(ranking.dead.tolist())
         living = [ranking.name_of(unit) for unit in ranking.order.tolist() if unit not in dead]
         return [*dict.fromkeys([*living, *best])]
-    sites = list(units_by_site(model, list(best)))
     if acts is not None:
-        return list(acts.at(sites).names)
-    widths: dict[str, int] = {}
-
-    layouts = Layouts(getattr(model, "_orig_mod", model))
-
-    def note(seen: Observation) -> None:
-        check_single(seen)
-        dimension = layouts.at(seen.site, seen.tensor, seen.module)
-        for site in seen.asked:
-            widths[str(site)] = seen.tensor.shape[dimension]
-
-    with observe(model, sites, note) as observer:
-        measure("while looking at its units")
-    if observer.missed:
-        raise nothing_ran(observer.missed[0])
-    return [f"{site}#{unit}" for site in sites for unit in range(widths[site])]
+        return list(acts.at(list(counting.by_site(best))).names)
+    return counting.names()
 
 
 def _random(best: Sequence[str], others: Sequence[str], n_random: int, seed: int) -> list[list[str]]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Generator, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Any, Literal
 
 import numpy as np
@@ -15,26 +16,17 @@ from torch import Tensor, nn
 from cutaway.capture.changes import Change
 from cutaway.capture.editing import edit
 from cutaway.capture.eval_mode import eval_mode
-from cutaway.capture.layouts import Layouts
 from cutaway.capture.observe import Observation, check_single, nothing_ran, observe
-from cutaway.core import trees
-from cutaway.core.errors import InputError
+from cutaway.core.errors import InputError, UnitError
 from cutaway.core.sites import Site
+from cutaway.core.units.layout import UnitLayout
+from cutaway.neurons.attributed_batches import Call, Counting, Stated, batches_of, call_model, there
 
 Method = Literal["gradient_x_activation", "integrated_gradients", "conductance"]
 METHODS = ("gradient_x_activation", "integrated_gradients", "conductance")
-Call = Callable[[nn.Module, Any], Any]
 Target = int | Sequence[int] | Callable[[Any, Any], Tensor] | None
 Baseline = Any
 """`"zero"`, `"mean"`, or inputs."""
-_AT_ONCE = 32
-
-
-def call_model(model: nn.Module, batch: Any) -> Any:
-    """A mapping by name, a tuple or list one after the other, all else as the only argument."""
-    if isinstance(batch, Mapping):
-        return model(**batch)
-    return model(*batch) if isinstance(batch, (tuple, list)) else model(batch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +40,7 @@ class Plan:
     along: str | None = None
     batch_size: int | None = None
     call: Call = call_model
+    stated: Stated = field(default_factory=Stated)
 
     def __post_init__(self) -> None:
         if self.steps < 1:
@@ -76,17 +69,34 @@ class Attributed:
     """For each site that ran once (sample, position, unit): what the units gave."""
     starts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     """(sample,): the first position that is no padding."""
+    layouts: dict[str, UnitLayout] = field(default_factory=dict)
+    """For each site by which its units are counted."""
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Sites that only a pattern asked for and whose units are not known, with the reason."""
 
 
-def attributed(model: nn.Module, data: Any, sites: Sequence[str], plan: Plan) -> Generator[Attributed]:
-    """The attributions of one batch after the other."""
+def attributed(
+    model: nn.Module, data: Any, sites: Sequence[str], plan: Plan, *, optional: Container[str] = ()
+) -> Generator[Attributed]:
+    """The attributions of one batch after the other.
+
+    Args:
+        optional: sites that are left out where their units are not known; others raise.
+    """
     core: nn.Module = getattr(model, "_orig_mod", model)
-    batches = _batches(data, plan.batch_size)
     with eval_mode(core, gradients=True):
-        means = _means(core, batches, sites, plan) if isinstance(plan.baseline, str) and plan.baseline == "mean" else {}
+        counting = Counting(core, plan.call, plan.stated)
+        batches = batches_of(data, plan.batch_size, counting, core)
+        left_out = {site: why for site in sites if site in optional and (why := counting.refusal(site))}
+        if sites and len(left_out) == len(sites):
+            raise UnitError(f"no site of {len(sites)} has units that are known; {sites[0]!r}: {left_out[sites[0]]}.")
+        sites = [site for site in sites if site not in left_out]
+        is_mean = isinstance(plan.baseline, str) and plan.baseline == "mean"
+        means = _means(core, batches, sites, plan, counting) if is_mean else {}
         first = 0
         for batch in batches:
-            run = _Run(core, _there(batch, core), sites, plan, first)
+            run = _Run(core, there(batch, core), sites, plan, first, counting)
+            counting.learn_again(run.batch)
             if plan.method == "gradient_x_activation":
                 found = run.gradient_x_activation()
             elif plan.method == "integrated_gradients":
@@ -94,7 +104,7 @@ def attributed(model: nn.Module, data: Any, sites: Sequence[str], plan: Plan) ->
             else:
                 found = run.conductance()
             first += found.n
-            yield found
+            yield replace(found, left_out=left_out)
     if not first:
         raise InputError("the data is empty: there is nothing to attribute.")
 
@@ -106,7 +116,8 @@ class _Point:
     scores: Tensor
     values: dict[str, list[Tensor]]
     gradients: dict[str, list[Tensor]]
-    dimensions: dict[str, int]
+    places: dict[str, list[Site]]
+    """The sites of the values in full."""
 
 
 @dataclass(slots=True)
@@ -119,12 +130,13 @@ class _Run:
     plan: Plan
     first: int
     """The number of its first sample in the data."""
+    counting: Counting
     _predicted: Tensor | None = None
     """The class that the model itself gives each sample, which is asked about all along a path."""
 
     @property
     def n(self) -> int:
-        return n_samples(self.batch)
+        return self.counting.dims.n(self.batch)
 
     def gradient_x_activation(self) -> Attributed:
         point = self._point(self.sites, {})
@@ -139,7 +151,7 @@ class _Run:
         nodes, weights = np.polynomial.legendre.leggauss(self.plan.steps)
         found = self._begun(end)
         for site in self.sites:
-            starts = begin.values[site] if begin is not None else _starts(end, site, means.get(site))
+            starts = begin.values[site] if begin is not None else self._starts(end, site, means.get(site))
             total = [torch.zeros_like(value) for value in end.values[site]]
             for node, weight in zip(((nodes + 1) / 2).tolist(), (weights / 2).tolist(), strict=True):
                 here = [a + node * (b - a) for a, b in zip(starts, end.values[site], strict=True)]
@@ -148,7 +160,7 @@ class _Run:
             parts = [t * (b - a) for t, a, b in zip(total, starts, end.values[site], strict=True)]
             found.values[site] = self._laid(end, site, parts)
             start = self._point([site], {site: starts}, with_gradients=False)
-            self._close(found, site, parts, end.scores - start.scores)
+            self._close(found, site, end, parts, end.scores - start.scores)
         return found
 
     def conductance(self) -> Attributed:
@@ -173,7 +185,7 @@ class _Run:
             before = point
         for site in self.sites:
             found.values[site] = self._laid(end, site, total[site])
-            self._close(found, site, total[site], end.scores - begin.scores)
+            self._close(found, site, end, total[site], end.scores - begin.scores)
         return found
 
     def _begun(self, end: _Point) -> Attributed:
@@ -183,22 +195,22 @@ class _Run:
         starts = mask.bool().int().argmax(1).cpu().numpy() if is_mask else np.zeros(self.n)  # type: ignore[union-attr]
         once = [site for site in self.sites if len(end.values[site]) == 1]
         seen = {site: self._laid(end, site, end.values[site], is_masked=False) for site in once}
-        return Attributed(self.n, {}, seen=seen, starts=starts.astype(np.int64))
+        layouts = {site: self._layouts(end, site)[0] for site in self.sites}
+        return Attributed(self.n, {}, seen=seen, starts=starts.astype(np.int64), layouts=layouts)
 
     def _point(self, sites: Sequence[str], fixed: Mapping[str, list[Tensor]], *, with_gradients: bool = True) -> _Point:
         """One run, with the values of some sites given."""
         values: dict[str, list[Tensor]] = {site: [] for site in sites}
         leaves: dict[str, list[Tensor]] = {site: [] for site in sites}
         passes = dict.fromkeys(fixed, 0)
-        dimensions: dict[str, int] = {}
+        places: dict[str, list[Site]] = {site: [] for site in sites}
         names = {Site.parse(site): site for site in sites}
-        layouts = Layouts(self.model)
 
         def note(seen: Observation) -> None:
             check_single(seen)
             for site in (names[asked] for asked in seen.asked):
                 _check_real(site, seen.tensor)
-                dimensions[site] = layouts.at(seen.site, seen.tensor, seen.module)
+                places[site].append(seen.site)
                 values[site].append(seen.tensor.detach().clone())
 
         def replaced(site: str) -> Change:
@@ -228,7 +240,7 @@ class _Run:
             gradients: dict[str, list[Tensor]] = {}
             if with_gradients:
                 gradients = _gradients(scores, leaves)
-        return _Point(scores.detach(), values, gradients, dimensions)
+        return _Point(scores.detach(), values, gradients, places)
 
     def _scores(self, output: Any) -> Tensor:
         """The target of each sample."""
@@ -266,8 +278,8 @@ class _Run:
     def _of_inputs(self, end: _Point, sites: Sequence[str] | None = None) -> _Point:
         """The values for the inputs that are the baseline."""
         wanted = self.sites if sites is None else sites
-        baseline = _there(self.plan.baseline, self.model)
-        other = _Run(self.model, baseline, wanted, _without_target(self.plan), 0)
+        baseline = there(self.plan.baseline, self.model)
+        other = _Run(self.model, baseline, wanted, _without_target(self.plan), 0, self.counting)
         found = other._point(wanted, {}, with_gradients=False)
         for site in wanted:
             for i, (a, b) in enumerate(zip(found.values[site], end.values[site], strict=True)):
@@ -281,7 +293,11 @@ class _Run:
         return found
 
     def _first_input(self) -> str:
-        parts = self.batch.items() if isinstance(self.batch, Mapping) else enumerate(_several(self.batch))
+        parts = (
+            self.batch.items()
+            if isinstance(self.batch, Mapping)
+            else enumerate(self.batch if isinstance(self.batch, (tuple, list)) else [self.batch])
+        )
         for name, part in parts:
             if isinstance(part, Tensor) and part.is_floating_point():
                 return f".@in.{name}"
@@ -291,11 +307,8 @@ class _Run:
         """(sample, position, unit), the passes added up; 0 where there is padding."""
         found = None
         mask = self.batch.get("attention_mask") if isinstance(self.batch, Mapping) and is_masked else None
-        for part in parts:
-            if part.dim() < 2 or len(part) != self.n:
-                raise InputError(f"{site!r} has the shape {list(part.shape)}: its first dimension counts no samples.")
-            moved = part.movedim(point.dimensions[site], -1)
-            laid = moved.reshape(len(moved), -1, moved.shape[-1]).double()
+        for part, layout in zip(parts, self._layouts(point, site), strict=True):
+            laid = layout.rows(part).double()
             if isinstance(mask, Tensor) and mask.shape == laid.shape[:2]:
                 laid = laid * mask[..., None].to(laid)
             if found is not None and found.shape != laid.shape:
@@ -306,9 +319,31 @@ class _Run:
         array: NDArray[np.float64] = found.cpu().numpy()
         return array
 
-    def _close(self, found: Attributed, site: str, parts: list[Tensor], difference: Tensor) -> None:
+    def _layouts(self, point: _Point, site: str) -> list[UnitLayout]:
+        """What the dimensions of each value of a site count; all must have the samples of the batch."""
+        found = []
+        for place, value in zip(point.places[site], point.values[site], strict=True):
+            layout = self.counting.at(site, place, value, self.n).check(site)
+            if prod(layout.sizes[axis] for axis in layout.samples) != self.n or not layout.samples:
+                raise InputError(
+                    f"{site!r} has the shape {list(value.shape)} for {self.n} samples, and no dimension of it counts "
+                    "them: its rows were chosen or mixed by the model, or samples= is needed."
+                )
+            found.append(layout)
+        return found
+
+    def _starts(self, end: _Point, site: str, mean: Tensor | None) -> list[Tensor]:
+        """Where the path of each value begins."""
+        if mean is None:
+            return [torch.zeros_like(value) for value in end.values[site]]
+        layouts = self._layouts(end, site)
+        values = end.values[site]
+        return [layout.spread(mean.to(value), value.shape) for layout, value in zip(layouts, values, strict=True)]
+
+    def _close(self, found: Attributed, site: str, point: _Point, parts: list[Tensor], difference: Tensor) -> None:
         """Note what is missing to completeness."""
-        total = sum(part.double().flatten(1).sum(1) for part in parts)
+        layouts = self._layouts(point, site)
+        total = sum(layout.rows(part).double().sum((1, 2)) for layout, part in zip(layouts, parts, strict=True))
         there = difference.double()
         total = total if len(there) == self.n else total.sum()[None]  # type: ignore[union-attr]
         found.deltas[site] = (total - there).cpu().numpy()  # type: ignore[union-attr]
@@ -335,24 +370,16 @@ def _times(point: _Point, site: str) -> list[Tensor]:
     return [value * grad for value, grad in zip(point.values[site], point.gradients[site], strict=True)]
 
 
-def _starts(end: _Point, site: str, mean: Tensor | None) -> list[Tensor]:
-    if mean is None:
-        return [torch.zeros_like(value) for value in end.values[site]]
-    dimension = end.dimensions[site]
-    return [
-        mean.to(value).reshape([-1 if d == dimension else 1 for d in range(value.dim())]).expand_as(value)
-        for value in end.values[site]
-    ]
-
-
-def _means(model: nn.Module, batches: Iterable[Any], sites: Sequence[str], plan: Plan) -> dict[str, Tensor]:
+def _means(
+    model: nn.Module, batches: Iterable[Any], sites: Sequence[str], plan: Plan, counting: Counting
+) -> dict[str, Tensor]:
     """The mean of each unit over samples and positions; padding is left out."""
     if not isinstance(batches, Sequence):
         raise InputError("baseline='mean' goes over the data twice: give a list of batches.")
     totals: dict[str, Tensor] = {}
     counts: dict[str, int] = {}
     for batch in batches:
-        run = _Run(model, _there(batch, model), sites, _without_target(plan), 0)
+        run = _Run(model, there(batch, model), sites, _without_target(plan), 0, counting)
         point = run._point(sites, {}, with_gradients=False)
         for site in sites:
             laid = torch.as_tensor(run._laid(point, site, point.values[site]))
@@ -381,68 +408,3 @@ def _logits(output: Any) -> Tensor:
             f"the model returned a {type(output).__name__}: say what is explained, target=lambda output, batch: …"
         )
     return found
-
-
-def n_samples(batch: Any) -> int:
-    """How many samples a batch has: as long as its first tensor is."""
-    for _, tensor in trees.leaves(batch, _is_array):
-        if tensor.ndim:
-            return int(tensor.shape[0])
-    raise InputError(f"a batch is a {type(batch).__name__} without a tensor of samples.")
-
-
-def _batches(data: Any, size: int | None) -> Iterable[Any]:
-    given = dict(data) if isinstance(data, Mapping) else data
-    parts = list(given.values()) if isinstance(given, dict) else list(given) if isinstance(given, tuple) else [given]
-    if parts and all(map(_is_array, parts)):
-        n = n_samples(given)
-        odd = [len(part) for part in parts if not part.ndim or len(part) != n]
-        if odd:
-            raise InputError(f"the tensors have {n} and {odd[0]} samples: each needs as many.")
-        step = size or _AT_ONCE
-        return [
-            trees.replace(given, lambda part, a=start: part[a : a + step], _is_array)  # type: ignore[misc]
-            for start in range(0, n, step)
-        ]
-    if isinstance(given, (str, bytes, dict)) or not isinstance(given, Iterable):
-        raise InputError(
-            f"data is a {type(data).__name__}: give a tensor of samples, a tuple of such (the model's arguments), "
-            "a mapping of such (by name), or batches of these."
-        )
-    if isinstance(given, Sequence) and len(given) and isinstance(_first_leaf(given), str):
-        raise InputError("data is text: give the tokenizer that cuts it, tokenizer=…, or what it gives for the texts.")
-    if size is not None:
-        raise InputError("batch_size= is for tensors: these are batches already.")
-    return given
-
-
-def _first_leaf(data: Any) -> Any:
-    while isinstance(data, (list, tuple)) and data:
-        data = data[0]
-    return data
-
-
-def encoded_texts(tokenizer: Any, texts: Any) -> Any:
-    """Texts, or lists of words, as the model takes them: padded to the longest, or one by one if nothing can pad."""
-    if isinstance(texts, (str, bytes, Mapping)) or not isinstance(_first_leaf(list(texts)), str):
-        raise InputError(f"data is a {type(texts).__name__} without texts: tokenizer= is for a list of them.")
-    how = {"return_tensors": "pt", "is_split_into_words": not isinstance(texts[0], str)}
-    if tokenizer.model_max_length < 1 << 24:
-        how["truncation"] = True
-    if getattr(tokenizer, "pad_token", None) is None:
-        return [dict(tokenizer([text], **how)) for text in texts]
-    return dict(tokenizer(list(texts), padding=True, **how))
-
-
-def _there(batch: Any, model: nn.Module) -> Any:
-    device = next((tensor.device for tensor in (*model.parameters(), *model.buffers())), torch.device("cpu"))
-    given = dict(batch) if isinstance(batch, Mapping) else batch
-    return trees.replace(given, lambda part: torch.as_tensor(part).to(device), _is_array)
-
-
-def _several(batch: Any) -> Sequence[Any]:
-    return batch if isinstance(batch, (tuple, list)) else [batch]
-
-
-def _is_array(value: Any) -> bool:
-    return isinstance(value, (Tensor, np.ndarray))

@@ -7,6 +7,7 @@ Neuron?", ICLR 2019.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
@@ -15,19 +16,21 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from cutaway.capture.places import units_by_site
+from cutaway.capture.live_units import UnitDim
+from cutaway.capture.places import only_by_pattern, units_by_site
 from cutaway.core.errors import InputError
+from cutaway.core.units.layout import UnitLayout
+from cutaway.core.units.unit_sites import UnitSites, layouts_of
 from cutaway.neurons.attributed import (
     METHODS,
     Attributed,
     Baseline,
-    Call,
     Method,
     Plan,
     Target,
     attributed,
-    encoded_texts,
 )
+from cutaway.neurons.attributed_batches import Call, Stated, encoded_texts
 from cutaway.neurons.comparing import rows_of
 from cutaway.neurons.moments import moments
 from cutaway.results.ranking import Ranking, ranked
@@ -59,6 +62,11 @@ class How(TypedDict, total=False):
     """Samples that are run at once, of tensors; 32 if not given."""
     call: Call
     """How the model is called with a batch, `lambda model, batch: model(batch[0])`."""
+    unit_dim: UnitDim
+    """The dimension that counts units, or several in the order of the flat index `#k`, of all sites: where the graph of
+    the model does not tell it."""
+    samples: int
+    """The dimension of the data that counts samples, where the graph of the model does not tell it."""
     tokenizer: Any
     """Where the data is a list of texts, or of lists of words."""
 
@@ -91,17 +99,31 @@ def attribute(
             function of (output, batch) that gives a number for each sample, such as a loss. Without it the largest
             output of each sample.
         method: "gradient_x_activation", "integrated_gradients" or "conductance".
-        how: `steps`, `baseline`, `along`, `signed`, `batch_size`, `call`, `tokenizer`: see `How`.
+        how: `steps`, `baseline`, `along`, `signed`, `batch_size`, `call`, `unit_dim`, `samples`, `tokenizer`: see
+            `How`.
     """
     units = units_by_site(model, at)
     plan = _plan(method, target, how)
     sums = _Sums({}, {}, how.get("signed", False))
-    with closing(attributed(model, _inputs(data, how), list(units), plan)) as batches:
+    optional = {site for site in units if only_by_pattern(at, site)}
+    left_out: Mapping[str, str] = {}
+    with closing(attributed(model, _inputs(data, how), list(units), plan, optional=optional)) as batches:
         for found in batches:
             sums.add(found)
-    scores, signs, names = sums.joined(units)
+            left_out = found.left_out
+    scores, signs, names = sums.joined({site: some for site, some in units.items() if site not in left_out})
     about = {"attribution": method, "n_samples": sums.n, "signed": sums.is_signed, **sums.about(plan)}
-    return ranked("gradient", scores, signs=signs, names=names, about=about)
+    if left_out:
+        about["left_out"] = dict(left_out)
+        site, why = next(iter(left_out.items()))
+        n = f"{len(left_out):,} site{'s' if len(left_out) > 1 else ''}"
+        warnings.warn(
+            f"cutaway: {n} that the pattern covers have no units that are known, all in ranking.about['left_out']. "
+            f"{site!r}: {why}",
+            UserWarning,
+            stacklevel=2,
+        )
+    return ranked("gradient", scores, signs=signs, names=UnitSites(names, sums.layouts), about=about)
 
 
 def gradient(
@@ -135,7 +157,7 @@ def gradient(
     if matrix.names is None or not hasattr(matrix.source, "items"):
         raise InputError("method='gradient' needs activations with sites: those of cutaway.collect.")
     units = units_by_site(model, list(matrix.names))
-    plan = _plan(attribution, target, how)  # type: ignore[arg-type]
+    plan = _plan(attribution, target, how, layouts_of(matrix.names))  # type: ignore[arg-type]
     rows = _Rows(matrix, encoded, how.get("signed", False))
     with closing(attributed(model, _inputs(data, how), list(units), plan)) as batches:
         for found in batches:
@@ -143,15 +165,16 @@ def gradient(
     return rows.ranking({"attribution": attribution, "signed": rows.is_signed, **rows.about(plan)})
 
 
-def _plan(method: Any, target: Target, how: How) -> Plan:
+def _plan(method: Any, target: Target, how: How, layouts: Mapping[str, UnitLayout] | None = None) -> Plan:
     if method not in METHODS:
         raise InputError(f"method={method!r}: give {', '.join(map(repr, METHODS))}.")
     unknown = set(how) - set(How.__annotations__)
     if unknown:
         known = ", ".join(f"{name}=" for name in How.__annotations__)
         raise InputError(f"{sorted(unknown)[0]!r} is nothing that attribute can be told; there are {known}.")
-    chosen: dict[str, Any] = {name: value for name, value in how.items() if name not in ("signed", "tokenizer")}
-    return Plan(method, target, **chosen)
+    apart = ("signed", "tokenizer", "unit_dim", "samples")
+    chosen: dict[str, Any] = {name: value for name, value in how.items() if name not in apart}
+    return Plan(method, target, **chosen, stated=Stated(how.get("samples"), how.get("unit_dim"), layouts))
 
 
 def _inputs(data: Any, how: Mapping[str, Any]) -> Any:
@@ -167,6 +190,7 @@ class _Sums:
         self._sums = sums
         self.is_signed = is_signed
         self.n = 0
+        self.layouts: dict[str, UnitLayout] = {}
         self._deltas: dict[str, list[Floats]] = {}
         self._differences: dict[str, list[Floats]] = {}
 
@@ -178,7 +202,8 @@ class _Sums:
         self.note(found)
 
     def note(self, found: Attributed) -> None:
-        """Keep how far the sums are from what they should be."""
+        """Keep how units are counted, and how far the sums are from what they should be."""
+        self.layouts.update(found.layouts)
         for site, delta in found.deltas.items():
             self._deltas.setdefault(site, []).append(delta)
             self._differences.setdefault(site, []).append(found.differences[site])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -35,11 +36,14 @@ class Lesions:
     parts: NDArray[np.int64]
     """Its unit or head; -1 where the whole value was changed."""
     widths: NDArray[np.int64]
-    """How many units a head has; 0 where heads are a dimension of their own, -1 where no head was meant."""
+    """How many units a head has; -1 where no head was meant. In results of older versions 0 where heads are a dimension
+    of their own."""
     baseline: NDArray[np.float64]
     """What the metric is without a lesion; of the shape that the metric has."""
     scores: NDArray[np.float64]
     """(lesion, *metric): what it is with each."""
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """Sites that a pattern covers and whose units are not known, with the reason."""
 
     def __len__(self) -> int:
         return len(self.sites)
@@ -127,7 +131,11 @@ class Lesions:
         width = max((len(self.names[row]) for row in rows), default=0)
         for row in rows:
             lines.append(f"  {self.names[row]:<{width}}  {self._line(row)}")
-        return "\n".join(lines + ([f"  and {len(self) - len(rows):,} more"] if len(rows) < len(self) else []))
+        if len(rows) < len(self):
+            lines.append(f"  and {len(self) - len(rows):,} more")
+        if self.left_out:
+            lines.append(f"  {_counted(len(self.left_out), 'site')} left out: no units are known")
+        return "\n".join(lines)
 
     def _line(self, row: int) -> str:
         effect = self.effect[row]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from cutaway.core.errors import InputError
 from cutaway.core.tables import framed
+from cutaway.core.units.unit_sites import UnitSites, layouts_of
 from cutaway.results.result import Result
 
 Label = Any
@@ -123,7 +124,7 @@ class Ranking(Result):
     def _named(self, units: NDArray[np.int64]) -> Any:
         if self.names is None:
             return units.copy()
-        return [self.names[unit] for unit in units.tolist()]
+        return UnitSites([self.names[unit] for unit in units.tolist()], layouts_of(self.names))
 
 
 def ranked(

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from cutaway.core.arrays import Array
 from cutaway.core.errors import InputError, MemoryLimitError
+from cutaway.core.units.layout import UnitLayout
 from cutaway.store.activations_arrays import source_of
 from cutaway.store.activations_saving import save
 from cutaway.store.activations_shards import JoinedSource
@@ -121,6 +122,25 @@ class Activations:
     def names(self) -> Names:
         """The name of each unit: `encoder.layer.3#17`."""
         return self._units.names
+
+    @property
+    def layouts(self) -> Mapping[str, UnitLayout]:
+        """For each site which dimensions of its value count units, samples and positions; sites of which nobody knows
+        are missing."""
+        return {site.site: site.layout for site in self._units.sites if site.layout is not None}
+
+    @property
+    def is_by_old_rule(self) -> bool:
+        """Whether a version of Cutaway collected it that took some image columns or time steps for units.
+
+        Its numbers are what they were; units of the same name in an edit or a trace may be others.
+        """
+        return "model" in self.provenance and not any(site.layout for site in self._units.known)
+
+    @property
+    def left_out(self) -> Mapping[str, str]:
+        """Sites that a pattern asked for and that have no rows and units, with the reason."""
+        return dict(self.provenance.get("left_out") or {})
 
     def site_of(self, unit: int) -> tuple[str, int]:
         """The site of a unit and its number there."""
@@ -374,7 +394,11 @@ class Activations:
         shown = ", ".join(sites) if len(sites) <= 3 else f"{sites[0]} … {sites[-1]} ({len(sites)} sites)"
         where = f", {self.path!r}" if self.path else ""
         half = "" if self.is_whole else ", not collected to its end"
-        return f"<Activations {len(self):,} rows × {self.n_units:,} units, {self.dtype}: {shown}{where}{half}>"
+        old = ", units by the rule of an older version" if self.is_by_old_rule else ""
+        out = f", {len(self.left_out)} sites left out" if self.left_out else ""
+        return (
+            f"<Activations {len(self):,} rows × {self.n_units:,} units, {self.dtype}: {shown}{where}{half}{old}{out}>"
+        )
 
 
 def _numbers(place: slice | NDArray[np.int64]) -> NDArray[np.int64]:

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from cutaway.core.arrays import Array
 from cutaway.core.errors import InputError, NotFoundError
 from cutaway.store.activations_sources import About, ArchiveSource, Problem, Source
+from cutaway.store.activations_windows import are_alike
 from cutaway.store.activations_writing import Rows
 from cutaway.store.archive import CACHE_BYTES, Archive
 from cutaway.store.backends import backend_for
 
 _SHARD = re.compile(r"shard-(\d{5})-of-(\d{5})")
-_OF_ONE: Final = ("corpus", "shard", "time", "versions")
+_OF_ONE: Final = ("corpus", "left_out", "shard", "time", "versions")
 """What differs between the parts of one collection."""
 
 
@@ -100,8 +101,11 @@ def read_shards(path: str, places: Sequence[str], *, cache_bytes: int = CACHE_BY
 
 
 def _check_alike(first: Source, other: Source, number: int) -> None:
+    if not are_alike(first.sites, other.sites):
+        raise InputError(
+            f"part {number} has another sites than part 0: {_said(other.sites)}, not {_said(first.sites)}."
+        )
     for name, wanted, found in (
-        ("sites", first.sites, other.sites),
         ("dtype", first.dtype, other.dtype),
         ("aggregate", first.about.aggregate, other.about.aggregate),
     ):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, overload
 
@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from cutaway.core.errors import DamagedError, InputError, SiteError
 from cutaway.core.sites import Site, nearest
+from cutaway.core.units.layout import UnitLayout
+from cutaway.core.units.unit_sites import UnitSites
 from cutaway.store.activations_windows import CollectedSite
 
 Ints = NDArray[np.int64]
@@ -106,9 +108,7 @@ class Units:
             known = self.known[site]
             units = known.indices[self._columns[self._sites == site]]
             is_all = len(units) == known.width and np.array_equal(units, known.indices)
-            found.append(
-                known if is_all else CollectedSite(known.site, len(units), known.unit_dim, tuple(units.tolist()))
-            )
+            found.append(known if is_all else replace(known, width=len(units), units=tuple(units.tolist())))
         return tuple(found)
 
     @property
@@ -119,6 +119,11 @@ class Units:
     @property
     def names(self) -> Names:
         return Names(self)
+
+    @property
+    def layouts(self) -> dict[str, UnitLayout]:
+        """By which the units were counted, site by site, where that is known."""
+        return {known.site: known.layout for known in self.known if known.layout is not None}
 
     def site_of(self, unit: int) -> tuple[str, int]:
         """The site of a unit and its number there."""
@@ -168,6 +173,11 @@ class Names(Sequence[str]):
     def __len__(self) -> int:
         return len(self.units)
 
+    @property
+    def layouts(self) -> dict[str, UnitLayout]:
+        """By which the units were counted, site by site: `edit` counts alike."""
+        return self.units.layouts
+
     @overload
     def __getitem__(self, index: int) -> str: ...
     @overload
@@ -175,7 +185,7 @@ class Names(Sequence[str]):
 
     def __getitem__(self, index: int | slice) -> str | list[str]:
         if isinstance(index, slice):
-            return [self[unit] for unit in range(*index.indices(len(self)))]
+            return UnitSites([self[unit] for unit in range(*index.indices(len(self)))], self.layouts)
         if not -len(self) <= index < len(self):
             raise IndexError(f"unit {index} of {len(self):,}.")  # this ends an iteration
         site, unit = self.units.site_of(index)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core.errors import DamagedError
+from cutaway.core.units.layout import UnitLayout
 from cutaway.store.archive import Archive, ArrayBlock
 from cutaway.store.fields import count, counts, text
 
@@ -22,20 +24,26 @@ class CollectedSite:
     """One site of a collection.
 
     >>> CollectedSite("encoder.layer.3", 384)
-    CollectedSite(site='encoder.layer.3', width=384, unit_dim=-1, units=())
+    CollectedSite(site='encoder.layer.3', width=384, unit_dim=-1, units=(), layout=None)
     """
 
     site: str
     width: int
     """How many units it has."""
     unit_dim: int = -1
-    """The dimension of the tensor along which units are counted: the last one, 1 for a convolution."""
+    """The dimension of the tensor that counts units, for readers that know no layouts: 1 for a convolution."""
     units: tuple[int, ...] = ()
     """Which units these are, where only some were kept; empty where all were."""
+    layout: UnitLayout | None = None
+    """What the dimensions of the tensor count, as the graph of the model tells; None where that was not known."""
 
     def packed(self) -> dict[str, Any]:
-        fields = {"site": self.site, "width": self.width, "unit_dim": self.unit_dim}
-        return fields | ({"units": list(self.units)} if self.units else {})
+        fields: dict[str, Any] = {"site": self.site, "width": self.width, "unit_dim": self.unit_dim}
+        if self.units:
+            fields["units"] = list(self.units)
+        if self.layout is not None:
+            fields["layout"] = self.layout.to_list()
+        return fields
 
     @staticmethod
     def read(fields: Any) -> CollectedSite:
@@ -44,7 +52,14 @@ class CollectedSite:
         width, units = count(fields.get("width"), "width of a site"), counts(fields.get("units", []), "units of a site")
         if units and len(units) != width:
             raise DamagedError(f"a site has {width} units, and says of {len(units)} which they are")
-        return CollectedSite(text(fields.get("site"), "site"), width, fields.get("unit_dim", -1), units)
+        site, layout = text(fields.get("site"), "site"), _layout(fields.get("layout"))
+        return CollectedSite(site, width, fields.get("unit_dim", -1), units, layout)
+
+    def is_like(self, other: CollectedSite) -> bool:
+        """Whether it is the same site with the same units, whatever the sizes of the first batches were."""
+        if self.layout is None or other.layout is None:
+            return self == other
+        return replace(self, layout=None) == replace(other, layout=None) and self.layout.is_like(other.layout)
 
     @property
     def indices(self) -> NDArray[np.int64]:
@@ -70,6 +85,20 @@ class Window:
     @property
     def stop_item(self) -> int:
         return self.first_item + self.n_items
+
+
+def _layout(given: Any) -> UnitLayout | None:
+    if given is None:
+        return None
+    try:
+        return UnitLayout.from_list(given)
+    except (TypeError, ValueError) as error:
+        raise DamagedError("what the dimensions of a site count is not as it should be") from error
+
+
+def are_alike(some: Sequence[CollectedSite], others: Sequence[CollectedSite]) -> bool:
+    """Whether two collections have the same sites and units."""
+    return len(some) == len(others) and all(one.is_like(other) for one, other in zip(some, others, strict=True))
 
 
 def window_name(first_item: int) -> str:

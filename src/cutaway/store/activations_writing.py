@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from cutaway.core.arrays import Array, Raw
 from cutaway.core.errors import InputError, StoreError
 from cutaway.core.sites import Site
-from cutaway.store.activations_windows import DOCUMENT, SITE, CollectedSite, window_name, windows_of
+from cutaway.store.activations_windows import DOCUMENT, SITE, CollectedSite, are_alike, window_name, windows_of
 from cutaway.store.archive import Archive
 from cutaway.store.backends import backend_for
 from cutaway.store.frames import Plain
@@ -25,7 +25,7 @@ from cutaway.store.writer import Options, Writer
 Dtype = Literal["float32", "float16"]
 ROW_COLUMNS: Final = ("item", "word", "first", "last")
 _ALIGNMENT: Final = 8
-_MAY_CHANGE: Final = ("time", "versions")
+_MAY_CHANGE: Final = ("left_out", "time", "versions")
 """What may be another in the provenance when a collection is resumed."""
 
 
@@ -203,7 +203,10 @@ class ActivationsWriter:
         there = archive.documents.get(DOCUMENT)
         if archive.kind != "activations" or not isinstance(there, dict):
             return  # the writer says what it is; or it was killed before it wrote anything
-        for name in ("sites", "dtype", "aggregate"):
+        sites = there.get("sites") or ()
+        if not are_alike([CollectedSite.read(site) for site in sites], self.sites):
+            _must_equal(self.path, "sites", sites, self._about["sites"])
+        for name in ("dtype", "aggregate"):
             _must_equal(self.path, name, there.get(name), self._about[name])
         old, new = _settled(there.get("provenance")), _settled(self._about["provenance"])
         for name in sorted(old.keys() | new.keys()):

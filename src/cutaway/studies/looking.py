@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from cutaway.capture.layouts import Layouts
+from cutaway.capture.changes import Change
+from cutaway.capture.live_units import LiveUnits, UnitDim, dims_of
+from cutaway.capture.module_units import named_parameter_layout
 from cutaway.capture.observe import Observation, check_single, observe
 from cutaway.capture.places import Asked, Named, asked_of
 from cutaway.core.errors import InputError, SiteError
 from cutaway.core.sites import Site
+from cutaway.core.units.layout import UnitLayout
+from cutaway.core.units.unit_sites import UnitSites
+
+Keep = Literal["shapes", "means", "values"]
 
 
 @dataclass(slots=True)
@@ -26,65 +33,102 @@ class Seen:
     """The one it belongs to; None for parameters."""
     chosen: list[int] | None
     """The units that were named; None for all."""
-    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    """By the full site, pass included."""
+    is_named: bool = True
+    """Whether it was asked for by itself, not by a pattern alone."""
+    layouts: dict[str, UnitLayout] = field(default_factory=dict)
+    """What the dimensions count, by the full site, pass included."""
     values: dict[str, Tensor] = field(default_factory=dict)
     """Copies, by the full site, where they were asked for."""
-    dimension: int = 0
-    """That of the units, counted from the end: -1 is the last."""
     total: Tensor | None = None
+    """(unit,): the sum of each unit, where means were asked for."""
     n_summed: int = 0
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of its first value."""
-        return next(iter(self.shapes.values()))
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """By the full site, pass included."""
+        return {full: layout.shape for full, layout in self.layouts.items()}
 
-    def size(self, dimension: int, what: str) -> int:
-        """The size of a dimension, which must be the same in all passes."""
-        if len(self.shape) < -dimension or not dimension:
-            raise InputError(f"{str(self.site)!r} has no {what}s: its value has shape {list(self.shape)}.")
-        found = sorted({shape[dimension] if len(shape) >= -dimension else 0 for shape in self.shapes.values()})
-        if len(found) > 1:
+    @property
+    def layout(self) -> UnitLayout:
+        """The layout of its first value."""
+        return next(iter(self.layouts.values()))
+
+    @property
+    def n_units(self) -> int:
+        """How many units it has, which must be the same in all passes; raises `UnitError` where that is not known."""
+        name = str(self.site)
+        return self._same("unit", {layout.check(name).n_units for layout in self.layouts.values()})
+
+    @property
+    def n_positions(self) -> int:
+        """How many positions it has, which must be the same in all passes."""
+        counts = set()
+        for layout in self.layouts.values():
+            axis = layout.position if layout.is_known else next(iter(layout.tokens), None)
+            if axis is None:
+                raise InputError(f"{str(self.site)!r} has no positions: its value has shape {list(layout.shape)}.")
+            counts.add(layout.sizes[axis])
+        return self._same("position", counts)
+
+    def _same(self, what: str, counts: set[int]) -> int:
+        if len(counts) > 1:
             raise InputError(
                 f"the number of {what}s of {str(self.site)!r} changes while the model runs: "
-                f"{', '.join(map(str, found[:6]))}. Name one pass, {str(replace(self.site, pass_=1))!r}, "
+                f"{', '.join(map(str, sorted(counts)[:6]))}. Name one pass, {str(replace(self.site, pass_=1))!r}, "
                 "or use inputs of one size."
             )
-        return found[0]
+        return next(iter(counts))
 
-    def mean(self) -> Tensor:
-        """The mean of each unit over samples, positions and passes, in a shape that broadcasts to the value."""
-        if self.total is None:
+    def named(self, unit: int | None = None) -> UnitSites:
+        """The site, or one unit of it, as `edit` takes it, with the layout by which it counts.
+
+        A layout without samples was decided by a module alone or learned from too little: `edit` finds it out again.
+        """
+        first = self.layout
+        is_one = all(first.is_like(layout) for layout in self.layouts.values())
+        is_stated = first.source == "stated"
+        known = {str(self.site): first} if is_one and (first.samples or is_stated) else {}
+        return UnitSites([str(replace(self.site, unit=unit))], known)
+
+    def mean(self) -> Change:
+        """A change to the mean of each unit over samples, positions and passes."""
+        if not self.n_units or self.total is None:
             raise InputError(f"{str(self.site)!r} has no units, and so no mean of each.")
-        self.size(self.dimension, "unit")
-        return (self.total / max(self.n_summed, 1)).reshape(-1, *(1,) * (-self.dimension - 1))
+        means = self.total / max(self.n_summed, 1)
+        return Change(lambda value, layout: layout.spread(means, value.shape), takes_layout=True)
 
-    def note(self, full: str, value: Tensor, dimension: int, keep: str) -> None:
+    def note(self, full: str, value: Tensor, layout: UnitLayout, keep: Keep) -> None:
         """See one value."""
-        self.shapes[full] = tuple(value.shape)
-        if value.dim():
-            self.dimension = dimension - value.dim()
+        self.layouts[full] = layout
         if keep == "values":
             self.values[full] = value.detach().clone()
-        elif keep == "means" and value.dim():
-            others = [d for d in range(value.dim()) if d != dimension]
+        elif keep == "means" and layout.is_known:
             wide = torch.complex128 if value.is_complex() else torch.float64
-            total = value.detach().to(wide)
-            total = total.sum(others) if others else total
+            rows = layout.rows(value.detach().to(wide))
+            total = rows.sum((0, 1))
             if self.total is None or self.total.shape == total.shape:
                 self.total = total if self.total is None else self.total + total
-                self.n_summed += value.numel() // max(total.numel(), 1)
+                self.n_summed += rows.shape[0] * rows.shape[1]
 
 
-def look(model: nn.Module, at: Any, run: Callable[[], Any], *, keep: str = "shapes") -> tuple[Any, list[Seen]]:
+def look(
+    model: nn.Module,
+    at: Any,
+    run: Callable[[], Any],
+    *,
+    keep: Keep = "shapes",
+    counts: bool = True,
+    unit_dim: UnitDim | None = None,
+) -> tuple[Any, list[Seen]]:
     """Run once, and say what the run returned and which sites it reached, in order; parameters stand first.
 
     Args:
         keep: "shapes" only, also "means" of each unit, or copies of all "values".
+        counts: whether units, samples or positions will be asked for; it costs one traced run.
+        unit_dim: what the caller states of the units, for all sites.
     """
     core: nn.Module = getattr(model, "_orig_mod", model)
-    named, layouts = Named.of(core), Layouts(core)
+    named = Named.of(core)
     found: dict[str, Seen] = {}
     live: dict[Site, Asked] = {}
     for asked in asked_of(at, named):
@@ -93,26 +137,30 @@ def look(model: nn.Module, at: Any, run: Callable[[], Any], *, keep: str = "shap
             continue
         for address in named.tensors_at(asked.site):
             tensor = named.tensors[address]
+            layout = asked.layout or named_parameter_layout(named.modules, address, tensor.shape)
+            layout = layout if unit_dim is None else layout.with_units(dims_of(unit_dim))
             seen = _add(found, Site(address), None, asked)
             with torch.no_grad():
-                seen.note(address, tensor, max(tensor.dim() - 1, 0), keep)
+                seen.note(address, tensor, layout, keep)
+    if not live:
+        return run(), list(found.values())
+    given = {site: asked.layout for site, asked in live.items() if asked.layout is not None}
+    units = LiveUnits(core, live if counts else (), given=given, unit_dim=unit_dim, needs_samples=counts)
 
     def note(here: Observation) -> None:
         check_single(here)
         full, value = here.site, here.tensor
         for each in here.asked:
-            asked = live[each]
             path = full.path if each.path else ""
             site = Site(full.address, full.op, full.ordinal, each.side, path, each.pass_)
-            seen = _add(found, site, here.module, asked)
-            dimension = asked.dimension if asked.dimension is not None else layouts.at(full, value, here.module)
+            seen = _add(found, site, here.module, live[each])
             key = str(full if full.op is not None else replace(full, side=each.side))  # as `edit` names it
-            if key not in seen.shapes:
-                seen.note(key, value, dimension, keep)
+            if key not in seen.layouts:
+                seen.note(key, value, units.at(full, value, here.module), keep)
 
-    if not live:
-        return run(), list(found.values())
-    with observe(model, list(live), note) as observer:
+    with ExitStack() as stack:
+        observer = stack.enter_context(observe(model, list(live), note))
+        stack.enter_context(units)
         result = run()
     if observer.missed:
         raise SiteError(
@@ -124,10 +172,12 @@ def look(model: nn.Module, at: Any, run: Callable[[], Any], *, keep: str = "shap
 
 def _add(found: dict[str, Seen], site: Site, module: nn.Module | None, asked: Asked) -> Seen:
     """The entry of a site, with the units that any of the sites that cover it names."""
-    units = asked.units
+    units, is_named = asked.units, not asked.site.is_pattern
     seen = found.get(str(site))
     if seen is None:
-        seen = found[str(site)] = Seen(site, module, None if units is None else [*units])
-    elif seen.chosen is not None:
+        seen = found[str(site)] = Seen(site, module, None if units is None else [*units], is_named)
+        return seen
+    if seen.chosen is not None:
         seen.chosen = None if units is None else [*dict.fromkeys((*seen.chosen, *units))]
+    seen.is_named |= is_named
     return seen

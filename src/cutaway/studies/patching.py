@@ -63,8 +63,8 @@ def patch(
         clean: runs the model on the input from which values are taken.
         corrupted: runs it on the input into which they are put.
         at: what `cutaway.edit` takes: sites, patterns, ops, a selection; each is a row.
-        positions: None patches whole values; "each", or some positions (of the second to last dimension), one at a
-            time. The two inputs then have to have the same length.
+        positions: None patches whole values; "each", or some positions (tokens of a text), one at a time. The two
+            inputs then have to have the same length.
         path: a folder or `.jsonl` file that holds what is done, so that the study goes on after an interruption.
     """
     for name, function in (("metric", metric), ("clean", clean), ("corrupted", corrupted)):
@@ -72,10 +72,11 @@ def patch(
             raise InputError(f"{name}={type(function).__name__}: give a function; clean=lambda: model(x), say.")
     before, state = state_of(model), ModelState(getattr(model, "_orig_mod", model))
     with state.undone():
-        returned, found = look(model, at, lambda: called(clean), keep="values")
+        returned, found = look(model, at, lambda: called(clean), keep="values", counts=positions is not None)
         clean_metric = as_metric(called(lambda: metric(returned)), "of the clean run")
     with state.undone():
-        returned, there = look(model, [seen.site for seen in found], lambda: called(corrupted))
+        sites = [seen.site for seen in found]
+        returned, there = look(model, sites, lambda: called(corrupted), counts=False)
         _check_shapes(found, there)
         corrupted_metric = as_metric(called(lambda: metric(returned)), "of the corrupted run", clean_metric)
     check_unchanged(model, before, "a run")
@@ -97,7 +98,7 @@ def patch(
             seen, position = rows[row]
             part = Part() if position is None else Part(positions=position)
             with state.undone():
-                with edit(model, seen.site, _Clean(seen), **part):
+                with edit(model, seen.named(), _Clean(seen), **part):
                     returned = called(corrupted)
                 score = called(lambda: metric(returned))
             journal.add(row, names[row], as_metric(score, f"with a patch at {names[row]!r}", clean_metric))
@@ -130,7 +131,7 @@ def _check_shapes(clean: list[Seen], corrupted: list[Seen]) -> None:
 def _columns(found: list[Seen], positions: Positions) -> list[int | None]:
     if positions is None:
         return [None]
-    lengths = {str(seen.site): seen.size(-2, "position") for seen in found}
+    lengths = {str(seen.site): seen.n_positions for seen in found}
     shortest, longest = min(lengths, key=lambda site: lengths[site]), max(lengths, key=lambda site: lengths[site])
     if isinstance(positions, str):
         if positions != "each":

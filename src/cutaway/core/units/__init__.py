@@ -1,6 +1,7 @@
 """Units, samples and positions: what the dimensions of a value count, decided from the graph and never from sizes.
 
 layout        the answer for one value, as plain data: `UnitLayout`
+unit_sites    sites of units together with the layouts by which they were counted
 factors       every dimension is a list of factors; cutting, linking and putting them together
 calls         values and calls as the rules see them; what an elementwise operation makes of several factors
 reshape       view, reshape, flatten

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Literal, get_args
 
+import numpy as np
+
 from cutaway.core.errors import UnitError
 
 Source = Literal["producers", "consumers", "elimination", "whole", "module", "stated", "refused"]
@@ -109,7 +111,6 @@ class UnitLayout:
     def unit(self, value: Any, k: int) -> Any:
         """One unit of a value.
 
-        >>> import numpy as np
         >>> UnitLayout(((2,), (2,), (3,)), units=(1, 2)).unit(np.arange(12).reshape(2, 2, 3), 4)
         array([ 4, 10])
         """
@@ -132,6 +133,65 @@ class UnitLayout:
         counts = [prod(sizes[axis] for axis in axes) for axes in (self.samples, self.positions, self.units)]
         return moved.reshape(counts)
 
+    def samples_first(self, value: Any) -> tuple[Any, UnitLayout]:
+        """The value with its samples as the first dimension, and the layout that it has then.
+
+        A value without a single axis of samples is given back as it is.
+        """
+        layout = self.for_shape(value.shape)
+        if len(layout.samples) != 1 or (layout.samples == (0,) and len(layout.split[0]) == 1):
+            return value, layout
+        (axis,) = layout.samples
+        sizes = layout.sizes
+        moved = np.moveaxis(np.reshape(value, sizes), axis, 0)
+        split: list[tuple[int, ...]] = [(sizes[axis],)]
+        at = 0
+        for dim in layout.split:
+            rest = tuple(size for number, size in enumerate(dim) if at + number != axis)
+            split += [rest] if rest else []
+            at += len(dim)
+
+        def now(old: int) -> int:
+            return old + 1 if old < axis else old
+
+        units, tokens = tuple(map(now, layout.units)), tuple(map(now, layout.tokens))
+        new = replace(layout, split=tuple(split), units=units, samples=(0,), tokens=tokens)
+        return moved.reshape(new.shape), new
+
+    def from_rows(self, rows: Any, shape: Sequence[int]) -> Any:
+        """A value of a shape from what `rows` made of it.
+
+        >>> layout, value = UnitLayout(((2,), (2,), (3,)), units=(1,), samples=(2,)), np.arange(12).reshape(2, 2, 3)
+        >>> layout.rows(value).shape, bool((layout.from_rows(layout.rows(value), value.shape) == value).all())
+        ((3, 2, 2), True)
+        """
+        layout = self.for_shape(shape)
+        sizes, order = layout.sizes, (*self.samples, *self.positions, *self.units)
+        moved = rows.reshape([sizes[axis] for axis in order])
+        back = sorted(range(len(order)), key=order.__getitem__)
+        moved = moved.permute(back) if hasattr(moved, "permute") else moved.transpose(back)
+        return moved.reshape(tuple(shape))
+
+    def along_units(self, numbers: Any) -> Any:
+        """One number a unit, in an array with an axis for each of the flattened split: of size 1 beside the units."""
+        sizes = self.sizes
+        block = numbers.reshape([sizes[axis] for axis in self.units])
+        order = sorted(range(len(self.units)), key=self.units.__getitem__)
+        block = block.permute(order) if hasattr(block, "permute") else block.transpose(order)
+        return block.reshape([size if axis in self.units else 1 for axis, size in enumerate(sizes)])
+
+    def spread(self, numbers: Any, shape: Sequence[int]) -> Any:
+        """One number a unit, at every place that the unit has in a value of a shape.
+
+        >>> UnitLayout(((2,), (3,)), units=(1,)).spread(np.array([5, 6, 7]), (2, 3))
+        array([[5, 6, 7],
+               [5, 6, 7]])
+        """
+        layout = self.for_shape(shape)
+        block, sizes = layout.along_units(numbers), layout.sizes
+        wide = block.expand(sizes) if hasattr(block, "expand") else np.broadcast_to(block, sizes)
+        return wide.reshape(tuple(shape))
+
     def place_of(self, k: int) -> tuple[int, ...]:
         """The index on each unit axis of a flat unit number."""
         sizes, place = self.sizes, []
@@ -150,50 +210,72 @@ class UnitLayout:
         """Raise `UnitError` if it was refused."""
         if not self.is_known:
             name = f"{what!r} has" if what else "this value has"
-            raise UnitError(f"{name} no dimension that is known to count units: {self.reason}; {_HOW}.")
+            how = "" if _HOW in self.reason else f"; {_HOW}"
+            raise UnitError(f"{name} no dimension that is known to count units: {self.reason}{how}.")
         return self
 
     def for_shape(self, shape: Sequence[int], n_samples: int | None = None) -> UnitLayout:
         """The same layout for a value of other sizes: units stay as many, samples and positions may differ.
 
-        Raises `UnitError` if the sizes of merged dimensions cannot be told.
+        Samples and positions that share a dimension can be told apart again only if the number of samples is given;
+        without it they count as positions together. Raises `UnitError` where units cannot be told from the rest.
         """
-        if tuple(shape) == self.shape:
+        if tuple(shape) == self.shape and 0 not in self.sizes:
             return self
         if len(shape) != len(self.split):
             raise UnitError(
                 f"a value of shape {list(shape)} came where one of {len(self.split)} dimensions was seen when the "
                 f"units were found; {_HOW}."
             )
-        split, axis = [], 0
+        split: list[tuple[int, ...]] = []
+        new: dict[int, int] = {}  # axis → axis of the new split
+        merged: set[int] = set()
+        axis = n_axes = 0
         for dim, (old, size) in enumerate(zip(self.split, shape, strict=True)):
             axes = range(axis, axis + len(old))
-            split.append(self._dim_for(dim, axes, size, n_samples))
-            axis += len(old)
+            groups = self._groups_for(dim, axes, size, n_samples)
+            split.append(tuple(count for count, _ in groups))
+            for number, (_, members) in enumerate(groups):
+                new.update(dict.fromkeys(members, n_axes + number))
+                merged.update(members if len(members) > 1 else ())
+            axis, n_axes = axis + len(old), n_axes + len(groups)
+        units = tuple(new[each] for each in self.units)
+        samples = tuple(new[each] for each in self.samples if each not in merged)
+        tokens = tuple(dict.fromkeys(new[each] for each in self.tokens))
+        return replace(self, split=tuple(split), units=units, samples=samples, tokens=tokens)
+
+    def _groups_for(self, dim: int, axes: range, size: int, n_samples: int | None) -> list[tuple[int, list[int]]]:
+        """The new sizes of a dimension, each with the axes that it stands for."""
+        sizes = dict(zip(axes, self.split[dim], strict=True))
+        if prod(sizes.values()) == size and 0 not in sizes.values():
+            return [(count, [axis]) for axis, count in sizes.items()]
+        free = [axis for axis in axes if axis not in self.units]
+        inside = [axis for axis in free if axis in self.samples]
+        if len(free) > 1 and len(inside) == 1 and n_samples is not None:
+            sizes[inside[0]] = n_samples
+            free.remove(inside[0])
+        known = prod(count for axis, count in sizes.items() if axis not in free)
+        is_one_run = bool(free) and free[-1] - free[0] == len(free) - 1
+        if not is_one_run or not known or size % known:
+            raise UnitError(
+                f"dimension {dim} has {size} entries: how many of them are samples, positions and units cannot be "
+                f"told; {_HOW}."
+            )
+        groups = [(count, [axis]) for axis, count in sizes.items() if axis not in free]
+        groups.append((size // known, free))
+        return sorted(groups, key=lambda group: group[1][0])
+
+    def pattern(self) -> UnitLayout:
+        """The same without the sizes of samples and positions, which differ from batch to batch: 0 in their place."""
+        split, axis = [], 0
+        for dim in self.split:
+            split.append(tuple(size if axis + at in self.units else 0 for at, size in enumerate(dim)))
+            axis += len(dim)
         return replace(self, split=tuple(split))
 
-    def _dim_for(self, dim: int, axes: range, size: int, n_samples: int | None) -> tuple[int, ...]:
-        old = dict(zip(axes, self.split[dim], strict=True))
-        if prod(old.values()) == size:
-            return tuple(old.values())
-        free = [axis for axis in axes if axis not in self.units]
-        if n_samples is not None and len(free) > 1:
-            inside = [axis for axis in free if axis in self.samples]
-            if len(inside) == 1:
-                old[inside[0]] = n_samples
-                free.remove(inside[0])
-        if len(free) != 1 and any(axis in self.samples for axis in free):
-            # Positions that are merged with samples stay as many when the batch size alone differs.
-            rest = [axis for axis in free if axis in self.samples]
-            free = rest if len(rest) == 1 and n_samples is None else free
-        known = prod(count for axis, count in old.items() if axis not in free[:1])
-        if len(free) != 1 or not known or size % known:
-            raise UnitError(
-                f"dimension {dim} had {prod(self.split[dim])} entries when its units were found and has {size} now: "
-                f"how they are shared out cannot be told; {_HOW}."
-            )
-        old[free[0]] = size // known
-        return tuple(old.values())
+    def is_like(self, other: UnitLayout) -> bool:
+        """Whether another layout counts alike, whatever the numbers of samples and positions."""
+        return self.pattern() == other.pattern()
 
     # plain data
 
@@ -219,18 +301,33 @@ class UnitLayout:
         return UnitLayout(tuple((int(size),) for size in shape), source="refused", reason=reason)
 
     @staticmethod
-    def of_dims(
-        shape: Sequence[int], unit_dims: Sequence[int], sample_dim: int | None = None, source: Source = "stated"
-    ) -> UnitLayout:
-        """Whole dimensions count units, as a caller says with `unit_dim=`.
+    def of_dims(shape: Sequence[int], unit_dims: Sequence[int], source: Source = "stated") -> UnitLayout:
+        """Whole dimensions count units, and nothing else is known.
 
         >>> UnitLayout.of_dims((2, 3, 4), [-1]).units
         (2,)
         """
-        n = len(shape)
-        units = tuple(dim + n if dim < 0 else dim for dim in unit_dims)
-        for given, dim in zip(unit_dims, units, strict=True):
+        return UnitLayout(tuple((int(size),) for size in shape)).with_units(unit_dims, source)
+
+    def with_units(self, unit_dims: Sequence[int], source: Source = "stated") -> UnitLayout:
+        """The same samples and tokens, with units in whole dimensions: what a caller says with `unit_dim=`.
+
+        >>> UnitLayout(((2, 3), (4,), (5,)), samples=(0,), tokens=(2,)).with_units([-1])
+        UnitLayout(split=((2, 3), (4,), (5,)), units=(3,), samples=(0,), tokens=(2,), source='stated', reason='')
+        """
+        shape, n = self.shape, len(self.split)
+        dims = [dim + n if dim < 0 else dim for dim in unit_dims]
+        for given, dim in zip(unit_dims, dims, strict=True):
             if not 0 <= dim < n:
                 raise UnitError(f"unit_dim={given} was given, and the value has {n} dimensions: {list(shape)}.")
-        samples = () if sample_dim is None or sample_dim in units else (sample_dim,)
-        return UnitLayout(tuple((int(size),) for size in shape), units, samples, source=source)
+        if len(set(dims)) < len(dims):
+            raise UnitError(f"unit_dim={list(unit_dims)} names a dimension twice.")
+        split = tuple((shape[dim],) if dim in dims else sizes for dim, sizes in enumerate(self.split))
+        starts = np.cumsum([0, *map(len, split)]).tolist()
+        old = np.cumsum([0, *map(len, self.split)]).tolist()
+
+        def moved(axes: tuple[int, ...]) -> tuple[int, ...]:
+            kept = [axis for axis in axes if self.dim_of(axis) not in dims]
+            return tuple(starts[self.dim_of(axis)] + axis - old[self.dim_of(axis)] for axis in kept)
+
+        return UnitLayout(split, tuple(starts[dim] for dim in dims), moved(self.samples), moved(self.tokens), source)

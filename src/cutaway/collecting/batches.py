@@ -1,0 +1,84 @@
+"""Data without text, as it was handed in: tensors that are cut into batches, or batches that somebody else makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sized
+from itertools import chain
+from typing import Any
+
+from cutaway.capture.sample_dims import SampleDims, is_array
+from cutaway.collecting.sharding import Share
+from cutaway.core.errors import InputError
+
+AT_ONCE = 32
+_HOW = (
+    "give a tensor of samples, a tuple of such (the model's arguments), a mapping of such (by name), "
+    "a DataLoader or another iterable of batches; or text with tokenizer="
+)
+
+
+def is_data(data: Any) -> bool:
+    """Whether these are samples themselves, not batches of them."""
+    if is_array(data):
+        return True
+    parts = list(data.values()) if isinstance(data, Mapping) else data if isinstance(data, tuple) else []
+    return bool(parts) and all(map(is_array, parts))
+
+
+class Batches:
+    """What a sweep goes over.
+
+    Args:
+        size: samples of a batch, of tensors; 32 if not given.
+        share: the part of the samples that this process collects; all if not given.
+    """
+
+    def __init__(self, data: Any, size: int | None, share: Share | None = None) -> None:
+        self._size = size or AT_ONCE
+        self._share = share
+        self._data = data if is_data(data) else None
+        self._n_batches: int | None = None
+        if self._data is not None:
+            self.first: Any = data
+            """The first batch; of tensors, all of them."""
+            return
+        if isinstance(data, (str, bytes, list)) or not isinstance(data, Iterable):
+            inside = f" of {type(data[0]).__name__}" if isinstance(data, list) and data else ""
+            raise InputError(f"data is a {type(data).__name__}{inside}: {_HOW}.")
+        if share is not None:
+            raise InputError(
+                f"a {type(data).__name__} makes its own batches, of which no share can be taken: give it a sampler "
+                "that does, each process a path of its own, and shard=(0, 1)."
+            )
+        if size is not None:
+            raise InputError("batch_size= is for tensors and text: a DataLoader makes its own batches.")
+        self._n_batches = len(data) if isinstance(data, Sized) else None
+        self._rest = iter(data)
+        self.first = next(self._rest, None)
+        if self.first is None:
+            raise InputError("the data is empty: there is nothing to collect.")
+
+    def n_batches(self, dims: SampleDims) -> int | None:
+        """How many there are, where that is known."""
+        if self._data is None:
+            return self._n_batches
+        start, stop = self._bounds(dims)
+        return -(-(stop - start) // self._size)
+
+    def all(self, dims: SampleDims) -> Iterator[Any]:
+        """Batches, which copy nothing; those of a DataLoader as they are."""
+        if self._data is None:
+            yield from chain([self.first], self._rest)
+            return
+        first, end = self._bounds(dims)
+        for start in range(first, end, self._size):
+            yield dims.sliced(self._data, start, min(start + self._size, end))
+
+    def first_sample(self, dims: SampleDims) -> Any:
+        """The first sample of what is collected."""
+        start = 0 if self._data is None else self._bounds(dims)[0]
+        return dims.sliced(self.first, start, start + 1)
+
+    def _bounds(self, dims: SampleDims) -> tuple[int, int]:
+        n = dims.n(self._data, is_strict=True)
+        return (0, n) if self._share is None else self._share.checked_bounds(n, "samples")
