@@ -161,7 +161,7 @@ def test_one_more_sample_lets_only_the_samples_grow(name: str) -> None:
             if len(layout.samples) != 1 or not layout.is_known or twin.shape is None or layout.source == "consumers":
                 continue
             try:
-                assert layout.for_shape(twin.shape) == twin.unit_layout, (op, layout, twin.unit_layout)
+                assert layout.for_shape(twin.shape, n_samples=m) == twin.unit_layout, (op, layout)
             except UnitError:  # it says so, where it cannot tell
                 assert name == "sparse", op
 
