@@ -89,7 +89,10 @@ def _outcomes_of(trace: Trace, call: Executed) -> Iterator[tuple[str, str]]:
     for node, value in given.items():
         parent = Op(trace, node)
         is_weight = parent.kind == "parameter" and rule in LAYERS
-        if (is_weight or rule in CARRIERS) and _is_usable(value) and _is_made_by_producers(result, parent, is_weight):
+        is_carried = rule in CARRIERS and _is_usable(value) and (value.is_floating_point() or value.dtype == torch.bool)
+        if result.function.startswith("grid_sample"):
+            is_carried = parent == result.parents[0]  # the other argument says where to look
+        if (is_weight or is_carried) and _is_usable(value) and _is_made_by_producers(result, parent, is_weight):
             for k in _some(parent.unit_layout.n_units):
                 changed = _changed(parent.unit_layout, value, k)
                 after = replayed(trace, call, {**given, node: changed})[result.node]

@@ -138,6 +138,23 @@ def test_a_merged_dimension_that_comes_apart_again_has_its_units_alone() -> None
     assert (apart.unit_layout.units, apart.unit_layout.n_units) == ((1,), 4)
 
 
+def test_heads_merged_with_rows_for_a_norm_keep_all_units() -> None:
+    """A norm of each head, written for rows of heads: (samples, tokens, heads) in one dimension."""
+
+    def forward(m: Any, x: Tensor) -> Any:
+        y = m.linear(x)
+        rows = y.reshape(-1, 3)
+        normed = rows * torch.rsqrt(rows.square().mean(-1, keepdim=True) + 1e-6) * m.scale
+        return y, rows, normed, normed.view(2, 5, 4, 3)
+
+    whole, *others = _outputs(forward, r(2, 5, 7), linear=nn.Linear(7, 12), scale=nn.Parameter(torch.ones(3)))
+    for op in others:
+        assert (op.unit_layout.n_units, op.unit_layout.samples) == (12, (0,))
+    rows = others[0]
+    assert rows.unit_layout.sizes == (2, 5, 4, 3)
+    assert torch.equal(rows.unit_layout.unit(rows.value, 7).flatten(), whole.value[..., 7].flatten())
+
+
 def test_a_merged_dimension_that_a_layer_reads_is_the_unit_dimension() -> None:
     flat, _ = _outputs(
         lambda m, x: ((y := m.conv(x).flatten(1)), m.linear(y)),

@@ -328,13 +328,11 @@ def _units_of(
         return set()
     if POSITION not in kinds:
         return {place for place, kind in enumerate(kinds) if kind in (UNIT, NEUTRAL)}
-    if has_pure:
-        return set()
-    # Of an open value, readers took the dimension apart; of one with units, something may have.
-    is_apart = book is None or (kins_of(tuple(dim)) in book.apart and not _is_read_whole(book, value, dim))
-    if is_apart:
+    # Of a value with units, something takes the dimension apart again, or it does not; of an open one, readers did.
+    is_apart = book is not None and kins_of(tuple(dim)) in book.apart and not _is_read_whole(book, value, dim)
+    if is_apart or (book is None and not has_pure):
         return {place for place, kind in enumerate(kinds) if kind == UNIT}
-    return {place for place, kind in enumerate(kinds) if kind != SAMPLE}
+    return set() if has_pure else {place for place, kind in enumerate(kinds) if kind != SAMPLE}
 
 
 def _is_read_whole(book: Book, value: Value, dim: Sequence[Factor]) -> bool:
