@@ -224,6 +224,15 @@ def test_a_buffer_is_no_parameter() -> None:
     assert op.unit_layout.units == (2,)
 
 
+def test_the_weights_of_an_expert_that_the_data_picks_are_a_parameter() -> None:
+    def forward(m: Any, x: Tensor) -> Tensor:
+        best = m.gate(x).sum(0).argmax()
+        return x @ m.experts[best]
+
+    op = _one(forward, r(2, 3), gate=nn.Linear(3, 5), experts=p(5, 3, 7))
+    assert (op.unit_layout.units, op.unit_layout.samples, op.unit_layout.source) == ((1,), (0,), "producers")
+
+
 def test_a_chain_in_one_einsum() -> None:
     op = _one(lambda m, x: torch.einsum("bi,ij,jk->bk", x, m.a, m.b), r(2, 3), a=p(3, 5), b=p(5, 7))
     assert (op.unit_layout.units, op.unit_layout.samples) == ((1,), (0,))

@@ -150,11 +150,12 @@ class Walk:
                 self._reduce_all(call)
         if created:
             value.step = call.step()
-        for each in call.tensors:
+        given = _given(call)
+        for each in given:
             value.had_units |= each.had_units
             value.is_contradictory |= each.is_contradictory and not each.has_units
         value.is_contradictory = call.is_contradictory or (value.is_contradictory and not value.has_units)
-        value.kind = _kind_of(call, created)
+        value.kind = ACTIVATION if call.is_layer else CONSTANT if created else _kind_of(given)
         if value.kind == CONSTANT and self._is_input(value.number):
             # Made outside the model, of what the model was not given: a batch cut out of the data.
             value.ruleless, value.is_contradictory = "", False
@@ -275,11 +276,15 @@ def _by_rule(call: Call) -> Sequence[Dims | None]:
     return [dims] if isinstance(dims, tuple) else dims
 
 
-def _kind_of(call: Call, created: bool) -> Kind:
-    if call.is_layer:
-        return ACTIVATION
+def _given(call: Call) -> Sequence[Value]:
+    """What a result is made of: of a parameter that a single number picks from or scales, the parameter alone."""
+    large = [value for value in call.tensors if value.shape]
+    return large if large and all(value.kind == PARAMETER for value in large) else call.tensors
+
+
+def _kind_of(given: Sequence[Value]) -> Kind:
     found: Kind = CONSTANT
-    for value in () if created else call.tensors:
+    for value in given:
         if value.kind == ACTIVATION:
             return ACTIVATION
         if value.kind == PARAMETER:
