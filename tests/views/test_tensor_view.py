@@ -357,3 +357,48 @@ def test_one_channel_is_shown_alone_and_each_by_its_own_range(tmp_path: Path) ->
         else:
             assert (image.n_tiles, image.first) == (5, (0, 0, 0, 0))
             assert image.ranges == tuple((channel.min(), channel.max()) for channel in value[1])
+
+
+# units
+
+
+class _Sequence(nn.Module):
+    """Sequence-first, and ending in a choice by the data."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm, self.top = nn.LSTM(6, 10), nn.Linear(10, 3)
+        self.choice = nn.Identity()
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.choice(self.top(self.lstm(x)[0]).topk(2).values)
+
+
+def test_samples_and_units_are_those_of_the_graph(tmp_path: Path) -> None:
+    model, x = _Sequence(), torch.randn(7, 4, 6)
+    with cutaway.record(tmp_path / "run", model, every=1, samples=3) as run:
+        with run.step():
+            model(x).sum().backward()
+    rows = RunRows(cutaway.load(tmp_path / "run"))
+    at = number(rows, "lstm@out.0")
+    view = tensor_view(rows, at, step=0, sample=2)
+    hidden = model.lstm(x)[0].detach().numpy()
+    assert (view.shape, view.n_samples, view.about_units) == (
+        (3, 7, 10),
+        3,
+        "",
+    )  # samples first, whatever the model has
+    np.testing.assert_array_equal(tensor_values(rows, at, step=0, sample=2), hidden[:, 2])
+    assert view.units is not None
+    assert view.units.n_rows == 10
+    np.testing.assert_allclose(unit_values(rows, at, step=0)[:, 0], hidden[:, :3].mean((0, 1)), rtol=1e-5, atol=1e-7)
+    refused = tensor_view(rows, number(rows, "choice"), step=0)
+    assert refused.units is None
+    assert "is not known: it was picked or ordered by the data" in refused.about_units
+
+
+def test_a_run_of_an_older_version_says_that_units_were_guessed() -> None:
+    rows = RunRows(cutaway.load(Path(__file__).parent.parent / "store" / "golden" / "v1" / "run"))
+    row = next(i for i, row in enumerate(rows.rows) if row.of == "value" and row.role not in ("loss", "parameter"))
+    step = next(int(s) for s in rows.run.steps if rows.has(rows.run.at(int(s)), row))
+    assert "older version, which guessed" in tensor_view(rows, row, step=step).about_units

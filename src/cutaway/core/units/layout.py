@@ -258,8 +258,8 @@ class UnitLayout:
         is_one_run = bool(free) and free[-1] - free[0] == len(free) - 1
         if not is_one_run or not known or size % known:
             raise UnitError(
-                f"dimension {dim} had {prod(self.split[dim])} entries when its units were found and has {size} now: how "
-                f"they are shared out cannot be told; {_HOW}."
+                f"dimension {dim} had {prod(self.split[dim])} entries when its units were found and has {size} now: "
+                f"how they are shared out cannot be told; {_HOW}."
             )
         groups = [(count, [axis]) for axis, count in sizes.items() if axis not in free]
         groups.append((size // known, free))
