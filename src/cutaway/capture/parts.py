@@ -147,7 +147,8 @@ class _Axes:
     def samples(self) -> int:
         if len(self.layout.samples) != 1:
             raise UnitError(
-                f"samples= was given, and which dimension of a value of {_shape(self.value)} counts samples is not known: use index=."
+                f"samples= was given, and which dimension of a value of {_shape(self.value)} counts samples is not known: "
+                "use index=."
             )
         return self.layout.samples[0]
 
@@ -155,7 +156,8 @@ class _Axes:
         axis = self.layout.position if self.layout.is_known else next(iter(self.layout.tokens), None)
         if axis is None:
             raise UnitError(
-                f"positions= was given, and no dimension of a value of {_shape(self.value)} counts positions: use index=."
+                f"positions= was given, and no dimension of a value of {_shape(self.value)} counts positions: "
+                "use index=."
             )
         return axis
 

@@ -47,8 +47,8 @@ class SampleDims:
         }
         if not known:
             raise InputError(
-                f"no dimension of what {trace.model_name} is given counts samples: it computes across each of them. Say "
-                "which one does with samples=."
+                f"no dimension of what {trace.model_name} is given counts samples: it computes across each of them. "
+                "Say which one does with samples=."
             )
         several = set(known.values())
         return SampleDims(known, several.pop() if len(several) == 1 else 0)

@@ -102,8 +102,8 @@ def collect(
             "average" or "max". Without it, the last token of text, the average of all else.
         path: a folder to write to, for what is larger than memory. The same call goes on where it was interrupted.
             Under torchrun each process writes its share of the data below it; `cutaway.load(path)` reads all as one.
-        how: `rows`, `dtype`, `special`, `max_length`, `strict`, `targets`, `batch_size`, `shard`, `unit_dim`, `samples`,
-            `call`: see `How`.
+        how: `rows`, `dtype`, `special`, `max_length`, `strict`, `targets`, `batch_size`, `shard`, `unit_dim`,
+            `samples`, `call`: see `How`.
     """
     job = _checked(model, data, at, tokenizer, aggregate, how)
     share = Share.asked(how.get("shard"), path)

@@ -326,8 +326,8 @@ def _known_layouts(ranking: Any, acts: Activations | None) -> dict[str, UnitLayo
     names = ranking.names if isinstance(ranking, Ranking) else ranking
     if acts is not None and acts.is_by_old_rule:
         warnings.warn(
-            "cutaway: acts= was collected by an older version, which counted units of some sites along other dimensions: "
-            "a value of acts= may be put into another unit. Collect again to be sure.",
+            "cutaway: acts= was collected by an older version, which counted units of some sites along other "
+            "dimensions: a value of acts= may be put into another unit. Collect again to be sure.",
             UserWarning,
             stacklevel=3,
         )
