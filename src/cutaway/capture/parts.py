@@ -147,8 +147,8 @@ class _Axes:
     def samples(self) -> int:
         if len(self.layout.samples) != 1:
             raise UnitError(
-                f"samples= was given, and which dimension of a value of {_shape(self.value)} counts samples is not known: "
-                "use index=."
+                f"samples= was given, and which dimension of a value of {_shape(self.value)} counts samples is not "
+                "known: use index=."
             )
         return self.layout.samples[0]
 
