@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 from collections.abc import Iterator, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType, NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from cutaway.core.statistics import N_SAMPLED, STATISTICS, UNKNOWN, Statistic
+from cutaway.core.zscores import FAR, LARGEST
+
 FOLDER = Path(__file__).parent.parent / "web" / "src"
 MODULES = (
     *("cutaway.views.graph", "cutaway.views.picture", "cutaway.views.values", "cutaway.views.details"),
     *("cutaway.views.run_view", "cutaway.views.run_graph", "cutaway.views.sample_view", "cutaway.views.tensor_view"),
-    *("cutaway.views.network_view", "cutaway.views.page_items"),
+    *("cutaway.views.network_view", "cutaway.views.page_items", "cutaway.core.statistics"),
 )
 ROOTS = (
     *("GraphView", "Fold", "Picture", "Detail"),
-    *("RunItem", "RunView", "RunGraph", "SamplesView", "TensorView", "NetworkView"),
+    *("RunItem", "RunView", "RunGraph", "SamplesView", "TensorView", "NetworkView", "Statistic"),
 )
 FILES = {
     FOLDER / "lib" / "wire.ts": (MODULES, ROOTS),
@@ -29,6 +33,11 @@ FILES = {
 HEAD = """\
 // The views as they come from Python. Made from the dataclasses in views/ by `python -m tests.wire`: change those.
 """
+NUMBERS = {
+    "FAR": (FAR, "From this z-score on, a number stands out."),
+    "LARGEST": (LARGEST, "Larger z-scores are cut off."),
+    "N_SAMPLED": (N_SAMPLED, "The most elements of a tensor that quantiles and histogram are taken of."),
+}
 PLAIN = {int: "number", float: "number", str: "string", bool: "boolean", NoneType: "null", Any: "unknown"}
 
 
@@ -45,6 +54,7 @@ def typescript(names: tuple[str, ...] = MODULES, roots: tuple[str, ...] = ROOTS)
     parts = [HEAD, "\n".join(f"export type {name} = {_union(hint)};" for hint, name in words.items())]
     parts += ["\n".join(f"export const {name} = {value};" for name, value in _flags(modules[0]))]
     parts += [_interface(kind, words) for kind in reached]
+    parts += [_statistics()] if Statistic in reached else []
     return "\n\n".join(part.rstrip("\n") for part in parts if part) + "\n"
 
 
@@ -91,6 +101,27 @@ def _interface(kind: type, words: dict[Any, str]) -> str:
         lines.append(f"  {field.name}: {_typed(hints[field.name], words)};")
     about = (inspect.getdoc(kind) or "").partition("\n")[0]
     return "\n".join([f"/** {about} */", f"export interface {kind.__name__} {{", *lines, "}"])
+
+
+def _statistics() -> str:
+    """The table of statistics; of each, what differs from one that is not in the table."""
+    plain = asdict(UNKNOWN)
+    rows = [{key: value for key, value in asdict(each).items() if value != plain[key]} for each in STATISTICS.values()]
+    lines = [f"/** {about} */\nexport const {name} = {value};" for name, (value, about) in NUMBERS.items()]
+    lines += [
+        "/** What holds of a statistic that is not in the table. */",
+        f"export const UNKNOWN: Statistic = {_literal(plain)};",
+    ]
+    lines += [
+        "/** All statistics, in the order in which they are shown. */",
+        "export const STATISTICS: readonly Statistic[] = [",
+    ]
+    lines += [f"  {{ ...UNKNOWN, {_literal(row)[2:]}," for row in rows]
+    return "\n".join([*lines, "];"])
+
+
+def _literal(row: dict[str, Any]) -> str:
+    return f"{{ {', '.join(f'{key}: {json.dumps(value)}' for key, value in row.items())} }}"
 
 
 def _docstrings(kind: type) -> dict[str, str]:

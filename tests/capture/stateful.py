@@ -268,6 +268,22 @@ class TiesAParameter(Base):
 
 
 @stateful
+class ChangesItsType(Base):
+    """Gives parameters and buffers other memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("seen", torch.ones(2))
+
+    def note(self, x: Tensor) -> Any:
+        self.double()
+        self.seen.data = self.seen.half()
+        found = self.seen.sum().float()
+        self.fc.float()
+        return found
+
+
+@stateful
 class IsLazy(nn.Module):
     def __init__(self) -> None:
         super().__init__()

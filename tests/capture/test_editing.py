@@ -236,9 +236,9 @@ def test_heads_of_queries_are_their_second_dimension() -> None:
     model, x = Attention(), torch.randn(2, 5, 8)
     expected = model(x).view(2, 5, 4, 2).clone()
     expected[:, :, 1] = 0
-    with cutaway.edit(model, at="./scaled_dot_product_attention", to=0, heads=1, n_heads=4):
+    with cutaway.edit(model, at="./scaled_dot_product_attention", to=0, heads=1, n_heads=4, unit_dim=(1, 3)):
         assert same(model(x), expected.view(2, 5, 8))
-    with cutaway.edit(model, at=".", to=0, heads=1):  # the module says how many it has
+    with cutaway.edit(model, at=".", to=0, heads=1, unit_dim=2):  # the module says how many it has
         assert same(model(x), expected.view(2, 5, 8))
 
 
@@ -765,7 +765,7 @@ def test_a_number_that_a_dtype_cannot_hold_is_told() -> None:
 @pytest.mark.parametrize(
     ("part", "said"),
     [
-        ({"units": 6}, "outside dimension 1"),
+        ({"units": 6}, "has 6 units: 0 to 5"),
         ({"heads": 1}, "n_heads="),
         ({"heads": 1, "n_heads": 4}, "do not divide"),
     ],

@@ -164,6 +164,14 @@ def test_it_is_entered_again_and_counts_passes_anew() -> None:
         assert found == ["cell@out:1", "./relu.1:1", "cell@out:2", "./relu.2:1"]
     with observer, pytest.raises(InputError, match="in use"):
         observer.__enter__()
+    with observer.attached():
+        for _ in range(2):
+            found.clear()
+            with observer:
+                model(torch.ones(1, 3))
+            model(torch.ones(1, 3))  # between two blocks nothing is told
+            assert found == ["cell@out:1", "./relu.1:1", "cell@out:2", "./relu.2:1"]
+    assert not model.cell._forward_hooks
     with pytest.raises(ZeroDivisionError), observer:
         raise ZeroDivisionError
     with observer:

@@ -36,6 +36,17 @@ def test_a_curve_has_the_steps_of_its_kind_and_range(ask: Ask, base: Path) -> No
     assert [float(line.split()[2]) for line in lines[1:]] == pytest.approx(curve["values"], rel=1e-5)
 
 
+@pytest.mark.parametrize("of", ["grad/aux", "grad@2", "inner_grad"])
+def test_every_name_of_a_gradient_can_be_asked_for(of: str, ask: Ask, tmp_path: Path) -> None:
+    with Writer(tmp_path / "run", kind="run") as writer:
+        rows = [Row("0.weight"), *[Row("0.weight", name) for name in ("grad", "grad/aux", "grad@2", "inner_grad")]]
+        schema = writer.schema(rows, ["mean"])
+        writer.step(7, schema=schema, matrix=np.arange(5, dtype=np.float32)[:, None])
+    (curve,) = ask("query", tmp_path / "run", "0.weight", "--of", of, "--json").document["curves"]
+    assert (curve["of"], curve["values"]) == (of, [[row.of for row in rows].index(of)])
+    assert ask("info", tmp_path / "run", "--json").document["of"] == {"value": 1, "grad": 3, "inner_grad": 1}
+
+
 def test_several_tensors_stand_side_by_side(ask: Ask, base: Path) -> None:
     lines = ask("query", base, "encoder.*", "--stat", "mean", "--steps", "10:20").lines
     assert lines[0].split() == ["step", "kind", "encoder.0", "encoder.1"]
@@ -165,3 +176,31 @@ def test_what_is_not_there_is_said_in_one_sentence(ask: Ask, base: Path, wrong: 
     assert answer.out == ""
     assert said in answer.err
     assert answer.err.count("\n") == 1
+
+
+def test_each_pass_has_a_column_and_can_be_asked_for(ask: Ask, tmp_path: Path) -> None:
+    with Writer(tmp_path / "run", kind="run") as writer:
+        for step in range(2):
+            rows = [Row("cell:1"), Row("cell:2")] if step else [Row("cell")]
+            schema = writer.schema(rows, ["std"])
+            values = {number: Raw.of(np.full(2, number)) for number in range(len(rows))}
+            writer.step(step, schema=schema, matrix=np.array([[step], [step + 10]])[: len(rows)], values=values)
+    run = tmp_path / "run"
+    assert ask("query", run).lines[1].split() == ["run", "cell", "value", "2"]
+    lines = ask("query", run, "cell", "--stat", "std").lines
+    assert [line.split() for line in lines] == [["step", "pass", "1", "pass", "2"], ["0", "0"], ["1", "1", "11"]]
+    curves = ask("query", run, "cell", "--stat", "std", "--json").document["curves"]
+    assert [(one["site"], one["iteration"], one["pass"], one["values"]) for one in curves] == [
+        ("cell", 0, 1, [0, 1]), ("cell", 0, 2, [11]),
+    ]  # fmt: skip
+    (second,) = ask("query", run, "cell:2", "--stat", "std", "--json").document["curves"]
+    assert second["steps"] == [1]
+    found = ask("query", run, "cell", "--at-step", "1", "--value", "--json").document["values"]
+    assert [(one["pass"], one["value"]) for one in found] == [(1, [0, 0]), (2, [1, 1])]
+    assert ask("ls", run, "--json").document["archives"][0]["n_tensors"] == 1
+
+
+def test_an_iteration_is_asked_for_by_its_number(ask: Ask, base: Path) -> None:
+    curves = ask("query", base, "encoder.0", "--stat", "std", "--iteration", "0", "--json").document["curves"]
+    assert [one["iteration"] for one in curves] == [0]
+    assert "no 'value' was recorded in iteration 9" in ask("query", base, "encoder.0", "--iteration", "9").err

@@ -28,7 +28,7 @@ def test_components_have_shapes_and_units() -> None:
     assert isinstance(found, tuple)
     by_site = {component.site: component for component in found.components}
     assert by_site["conv"].shape == (5, 4, 6, 6)
-    assert (by_site["conv"].unit_dim, by_site["conv"].n_units) == (1, 4)
+    assert (by_site["conv"].unit_dims, by_site["conv"].sample_dims, by_site["conv"].n_units) == ((1,), (0,), 4)
     assert (by_site["conv"].kind, by_site["conv"].type) == ("module", "Conv2d")
     assert by_site["rnn@out.0"].shape == (5, 36, 6)
     assert by_site["./relu"].kind == "op"

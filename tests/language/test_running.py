@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import pytest
@@ -166,3 +167,35 @@ def test_a_reading_works_inside_inference_mode_and_no_grad() -> None:
 def test_a_compiled_model_is_read_by_its_eager_source() -> None:
     gen: Any = cutaway.generate(torch.compile(tiny("gpt2")), tokenizer(), "the cat", max_new_tokens=2)
     assert Reading.of(gen).model is tiny("gpt2")
+
+
+def test_every_analysis_leaves_a_model_that_caches_and_counts_as_it_was() -> None:
+    def built() -> Any:
+        torch.manual_seed(0)
+        model = tiny("llama")
+        model.n_calls, model.lengths, own = 0, [], model.forward
+
+        @functools.wraps(own)
+        def forward(*args: Any, **given: Any) -> Any:
+            model.n_calls += 1
+            model.lengths.append(1)
+            model.model.rotary_emb.max_seq_len_cached += 1
+            return own(*args, **given)
+
+        model.forward = forward
+        return model
+
+    model, twin = built(), built()
+    model.load_state_dict(twin.state_dict())
+    before = model.model.rotary_emb.max_seq_len_cached
+    gen = cutaway.generate(model, tokenizer(), "1, 2, 3, the cat", max_new_tokens=3)
+    gen.saliency()
+    gen.lens()
+    gen.attention()
+    gen.logit_attribution()
+    gen.factors(n=2)
+    cutaway.lm.patch(model, tokenizer(), clean="1, 2", corrupted="1, 3", target=4, contrast=5)
+    assert (model.n_calls, model.lengths, model.model.rotary_emb.max_seq_len_cached) == (0, [], before)
+    ids = torch.arange(5)[None]
+    with torch.no_grad():
+        assert torch.equal(model(ids).logits, twin(ids).logits)

@@ -20,9 +20,11 @@ from torch.utils.checkpoint import checkpoint
 import cutaway
 from cutaway.recording import (
     autograd,
+    backward_calls,
     calls,
     contents,
     environment,
+    gradients,
     kept,
     observing,
     ops,
@@ -85,13 +87,13 @@ def hooks() -> Any:
 
 
 SHIELDS = {
-    "Observer.before_step", "Observer.after_step", "Recorder._is_open", "Recorder.__init__", "Recorder.step",
-    "Step.__enter__", "Step.__exit__", "Step.__init__", "Recorder.path",
+    "BackwardCalls.current", "Observer.before_step", "Observer.after_step", "Recorder._is_open", "Recorder.__init__",
+    "Recorder.step", "Step.__enter__", "Step.__exit__", "Step.__init__", "Recorder.path",
 }  # fmt: skip
 """What stands between the program and the rest, and is too small to fail."""
 PUBLIC = {name for name in vars(recorder.Recorder) if not name.startswith("_")}
 MODULES = (
-    autograd, calls, contents, environment, kept, observing, ops, pending,
+    autograd, backward_calls, calls, contents, environment, gradients, kept, observing, ops, pending,
     recorder, sightings, statistics, stepping, structures, subjects,
 )  # fmt: skip
 CONSTRUCTION = {"record", "_rank", "_as_one", "Subjects.__init__", "_Several.__init__"}

@@ -202,7 +202,8 @@ def test_any_shape_and_dtype_can_be_recorded(shape: tuple[int, ...], dtype: torc
             with run.step(batch_size=2):
                 run.tensor("t", tensor)
         found = cutaway.load(tmp_path / level)
-        assert [note.text for note in found.notes] == []
+        assert all("which dimension of '$t' counts units is not known" in note.text for note in found.notes)
+        assert len(found.notes) <= (level == "full")
         kept = found.at(0)["$t"]
         assert kept.dtype == str(dtype).removeprefix("torch.")
         assert kept.stats["count"] == tensor.numel()
@@ -231,10 +232,8 @@ def test_a_module_used_twice_gets_numbered_calls(tmp_path: Path) -> None:  # 11
             return self.layer(self.layer(x).tanh())
 
     run = recorded(tmp_path / "run", Twice(), 1)
-    assert "layer:1" in run.sites
-    assert "layer:2" in run.sites or run["layer:2"].site
-    with pytest.raises(SiteError, match="fits 2 tensors"):
-        run["layer"]
+    assert ("layer" in run.sites, "layer:1" in run, "layer:2" in run, "layer:3" in run) == (True, True, True, False)
+    assert run["layer"].passes.tolist() == [[(0, 1), (0, 2)]]
 
 
 @pytest.mark.parametrize("reentrant", [True, False])
@@ -495,7 +494,8 @@ def test_several_models_and_optimizers_in_one_run(tmp_path: Path) -> None:
                 second.zero_grad()
     found = cutaway.load(tmp_path / "run")
     assert not [note.text for note in found.notes]
-    assert {"G", "D:1", "D:2", "G.weight", "D.bias"} <= set(found.sites)
+    assert {"G", "D", "G.weight", "D.bias"} <= set(found.sites)
+    assert found["D"].n_passes == 2
     assert found["G.weight"].update.stats("norm")[0] > 0
     assert found["D.weight"].grad.stats("norm")[0] > 0
 
@@ -539,7 +539,9 @@ def test_compiled_models_are_recorded_as_they_run(tmp_path: Path) -> None:
     compiled(x)
     assert len(compilations) == 1
     found = cutaway.load(tmp_path / "run")
-    assert [note.text for note in found.notes] == []
+    (note,) = found.notes
+    assert "was not traced" in note.text
+    assert "along dimension 0" in note.text
     assert np.array_equal(found.at(2)["."].value, result.detach()[:1].numpy())
     assert found["0.weight"].grad.stats("norm").shape == (3,)
     graph = next(content for name, content in found.documents.items() if name.startswith("structure/"))

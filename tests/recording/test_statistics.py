@@ -15,11 +15,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from cutaway.core.statistics import STATISTICS, recorded
 from cutaway.recording import device as device_module
 from cutaway.recording.groups import MOST_UNITS
 from cutaway.recording.sampling import N_SAMPLES, QUANTILES, places
 from cutaway.recording.scratch import CHUNK
-from cutaway.recording.statistics import CORE, FULL, Summary
+from cutaway.recording.statistics import Summary
+
+CORE = recorded("core")
+FULL = recorded("core", "full")
 
 SUMS = 3e-5
 """How far a sum may be off, as a share of the sum of magnitudes; std likewise of its own size."""
@@ -38,6 +42,11 @@ def row(tensor: Tensor, level: str = "core", make: type[Summary] = Summary, **op
     summary = make(level)
     assert summary.add(tensor, **options) == 0
     return dict(zip(summary.names, summary.matrix()[0].tolist(), strict=True))
+
+
+def column(summary: Summary, name: str) -> np.ndarray:
+    """One statistic of all rows."""
+    return summary.matrix()[:, summary.names.index(name)]
 
 
 def numbers(tensor: Tensor) -> np.ndarray:
@@ -298,7 +307,7 @@ def test_units_and_samples_agree_with_numpy(
 def test_units_around_large_means_keep_their_spread() -> None:
     made = np.random.default_rng(0).normal(size=(3000, 64)) + np.linspace(-1e4, 1e4, 64)
     summary = Summary("full")
-    summary.add(torch.from_numpy(made).float())
+    summary.add(torch.from_numpy(made).float(), unit_dim=-1)
     expected = torch.from_numpy(made).float().double().numpy().std(0)
     np.testing.assert_allclose(summary.arrays(0)["unit"][1], expected, rtol=1e-4)
 
@@ -314,11 +323,11 @@ def test_a_tensor_without_such_dimensions_has_no_arrays() -> None:
 
 
 def test_the_columns_are_these() -> None:
-    assert CORE[:8] == ("count", "mean", "abs_mean", "std", "norm", "min", "max", "nonfinite")
-    assert CORE[8:17] == ("p1", "p5", "p25", "p50", "p75", "p95", "p99", "low", "high")
-    assert CORE[17:] == tuple(f"h{number}" for number in range(16))
-    assert (*CORE, "zeros", "nans", "infs") == FULL
-    assert Summary("full", spectral_norm=True).names == (*FULL, "spectral_norm")
+    assert CORE[:8] == ("mean", "abs_mean", "std", "batch_std", "norm", "min", "max", "nonfinite")
+    assert CORE[8:18] == ("p1", "p5", "p25", "p50", "p75", "p95", "p99", "count", "low", "high")
+    assert CORE[18:] == tuple(f"h{number}" for number in range(16))
+    assert {"zeros", "nans", "infs"} == set(FULL) - set(CORE)
+    assert set(Summary("full", spectral_norm=True).names) - set(FULL) == {"spectral_norm"}
     assert Summary().matrix().shape == (0, len(CORE))
 
 
@@ -328,7 +337,7 @@ def test_the_columns_are_these() -> None:
 def spectral(tensor: Tensor, make: type[Summary] = Summary) -> float:
     summary = make(spectral_norm=True)
     summary.add(tensor)
-    return float(summary.matrix()[0, -1])
+    return float(column(summary, "spectral_norm")[0])
 
 
 def hilbert(n: int) -> np.ndarray:
@@ -378,17 +387,16 @@ def test_rows_are_in_the_order_of_adding_whatever_they_are() -> None:
     matrix = summary.matrix()
     assert matrix.dtype == np.float32
     for number, tensor in enumerate(tensors):
-        assert matrix[number, 0] == tensor.numel()
-        assert matrix[number, 1] == number or not tensor.numel()
+        assert matrix[number, CORE.index("count")] == tensor.numel()
+        assert matrix[number, CORE.index("mean")] == number or not tensor.numel()
         assert matrix[number, CORE.index("p50")] == number or not tensor.numel()
 
 
 def test_more_tensors_than_a_block_on_a_device_holds() -> None:
     summary = OnDevice("full")
-    for number in range(device_module.N_ROWS * 2 + 3):
+    for number in range(device_module.MOST_TENSORS * 2 + 3):
         summary.add(torch.full((2, 3), float(number)), batch_dim=0)
-    matrix = summary.matrix()
-    assert matrix[:, 1].tolist() == list(range(device_module.N_ROWS * 2 + 3))
+    assert column(summary, "mean").tolist() == list(range(device_module.MOST_TENSORS * 2 + 3))
     assert summary.arrays(300)["samples"][0].tolist() == [300, 300]
 
 
@@ -407,7 +415,7 @@ def test_partial_results_merge_to_the_whole() -> None:
         entries.append(device_module.Entry(number, n, 2, share, len(parts)))
         wholes.append(np.repeat(values, 2))
     for found, whole in zip(device_module._merged(np.array(partials), entries), wholes, strict=True):
-        expected = [whole.size, whole.mean(), np.abs(whole).mean(), whole.std(), np.sqrt((whole**2).sum())]
+        expected = [whole.mean(), np.abs(whole).mean(), whole.std(), np.sqrt((whole**2).sum())]
         np.testing.assert_allclose(found, [*expected, whole.min(), whole.max(), (whole == 0).sum(), 0, 0], rtol=1e-9)
 
 
@@ -424,8 +432,8 @@ def test_several_threads_may_add_at_once() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    matrix = summary.matrix()
-    assert all(matrix[mine, 1].tolist() == [number] * 10 for number, mine in rows.items())
+    mean = column(summary, "mean")
+    assert all(mean[mine].tolist() == [number] * 10 for number, mine in rows.items())
 
 
 @pytest.mark.parametrize("make", SUMMARIES)
@@ -437,12 +445,11 @@ def test_a_tensor_that_is_written_to_later_keeps_its_statistics(
 ) -> None:
     summary = make("full")
     tensor = torch.ones(size, 1, dtype=dtype)
-    summary.add(tensor[::step])
-    summary.add(tensor[::step].expand(-1, 2))
+    summary.add(tensor[::step], unit_dim=-1)
+    summary.add(tensor[::step].expand(-1, 2), unit_dim=-1)
     tensor.zero_()
-    matrix = summary.matrix()
-    assert matrix[:, 1].tolist() == [1, 1]
-    assert matrix[:, CORE.index("p50")].tolist() == [1, 1]
+    assert column(summary, "mean").tolist() == [1, 1]
+    assert column(summary, "p50").tolist() == [1, 1]
     assert summary.arrays(0)["unit"][0].tolist() == [1]
 
 
@@ -495,7 +502,10 @@ def test_gradients_flow_through_what_was_looked_at(make: type[Summary]) -> None:
             result.register_hook(lambda grad: summary.add(grad) and None)
         result.sum().backward()
         if look:
-            assert summary.matrix()[1, :2].tolist() == [4000, 1]  # an expanded one: a single number in memory
+            assert [column(summary, name)[1] for name in ("count", "mean")] == [
+                4000,
+                1,
+            ]
         assert weight.grad is not None
         return weight.grad
 
@@ -507,10 +517,10 @@ def test_inside_and_outside_of_inference_mode(make: type[Summary]) -> None:
     summary = make("full", spectral_norm=True)
     with torch.inference_mode():
         inside = torch.randn(50, 60)
-        summary.add(inside)
-        summary.add(inside.bfloat16())
-    summary.add(inside)
-    summary.add(torch.randn(50, 60).bfloat16())
+        summary.add(inside, batch_dim=0)
+        summary.add(inside.bfloat16(), batch_dim=0)
+    summary.add(inside, batch_dim=0)
+    summary.add(torch.randn(50, 60).bfloat16(), batch_dim=0)
     matrix = summary.matrix()
     np.testing.assert_array_equal(matrix[0], matrix[2])
     assert np.isfinite(matrix).all()
@@ -596,7 +606,7 @@ def test_inside_of_function_transforms() -> None:
     x = torch.arange(6.0).view(2, 3)
     torch.func.grad(loss)(x)
     torch.func.vmap(loss)(x)
-    assert summary.matrix()[:, 1].tolist() == [2.5, 2.5]
+    assert column(summary, "mean").tolist() == [2.5, 2.5]
 
 
 def test_of_a_distributed_tensor_the_local_part() -> None:
@@ -608,7 +618,8 @@ dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
 made = distribute_tensor(torch.arange(2000.0), DeviceMesh("cpu", [0]), [Shard(0)])
 summary = Summary("full")
 summary.add(made); summary.add(made.requires_grad_())
-assert summary.matrix()[:, :2].tolist() == [[2000, 999.5]] * 2, summary.matrix()
+columns = [summary.names.index(name) for name in ("count", "mean")]
+assert summary.matrix()[:, columns].tolist() == [[2000, 999.5]] * 2, summary.matrix()
 dist.destroy_process_group()
 """
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -649,17 +660,15 @@ def test_a_gpu_gives_what_the_cpu_gives(uses_triton: bool, monkeypatch: pytest.M
         there.add(tensor.cuda() if tensor.is_contiguous() else _like_it(tensor), batch_dim=0)
     assert (set() if uses_triton else {"triton"}) == device_module._FAILED
     expected, found = here.matrix(), there.matrix()
-    spread_ends = FULL.index("zeros")
     for number, (name, tensor) in enumerate(cases.items()):
         left, right = (dict(zip(here.names, part[number].tolist(), strict=True)) for part in (expected, found))
-        for column in here.names:
-            is_spread = 8 <= here.names.index(column) < spread_ends
-            if is_spread and not tensor.is_contiguous():
+        for each in here.names:
+            if STATISTICS[each].part != "number" and not tensor.is_contiguous():
                 continue  # taken in the order of memory, which a copy to the GPU may change
-            slack = SUMS * left["abs_mean"] if column == "mean" else 0
-            rel = 1e-3 if column == "spectral_norm" else 1e-4
-            wanted = pytest.approx(left[column], rel=rel, abs=slack + 1e-6, nan_ok=True)
-            assert right[column] == wanted, f"{column} of {name}"
+            slack = SUMS * left["abs_mean"] if each == "mean" else 0
+            rel = 1e-3 if each == "spectral_norm" else 1e-4
+            wanted = pytest.approx(left[each], rel=rel, abs=slack + 1e-6, nan_ok=True)
+            assert right[each] == wanted, f"{each} of {name}"
         for key, array in here.arrays(number).items():
             np.testing.assert_allclose(there.arrays(number)[key], array, rtol=1e-4, atol=1e-4, err_msg=f"{key} {name}")
 
@@ -685,7 +694,7 @@ def test_adding_never_waits_for_the_gpu(uses_triton: bool, monkeypatch: pytest.M
     finally:
         torch.cuda.set_sync_debug_mode("default")
     expected = torch.stack([tensor.float().mean() for tensor in tensors]).cpu().numpy()
-    np.testing.assert_allclose(summary.matrix()[:, 1], expected, atol=1e-5)
+    np.testing.assert_allclose(column(summary, "mean"), expected, atol=1e-5)
 
 
 @pytest.mark.cuda
@@ -698,7 +707,7 @@ def test_streams_and_devices_mix() -> None:
             busy = busy @ busy / 4000
         summary.add(busy * 0 + 3)
     summary.add(torch.full((5000,), 2.0, device="cuda"))
-    assert summary.matrix()[:, 1].tolist() == [1, 3, 2]
+    assert column(summary, "mean").tolist() == [1, 3, 2]
 
 
 @pytest.mark.cuda
@@ -721,5 +730,6 @@ def test_while_a_cuda_graph_is_made_only_counts_are_taken() -> None:
     with torch.cuda.graph(graph):
         summary.add(tensor)
     graph.replay()
-    assert summary.matrix()[0, 0] == 5000
-    assert np.isnan(summary.matrix()[0, 1:]).all()
+    found = dict(zip(summary.names, summary.matrix()[0].tolist(), strict=True))
+    assert found.pop("count") == 5000
+    assert np.isnan(list(found.values())).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Callable
@@ -211,6 +212,11 @@ def like(text: str, value: float) -> bool:
 def agreeing(cards: dict[str, str], statistics: dict[str, float]) -> bool:
     """Whether all cards say what the store says."""
     plain = {title: text for title, text in cards.items() if title.replace(" ", "_") in statistics and title != "zeros"}
-    same = all(like(text, statistics[title.replace(" ", "_")]) for title, text in plain.items())
+    same = all(
+        text == "–"
+        if math.isnan(statistics[title.replace(" ", "_")])
+        else like(text, statistics[title.replace(" ", "_")])
+        for title, text in plain.items()
+    )
     share = 100 * statistics.get("zeros", 0) / max(1, statistics.get("count", 1))
     return len(plain) >= 4 and same and ("zeros" not in cards or like(cards["zeros"], share))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,7 +59,14 @@ def numbers(answer: Any) -> np.ndarray[Any, Any]:
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"] == "application/octet-stream"
     shape = [int(part) for part in answer.headers["x-shape"].split(",") if part]
-    return np.frombuffer(answer.content, "<f4").reshape(shape)
+    return np.frombuffer(answer.content, "<f4", count=math.prod(shape)).reshape(shape)
+
+
+def z_scores(answer: Any) -> tuple[list[str], np.ndarray[Any, Any]]:
+    """The statistics that have z-scores, and `[row, statistic]`."""
+    n_rows, n_columns = numbers(answer).shape
+    names = answer.headers["x-z"].split(",")
+    return names, np.frombuffer(answer.content, "<f4", offset=4 * n_rows * n_columns).reshape(n_rows, len(names))
 
 
 def curve(answer: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -106,6 +114,29 @@ def test_the_matrix_of_a_step_is_that_of_the_store_in_the_numbering_of_the_view(
             shown = matrix[row_of(view, row.site, row.of, row.iteration)]
             columns = [view["statistics"].index(name) for name in at.statistics]
             np.testing.assert_array_equal(shown[columns], at.matrix[number])
+
+
+def test_the_z_scores_of_a_matrix_are_those_of_the_inspector(
+    client: TestClient, ids: dict[str, str], view: Any, run: Run
+) -> None:
+    """Two pages that show the same number say the same of it."""
+    base = f"/api/run/{ids['base']}"
+    answer = client.get(f"{base}/matrix", params={"step": 12, "z": 1})
+    np.testing.assert_array_equal(numbers(answer), numbers(client.get(f"{base}/matrix", params={"step": 12})))
+    names, z = z_scores(answer)
+    assert {"abs_mean", "std", "batch_std"} <= set(names)
+    assert "mean" not in names
+    assert np.isfinite(z).any()
+    for row in view["rows"]:
+        at = run.at(12)
+        if at.row_number(row["site"], row["of"], row["iteration"]) is None:
+            continue
+        tensor = client.get(f"{base}/tensor", params={"step": 12, "row": row["row"]}).json()
+        shown = {each["name"]: each["z_step"] for each in tensor["statistics"]}
+        for column, name in enumerate(names):
+            own = z[row["row"], column]
+            assert shown[name] == (None if np.isnan(own) else pytest.approx(own, rel=1e-5)), (row, name)
+        assert all(shown[name] is None for name in shown if name not in names)
 
 
 def test_a_column_is_one_of_the_matrix(client: TestClient, ids: dict[str, str], view: Any) -> None:

@@ -87,7 +87,7 @@ def test_a_kind_shows_only_its_steps(look: Look, run: Run) -> None:
 def test_one_sample_is_shown_with_its_own_numbers_and_its_text(look: Look, run: Run) -> None:
     look.open(node=TENSOR, step=STEP)
     step = run.at(STEP)
-    kept = step[TENSOR].value
+    kept = step[TENSOR].where(iteration=1).value
     for sample in (1, 2):
         look.page.get_by_label("One sample (b)").select_option(str(sample))
         look.until(lambda seen, sample=sample: seen.sample == str(sample))
@@ -379,6 +379,7 @@ def test_a_tensor_is_found_and_looked_into_with_keys_alone(look: Look, run: Run)
     look.until(lambda seen: seen.node == TENSOR)
     keys.press("Home")
     look.agrees(run, TENSOR, iteration=1, step=0)
+    keys.press("e")
     keys.press("e")
     keys.press("s")
     look.agrees(run, TENSOR, "grad/guess", iteration=2, step=0)

@@ -233,7 +233,7 @@ def test_a_curve_leads_to_steps_and_zooms_by_hand_and_by_keys(base: Viewed, run:
     after = next(int(step) for step in run.steps_of("long") if step > STEP)
     readout = page.locator(".over-steps .curve-readout")
     assert f"step {after}" in readout.inner_text()
-    expected = run["blocks.1.up"].curve("abs_mean", kind="long")
+    expected = run["blocks.1.up"].band("abs_mean", kind="long")  # the mean of its iterations
     shown = number(readout.locator("b").inner_text())
     assert np.float32(shown) == expected.values[list(expected.steps).index(after)]
     page.keyboard.press("Enter")
@@ -326,7 +326,7 @@ def test_the_curves_follow_the_theme(base: Viewed, theme: str) -> None:
 def test_a_pixel_tells_the_exact_number_behind_it(base: Viewed, odd: Viewed, run: Run, images: Run) -> None:
     place = r"\[([\d, ]+)\]: (\S+)"
     page = inspected(base, "blocks.1.up", sample=1)
-    value = run.at(STEP)["blocks.1.up"].value
+    value = run.at(STEP)["blocks.1.up"].where(iteration=1).value
     found = pointed(page, page.locator(".value-picture .pixels canvas"), 40, 20, place)
     index = tuple(map(int, found[1].split(",")))
     assert index[0] == 1

@@ -121,7 +121,7 @@ def test_steps_are_walked_dragged_paged_and_typed(viewer: Page, served: Served) 
     viewer.get_by_role("radio", name="long").click()
     viewer.wait_for_function(f"() => !document.querySelector('.step-slider[aria-valuenow=\"{steps[place]}\"]')")
     assert kinds[steps.index(int(slider.get_attribute("aria-valuenow") or -1))] == "long"
-    viewer.get_by_role("radio", name="all", exact=True).click()
+    viewer.get_by_role("radiogroup", name="Kind of step").get_by_role("radio", name="all", exact=True).click()
     at_step(viewer, steps[place])
 
 
@@ -139,6 +139,8 @@ def test_choices_are_made_by_keys_and_remembered_where_a_tensor_cannot_fulfil_th
     shows(viewer, "Show", "of guess")
     viewer.goto(f"{served.url}/#node=head")
     shows(viewer, "Part", "main")
+    shows(viewer, "Iteration", "all")
+    keys.press("e")
     shows(viewer, "Iteration", "1")
     keys.press("e")
     shows(viewer, "Iteration", "2")

@@ -382,14 +382,16 @@ class Questions:
 
     def about_moment(self, moment: Moment) -> None:
         repr(moment)
-        for name in ("role", "has_value", "dtype", "shape", "value", "raw", "stats"):
+        for name in ("role", "has_value", "dtype", "shape", "value", "raw", "stats", "iteration", "pass_", "passes"):
             self.ask(lambda name=name: getattr(moment, name))
+        self.ask(moment.values)
 
     def about_series(self, series: Series) -> None:
         self.ask(lambda: repr(series))
-        for name in ("row", "role", "names", "has", "iterations", "grad", "update", "steps", "kinds"):
+        for name in ("row", "role", "names", "has", "iterations", "grad", "update", "steps", "kinds", "passes"):
             self.ask(lambda name=name: getattr(series, name))
         for statistic in series.run.statistics[:4]:
             self.ask(lambda statistic=statistic: series.curve(statistic))
+            self.ask(lambda statistic=statistic: series.band(statistic))
         for kind in series.run.kinds[:3]:
             self.ask(lambda kind=kind: series.where(kind=kind).stats("mean"))

@@ -162,6 +162,7 @@ def test_a_layout_is_kept_and_other_batch_sizes_are_gone_on_with(tmp_path: Path)
         writer.window({"a": np.ones((1, 2))}, Rows.of([0]), ["w"], n_items=1)
     loaded = load(tmp_path / "acts")
     assert loaded.layouts == {"a": layout}
+    assert loaded.unit_rule == "graph"
     assert loaded.names.layouts == loaded.names[:1].layouts == {"a": layout}
     assert loaded.units([1]).layouts == {"a": layout}
     larger = replace(layout, split=((5,), (2,), (9,)))
@@ -175,10 +176,10 @@ def test_what_an_older_version_collected_is_read_and_marked_and_not_gone_on_with
     with ActivationsWriter(tmp_path / "acts", ONE, provenance={"model": {"class": "Net"}}) as writer:
         writer.window({"a": np.ones((1, 2))}, Rows.of([0]), ["w"], n_items=1)
     old = load(tmp_path / "acts")
-    assert old.is_by_old_rule
+    assert old.unit_rule == "sizes"
     assert old.layouts == {}
     assert "units by the rule of an older version" in repr(old)
-    assert not Activations.of(np.ones((2, 3))).is_by_old_rule
+    assert Activations.of(np.ones((2, 3))).unit_rule == ""
     new = [CollectedSite("a", 2, layout=UnitLayout(((1,), (2,)), units=(1,), samples=(0,)))]
     with pytest.raises(InputError, match="begun by an older version of Cutaway, which counted units by another rule"):
         ActivationsWriter(tmp_path / "acts", new, provenance={"model": {"class": "Net"}}, resume=True)

@@ -13,6 +13,7 @@ from tests.store.mutations import changed, nasty, paths
 
 from cutaway.core.arrays import DTYPES
 from cutaway.core.errors import DamagedError
+from cutaway.store.passes import sites_of
 from cutaway.store.records import (
     MOST_CELLS,
     Block,
@@ -27,7 +28,6 @@ from cutaway.store.records import (
     Seal,
     Session,
     StepRecord,
-    named,
 )
 
 SETTINGS = settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
@@ -133,12 +133,6 @@ def test_a_matrix_has_its_bounds() -> None:
 
 def test_a_tensor_is_found_by_its_own_name_before_another_ones_further_name() -> None:
     schema = Schema(1, (Row("a", names=("b", "c")), Row("b"), Row("b", "grad"), Row("text", "sample/bytes")))
-    assert schema.row_numbers["b", "value", 0] == 1
-    assert schema.row_numbers["c", "value", 0] == 0
-    assert named(schema.rows) == {"a": ("a", 0), "b": ("b", 0), "c": ("a", 0)}
-
-
-def test_a_tensor_begins_with_its_first_iteration() -> None:
-    assert named([Row("x", iteration=3), Row("x", "grad", iteration=2), Row("y", iteration=1, names=("z",))]) == {
-        "x": ("x", 2), "y": ("y", 1), "z": ("y", 1),
-    }  # fmt: skip
+    assert [schema.row_number(name, "value", 0) for name in ("b", "c", "a:1", "a:2")] == [1, 0, 0, None]
+    assert schema.row_number("text", "sample/bytes", 0) is None, "what the samples are is no tensor"
+    assert sites_of([schema.tensors]) == {"a": "a", "b": "b", "c": "a"}

@@ -109,7 +109,7 @@ def test_curves_scalars_and_series_of_all(folder: Path) -> None:
     with pytest.raises(NotFoundError, match=r"none of the 5 runs logged 'lss'. They logged: 'loss'"):
         runs.scalars("lss")
     table = runs.table("mean", at="encoder.*")
-    assert table.columns.tolist() == ["run", "step", "kind", "site", "mean"]
+    assert table.columns.tolist() == ["run", "step", "kind", "site", "iteration", "pass", "mean"]
     assert (len(table), sorted(set(table.run))) == (4 * 2 * 4, ["base", "deep/er/one", "lr-1", "lr-2"])
     assert table[(table.run == "lr-1") & (table.site == "encoder.1")]["mean"].tolist() == [10, 11, 12, 13]
     with pytest.raises(SiteError, match=r"none of the 5 runs recorded 'value' of '\*\*', with the statistics 'zebra'"):

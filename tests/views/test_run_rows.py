@@ -165,3 +165,25 @@ def test_history_goes_around_what_is_damaged(tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.delete(found, 7, axis=0), np.delete(np.array(matrices)[:19, 1], 7, axis=0))
     with pytest.warns(RuntimeWarning, match="not what was written"):
         writer.close()
+
+
+def test_a_pass_has_one_number_whether_or_not_the_step_had_others(tmp_path: Path) -> None:
+    with Writer(tmp_path / "run", kind="run") as writer:
+        for step in range(4):
+            rows = [Row("cell:1"), Row("cell:2")] if step % 2 else [Row("cell")]
+            schema = writer.schema(rows, ["count", "mean"])
+            writer.step(step, schema=schema, matrix=np.array([[1, step], [3, 10 + step]])[: len(rows)])
+    run = cutaway.load(tmp_path / "run")
+    assert isinstance(run, Run)
+    rows = RunRows(run)
+    first, second = rows.number("cell"), rows.number("cell:2")
+    assert (first, second, rows.number("cell:1"), rows.number("cell:3"), len(rows)) == (0, 1, 0, None, 2)
+    assert first is not None
+    assert second is not None
+    assert [rows.matrix(step)[first, 1] for step in range(4)] == [0, 1, 2, 3]
+    assert rows.curve(first, "mean").values.tolist() == [0, 1, 2, 3]
+    assert rows.curve(second, "mean").steps.tolist() == [1, 3]
+    for number in (first, second):
+        assert rows.band(number, "mean").values.tolist() == [0, (1 + 3 * 11) / 4, 2, (3 + 3 * 13) / 4]
+    assert rows.band(first, "mean", pass_=2).values.tolist() == [11, 13]
+    assert [rows.node_name(row) for row in rows.rows] == ["cell:1", "cell:2"]

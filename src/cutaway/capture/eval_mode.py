@@ -20,10 +20,13 @@ _lock_of_locks = Lock()
 
 
 @contextmanager
-def preserved(model: nn.Module) -> Iterator[ModelState]:
+def preserved(model: nn.Module, *, warns: bool = True) -> Iterator[ModelState]:
     """Restores the whole state of a model and of all random generators after the block; `ModelState` says what that is.
 
     Threads that enter it with the same model wait for each other.
+
+    Args:
+        warns: whether a parameter that was written to is warned of.
     """
     with _lock_of_locks:
         lock = _locks.setdefault(model, RLock())
@@ -33,7 +36,8 @@ def preserved(model: nn.Module) -> Iterator[ModelState]:
             yield state
         finally:
             state.restore()
-            state.warn_of_parameters()
+            if warns:
+                state.warn_of_parameters()
 
 
 @contextmanager

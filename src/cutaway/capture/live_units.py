@@ -160,7 +160,8 @@ class LiveUnits:
 
     def _learn(self, module: nn.Module, args: Any, kwargs: Any) -> None:
         try:
-            given, named = _copied(args), _copied(kwargs)
+            with hidden():
+                given, named = _copied(args), _copied(kwargs)
         except Exception as error:
             self._why_not = f"the model could not be traced beforehand, because an argument cannot be copied ({error})"
             return

@@ -8,7 +8,9 @@ What is restored:
 
 - of every module its class and all attributes, so also its parameters, buffers, children and hooks by identity;
 - dicts, lists, sets, deques, bytearrays, tuples of these, and objects with attributes or `__slots__`, however nested;
-- the values of buffers and of tensors and NumPy arrays in attributes, up to `COPY_LIMIT` bytes, the smallest first;
+- the values of buffers and of tensors in attributes, up to `COPY_LIMIT` bytes, the smallest first; those of NumPy
+  arrays up to the same size each;
+- the memory, type and device of parameters;
 - `torch.Generator`, `numpy.random` and `random.Random` objects in attributes.
 
 What is not:
@@ -53,7 +55,7 @@ from torch.nn.parameter import UninitializedBuffer, UninitializedParameter, is_l
 
 from cutaway.capture.aliases import storage_of, version_of
 from cutaway.capture.model_tree import modules_of
-from cutaway.capture.tensor_copies import COPY_LIMIT, TensorCopies
+from cutaway.capture.tensor_copies import COPY_LIMIT, TensorCopies, is_set_to
 
 MOST_VALUES = 200_000
 """Elements of containers and attributes of objects that are looked at, those nearest to a module first."""
@@ -111,6 +113,8 @@ class ModelState:
         self._note_modules(modules_of(model))
         self._walk()
         self._versions = [version_of(tensor) for tensor in self._parameters]
+        with torch.no_grad(), torch._C.DisableTorchFunction():  # not those of other kinds, which may be slow to detach
+            self._memory = [(each, each.detach()) for each in self._parameters if type(each) is nn.Parameter]
         self._copies = TensorCopies(self._tensors)
         self._storages: set[int | None] | None = None
 
@@ -131,6 +135,10 @@ class ModelState:
                 container.clear()
         for undo in self._undo:
             undo()
+        with torch.no_grad(), torch._C.DisableTorchFunction():
+            for parameter, alias in self._memory:
+                if not is_set_to(parameter, alias):  # `self.to(…)` in a forward gives a parameter other memory
+                    parameter.data = alias
         lost = self._copies.restore()
         if lost:
             _warn_of(self._model, lost, "larger than what is copied beforehand")
@@ -253,7 +261,7 @@ class ModelState:
             self._note_attributes(value)
 
     def _note_array(self, value: np.ndarray) -> None:
-        if value.flags.writeable and value.nbytes <= COPY_LIMIT:
+        if type(value) is np.ndarray and value.flags.writeable and value.nbytes <= COPY_LIMIT:  # none that is a file
             before = value.copy()
             self._undo.append(lambda: np.copyto(value, before))
 
@@ -267,13 +275,13 @@ class ModelState:
             slots = self._slots[kind] = _slots_of(kind)
         if slots is None:
             return
-        held = getattr(value, "__dict__", None)
-        held = held if type(held) is dict else {}
+        own = getattr(value, "__dict__", None)
+        held: dict[str, Any] = own if type(own) is dict else {}
         in_slots = [(slot, _in_slot(slot, value)) for slot in slots]
         inside = [*held.values(), *(each for _, each in in_slots)]
         if any(issubclass(each, _RESOURCES) for each in set(map(type, inside))) or not self._enqueue(inside):
             return
-        if held or hasattr(value, "__dict__"):
+        if held is own:
             before = held.copy()
             self._undo.append(lambda: _refill_attributes(value, held, before))
         if in_slots:
@@ -346,11 +354,10 @@ def _refill_bytes(container: bytearray, contents: bytes) -> None:
 
 
 def _refill_attributes(value: Any, held: dict[str, Any], before: dict[str, Any]) -> None:
-    if value.__dict__ is not held and held:
+    if value.__dict__ is not held:
         object.__setattr__(value, "__dict__", held)
-    now = value.__dict__
-    if not _is_same(now, before):
-        _refill(now, before)
+    if not _is_same(held, before):
+        _refill(held, before)
 
 
 def _slots_of(kind: type) -> tuple[MemberDescriptorType, ...] | None:

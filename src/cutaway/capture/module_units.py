@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import torch
 from torch import nn
 
 from cutaway.core.units.layout import UnitLayout
@@ -45,10 +46,11 @@ _NORMS = (nn.LayerNorm, nn.RMSNorm)
 
 def _class_of(module: nn.Module) -> type[nn.Module] | None:
     """The class of torch whose forward a module runs; None if it runs one of its own."""
-    if "forward" in module.__dict__:  # wrapped or replaced on the instance
+    if "forward" in module.__dict__ or isinstance(module, torch.jit.ScriptModule):  # wrapped, replaced or scripted
         return None
     forward = type(module).forward
-    for known in (*_LAST, *_N_SPATIAL, *_SECOND, *_NORMS, nn.MultiheadAttention):
+    classes: tuple[type[nn.Module], ...] = (*_LAST, *_N_SPATIAL, *_SECOND, *_NORMS, nn.MultiheadAttention)
+    for known in classes:
         if isinstance(module, known) and forward is known.forward:
             return known
     return None

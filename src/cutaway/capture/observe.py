@@ -9,7 +9,8 @@ backward pass, and to go on when its own code fails.
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from threading import get_ident
 from typing import Any, Protocol
@@ -70,7 +71,7 @@ class observe:
     1/relu.1:1 (2, 3)
 
     It can be entered again and again, as long as the model keeps its modules: sites are looked up once. Passes are
-    counted from 1 in each block.
+    counted from 1 in each block. `attached` also registers the hooks once, for many blocks in a row.
 
     Args:
         sites: sites and patterns of module outputs, inputs (`@in`) and ops, ops of a trace, a selection, or several of
@@ -101,9 +102,13 @@ class observe:
                 continue
             for address in addresses:
                 self._at_modules.setdefault((address, site.side or "out"), []).append(site)
+        self._known: dict[tuple[str, str], dict[tuple[str, int], tuple[Site, tuple[Site, ...]]]] = {}
+        """(address, side) → (path, pass) → the site there, and those that were asked for and cover it."""
         self._reached: set[Site] = set()
         self._passes: dict[tuple[str, str], int] = {}
         self._thread = 0
+        """The one that has entered the block; 0 outside."""
+        self._is_attached = False
         self._stack = ExitStack()
 
     @property
@@ -119,17 +124,30 @@ class observe:
         self._reached.clear()
         with ExitStack() as stack:
             stack.callback(self._release)
-            for (address, side), sites in self._at_modules.items():
-                self._hook(address, side, sites, stack)
+            if not self._is_attached:
+                stack.enter_context(self.attached())
             if self._ops:
                 OpEdits(self, self._ops, self.named).switch_on(stack)
-            if "torch._dynamo" in sys.modules:
-                stack.enter_context(forced_eager())
             self._stack = stack.pop_all()
         return self
 
     def __exit__(self, *error: object) -> None:
         self._stack.close()
+
+    @contextmanager
+    def attached(self) -> Iterator[None]:
+        """Registers the hooks of the modules, which do nothing until the observer itself is entered.
+
+        A hook takes longer to register than a small layer takes to run.
+        """
+        with ExitStack() as stack:
+            for (address, side), sites in self._at_modules.items():
+                self._hook(address, side, sites, stack)
+            if "torch._dynamo" in sys.modules:
+                stack.enter_context(forced_eager())
+            self._is_attached = True
+            stack.callback(self._detach)
+            yield
 
     def at_op(self, places: list[Place], here: Site, value: Tensor, module: nn.Module, result: Any) -> None:
         """An op has run."""
@@ -139,6 +157,9 @@ class observe:
     def _release(self) -> None:
         self._thread = 0
 
+    def _detach(self) -> None:
+        self._is_attached = False
+
     def _hook(self, address: str, side: str, sites: list[Site], stack: ExitStack) -> None:
         module = self.named.modules[address]
         if isinstance(module, torch.jit.ScriptModule):
@@ -146,22 +167,21 @@ class observe:
                 return
             raise InputError(f"{address!r} is scripted and takes no hooks: observe what is given to it, or made of it.")
         key = address, side
-        passes = self._passes
+        passes, known = self._passes, self._known.setdefault(key, {})
 
         def met(called: nn.Module, tree: Any) -> None:
             # A copy of the module that is made inside the block has the hook, too.
             if called is not module or get_ident() != self._thread or is_hidden():
                 return
             pass_ = passes[key] = passes.get(key, 0) + 1
-            asked = [site for site in sites if site.pass_ in (None, pass_)]
-            if not asked:
-                return
             tensors = tensors_in(tree, module is self.model)
             for path, tensor in tensors:
-                covering = tuple(site for site in asked if site.covers_path(path))
-                if covering:
-                    here = Site(address, None, None, side, path, pass_)
-                    self._tell(Observation(here, tensor, module, covering, tree, len(tensors)))
+                where = known.get((path, pass_))
+                if where is None:
+                    asked = tuple(site for site in sites if site.pass_ in (None, pass_) and site.covers_path(path))
+                    where = known[path, pass_] = Site(address, None, None, side, path, pass_), asked
+                if where[1]:
+                    self._tell(Observation(where[0], tensor, module, where[1], tree, len(tensors)))
 
         if side == "in":
 

@@ -49,7 +49,8 @@ def as_it_was(trace: Trace) -> Iterator[tuple[nn.Module, Any, Any]]:
     args, kwargs = _arguments(trace, recipe)
     generators = generators_of(trace.tables)
     core: nn.Module = getattr(model, "_orig_mod", model)
-    with randomness_kept(*generators), preserved(core), _state(trace, model, recipe), restored(recipe.context):
+    now = preserved(core, warns=False)  # `_state` puts back the parameters that the run is known to write to
+    with randomness_kept(*generators), now, _state(trace, model, recipe), restored(recipe.context):
         try:
             for noted in recipe.attributes:
                 noted.put_back()

@@ -84,7 +84,7 @@ class _Together:
 
     def restore(self) -> None:
         for tensor, alias in zip(self.tensors, self._aliases, strict=True):
-            if not tensor.is_set_to(alias):  # resized, or given other memory by `.data`
+            if not is_set_to(tensor, alias):  # resized, or given other memory by `.data`
                 tensor.data = alias
         if self._copy is None or torch.equal(torch.cat(self._bytes), self._copy):
             return
@@ -115,7 +115,7 @@ class _Alone:
         if self._alias is None or self._values is None:
             return version_of(self.tensor) == self._version
         try:
-            if not _is_set_to(self.tensor, self._alias):
+            if not is_set_to(self.tensor, self._alias):
                 self.tensor.data = self._alias
             if not _is_equal(self.tensor, self._values):
                 _write(self.tensor, self._values)
@@ -137,7 +137,10 @@ def _has_plain_memory(tensor: Tensor) -> bool:
         return False
 
 
-def _is_set_to(tensor: Tensor, other: Tensor) -> bool:
+def is_set_to(tensor: Tensor, other: Tensor) -> bool:
+    """Whether a tensor has the memory, shape and strides of another; True where memory is not plain."""
+    if tensor.dtype != other.dtype or tensor.device != other.device:
+        return False
     try:
         return tensor.is_set_to(other)
     except (RuntimeError, NotImplementedError):

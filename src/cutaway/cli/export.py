@@ -20,7 +20,9 @@ def describe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", required=True, choices=get_args(Format))
     parser.add_argument("--what", default="values", choices=get_args(What), help="values if not given")
     parser.add_argument("--at", default="**", metavar="SITE", help="which tensors, or which scalars; * and ** work")
-    parser.add_argument("--of", default="value", help="value, grad, update…; value if not given")
+    parser.add_argument(
+        "--of", default="value", help="value, grad, grad/<loss>, inner_grad, update…; value if not given"
+    )
     add_steps(parser)
     parser.epilog = (
         "Nothing is overwritten. npy and safetensors keep arrays, csv and parquet tables.\n\n"

@@ -14,6 +14,7 @@ from cutaway.graph.summary import human_bytes
 from cutaway.store.activations import Activations
 from cutaway.store.archive import Archive
 from cutaway.store.names import INDEX, PART
+from cutaway.store.records import what_of
 from cutaway.store.results import described
 from cutaway.store.results import read as read_result
 from cutaway.store.run import Run
@@ -133,7 +134,7 @@ def _run_info(run: Run) -> dict[str, Any]:
         "n_shadowed": shadowed,
         "kinds": kinds,
         "n_tensors": len(run.sites),
-        "of": dict(Counter(row.of.split("/")[0] for row in run.rows)),
+        "of": dict(Counter(what_of(row.of) for row in run.rows)),
         "statistics": list(run.statistics),
         "scalars": scalars,
         "n_notes": len(run.notes),

@@ -6,7 +6,6 @@ import base64
 import dataclasses
 import json
 import math
-import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -14,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from cutaway.core.statistics import statistic
+
 _MOST_CELL = 60
-_BIN = re.compile("low|high|h[0-9]+")
 
 
 def printable(text: object) -> str:
@@ -116,7 +116,7 @@ def without_histogram(names: Sequence[str]) -> list[str]:
     >>> without_histogram(["mean", "low", "high", "h0", "h1"])
     ['mean']
     """
-    return [name for name in names if not _BIN.fullmatch(name)]
+    return [name for name in names if statistic(name).part != "histogram"]
 
 
 def when(seconds: float) -> str:

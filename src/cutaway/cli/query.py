@@ -19,8 +19,11 @@ def describe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("sites", nargs="*", help="tensors (* and ** work), or more runs; without any, all are listed")
     parser.add_argument("--at", action="append", default=[], metavar="SITE", help="a tensor, whatever its name")
     parser.add_argument("--stat", action="append", metavar="NAME", help="which statistic; all if none is named")
-    parser.add_argument("--of", default="value", help="value, grad, update…; value if not given")
+    parser.add_argument(
+        "--of", default="value", help="value, grad, grad/<loss>, inner_grad, update…; value if not given"
+    )
     parser.add_argument("--kind", help="only steps of this kind")
+    parser.add_argument("--iteration", type=int, metavar="N", help="only this iteration within steps; SITE:2 is a pass")
     add_steps(parser)
     parser.add_argument("--rank", type=int, help="what this rank wrote; the first if none is named")
     parser.add_argument("--session", type=int, help="what this session wrote, also where a resume ran it again")
@@ -36,6 +39,7 @@ def describe(parser: argparse.ArgumentParser) -> None:
         "  cutaway query runs/base encoder.2 --stat std --kind long --steps 100:200\n"
         "  cutaway query runs/base 'encoder.*' --stat std --of grad  several tensors\n"
         "  cutaway query runs/ encoder.2 --stat std                  several runs\n"
+        "  cutaway query runs/base encoder.2:2 --stat std            one of several passes a step\n"
         "  cutaway query runs/base --at-step 400                     all statistics of a step\n"
         "  cutaway query runs/base encoder.2 --at-step 400 --value   values of a tensor\n"
         "  cutaway query runs/ --scalar loss\n"

@@ -109,7 +109,7 @@ def collect(
     share = Share.asked(how.get("shard"), path)
     if share is not None:
         path = None if path is None else share.folder(path)
-    with eval_mode(job.values_at.model):
+    with eval_mode(job.values_at.model), job.values_at.attached():
         sweep, made_of = _of_text(job, share) if tokenizer is not None else _of_tensors(job, share)
         about: dict[str, Plain] = {
             "model": provenance.of_model(job.values_at.model),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -46,12 +47,16 @@ class SiteValues:
         self.sites = tuple(each.site for each in asked)
         self._observer = observe(self.model, self.sites, self._see)
         self._tell: Tell = lambda value: None
-        self._first: set[Site] = set()
-        """Modules of this run, with side and pass, of which a tensor of real numbers was seen."""
+        self._first: set[tuple[str, str | None, int | None]] = set()
+        """(address, side, pass) of the modules of this run of which a tensor of real numbers was seen."""
 
     def addresses(self) -> dict[str, None]:
         """The modules that are looked at, each once."""
         return {address: None for site in self.sites for address in self.named.modules_at(site)}
+
+    def attached(self) -> AbstractContextManager[None]:
+        """A block in which many runs follow one another."""
+        return self._observer.attached()
 
     def run(self, call: Callable[[], Any], tell: Tell) -> Any:
         """Run the model once, and tell each value as it is computed."""
@@ -71,10 +76,10 @@ class SiteValues:
 
     def _is_meant(self, seen: Observation) -> bool:
         """Whether it is the first tensor of real numbers that a module takes or returns, or one that a site names."""
-        module = replace(seen.site, path="")
-        is_first = seen.tensor.is_floating_point() and module not in self._first
+        key = seen.site.address, seen.site.side, seen.site.pass_
+        is_first = seen.tensor.is_floating_point() and key not in self._first
         if is_first:
-            self._first.add(module)
+            self._first.add(key)
         return any(site.path or is_first for site in seen.asked)
 
     def _check(self, asked: Asked) -> None:

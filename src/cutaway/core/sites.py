@@ -205,6 +205,24 @@ def _glob(pattern: str) -> re.Pattern[str]:
     return re.compile(out, re.DOTALL)
 
 
+@lru_cache(maxsize=1 << 16)
+def split_pass(text: str) -> tuple[str, int]:
+    """The name of a recorded tensor without its pass, and the pass; 1 where none is written.
+
+    >>> split_pass("cell@out.1:2"), split_pass("cell"), split_pass("no: site")
+    (('cell@out.1', 2), ('cell', 1), ('no: site', 1))
+    """
+    name, colon, number = text.rpartition(":")
+    # More digits than these count no passes: whoever wrote them means something else.
+    if not colon or not re.fullmatch("[0-9]{1,9}", number):
+        return text, 1
+    try:
+        pass_ = Site.parse(text).pass_
+    except SiteSyntaxError:
+        return text, 1
+    return (text, 1) if pass_ is None else (name, pass_)
+
+
 def nearest(asked: str, known: Iterable[str], limit: int = 3) -> list[str]:
     """The names most like the one asked for, for error messages.
 

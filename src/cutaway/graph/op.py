@@ -273,8 +273,8 @@ class Op:
     def unit_layout(self) -> UnitLayout:
         """Which dimensions of the value count units, samples and positions, decided from the graph.
 
-        `unit_layout.n_units` says how many there are. Where the graph does not tell, it is marked as refused, and asking
-        for a unit raises `UnitError`.
+        `unit_layout.n_units` says how many there are. Where the graph does not tell, it is marked as refused, and
+        asking for a unit raises `UnitError`.
         """
         layout = self.trace.unit_layouts[self.node]
         return UnitLayout.refused((), "it is no tensor with a dense shape") if layout is None else layout

@@ -18,11 +18,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cutaway.recording.moments import Moments, Table
-from cutaway.recording.operands import Operand, in_memory_order, wide_dtype
-from cutaway.recording.sampling import N_SAMPLES, places
+from cutaway.recording.operands import Operand, batch_layout, in_memory_order, wide_dtype
+from cutaway.recording.sampling import N_SAMPLES, batch_places, batch_std, places
 from cutaway.recording.scratch import CHUNK, Chunk, scratch
 
 BLOCK = 8192
+_BATCHES = CHUNK // 4
+"""Values of batches that are worked on at a time, so that they stay in the cache as float64."""
 SAFE = (1e-15, 1e15)
 """Largest magnitudes whose squares and their sums are right in float32; others are done in float64."""
 
@@ -37,32 +39,47 @@ class CpuRows:
         self._is_full = is_full
         self._small: list[tuple[int, int, NDArray[np.float64]]] = []
         self._large: list[tuple[int, Moments, NDArray[np.float32]]] = []
+        self._batches: dict[tuple[int, ...], list[tuple[int, Chunk]]] = {}
+        """By shape, what `batch_std` is computed of at the end: numbers of rows, and values `[sample, element]`."""
 
-    def add_array(self, number: int, values: Chunk) -> None:
-        """Take in contiguous float32 or float64 values."""
+    def add_array(self, number: int, values: Chunk, batch: tuple[int, int] = (0, 0)) -> None:
+        """Take in contiguous float32 or float64 values.
+
+        Args:
+            batch: what `batch_layout` gives; (0, 0) without samples.
+        """
         if values.size <= N_SAMPLES:
             self._small.append((number, 1, values.astype(np.float64)))
-            return
-        with np.errstate(all="ignore"):
-            moments = _moments(lambda: _slices(values), values.size, 1, is_full=self._is_full)
-        samples = values.take(places(values.size)).astype(np.float32, copy=False)
-        self._large.append((number, moments, samples))
+        else:
+            with np.errstate(all="ignore"):
+                moments = _moments(lambda: _slices(values), values.size, 1, is_full=self._is_full)
+            samples = values.take(places(values.size)).astype(np.float32, copy=False)
+            self._large.append((number, moments, samples))
+        if batch[0] > 1:  # last: single values are found faster when all of them were just read
+            self._add_batch(number, values.take(_batch_places(values.size, *batch)))
 
-    def add(self, number: int, tensor: Tensor) -> None:
+    def add(self, number: int, tensor: Tensor, batch_dim: int | None = None) -> None:
         """Take in any plain tensor."""
         operand = in_memory_order(tensor)
         values = operand.values
         dtype = wide_dtype(values)
+        batch = (0, 0) if batch_dim is None else batch_layout(tensor, batch_dim)
         if operand.is_dense and operand.repeats == 1 and values.dtype in _TORCH.values():
-            self.add_array(number, values.numpy())
-        elif values.numel() <= N_SAMPLES:
+            self.add_array(number, values.numpy(), batch)
+            return
+        if batch[0] > 1:
+            self._add_batch(number, _taken(operand, batch))
+        if values.numel() <= N_SAMPLES:
             copied = values.to(torch.float64, copy=True)
             self._small.append((number, operand.repeats, copied.reshape(-1).numpy()))
         else:
             moments = _moments(
                 lambda: _converted(values, dtype), values.numel(), operand.repeats, is_full=self._is_full
             )
-            self._large.append((number, moments, _sampled(operand)))
+            self._large.append((number, moments, _taken(operand).astype(np.float32, copy=False)))
+
+    def _add_batch(self, number: int, values: Chunk) -> None:
+        self._batches.setdefault(values.shape, []).append((number, values))
 
     def may_have_zeros(self, number: int) -> bool:
         """Whether zeros were found among the values of the row taken in last, or were not looked for."""
@@ -72,16 +89,22 @@ class CpuRows:
         """Put the moments and samples of all rows into the table."""
         if self._large:
             numbers = np.array([number for number, _, _ in self._large])
-            table.moments[numbers] = np.array([moments for _, moments, _ in self._large])
+            table.put_moments(numbers, np.array([moments for _, moments, _ in self._large]))
             table.samples[numbers] = np.stack([samples for _, _, samples in self._large])
         if self._small:
             numbers = np.array([number for number, _, _ in self._small])
             repeats = np.array([repeats for _, repeats, _ in self._small])
             sizes = np.array([values.size for _, _, values in self._small])
             flat = np.concatenate([values for _, _, values in self._small])
-            table.moments[numbers] = _moments_of_rows(flat, sizes, repeats)
+            table.put_moments(numbers, _moments_of_rows(flat, sizes, repeats))
             for number, _, values in self._small:
                 table.samples[number, : values.size] = values
+        for (n_samples, n_elements), batches in self._batches.items():
+            step = max(1, _BATCHES // (n_samples * n_elements))
+            for start in range(0, len(batches), step):
+                some = batches[start : start + step]
+                numbers = np.array([number for number, _ in some])
+                table.column("batch_std")[numbers] = batch_std(np.array([values for _, values in some]))
 
 
 # chunks
@@ -109,26 +132,38 @@ def _converted(values: Tensor, dtype: torch.dtype) -> Iterator[Chunk]:
             yield from _converted(part, dtype)
 
 
-def _sampled(operand: Operand) -> NDArray[np.float32]:
-    values, chosen = operand.values, places(operand.values.numel())
-    if not operand.is_dense:
-        chosen, span = _offsets(tuple(values.shape), values.stride())
+def _batch_places(n: int, n_samples: int, inner: int) -> NDArray[np.int64]:
+    """`batch_places`; where all samples are the same memory, the same places for two of them."""
+    return batch_places(n, n_samples, inner) if inner else np.tile(batch_places(n, 1, n), (2, 1))
+
+
+def _chosen(n: int, batch: tuple[int, int]) -> NDArray[np.int64]:
+    return _batch_places(n, *batch) if batch[0] else places(n)
+
+
+def _taken(operand: Operand, batch: tuple[int, int] = (0, 0)) -> Chunk:
+    """The values at `batch_places`, or at `places` where there are no samples."""
+    values, wide = operand.values, np.float32 if wide_dtype(operand.values) == torch.float32 else np.float64
+    if operand.is_dense:
+        chosen = _chosen(values.numel(), batch)
+    else:
+        chosen, span = _offsets(tuple(values.shape), values.stride(), batch)
         values = values.as_strided((span,), (1,))
-    found: NDArray[np.float32]
+    found: Chunk
     if values.dtype == torch.bfloat16 or (values.dtype.is_floating_point and values.dtype.itemsize == 1):
         whole = values.view(torch.int16 if values.dtype.itemsize == 2 else torch.uint8)  # NumPy does not know them
         found = torch.from_numpy(whole.numpy().take(chosen)).view(values.dtype).to(torch.float32).numpy()
     else:
-        found = values.numpy().take(chosen).astype(np.float32)
+        found = values.numpy().take(chosen).astype(wide)
     return found
 
 
 @lru_cache(maxsize=512)
-def _offsets(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[NDArray[np.int64], int]:
-    """Where in memory the values of a strided tensor are that are taken, and how far it reaches."""
-    coordinates = np.unravel_index(places(prod(shape)), shape)
+def _offsets(shape: tuple[int, ...], strides: tuple[int, ...], batch: tuple[int, int]) -> tuple[NDArray[np.int64], int]:
+    """Where in memory the chosen values of a strided tensor are, and how far it reaches."""
+    coordinates = np.unravel_index(_chosen(prod(shape), batch), shape)
     span = 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
-    return np.stack(coordinates, axis=1) @ np.array(strides), span
+    return np.stack(coordinates, axis=-1) @ np.array(strides), span
 
 
 # moments
@@ -176,7 +211,6 @@ def _moments(chunks: Chunks, n: int, repeats: int, *, is_full: bool) -> Moments:
         mean, variance = _shifted(chunks, n, mean)
     n_nans, n_infs = _n_nonfinite(chunks) if is_full and not np.isfinite(high - low) else (0, 0)
     return Moments(
-        n=n * repeats,
         mean=mean,
         abs_mean=magnitude / n,
         std=sqrt(max(variance, 0.0)),
@@ -242,7 +276,6 @@ def _moments_of_rows(
     )
     return np.stack(
         [
-            sizes * repeats,
             mean,
             np.add.reduceat(np.abs(flat), starts) / sizes,
             np.sqrt(np.add.reduceat(distances * distances, starts) / sizes),

@@ -19,17 +19,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cutaway.recording.moments import Table
-from cutaway.recording.operands import in_memory_order, wide_dtype
-from cutaway.recording.sampling import GOLDEN, N_SAMPLES, places
+from cutaway.recording.operands import batch_layout, in_memory_order, wide_dtype
+from cutaway.recording.sampling import BATCH_ELEMENTS, BATCH_SAMPLES, GOLDEN, N_SAMPLES, batch_places, places
 
-PARTIAL = ("mean", "squares", "magnitude", "min", "max", "zeros", "nans", "infs")
-"""Of a share of a tensor: mean, sum of squared distances to it, sum of magnitudes, …"""
+PARTIAL = ("mean", "squares", "magnitude", "min", "max", "zeros", "nans", "infs", "batch_std")
+"""Of a share of a tensor: mean, sum of squared distances to it, sum of magnitudes, …; of a whole one, in its first
+row, the spread over the batch."""
 BLOCK = 4096
 MOST_PROGRAMS = 256
 LEAST_SHARE = 2 * BLOCK
 """A tensor is shared among at most so many programs of the kernel, each of which takes whole blocks."""
-N_ROWS = 256
-N_PARTIALS = 32 * N_ROWS
+MOST_TENSORS = 256
+MOST_PARTIALS = 32 * MOST_TENSORS
 _LOADED = frozenset(
     {torch.float64, torch.float32, torch.float16, torch.bfloat16}
     | {torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8}
@@ -52,6 +53,7 @@ class Entry:
     repeats: int
     share: int
     n_programs: int
+    has_batch: bool = False
 
 
 @dataclass(slots=True)
@@ -84,15 +86,17 @@ class DeviceRows:
         self._arrays: list[Tensor] = []
         self._streams: set[int] = set()
 
-    def add(self, number: int, tensor: Tensor) -> None:
-        """Queue the moments and samples of a plain tensor."""
+    def add(self, number: int, tensor: Tensor, batch_dim: int | None = None) -> None:
+        """Queue the moments and samples of a plain tensor, and its spread over the batch."""
         operand = in_memory_order(tensor)
         values = operand.values if operand.is_dense else operand.values.contiguous().view(-1)
-        share, n_programs = self._launch(values) if self._kernels is not None else (0, 0)
+        batch = (0, 0) if batch_dim is None else batch_layout(tensor, batch_dim)
+        share, n_programs = self._launch(values, batch) if self._kernels is not None else (0, 0)
         if not n_programs:
-            share, n_programs = self._compute(values)
+            share, n_programs = self._compute(values, batch)
         block = self._blocks[-1]
-        block.entries.append(Entry(number, values.numel(), operand.repeats, share, n_programs))
+        entry = Entry(number, values.numel(), operand.repeats, share, n_programs, has_batch=batch[0] > 1)
+        block.entries.append(entry)
         block.n_partials += n_programs
         self._note_stream()
 
@@ -170,8 +174,10 @@ class DeviceRows:
             sent.append(torch.cat([array.reshape(-1) for array in self._arrays]))
         arrived = self._to_host(sent)
         for block, partials, samples in zip(self._blocks, arrived[0::2], arrived[1::2], strict=False):
-            numbers = [entry.number for entry in block.entries]
-            table.moments[numbers] = _merged(partials.astype(np.float64, copy=False), block.entries)
+            numbers = np.array([entry.number for entry in block.entries])
+            wide = partials.astype(np.float64, copy=False)
+            table.put_moments(numbers, _merged(wide, block.entries))
+            table.column("batch_std")[numbers] = _batch_stds(wide, block.entries)
             table.samples[numbers] = samples
         if not shapes:
             return []
@@ -183,7 +189,7 @@ class DeviceRows:
 
     def _block(self, n_programs: int) -> Block:
         if not self._blocks or not self._blocks[-1].has_room(n_programs):
-            self._blocks.append(self._new_block(N_PARTIALS, N_ROWS))
+            self._blocks.append(self._new_block(MOST_PARTIALS, MOST_TENSORS))
         return self._blocks[-1]
 
     def _new_block(self, n_partials: int, n_rows: int) -> Block:
@@ -192,7 +198,7 @@ class DeviceRows:
             samples = torch.empty(n_rows, N_SAMPLES, dtype=torch.float32, device=self._device)
         return Block(partials, samples, n_rows, n_partials)
 
-    def _launch(self, values: Tensor) -> tuple[int, int]:
+    def _launch(self, values: Tensor, batch: tuple[int, int]) -> tuple[int, int]:
         """Queue the kernel; gives the share of each program and how many there are, none if it cannot run here."""
         if values.dtype not in _LOADED:
             values = values.view(torch.uint8) if values.dtype == torch.bool else values.to(wide_dtype(values))
@@ -208,6 +214,8 @@ class DeviceRows:
                     n_blocks=n_blocks,
                     partial=block.n_partials,
                     row=len(block.entries),
+                    n_batch=batch[0],
+                    inner=batch[1],
                     is_wide=wide_dtype(values) == torch.float64,
                     is_full=self._is_full,
                     block=BLOCK,
@@ -224,7 +232,7 @@ class DeviceRows:
         _FAILED.add("triton")
         self._kernels = None
 
-    def _compute(self, values: Tensor) -> tuple[int, int]:
+    def _compute(self, values: Tensor, batch: tuple[int, int]) -> tuple[int, int]:
         """The same as the kernel, with torch alone and in one share."""
         block = self._block(1)
         values = values.to(wide_dtype(values))
@@ -239,6 +247,8 @@ class DeviceRows:
         if self._is_full:
             found += [(values == 0).sum(), values.isnan().sum(), values.isinf().sum()]
         block.partials[block.n_partials, : len(found)].copy_(torch.stack([part.to(values.dtype) for part in found]))
+        if batch[0] > 1:
+            block.partials[block.n_partials, -1].copy_(_batch_std(values, batch))
         row = block.samples[len(block.entries)]
         row[: min(n, N_SAMPLES)] = values if n <= N_SAMPLES else values[_places_on(self._device, n)]
         row[n:] = torch.nan
@@ -296,6 +306,42 @@ def _places_on(device: torch.device, n: int) -> Tensor:
     return start + ((number * GOLDEN % 2**32 * width) >> 32)
 
 
+@cache
+def _batch_places_on(device: torch.device, n: int, n_samples: int, inner: int) -> Tensor:
+    """`batch_places`, computed on the device."""
+    if device.type == "cpu":
+        return torch.from_numpy(batch_places(n, n_samples, inner))
+    n_elements = n // n_samples
+    element = torch.arange(min(n_elements, BATCH_ELEMENTS), device=device)
+    if n_elements > BATCH_ELEMENTS:
+        start = element * n_elements // BATCH_ELEMENTS
+        width = (element + 1) * n_elements // BATCH_ELEMENTS - start
+        element = start + ((element * GOLDEN % 2**32 * width) >> 32)
+    n_rows = min(n_samples, BATCH_SAMPLES)
+    sample = torch.arange(n_rows, device=device) * n_samples // n_rows
+    first = element // inner * (n_samples * inner) + element % inner
+    return first + (sample * inner)[:, None]
+
+
+def _batch_std(values: Tensor, batch: tuple[int, int]) -> Tensor:
+    """The standard deviation over the samples of each chosen element, averaged; 0 where all are the same memory."""
+    n_samples, inner = batch
+    if not inner:
+        return values.new_zeros(())
+    chosen = values[_batch_places_on(values.device, values.numel(), n_samples, inner)]  # (sample, element)
+    distances = chosen - chosen.mean(0)
+    distances = distances - distances.mean(0)  # what rounding left of a large mean
+    return (distances * distances).mean(0).sqrt().mean()
+
+
+def _batch_stds(partials: Floats, entries: list[Entry]) -> Floats:
+    """The spread over the batch of each tensor, from the first of its rows; NaN without samples."""
+    n_programs = np.array([entry.n_programs for entry in entries])
+    found = partials[np.cumsum(n_programs) - n_programs, PARTIAL.index("batch_std")]
+    stds: Floats = np.where([entry.has_batch for entry in entries], found, np.nan)
+    return stds
+
+
 def _merged(partials: Floats, entries: list[Entry]) -> Floats:
     """The moments of each tensor, from the partial results of its shares."""
     n_programs = np.array([entry.n_programs for entry in entries])
@@ -314,6 +360,6 @@ def _merged(partials: Floats, entries: list[Entry]) -> Floats:
     norm = np.where(np.isnan(norm) & ~has_nan, np.inf, norm)
     low = np.where(has_nan, np.nan, np.minimum.reduceat(partials[:, 3], starts))
     high = np.where(has_nan, np.nan, np.maximum.reduceat(partials[:, 4], starts))
-    counts = np.add.reduceat(partials[:, 5:], starts, axis=0).T * repeats
+    counts = np.add.reduceat(partials[:, 5:8], starts, axis=0).T * repeats
     std = np.sqrt(np.maximum(squares, 0) / n)
-    return np.stack([n * repeats, mean, magnitude / n, std, norm, low, high, *counts], axis=1)
+    return np.stack([mean, magnitude / n, std, norm, low, high, *counts], axis=1)

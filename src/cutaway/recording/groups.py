@@ -17,15 +17,12 @@ from cutaway.recording.scratch import CHUNK, scratch
 
 MOST_UNITS = 16_384
 """A tensor with more units has no statistics of each."""
-UNIT = ("mean", "std", "min", "max", "zero_share")
-SAMPLES = ("mean", "abs_mean", "std", "abs_max")
-"""The rows of the two arrays."""
 
 _ACROSS = (0, 2)
 
 
 def of_units(tensor: Tensor, dim: int) -> Tensor:
-    """`UNIT` of each index of a dimension: float32 `(5, unit)`, where the tensor is."""
+    """`PER_UNIT` of each index of a dimension: float32 `(5, unit)`, where the tensor is."""
     values = _grouped(tensor, dim)  # (outer, unit, inner)
     mean, std = _mean_std(values)
     low, high = _extremes(values)
@@ -34,7 +31,7 @@ def of_units(tensor: Tensor, dim: int) -> Tensor:
 
 
 def of_samples(tensor: Tensor, dim: int) -> Tensor:
-    """`SAMPLES` of each index of a dimension: float32 `(4, sample)`, where the tensor is."""
+    """`PER_SAMPLE` of each index of a dimension: float32 `(4, sample)`, where the tensor is."""
     values = _grouped(tensor, dim)  # (outer, sample, inner)
     mean, std = _mean_std(values)
     low, high = _extremes(values)

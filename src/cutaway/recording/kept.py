@@ -10,6 +10,7 @@ from torch import Tensor
 from cutaway.capture.raw import raw
 from cutaway.core.arrays import Raw
 from cutaway.core.errors import InputError
+from cutaway.core.units.layout import UnitLayout
 
 _MOST_WHOLE = 65_536
 """A tensor without a batch dimension is kept whole up to so many elements."""
@@ -20,7 +21,7 @@ class Keeper:
 
     Args:
         samples: how many, from the first; or which.
-        batch_dim: the dimension that counts samples.
+        batch_dim: the dimension that counts the samples of what a model is given.
     """
 
     def __init__(self, samples: int | Sequence[int], batch_dim: int = 0) -> None:
@@ -50,35 +51,41 @@ class Keeper:
             return list(range(min(self.samples, n_samples)))
         return [number for number in self.samples if number < n_samples]
 
-    def batch_dim_of(self, tensor: Tensor, batch_dim: int | None = None) -> int | None:
-        """The dimension of a tensor that counts samples; None if it has none."""
-        dim = self.batch_dim if batch_dim is None else batch_dim
-        if self.batch_size is None or tensor.is_nested or not -tensor.dim() <= dim < tensor.dim():
-            return None
-        return dim if tensor.shape[dim] == self.batch_size else None
-
-    def keep(self, tensor: Tensor, batch_dim: int | None) -> Tensor | None:
+    def keep(self, tensor: Tensor, layout: UnitLayout | None) -> Tensor | None:
         """A copy of the kept samples, where the tensor is; None if nothing of it is kept.
 
         Args:
-            batch_dim: the dimension that counts samples; None if it has none.
+            layout: which axis counts samples; a tensor without one is kept whole, if it is small.
         """
         if self.is_off or tensor.layout is not torch.strided or tensor.is_meta or tensor.is_nested:
             return None
         part = tensor.detach()
         if hasattr(part, "to_local"):
             part = part.to_local()  # spread over several ranks: what is here
-        if batch_dim is not None:
-            if isinstance(self.samples, int):
-                part = part.narrow(batch_dim, 0, min(self.samples, part.shape[batch_dim]))
-            else:
-                wanted = torch.tensor(self.chosen(part.shape[batch_dim]), dtype=torch.long, device=part.device)
-                part = part.index_select(batch_dim, wanted)
+        if layout is not None and len(layout.samples) == 1 and tuple(part.shape) == layout.shape:
+            part = self._cut(part, layout)
         elif part.numel() > _MOST_WHOLE:
             return None
         copy = part.clone(memory_format=torch.contiguous_format)
         self.n_bytes += copy.nbytes
         return copy
+
+    def _cut(self, tensor: Tensor, layout: UnitLayout) -> Tensor:
+        """The kept samples, with the dimensions that the tensor has."""
+        axis = layout.samples[0]
+        sizes = layout.sizes
+        part = tensor if len(sizes) == tensor.dim() else tensor.reshape(sizes)
+        if isinstance(self.samples, int):
+            part = part.narrow(axis, 0, min(self.samples, sizes[axis]))
+        else:
+            wanted = torch.tensor(self.chosen(sizes[axis]), dtype=torch.long, device=part.device)
+            part = part.index_select(axis, wanted)
+        if len(sizes) == tensor.dim():
+            return part
+        dim = layout.dim_of(axis)
+        shape = [*tensor.shape]
+        shape[dim] = shape[dim] // sizes[axis] * part.shape[axis]
+        return part.reshape(shape)
 
 
 def collected(tensors: Sequence[Tensor]) -> list[Raw | None]:

@@ -13,6 +13,8 @@ import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]
 import triton.language as tl  # type: ignore[import-not-found,import-untyped,unused-ignore]
 from torch import Tensor
 
+from cutaway.recording.sampling import BATCH_ELEMENTS, BATCH_SAMPLES
+
 N_WARPS = 4
 
 
@@ -97,19 +99,49 @@ def _sample(values, n, out, N_SAMPLES: tl.constexpr, GOLDEN: tl.constexpr):  # t
     tl.store(out + sample, taken)
 
 
-@triton.jit(do_not_specialize=["n", "n_blocks", "partial", "row"])  # type: ignore[untyped-decorator,unused-ignore]
+@triton.jit  # type: ignore[untyped-decorator,unused-ignore]
+def _batch_std(  # type: ignore[no-untyped-def]
+    values, n, n_batch, inner, out,
+    WIDE: tl.constexpr, BATCH_SAMPLES: tl.constexpr, BATCH_ELEMENTS: tl.constexpr, GOLDEN: tl.constexpr,
+):  # fmt: skip
+    """The standard deviation over samples of each element, averaged, of the values at `sampling.batch_places`."""
+    n_elements = n // n_batch
+    n_rows = tl.minimum(n_batch, BATCH_SAMPLES)
+    element = tl.arange(0, BATCH_ELEMENTS).to(tl.int64)
+    begin = element * n_elements // BATCH_ELEMENTS
+    width = (element + 1) * n_elements // BATCH_ELEMENTS - begin
+    spot = begin + ((((element * GOLDEN) & 0xFFFFFFFF) * width) >> 32)
+    spot = tl.where(n_elements <= BATCH_ELEMENTS, element, spot)
+    first = spot // inner * (n_batch * inner) + spot % inner
+    sample = tl.arange(0, BATCH_SAMPLES).to(tl.int64)
+    inside = (sample < n_rows)[:, None] & (spot < n_elements)[None, :]
+    place = first[None, :] + (sample * n_batch // n_rows * inner)[:, None]
+    value = tl.load(values + place, mask=inside, other=0).to(WIDE)  # (sample, element)
+    count = n_rows.to(WIDE)
+    distance = tl.where(inside, value - (tl.sum(value, 0) / count)[None, :], 0)
+    distance = tl.where(inside, distance - (tl.sum(distance, 0) / count)[None, :], 0)
+    deviation = tl.sqrt(tl.sum(distance * distance, 0) / count)
+    tl.store(out, tl.sum(deviation, 0).to(tl.float64) / tl.minimum(n_elements, BATCH_ELEMENTS))
+
+
+@triton.jit(do_not_specialize=["n", "n_blocks", "partial", "row", "n_batch", "inner"])  # type: ignore[untyped-decorator,unused-ignore]
 def _one_kernel(  # type: ignore[no-untyped-def]
-    values, partials, samples, n, n_blocks, partial, row,
-    WIDE: tl.constexpr, IS_FULL: tl.constexpr, BLOCK: tl.constexpr,
-    N_SAMPLES: tl.constexpr, N_COLUMNS: tl.constexpr, GOLDEN: tl.constexpr,
+    values, partials, samples, n, n_blocks, partial, row, n_batch, inner,
+    WIDE: tl.constexpr, IS_FULL: tl.constexpr, BLOCK: tl.constexpr, N_SAMPLES: tl.constexpr, N_COLUMNS: tl.constexpr,
+    GOLDEN: tl.constexpr, HAS_BATCH: tl.constexpr, BATCH_SAMPLES: tl.constexpr, BATCH_ELEMENTS: tl.constexpr,
 ):  # fmt: skip
     program = tl.program_id(0).to(tl.int64)
     n = n.to(tl.int64)
+    n_batch = n_batch.to(tl.int64)  # here: Triton lets no branch change the type of a name
+    inner = inner.to(tl.int64)
     start = program * n_blocks * BLOCK
     stop = tl.minimum(start + n_blocks * BLOCK, n)
     _moments(values, start, stop, partials + (partial + program) * N_COLUMNS, WIDE, IS_FULL, BLOCK)
     if program == 0:
         _sample(values, n, samples + row * N_SAMPLES, N_SAMPLES, GOLDEN)
+        if HAS_BATCH:
+            out = partials + partial * N_COLUMNS + N_COLUMNS - 1
+            _batch_std(values, n, n_batch, inner, out, WIDE, BATCH_SAMPLES, BATCH_ELEMENTS, GOLDEN)
 
 
 @triton.jit  # type: ignore[untyped-decorator,unused-ignore]
@@ -133,11 +165,14 @@ def launch(values: Tensor, partials: Tensor, samples: Tensor, **numbers: Any) ->
     """Queue the kernel for contiguous values of a dtype that Triton loads.
 
     Args:
-        numbers: n_programs, n_blocks (of each), partial (its first row), row (of the samples), is_wide, is_full,
-            block (values in one), golden.
+        numbers: n_programs, n_blocks (of each), partial (its first row), row (of the samples), n_batch and inner
+            (what `batch_layout` gives), is_wide, is_full, block (values in one), golden.
     """
-    n = values.numel()
-    given = (values, partials, samples, n, numbers["n_blocks"], numbers["partial"], numbers["row"])
+    n, inner = values.numel(), numbers["inner"]
+    given = (
+        *(values, partials, samples, n, numbers["n_blocks"], numbers["partial"], numbers["row"]),
+        *(numbers["n_batch"], inner),
+    )
     fixed = {
         "WIDE": tl.float64 if numbers["is_wide"] else tl.float32,
         "IS_FULL": numbers["is_full"],
@@ -145,9 +180,13 @@ def launch(values: Tensor, partials: Tensor, samples: Tensor, **numbers: Any) ->
         "N_SAMPLES": samples.shape[1],
         "N_COLUMNS": partials.shape[1],
         "GOLDEN": numbers["golden"],
+        "HAS_BATCH": inner > 0,  # expanded samples are all the same: the row of partials is 0 already
+        "BATCH_SAMPLES": BATCH_SAMPLES,
+        "BATCH_ELEMENTS": BATCH_ELEMENTS,
     }
     grid = (numbers["n_programs"], 1, 1)
-    key = (values.dtype, values.device.index, values.data_ptr() % 16 == 0, n >> 31 == 0, *fixed.values())
+    is_short = n >> 31 == 0, numbers["n_batch"] >> 31 == 0, inner >> 31 == 0  # 32 bits or 64, each
+    key = (values.dtype, values.device.index, values.data_ptr() % 16 == 0, *is_short, *fixed.values())
     made = _MADE.get(key)
     if made is not None and not _SLOW:
         try:

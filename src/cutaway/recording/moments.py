@@ -13,9 +13,8 @@ Floats = NDArray[np.float64]
 
 
 class Moments(NamedTuple):
-    """One tensor."""
+    """What one pass over a tensor gives."""
 
-    n: float
     mean: float
     abs_mean: float
     std: float
@@ -28,11 +27,13 @@ class Moments(NamedTuple):
 
 
 class Table:
-    """The tensors of one step: a row of moments and a row of samples for each, NaN where nothing was put."""
+    """The tensors of one step: a column for each statistic and a row of samples, NaN where nothing was put.
+
+    A backend puts the columns that it computes; the names are those of `core/statistics.py`.
+    """
 
     def __init__(self, sizes: list[int]) -> None:
-        self.moments: Floats = np.full((len(sizes), len(Moments._fields)), np.nan)
-        self.moments[:, 0] = sizes
+        self._columns: dict[str, Floats] = {"count": np.array(sizes, np.float64)}
         self.samples = np.full((len(sizes), N_SAMPLES), np.nan, np.float32)
 
     @property
@@ -42,6 +43,13 @@ class Table:
         return found
 
     def column(self, name: str) -> Floats:
-        """One moment of all rows."""
-        found: Floats = self.moments[:, Moments._fields.index(name)]
+        """One statistic of all rows; what is written into it stays."""
+        found = self._columns.get(name)
+        if found is None:
+            found = self._columns[name] = np.full(len(self.samples), np.nan)
         return found
+
+    def put_moments(self, numbers: NDArray[np.int64], moments: Floats) -> None:
+        """The moments of some rows, `[row, field of Moments]`."""
+        for name, values in zip(Moments._fields, moments.T, strict=True):
+            self.column(name)[numbers] = values

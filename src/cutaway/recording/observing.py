@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from threading import get_ident
 from typing import Any
 
@@ -13,22 +13,37 @@ from torch.optim import Optimizer
 from cutaway.capture.calls import tensors_in
 from cutaway.core.errors import SiteError
 from cutaway.core.sites import Site, nearest
+from cutaway.core.units.layout import UnitLayout
 from cutaway.recording import optimizers
 from cutaway.recording.autograd import AutogradGraph
 from cutaway.recording.calls import WatchedCalls
+from cutaway.recording.gradients import Gradients, coalesced
 from cutaway.recording.guarding import Guard
 from cutaway.recording.sightings import Place, Sighting, Sightings
 from cutaway.recording.subjects import Held, Subjects
+from cutaway.recording.units import RecordedUnits
 from cutaway.store.records import GRAD, UPDATE, VALUE
+
+_NO_UPDATES = "updates are left out: the copy they need is larger than most_update_bytes"
 
 
 class Observer:
     """Watches one step. Everything is switched off again by `stop`, whatever happened in between."""
 
     def __init__(
-        self, subjects: Subjects, sightings: Sightings, wanted: Wanted, guard: Guard, *, most_update_bytes: int
+        self,
+        subjects: Subjects,
+        sightings: Sightings,
+        wanted: Wanted,
+        guard: Guard,
+        *,
+        units: RecordedUnits,
+        most_update_bytes: int,
     ) -> None:
         self.sightings = sightings
+        self._units = units
+        self.returned: Callable[[], None] = lambda: None
+        """Called when a model has returned."""
         self._subjects = subjects
         self._wanted = wanted
         self._guard = guard
@@ -38,13 +53,19 @@ class Observer:
         self._held = {id(held.tensor): held for held in subjects.held}
         self._parameters: dict[int, Sighting] = {}
         """Parameters by their id, with the names under which their gradients came so far."""
+        self._unfollowed = [held for held in subjects.held if not held.is_buffer]
+        """Parameters whose gradients nobody waits for yet."""
+        self.gradients = Gradients(sightings, guard, most_bytes=most_update_bytes)
         self._read: set[int] = set()
         self._before: dict[int, Tensor] = {}
         self.autograd: AutogradGraph | None = None
         """Notes where the tensors stand in autograd's graph, where that is wanted."""
-        self.loss = ""
-        """The name under which gradients are taken now; "" for the usual one."""
-        self.skipped_updates = False
+        self._notes: dict[str, None] = {}
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was left out and why, in words."""
+        return (*self._notes, *self.gradients.notes)
 
     # switching on and off
 
@@ -52,12 +73,14 @@ class Observer:
         """Switch everything on."""
         self._calls.start(module for module, _ in self._subjects.modules.values())
         optimizers.watch(self)
+        self.follow_parameters()
 
     def stop(self) -> None:
         """Switch everything off; calling it again does nothing."""
         optimizers.unwatch(self)
         self._calls.stop()
-        self.sightings.release()
+        self.gradients.release()
+        self.sightings.forget_tensors()
         self._before.clear()
 
     # modules
@@ -74,6 +97,7 @@ class Observer:
     def _see_inputs(self, module: nn.Module, args: Any, kwargs: Any, is_root: bool) -> None:
         given = [*tensors_in(args, is_root), *tensors_in(kwargs, is_root)]
         if is_root:
+            self.follow_parameters()
             self.sightings.keeper.learn(tensor for _, tensor in given)
         address = self._subjects.modules[id(module)][1][0]
         pass_ = self.sightings.n_passes(address) + 1
@@ -81,7 +105,7 @@ class Observer:
         role = "input" if is_root else "value"
         for path, tensor in given:
             place = Place(f"{address}@in.{path}", address, pass_, self.sightings.iteration, role, overall=overall)
-            self._see(tensor, place)
+            self._see(tensor, place, layout=self._layout(place, tensor, None, path))
 
     def _left(self, module: nn.Module, result: Any) -> None:
         if self._is_watched():
@@ -99,32 +123,52 @@ class Observer:
         for path, tensor in results:
             end = f"@out.{path}" if path else ""
             role = "loss" if tensor.dim() == 0 and tensor.requires_grad and is_root else "value"
-            unit_dim = self._subjects.unit_dim(module, tensor.dim())
-            place = Place(
-                address + end, address, pass_, self.sightings.iteration, role, overall=overall, unit_dim=unit_dim
-            )
-            self._see(tensor, place, [f"{other}{end}" for other in others], is_result=is_root)
+            place = Place(address + end, address, pass_, self.sightings.iteration, role, overall=overall)
+            names = [f"{other}{end}" for other in others]
+            self._see(tensor, place, names, is_result=is_root, layout=self._layout(place, tensor, module, path))
+        if is_root:
+            self.returned()
 
-    def _see(self, tensor: Tensor, place: Place, others: Iterable[str] = (), *, is_result: bool = False) -> None:
+    def _layout(self, place: Place, tensor: Tensor, module: nn.Module | None, path: str) -> UnitLayout | None:
+        """Which dimensions of a tensor count units and samples, as far as it is known now."""
+        units, batch_size = self._units, self.sightings.keeper.batch_size
+        layout = units.find(place.base, place.overall, tensor)
+        if layout is None and self.sightings.waiting is None and not units.is_traced:
+            if module is not None:
+                layout = units.alone(module, path, tensor, batch_size)
+            else:
+                layout = units.with_samples(None, tensor, units.batch_dim or 0, batch_size)
+        return layout if self.sightings.waiting is not None else units.as_stated(place.base, layout, tensor)
+
+    def _see(
+        self,
+        tensor: Tensor,
+        place: Place,
+        others: Iterable[str] = (),
+        *,
+        is_result: bool = False,
+        layout: UnitLayout | None = None,
+    ) -> None:
         if not self._wanted.covers(place.base, place.pass_) or _is_transformed(tensor):
             return
-        sighting, is_new = self.sightings.see(tensor, place, others)
+        sighting, is_new = self.sightings.see(tensor, place, others, layout=layout)
         if is_new:
             self.follow(tensor, sighting)
         if self.autograd is not None:
             self.autograd.note(sighting, tensor, is_result=is_result)
 
     def held_names(self) -> dict[int, str]:
-        """The names of the parameters by their id."""
+        """The names of the parameters and buffers by their id."""
         return {id_: held.names[0] for id_, held in self._held.items()}
+
+    def parameter_names(self) -> dict[int, str]:
+        """The names of the parameters by their id."""
+        return {id_: held.names[0] for id_, held in self._held.items() if not held.is_buffer}
 
     def follow(self, tensor: Tensor, sighting: Sighting) -> None:
         """Wait for the gradient of a tensor, if it can have one."""
         if self._wanted.gradients and tensor.requires_grad and id(tensor) not in self._held:
-            self.sightings.follow(tensor, sighting, self._gradient_name, self._guard)
-
-    def _gradient_name(self) -> str:
-        return f"{GRAD}/{self.loss}" if self.loss else GRAD
+            self.gradients.follow(tensor, sighting)
 
     def _recompute(self, address: str, results: list[tuple[str, Tensor]]) -> None:
         """A forward that a checkpoint runs again: only gradients that the first run could not have are new."""
@@ -137,19 +181,23 @@ class Observer:
 
     # parameters
 
-    def follow_parameters(self) -> list[Any]:
-        """Take what flows into parameters, apart from what is there already, until the handles are removed."""
-        return [
-            self.sightings.follow(held.tensor, self._parameter(held), self._gradient_name, self._guard)
-            for held in self._subjects.held
-            if held.tensor.requires_grad and not held.is_buffer and self._wanted.covers(held.names[0])
-        ]
+    def follow_parameters(self) -> None:
+        """Wait for the gradients of parameters; again if some require gradients only since a moment ago."""
+        if self._wanted.gradients and self._unfollowed:
+            waiting, self._unfollowed = self._unfollowed, []
+            for held in waiting:
+                if not held.tensor.requires_grad:
+                    self._unfollowed.append(held)
+                elif held.tensor.is_leaf and self._wanted.covers_held(held.names[0]):
+                    self.gradients.follow_parameter(held.tensor, self._parameter(held))
 
     def _parameter(self, held: Held) -> Sighting:
         found = self._parameters.get(id(held.tensor))
         if found is None:
             place = Place(held.names[0], role="buffer" if held.is_buffer else "parameter")
-            found = Sighting(place, VALUE, -1, aliases=[Place(name) for name in held.names[1:]], is_kept=False)
+            layout = self._subjects.layout_of(held) or self._units.find(place.base, 1, held.tensor)
+            aliases = [Place(name) for name in held.names[1:]]
+            found = Sighting(place, VALUE, -1, aliases=aliases, is_kept=False, layout=layout)
             self._parameters[id(held.tensor)] = found
         return found
 
@@ -179,7 +227,7 @@ class Observer:
     def _copy(self, held: list[Held]) -> None:
         some = [one for one in held if one.tensor.requires_grad]
         if sum(one.tensor.nbytes for one in some) > self._most_update_bytes:
-            self.skipped_updates = True
+            self._notes[_NO_UPDATES] = None
             return
         for one in some:
             self._before[id(one.tensor)] = _local(one.tensor).clone()
@@ -210,9 +258,7 @@ class Observer:
         grad = held.tensor.grad if self._wanted.gradients and not held.is_buffer and held.tensor.is_leaf else None
         if grad is None:
             return
-        grad = grad.detach()
-        if grad.is_sparse and not grad.is_coalesced():
-            grad = grad.coalesce()  # a row that was looked up twice has two parts
+        grad = coalesced(grad.detach())
         if isinstance(scale, Tensor):
             grad = grad.to(torch.promote_types(grad.dtype, torch.float32)) / scale
         self.sightings.take_of(grad, self._parameter(held), GRAD)

@@ -118,6 +118,23 @@ class Operand:
     is_dense: bool
 
 
+def has_samples(tensor: Tensor, batch_dim: int | None) -> bool:
+    """Whether a tensor has such a dimension, and two samples or more in it."""
+    return batch_dim is not None and -tensor.dim() <= batch_dim < tensor.dim() and tensor.shape[batch_dim] > 1
+
+
+def batch_layout(tensor: Tensor, batch_dim: int) -> tuple[int, int]:
+    """Where samples are among the values of `in_memory_order`: their number, and how far apart two of them are.
+
+    The distance is 0 where the dimension is expanded: all samples are the same memory.
+    """
+    stride, size = tensor.stride(batch_dim), tensor.shape[batch_dim]
+    if not stride:
+        return size, 0
+    faster = sorted(pair for pair in zip(tensor.stride(), tensor.shape, strict=True) if pair[0] and pair[1] != 1)
+    return size, prod(length for _, length in faster[: faster.index((stride, size))])
+
+
 def in_memory_order(tensor: Tensor) -> Operand:
     """A plain tensor as its memory holds it."""
     if tensor.is_contiguous():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from torch import Tensor, nn
@@ -10,8 +10,10 @@ from torch import Tensor, nn
 from cutaway.capture.saving import Saver
 from cutaway.capture.session import Session, watch_forks
 from cutaway.core.sites import Site
+from cutaway.core.units.layout import UnitLayout
 from cutaway.graph.trace import Trace
 from cutaway.recording.sightings import Place, Sighting, Sightings
+from cutaway.recording.units import RecordedUnits, WaitingTensors, layouts_so_far
 
 
 class TracedStep:
@@ -28,6 +30,7 @@ class TracedStep:
         watch_forks()
         self.trace = Trace()
         self._sightings = sightings
+        self._guard = guard
         self.is_on = False
         self._saver = _Taking(ops, sightings, follow, guard)
         self._session = Session(self.trace, root, self._saver, gradients=False)
@@ -36,8 +39,42 @@ class TracedStep:
 
     def start(self) -> None:
         """Switch the capture on."""
+        waiting = self._sightings.waiting = WaitingTensors()
+        resolver = self._session.resolver
+        before_write = resolver.before_write
+
+        def protected(tensors: list[Tensor], at_once: bool = False) -> None:
+            self._guard(waiting.before_write, tensors)
+            before_write(tensors, at_once)
+
+        resolver.before_write = protected  # type: ignore[method-assign]
         self._session.start()
         self.is_on = True
+
+    def settle_units(self, units: RecordedUnits, parameters: Mapping[int, str], *, is_final: bool) -> int:
+        """Give the tensors that wait their layouts; gives how many were overwritten before those were known.
+
+        Args:
+            is_final: whether the step is over.
+        """
+        waiting = self._sightings.waiting
+        if waiting is None or not self.is_on:
+            return 0
+        found = layouts_so_far(self._session, parameters, units.batch_dim)
+        units.is_traced = True
+        for name, layout in found.parameters.items():
+            if layout is not None:
+                units.learn(name, 1, layout)
+
+        def take(tensor: Tensor | None, sighting: Sighting, layout: UnitLayout | None) -> None:
+            if tensor is not None and not sighting.place.base.startswith("op "):
+                layout = units.as_stated(sighting.place.base, layout, tensor)
+            self._sightings.complete(tensor, sighting, layout)
+            for place in (sighting.place, *sighting.aliases):
+                if layout is not None and not place.base.startswith("op "):
+                    units.learn(place.base, place.overall, layout)
+
+        return waiting.settle(found.of, take, is_final=is_final)
 
     def name(self, name: str, tensor: Tensor) -> None:
         """Let a tensor be known by a name."""

@@ -24,13 +24,13 @@ from cutaway.recording.settings import Further, Level, Settings
 from cutaway.recording.stepping import RecordedStep, Role
 from cutaway.recording.structures import Structures
 from cutaway.recording.subjects import Models, Subjects
+from cutaway.recording.units import RecordedUnits
 from cutaway.store.archive import Archive
 from cutaway.store.run import Run
 from cutaway.store.writer import Options, Writer
 
 _SAVE_EVERY = 10.0
 """Seconds after which what the schedule has counted is saved, for whoever resumes after a sudden death."""
-_NO_UPDATES = "updates are left out: the copy they need is larger than most_update_bytes"
 
 
 def record(
@@ -94,6 +94,7 @@ class Recorder:
         self._writer = Writer(path, kind="run", resume=resume, rank=rank, world_size=world_size, options=options)
         self._scalars = PendingScalars(self._writer.scalars)
         self._structures = Structures(self._writer)
+        self._units = RecordedUnits(settings.batch_dim, settings.unit_dims)
         if resume:
             try:
                 self._go_on(rank)
@@ -108,6 +109,7 @@ class Recorder:
         """Note what stands beside a run."""
         assert self._writer is not None
         self._writer.document("environment", environment())
+        self._writer.document("units", {"rule": "graph"})
         self._describe_modules()
         if self._settings.config is not None:
             config = plain(self._settings.config)
@@ -187,6 +189,7 @@ class Recorder:
         node: str = "",
         part: str = "",
         batch_dim: int | None = None,
+        unit_dim: int | Sequence[int] | None = None,
     ) -> None:
         """Record any tensor under a name; it answers to `$name`. Outside recorded steps this does nothing.
 
@@ -194,10 +197,13 @@ class Recorder:
             role: what it is for.
             node: the node of the dependency graph it belongs to, where several tensors share one.
             part: what tells it apart from the others in its node.
+            batch_dim: the dimension that counts its samples, where the graph of the model does not tell.
+            unit_dim: the dimension that counts its units, or several, where the graph of the model does not tell.
         """
         step = self._open.recorded if self._open is not None else None
         if step is not None:
-            self.guard(step.tensor, str(name), tensor, (role, node, part), batch_dim)
+            dims = (unit_dim,) if isinstance(unit_dim, int) else None if unit_dim is None else tuple(unit_dim)
+            self.guard(step.tensor, str(name), tensor, (role, node, part), (batch_dim, dims))
 
     def samples(self, **fields: Any) -> None:
         """Say what the samples of this step are: `ids=`, `text=`, `tokens=`, `label=`, `image=`, or other fields.
@@ -253,20 +259,18 @@ class Recorder:
 
     @contextmanager
     def gradients(self, loss: str) -> Iterator[None]:
-        """A block around a backward pass whose gradients are recorded under the name of a loss, parameters included."""
+        """A block around the backward pass of one loss: its share of every gradient is kept as `grad/<loss>`, too."""
         step = self._open.recorded if self._open is not None else None
         if step is None:
             yield
             return
-        before, step.observer.loss = step.observer.loss, loss
-        handles: list[Any] = []
-        self.guard(lambda: handles.extend(step.observer.follow_parameters()))
+        gradients = step.observer.gradients
+        before, gradients.loss = gradients.loss, str(loss)
+        self.guard(step.observer.follow_parameters)
         try:
             yield
         finally:
-            step.observer.loss = before
-            for handle in handles:
-                handle.remove()
+            gradients.loss = before
 
     # the dependency graph
 
@@ -385,7 +389,9 @@ class Recorder:
         self._subjects.refresh()
         self._describe_modules()
         is_traced = self._settings.graph and self._structures.is_wanted(step.kind)
-        recorded = RecordedStep(self._settings, self._subjects, self._wanted, self.guard, is_traced=is_traced)
+        recorded = RecordedStep(
+            self._settings, self._subjects, self._wanted, self.guard, units=self._units, is_traced=is_traced
+        )
         recorded.is_late = step.is_late
         if step.batch_size is not None:
             recorded.sightings.keeper.batch_size = int(step.batch_size)
@@ -423,11 +429,11 @@ class Recorder:
 
     def _write(self, step: Step, recorded: RecordedStep) -> None:
         assert self._writer is not None
-        if recorded.observer.skipped_updates and self.guard.is_first(_NO_UPDATES):
-            self._writer.note(_NO_UPDATES, level="info")
         began = perf_counter()
         kind = step.kind or ""
         n_bytes = recorded.write(self._writer, self._structures, step.number, kind, self._order)
+        for note in filter(self.guard.is_first, recorded.notes):
+            self._writer.note(note, step=step.number, level="info")
         if "error" not in recorded.about:
             self.guard(self._wanted.check)
         self._schedule.recorded(kind, Cost(self.guard.seconds + perf_counter() - began, n_bytes))

@@ -17,7 +17,9 @@ class Further(TypedDict, total=False):
     """The settings of `cutaway.record` that are seldom needed, each a keyword of its own."""
 
     batch_dim: int
-    """The dimension that counts samples; 0."""
+    """The dimension that counts samples in what the model is given; by default the graph of the model tells."""
+    unit_dim: Mapping[str, int | Sequence[int]]
+    """Site or pattern → the dimension that counts its units, or several, where the graph of the model does not tell."""
     gradients: bool
     """Whether gradients are recorded; True."""
     updates: bool
@@ -47,7 +49,8 @@ class Settings:
     at: tuple[Site, ...] = ()
     samples: int | tuple[int, ...] = 0
     statistics: Level = "core"
-    batch_dim: int = 0
+    batch_dim: int | None = None
+    unit_dim: Mapping[str, int | Sequence[int]] | None = None
     gradients: bool = True
     updates: bool = True
     parameters: bool = True
@@ -69,6 +72,19 @@ class Settings:
         if statistics not in ("core", "full"):
             raise InputError(f"statistics={statistics!r}: give 'core' or 'full'.")
         return Settings(_sites(at), _samples(samples), statistics, **further)
+
+    @property
+    def unit_dims(self) -> dict[Site, tuple[int, ...]]:
+        """What the user says of units, by site."""
+        given = self.unit_dim
+        if given is None:
+            return {}
+        if not isinstance(given, Mapping):
+            raise InputError(f"unit_dim={given!r}: give a mapping from sites to dimensions, such as {{'head': 1}}.")
+        return {
+            Site.parse(site): (dims,) if isinstance(dims, int) else tuple(int(dim) for dim in dims)
+            for site, dims in given.items()
+        }
 
 
 def _sites(at: Any) -> tuple[Site, ...]:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from torch import Tensor
 
 from cutaway.core.arrays import Raw
+from cutaway.core.units.layout import UnitLayout
 from cutaway.graph.dependencies import Recorded
 from cutaway.recording.kept import Keeper, collected
 from cutaway.recording.statistics import Summary
+from cutaway.recording.units import WaitingTensors, as_summarized
 from cutaway.store.records import VALUE, Row
 
 
@@ -34,8 +35,6 @@ class Place:
     part: str = ""
     overall: int = 1
     """Its pass counted over all iterations, as a trace of the step counts."""
-    unit_dim: int = -1
-    """The dimension that counts its units: the channels of images, else the last."""
 
 
 @dataclass(slots=True, eq=False)
@@ -53,12 +52,12 @@ class Sighting:
     """What was taken of it (its gradient, its update), and how often so far."""
     had_graph: bool = True
     """Whether autograd knew where it came from."""
-    batch_dim: int | None = None
-    """Which of its dimensions counts samples."""
+    layout: UnitLayout | None = None
+    """Which of its dimensions count units and samples; None if that is not known (yet)."""
     is_kept: bool = True
     """Whether its values may be kept."""
-    what: str = ""
-    """`of` without a number."""
+    is_again: bool = False
+    """Whether a checkpoint has computed it again, so that it stands for a tensor that was seen before."""
 
 
 class Sightings:
@@ -75,8 +74,11 @@ class Sightings:
         self._without_graph: dict[str, list[Sighting]] = {}
         self._again: list[tuple[Sighting, list[Sighting]]] = []
         """Tensors that a checkpoint computed again, and what each may be."""
-        self._handles: list[Any] = []
+        self._owners: dict[Sighting, Sighting | None] = {}
+        """What each of those is; None where that does not show."""
         self._gathered: list[tuple[Tensor, Sighting]] | None = None
+        self.waiting: WaitingTensors | None = None
+        """Tensors whose layouts will be known when the model has returned; None where they will not."""
 
     def next_pass(self, counted: str) -> int:
         """How often this was reached in this iteration, this time included."""
@@ -94,7 +96,7 @@ class Sightings:
         return self._passes.get((counted, self.iteration), 0)
 
     def see(
-        self, tensor: Tensor, place: Place, others: Iterable[str] = (), *, batch_dim: int | None = None
+        self, tensor: Tensor, place: Place, others: Iterable[str] = (), *, layout: UnitLayout | None = None
     ) -> tuple[Sighting, bool]:
         """Take a tensor in; gives what is known of it, and whether that is new.
 
@@ -102,6 +104,7 @@ class Sightings:
 
         Args:
             others: further names of the place.
+            layout: which dimensions count units and samples, where that is known.
         """
         places = [place, *[replace(place, base=other) for other in others]]
         version = _version(tensor)
@@ -113,7 +116,7 @@ class Sightings:
                 sighting.aliases += [one for one in places if (one.base, one.pass_) not in names]
                 sighting.place = _told(sighting.place, place)
                 return sighting, False
-        sighting = self._take(tensor, place, VALUE, self.keeper.batch_dim_of(tensor, batch_dim))
+        sighting = self._take(tensor, place, VALUE, layout)
         sighting.aliases = places[1:]
         sighting.had_graph = tensor.requires_grad
         if version is not None:
@@ -124,28 +127,63 @@ class Sightings:
 
     def take(self, tensor: Tensor, place: Place) -> Sighting:
         """Take in a tensor that is seen at this place only."""
-        return self._take(tensor, place, VALUE, self.keeper.batch_dim_of(tensor))
+        return self._take(tensor, place, VALUE, None)
 
     def take_of(self, tensor: Tensor, sighting: Sighting, of: str) -> Sighting:
-        """Take in the gradient or the update of what was seen; one that comes again is numbered."""
-        sighting.taken[of] = n_taken = sighting.taken.get(of, 0) + 1
-        taken = self._take(tensor, sighting.place, _numbered(of, n_taken), sighting.batch_dim, is_kept=sighting.is_kept)
-        taken.aliases, taken.what = sighting.aliases, of
+        """Take in the gradient or the update of what was seen; one that comes again is numbered: `grad@2`."""
+        of = _numbered(of, sighting)
+        taken = self._take(tensor, sighting.place, of, sighting.layout, is_kept=sighting.is_kept)
+        taken.aliases = sighting.aliases
         return taken
 
-    def _take(self, tensor: Tensor, place: Place, of: str, batch_dim: int | None, *, is_kept: bool = True) -> Sighting:
+    def take_same(self, taken: Sighting, sighting: Sighting, of: str) -> Sighting:
+        """Take the same numbers in under another name as well."""
+        same = replace(taken, of=_numbered(of, sighting), taken={})
+        self.seen.append(same)
+        return same
+
+    def give(self, taken: Sighting, owner: Sighting, of: str) -> None:
+        """Say that what was taken of a tensor belongs to the one that it stood for."""
+        if taken.place is not owner.place:
+            taken.of, taken.place, taken.aliases = _numbered(of, owner), owner.place, owner.aliases
+
+    def drop(self, lost: Set[Sighting]) -> None:
+        """Leave these out."""
+        if lost:
+            self.seen = [sighting for sighting in self.seen if sighting not in lost]
+
+    def _take(
+        self, tensor: Tensor, place: Place, of: str, layout: UnitLayout | None, *, is_kept: bool = True
+    ) -> Sighting:
         """Statistics of a tensor, and its value if it is to be kept."""
+        sighting = Sighting(place, of, -1, layout=layout, is_kept=is_kept)
         if self._gathered is not None and not is_kept:
-            sighting = Sighting(place, of, -1, batch_dim=batch_dim)
             self._gathered.append((tensor, sighting))
         else:
-            number = self.summary.add(tensor, batch_dim=batch_dim, unit_dim=place.unit_dim)
-            sighting = Sighting(place, of, number, batch_dim=batch_dim)
-        sighting.is_kept = is_kept
+            sighting.number = self._summarize(tensor, layout)
         self.seen.append(sighting)
-        if is_kept:
-            sighting.kept = self.keeper.keep(tensor, batch_dim)
+        if layout is None and self.waiting is not None and is_kept and of == VALUE:
+            self.waiting.add(tensor, sighting)
+        elif is_kept:
+            sighting.kept = self.keeper.keep(tensor, layout)
         return sighting
+
+    def _summarize(self, tensor: Tensor, layout: UnitLayout | None) -> int:
+        shown, batch_dim, unit_dim = as_summarized(tensor, layout, is_full=self.summary.is_full)
+        return self.summary.add(shown, batch_dim=batch_dim, unit_dim=unit_dim)
+
+    def complete(self, tensor: Tensor | None, sighting: Sighting, layout: UnitLayout | None) -> None:
+        """The layout of a tensor that was seen has become known: take what needs it.
+
+        Args:
+            tensor: None if it was overwritten in the meantime; its first statistics stay.
+        """
+        sighting.layout = layout
+        if tensor is None:
+            return
+        if layout is not None:
+            sighting.number = self._summarize(tensor, layout)
+        sighting.kept = self.keeper.keep(tensor, layout)
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -162,19 +200,24 @@ class Sightings:
 
     def _take_gathered(self, gathered: list[tuple[Tensor, Sighting]]) -> None:
         try:
-            numbers = self.summary.add_many([tensor for tensor, _ in gathered])
+            numbers = self._numbers_of(gathered)
         except Exception:
             self._take_one_by_one(gathered)
             return
         for (_, sighting), number in zip(gathered, numbers, strict=True):
             sighting.number = number
 
+    def _numbers_of(self, gathered: list[tuple[Tensor, Sighting]]) -> list[int]:
+        if self.summary.is_full:
+            return [self._summarize(tensor, sighting.layout) for tensor, sighting in gathered]
+        return self.summary.add_many([tensor for tensor, _ in gathered])
+
     def _take_one_by_one(self, gathered: list[tuple[Tensor, Sighting]]) -> None:
         """The one that cannot be taken in costs only itself."""
         lost: dict[int, Exception] = {}
         for tensor, sighting in gathered:
             try:
-                sighting.number = self.summary.add(tensor)
+                sighting.number = self._summarize(tensor, sighting.layout)
             except Exception as error:
                 lost[id(sighting)] = error
         self.seen = [sighting for sighting in self.seen if id(sighting) not in lost]
@@ -187,25 +230,7 @@ class Sightings:
             if sighting.place is old:
                 sighting.place = new
 
-    # gradients
-
-    def follow(self, tensor: Tensor, sighting: Sighting, name: Callable[[], str], guard: Callable[..., None]) -> Any:
-        """Take the gradient of a tensor whenever it comes, until `release`, or until the handle is removed.
-
-        Args:
-            name: asked at that moment: "grad", or "grad/<loss>".
-            guard: runs what it is given, and lets no exception out.
-        """
-
-        def arrived(grad: Tensor) -> None:
-            guard(self._take_gradient, grad, sighting, name)
-
-        handle = tensor.register_hook(arrived)  # type: ignore[no-untyped-call]
-        self._handles.append(handle)
-        return handle
-
-    def _take_gradient(self, grad: Tensor, sighting: Sighting, name: Callable[[], str]) -> None:
-        self.take_of(grad, sighting, name())
+    # what a checkpoint computes again
 
     def again(self, tensor: Tensor, base: str) -> Sighting | None:
         """A tensor that a checkpoint computed again: what stands for it, if its first self had no gradient.
@@ -216,38 +241,27 @@ class Sightings:
         first = self._without_graph.get(base)
         if not first:
             return None
-        dim = self.keeper.batch_dim_of(tensor)
-        place = replace(first[0].place)  # its own, so that what is taken of it can be told apart
-        stand_in = Sighting(place, VALUE, self.summary.add(tensor, batch_dim=dim), batch_dim=dim)
+        place, layout = replace(first[0].place), first[0].layout  # its own place: what is taken of it is told apart
+        stand_in = Sighting(place, VALUE, self._summarize(tensor, layout), layout=layout, is_again=True)
         self._again.append((stand_in, list(first)))
         return stand_in
 
     def settle(self) -> None:
-        """Give the gradients of what was computed again to the tensors they belong to, or leave them out."""
-        if not self._again:
-            return
-        rows = self.summary.matrix()
-        stand_ins = {id(stand_in.place): (stand_in, first) for stand_in, first in self._again}
-        kept = []
-        for sighting in self.seen:
-            stand_in, first = stand_ins.get(id(sighting.place), (None, ()))
-            if stand_in is not None:
-                mine = rows[stand_in.number]
-                same = [one for one in first if np.array_equal(rows[one.number], mine, equal_nan=True)]
-                if len(same) != 1:
-                    continue
-                what = sighting.what
-                same[0].taken[what] = n_taken = same[0].taken.get(what, 0) + 1
-                sighting.of = _numbered(what, n_taken)
-                sighting.place, sighting.aliases = same[0].place, same[0].aliases
-            kept.append(sighting)
-        self.seen = kept
+        """Find out which tensors those are that were computed again."""
+        rows = self.summary.matrix() if self._again else None
+        for stand_in, first in self._again:
+            assert rows is not None
+            mine = rows[stand_in.number]
+            same = [one for one in first if np.array_equal(rows[one.number], mine, equal_nan=True)]
+            self._owners[stand_in] = same[0] if len(same) == 1 else None
         self._again.clear()
 
-    def release(self) -> None:
-        """Take all hooks off the tensors again."""
-        while self._handles:
-            self._handles.pop().remove()
+    def owner(self, sighting: Sighting) -> Sighting | None:
+        """The tensor itself, or that which it was when it was computed first; None where that does not show."""
+        return self._owners.get(sighting, sighting)
+
+    def forget_tensors(self) -> None:
+        """Recognize no tensor again: the step is over."""
         self._known.clear()
 
     # handing over
@@ -263,9 +277,9 @@ class Sightings:
         for sighting in self.seen:
             place, aliases = sighting.place, sighting.aliases
             names = tuple(dict.fromkeys([self.site(alias) for alias in aliases])) if aliases else ()
-            found.append(
-                _row(self.site(place), sighting.of, place.iteration, place.role, place.node, place.part, names)
-            )
+            layout = None if sighting.layout is None else _pattern(sighting.layout)
+            about = (place.role, place.node, place.part, names, layout)
+            found.append(_row(self.site(place), sighting.of, place.iteration, *about))
         return _distinct(found)
 
     def recorded(self) -> list[Recorded]:
@@ -302,6 +316,7 @@ class Sightings:
 
 
 _row = lru_cache(1 << 15)(Row)
+_pattern = lru_cache(1 << 12)(UnitLayout.pattern)
 """The same at every step, and found faster than made."""
 
 
@@ -314,8 +329,10 @@ def _told(known: Place, place: Place) -> Place:
     return known
 
 
-def _numbered(of: str, number: int) -> str:
-    return of if number == 1 else f"{of}/{number}"
+def _numbered(of: str, sighting: Sighting) -> str:
+    """The name of what is taken of a tensor now; from the second time on with its number."""
+    sighting.taken[of] = number = sighting.taken.get(of, 0) + 1
+    return of if number == 1 else f"{of}@{number}"
 
 
 def _version(tensor: Tensor) -> int | None:

@@ -18,23 +18,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from cutaway.core.statistics import StatisticTier, recorded
 from cutaway.recording import cpu_groups
 from cutaway.recording.cpu import CpuRows
 from cutaway.recording.device import DeviceRows
 from cutaway.recording.groups import MOST_UNITS, has_groups, of_samples, of_units
 from cutaway.recording.moments import Table
-from cutaway.recording.operands import outside_transforms, plain
+from cutaway.recording.operands import has_samples, outside_transforms, plain
 from cutaway.recording.sampling import SPREAD, spread
 from cutaway.recording.spectral import bidiagonal, largest
 
 Level = Literal["core", "full"]
 Arrays = dict[str, NDArray[np.float32]]
-
-_MOMENTS = ("mean", "abs_mean", "std", "norm", "min", "max")
-CORE: tuple[str, ...] = ("count", *_MOMENTS, "nonfinite", *SPREAD)
-"""The columns of the level "core"."""
-FULL: tuple[str, ...] = (*CORE, "zeros", "nans", "infs")
-"""The columns of the level "full"."""
 
 _FLOATS = (torch.float32, torch.float64)
 _PLAIN_TYPES = (Tensor, torch.nn.Parameter)
@@ -52,10 +47,11 @@ class _Beside:
 class Summary:
     """The statistics of one recorded step.
 
-    Mean, std (of the population: divided by n) and norm are plain IEEE results: one NaN makes them NaN. Quantiles
-    and histogram are of the finite ones among at most 1,024 values. Of complex numbers the magnitudes are taken,
-    of a DTensor the local part, of a sparse tensor the stored values. A tensor without numbers (empty, meta, fake)
-    has its count and else NaN.
+    Mean, std (of the population: divided by n), norm and batch_std are plain IEEE results: one NaN makes them NaN.
+    Quantiles and histogram are of the finite ones among at most 1,024 values. batch_std is the mean of the standard
+    deviations over the samples, of at most 64 samples and 64 elements of each; NaN without two samples. Of complex
+    numbers the magnitudes are taken, of a DTensor the local part, of a sparse tensor the stored values. A tensor
+    without numbers (empty, meta, fake) has its count and else NaN.
 
     >>> summary = Summary()
     >>> summary.add(torch.tensor([3.0, -4.0]))
@@ -68,29 +64,31 @@ class Summary:
     """Types of devices whose tensors are read at once."""
 
     def __init__(self, level: Level = "core", *, spectral_norm: bool = False) -> None:
-        self.names = (CORE if level == "core" else FULL) + (("spectral_norm",) if spectral_norm else ())
+        further: tuple[StatisticTier, ...] = ("spectral_norm",) if spectral_norm else ()
+        self.names = recorded("core", level, *further)
         """The columns of the matrix."""
-        self._is_full = level == "full"
+        self.is_full = level == "full"
         self._is_spectral = spectral_norm
-        self._has_more = self._is_full or spectral_norm
+        self._has_more = self.is_full or spectral_norm
         self._lock = threading.Lock()
         self._counts: list[int] = []
         self._beside: dict[int, _Beside] = {}
-        self._cpu = CpuRows(is_full=self._is_full)
+        self._cpu = CpuRows(is_full=self.is_full)
         self._devices: dict[torch.device, DeviceRows] = {}
         self._fetched: dict[torch.device, list[NDArray[np.float32]]] = {}
         self._matrix: NDArray[np.float32] | None = None
 
-    def add(self, tensor: Tensor, *, batch_dim: int | None = None, unit_dim: int | None = -1) -> int:
+    def add(self, tensor: Tensor, *, batch_dim: int | None = None, unit_dim: int | None = None) -> int:
         """Take the statistics of a tensor as it is now; gives the number of its row.
 
         Args:
-            batch_dim: the dimension of samples, for the array "samples" of the level "full".
+            batch_dim: the dimension of samples, for "batch_std" and the array "samples" of the level "full"; None
+                for none.
             unit_dim: the dimension of units, for the array "unit"; None for none.
         """
         with self._lock, torch._C.DisableTorchFunction():
             number, self._matrix = len(self._counts), None
-            if not (type(tensor) in _PLAIN_TYPES and not self._has_more and self._add_fast(number, tensor)):
+            if not (type(tensor) in _PLAIN_TYPES and not self._has_more and self._add_fast(number, tensor, batch_dim)):
                 with torch._C._DisableAutocast(), outside_transforms(), np.errstate(all="ignore"):
                     self._add(number, tensor, batch_dim, unit_dim)
             return number
@@ -99,7 +97,7 @@ class Summary:
         """Take in many tensors that do not change while this runs, such as parameters; of one GPU all at once."""
         first = [tensor for tensor in tensors if type(tensor) in _PLAIN_TYPES and tensor.is_cuda]
         if self._has_more or len(first) < len(tensors) or len({tensor.device for tensor in first}) != 1:
-            return [self.add(tensor, unit_dim=-1) for tensor in tensors]
+            return [self.add(tensor) for tensor in tensors]
         with self._lock, torch._C.DisableTorchFunction():
             numbers = list(range(len(self._counts), len(self._counts) + len(first)))
             self._matrix = None
@@ -119,7 +117,7 @@ class Summary:
     def arrays(self, number: int) -> Arrays:
         """What the level "full" holds beside the matrix: "unit" and "samples".
 
-        Their rows are `groups.UNIT` (mean, std, min, max, share of zeros) of each unit, and `groups.SAMPLES`
+        Their rows are `PER_UNIT` (mean, std, min, max, share of zeros) of each unit, and `PER_SAMPLE`
         (mean, abs_mean, std, abs_max) of each sample.
         """
         self.matrix()
@@ -128,7 +126,7 @@ class Summary:
 
     # taking in
 
-    def _add_fast(self, number: int, tensor: Tensor) -> bool:
+    def _add_fast(self, number: int, tensor: Tensor, batch_dim: int | None) -> bool:
         """The usual case: floats side by side in main memory. False if it is another case."""
         if not (tensor.is_cpu and tensor.dtype in _FLOATS and tensor.layout is torch.strided):
             return False
@@ -139,7 +137,10 @@ class Summary:
             values = tensor.detach().numpy()
         except (RuntimeError, TypeError):  # within torch.func, or its signs are to be flipped first
             return False
-        self._cpu.add_array(number, values.reshape(-1))
+        batch = (0, 0)
+        if batch_dim is not None and has_samples(tensor, batch_dim):
+            batch = tensor.shape[batch_dim], tensor.stride(batch_dim)
+        self._cpu.add_array(number, values.reshape(-1), batch)
         self._counts.append(n)
         return True
 
@@ -150,28 +151,31 @@ class Summary:
             return
         is_on_host = found.device.type in self.on_host
         device = None if is_on_host else self._device(found.device)
+        # What is stored of a sparse or nested tensor has other dimensions than the tensor.
+        has_dims = found.dim() == tensor.dim() and tensor.layout is torch.strided
+        dim = batch_dim if has_dims and has_samples(found, batch_dim) else None
         if device is None:
-            self._cpu.add(number, found)
+            self._cpu.add(number, found, dim)
         else:
-            device.add(number, found)
+            device.add(number, found, dim)
         if self._has_more:
             self._add_beside(number, found, device, batch_dim, unit_dim)
         self._counts.append(found.numel())
 
     def _device(self, device: torch.device) -> DeviceRows:
         if device not in self._devices:
-            self._devices[device] = DeviceRows(device, is_full=self._is_full)
+            self._devices[device] = DeviceRows(device, is_full=self.is_full)
         return self._devices[device]
 
     def _add_beside(
         self, number: int, tensor: Tensor, device: DeviceRows | None, batch_dim: int | None, unit_dim: int | None
     ) -> None:
         beside = _Beside()
-        if self._is_full and has_groups(tensor, unit_dim, MOST_UNITS):
+        if self.is_full and has_groups(tensor, unit_dim, MOST_UNITS):
             assert unit_dim is not None
             if tensor.numel() > tensor.shape[unit_dim]:  # of one value there is no spread
                 beside.arrays["unit"] = self._of_units(tensor, unit_dim, device)
-        if self._is_full and has_groups(tensor, batch_dim):
+        if self.is_full and has_groups(tensor, batch_dim):
             assert batch_dim is not None
             beside.arrays["samples"] = self._of_samples(tensor, batch_dim, device)
         found = bidiagonal(tensor) if self._is_spectral else None
@@ -211,19 +215,15 @@ class Summary:
         table = Table(self._counts)
         self._fetched = {device: rows.fetch(table) for device, rows in self._devices.items()}
         self._cpu.fill(table)
-        nonfinite = np.where(table.is_known, ~np.isfinite(table.column("max") - table.column("min")), np.nan)
-        moments = [table.column(name) for name in ("n", *_MOMENTS)]
-        counts = [table.column(name) for name in ("zeros", "nans", "infs")] if self._is_full else []
-        norms = [self._spectral_norms()] if self._is_spectral else []
-        parts = [*moments, nonfinite, spread(table.samples), *counts, *norms]
-        return np.column_stack(parts).astype(np.float32)
-
-    def _spectral_norms(self) -> NDArray[np.float64]:
-        norms = np.full(len(self._counts), np.nan)
+        is_broken = ~np.isfinite(table.column("max") - table.column("min"))
+        table.column("nonfinite")[:] = np.where(table.is_known, is_broken, np.nan)
+        table.column("batch_std")[is_broken] = np.nan  # also where what is not finite was not among the chosen
+        for name, column in zip(SPREAD, spread(table.samples).T, strict=True):
+            table.column(name)[:] = column
         for number, beside in self._beside.items():
             if beside.matrix is not None:
-                norms[number] = largest(beside.matrix())
-        return norms
+                table.column("spectral_norm")[number] = largest(beside.matrix())
+        return np.column_stack([table.column(name) for name in self.names]).astype(np.float32)
 
 
 def _is_capturing(tensor: Tensor) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from time import perf_counter
 from typing import Any, Literal, get_args
@@ -14,6 +14,7 @@ from torch import Tensor
 from cutaway.core.arrays import Raw
 from cutaway.core.errors import InputError
 from cutaway.core.trees import escape
+from cutaway.core.units.layout import UnitLayout
 from cutaway.recording.autograd import AutogradGraph
 from cutaway.recording.contents import chosen
 from cutaway.recording.guarding import Guard
@@ -25,6 +26,7 @@ from cutaway.recording.sightings import Place, Sightings, merged
 from cutaway.recording.statistics import Summary
 from cutaway.recording.structures import Structures
 from cutaway.recording.subjects import Subjects
+from cutaway.recording.units import UNTRACED, RecordedUnits, stated
 from cutaway.store.frames import Plain
 from cutaway.store.records import MOST_CELLS, VALUE, Row
 from cutaway.store.samples import packed_samples
@@ -36,18 +38,32 @@ About = tuple[str, str, str]
 """What the user said of a tensor: its role, its node, its part in the node."""
 
 
+Dims = tuple[int | None, tuple[int, ...] | None]
+"""The dimension of the samples and those of the units, where the user says them."""
+
+
 class RecordedStep:
     """Watches one step and writes it down."""
 
     def __init__(
-        self, settings: Settings, subjects: Subjects, wanted: Wanted, guard: Guard, *, is_traced: bool
+        self,
+        settings: Settings,
+        subjects: Subjects,
+        wanted: Wanted,
+        guard: Guard,
+        *,
+        units: RecordedUnits,
+        is_traced: bool,
     ) -> None:
         self._settings = settings
         self._guard = guard
         self._began = perf_counter()
         summary = Summary(settings.statistics, spectral_norm=settings.spectral_norm)
-        self.sightings = Sightings(summary, Keeper(settings.samples, settings.batch_dim))
-        self.observer = Observer(subjects, self.sightings, wanted, guard, most_update_bytes=settings.most_update_bytes)
+        self.sightings = Sightings(summary, Keeper(settings.samples, settings.batch_dim or 0))
+        most = settings.most_update_bytes
+        self.observer = Observer(subjects, self.sightings, wanted, guard, units=units, most_update_bytes=most)
+        self.observer.returned = self._settle_units
+        self._units = units
         self._traced: TracedStep | None = None
         ops = [site for site in settings.at if site.op is not None]
         if (is_traced or ops) and subjects.is_traceable:
@@ -58,6 +74,8 @@ class RecordedStep:
             said = "it would run otherwise if it were traced. Name modules instead of ops"
             guard.trouble(InputError(f"at={str(ops[0])!r} is an op, and this program has compiled something: {said}."))
         self._is_traced = is_traced
+        self.lost_values = 0
+        """Tensors that were overwritten before it was known what their dimensions count."""
         self._fields: dict[str, Any] = {}
         self.about: dict[str, Plain] = {}
         self.n_iterations = 0
@@ -72,8 +90,44 @@ class RecordedStep:
         if self._traced is not None:
             self._traced.start()
 
+    def _settle_units(self, is_final: bool = False) -> None:
+        """The model has returned: of the tensors seen so far it is known now what their dimensions count."""
+        if self._traced is not None:
+            n_lost = self._traced.settle_units(self._units, self.observer.parameter_names(), is_final=is_final)
+            if n_lost:
+                self.lost_values += n_lost
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was left out of the step and why, in words."""
+        return (*self.observer.notes, *self._notes_on_units())
+
+    def _notes_on_units(self) -> Iterator[str]:
+        if not self._units.is_traced:
+            yield UNTRACED.format(dim=self._units.batch_dim or 0)
+        if self.lost_values:
+            yield (
+                f"{self.lost_values:,} tensors of a traced step were overwritten before it was known what their "
+                "dimensions count: the step has no values and no statistics of units and samples of them"
+            )
+        if self._settings.statistics == "full":
+            yield from self._note_on_unknown_units()
+
+    def _note_on_unknown_units(self) -> Iterator[str]:
+        values = (seen for seen in self.sightings.seen if seen.of == VALUE and seen.place.role == "value")
+        unknown = [seen for seen in values if seen.layout is None or not seen.layout.is_known]
+        if unknown:
+            first = unknown[0]
+            reason = first.layout.reason if first.layout is not None else "the graph does not tell"
+            others = f", and of {len(unknown) - 1:,} others" if len(unknown) > 1 else ""
+            yield (
+                f"which dimension of {self.sightings.site(first.place)!r} counts units is not known{others}, so there "
+                f"are no statistics of each unit: {reason}; unit_dim= says which it is"
+            )
+
     def stop(self, error: BaseException | None) -> None:
         """Read what is left to be read, and switch the hooks off."""
+        self._guard(self._settle_units, True)
         self._guard(self.observer.read_rest)
         self.observer.stop()
         if self._traced is not None:
@@ -96,7 +150,7 @@ class RecordedStep:
 
     # from the user's code
 
-    def tensor(self, name: str, tensor: Tensor, about: About, batch_dim: int | None) -> None:
+    def tensor(self, name: str, tensor: Tensor, about: About, dims: Dims) -> None:
         """Take in a tensor that the user named."""
         role, node, part = about
         place = Place(f"${escape(name)}", role=role, node=node, part=part)
@@ -107,13 +161,25 @@ class RecordedStep:
         pass_ = self.sightings.next_pass(place.base)
         overall = self.sightings.overall(place.base)
         place = replace(place, counted=place.base, pass_=pass_, iteration=self.sightings.iteration, overall=overall)
-        sighting, is_new = self.sightings.see(tensor, place, batch_dim=batch_dim)
+        layout = self._layout(tensor, place, dims)
+        sighting, is_new = self.sightings.see(tensor, place, layout=layout)
         if is_new:
             self.observer.follow(tensor, sighting)
         if self.observer.autograd is not None:
             self.observer.autograd.note(sighting, tensor, is_result=False)
         if self._traced is not None:
             self._traced.name(name if overall == 1 else f"{name}:{overall}", tensor)
+
+    def _layout(self, tensor: Tensor, place: Place, dims: Dims) -> UnitLayout | None:
+        """What is known of a tensor that the user named; what they say of its dimensions comes first."""
+        batch_dim, unit_dims = dims
+        units, batch_size = self._units, self.sightings.keeper.batch_size
+        layout = units.find(place.base, place.overall, tensor)
+        is_unknown = layout is None and not units.is_traced and self.sightings.waiting is None
+        if batch_dim is not None or unit_dims is not None or is_unknown:
+            dim = batch_dim if batch_dim is not None else units.batch_dim or 0
+            layout = units.with_samples(layout, tensor, dim, batch_size)
+        return layout if unit_dims is None else stated(unit_dims, layout, tensor)
 
     def samples(self, fields: Mapping[str, Any]) -> None:
         """Take in what the kept samples are."""
@@ -127,7 +193,7 @@ class RecordedStep:
 
     def write(self, writer: Writer, structures: Structures, number: int, kind: str, order: dict[Any, int]) -> int:
         """Hand the step to the writer; gives the bytes it takes."""
-        self._guard(self.sightings.settle)
+        self._guard(self.observer.gradients.settle)
         rows, values = self.sightings.rows(), self.sightings.values()
         beside: dict[Row, Raw] = {}
         if self._settings.statistics == "full":

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from cutaway.capture.model_tree import module_addresses, modules_of, tensor_addresses
 from cutaway.core.errors import InputError
 from cutaway.core.trees import escape
+from cutaway.core.units.layout import UnitLayout
 from cutaway.recording.calls import WatchedCalls
+from cutaway.recording.units import parameter_units
 
 Models = nn.Module | Mapping[str, nn.Module] | Sequence[nn.Module]
 
@@ -38,17 +40,20 @@ class Subjects:
         """The models themselves → their address."""
         self.compiled: list[nn.Module] = []
         """Modules that run compiled: what they are made of is not looked into."""
-        self.has_images = False
-        """Whether some module works on images: then so do those between, such as a ReLU."""
+        self.named: dict[str, nn.Module] = {}
+        """The modules by address."""
+        self._layouts: dict[str, UnitLayout | None] = {}
         self._made_of: list[Any] = []
         self.refresh()
 
-    def unit_dim(self, module: nn.Module, n_dims: int) -> int:
-        """The dimension that counts the units of a result: the channels of images and the like, else the last."""
-        n_spatial = _n_spatial(module)
-        if n_spatial is not None:
-            return max(n_dims - 1 - n_spatial, 0) if n_dims > n_spatial else -1
-        return n_dims - 3 if n_dims == 4 and self.has_images else -1
+    def layout_of(self, held: Held) -> UnitLayout | None:
+        """The output units of a parameter, where the module that owns it is one of torch's own layers."""
+        name = held.names[0]
+        if name not in self._layouts:
+            if is_lazy(held.tensor):
+                return None
+            self._layouts[name] = parameter_units(self.named, name, held.tensor)
+        return self._layouts[name]
 
     def refresh(self) -> None:
         """Look again: modules and parameters come and go (adapters, growing networks)."""
@@ -70,16 +75,14 @@ class Subjects:
             for module in (self.root._modules.values() if isinstance(self.root, _Several) else (self.root,))
             if module is not None
         }
+        self.named = {name: module for module in modules for name in addresses.get(id(module), ())}
         self.held = _held(modules, tensor_addresses(self.root, addresses))
-        self.has_images = any(_n_spatial(module) == 2 for module in modules)
+        self._layouts.clear()
 
     @property
     def is_traceable(self) -> bool:
         """Whether steps may be traced: whatever is compiled would run otherwise than it does."""
         return not self.compiled and not is_anything_compiled()
-
-
-_SPATIAL = re.compile(r"([123])d$")
 
 
 class _Several(nn.Module):
@@ -102,12 +105,6 @@ def _made_of(modules: list[nn.Module]) -> list[Any]:
                 found += (*inside.keys(), *map(id, inside.values()))  # those of scripted modules are no dicts
             found.append(None)
     return found
-
-
-def _n_spatial(module: nn.Module) -> int | None:
-    """How many dimensions of space a module knows of: 2 for a `Conv2d`; None if it has no such notion."""
-    found = _SPATIAL.search(type(module).__name__)
-    return int(found[1]) if found else None
 
 
 def is_compiled(module: nn.Module) -> bool:

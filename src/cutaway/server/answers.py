@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
 from secrets import token_hex
@@ -26,7 +26,7 @@ from cutaway.core.errors import (
 )
 from cutaway.server.opened import Gone, Held, Opened, rows_of
 from cutaway.server.packing import text
-from cutaway.store.series import Curve
+from cutaway.store.series import Band, Curve
 
 _LOG = logging.getLogger("cutaway")
 _SALT: Final = token_hex(4)
@@ -57,10 +57,19 @@ def as_json(value: Any) -> Answer:
 
 def as_numbers(array: Array) -> Answer:
     """An array as little-endian float32, its shape beside it; of complex numbers the magnitudes."""
+    return Answer(_floats(array), BINARY, {"x-shape": ",".join(map(str, array.shape))})
+
+
+def as_matrix(matrix: Array, z: Array, compared: Sequence[str]) -> Answer:
+    """A matrix of statistics, and behind it the z-scores of some of them, which a header names."""
+    answer = as_numbers(matrix)
+    return Answer(answer.body + _floats(z), BINARY, {**answer.headers, "x-z": ",".join(compared)})
+
+
+def _floats(array: Array) -> bytes:
     real = np.abs(array) if array.dtype.kind == "c" else array
     with np.errstate(over="ignore", invalid="ignore"):
-        data = np.ascontiguousarray(real, "<f4").tobytes()
-    return Answer(data, BINARY, {"x-shape": ",".join(map(str, array.shape))})
+        return np.ascontiguousarray(real, "<f4").tobytes()
 
 
 def as_curve(curve: Curve) -> Answer:
@@ -69,6 +78,14 @@ def as_curve(curve: Curve) -> Answer:
         head = (np.array([len(curve.steps)], "<i4"), np.asarray(curve.steps, "<i8"))
         parts = (*head, np.asarray(curve.values, "<f4"), np.asarray(curve.elapsed, "<f4"))
     return Answer(b"".join(part.tobytes() for part in parts), BINARY)
+
+
+def as_band(band: Band) -> Answer:
+    """Numbers over steps with a band: int32 n, int64 steps[n], then float32 values, low, high and seconds, [n] each."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        head = (np.array([len(band.steps)], "<i4"), np.asarray(band.steps, "<i8"))
+        columns = [np.asarray(column, "<f4") for column in (band.values, band.low, band.high, band.elapsed)]
+    return Answer(b"".join(part.tobytes() for part in (*head, *columns)), BINARY)
 
 
 def as_file(body: bytes, media: str, name: str) -> Answer:

@@ -17,8 +17,10 @@ from cutaway.server.answers import (
     Answer,
     Endpoint,
     answered,
+    as_band,
     as_curve,
     as_json,
+    as_matrix,
     as_numbers,
     growing_tag,
     is_asked,
@@ -63,12 +65,15 @@ def routes(opened: Opened, listing: Listing) -> list[Route]:
 
     async def matrix(request: Request) -> Response:
         step, sample = number(request, "step"), optional_number(request, "sample")
+        with_z = is_asked(request, "z")
 
         def ask(held: Held) -> Answer:
+            from cutaway.views.outliers import compared, z_of_step
             from cutaway.views.sample_matrix import sample_matrix
 
             rows = rows_of(held)
-            return as_numbers(rows.matrix(step) if sample is None else sample_matrix(rows, step, sample))
+            found = rows.matrix(step) if sample is None else sample_matrix(rows, step, sample)
+            return as_matrix(found, z_of_step(rows, found), compared(rows)) if with_z else as_numbers(found)
 
         return await answered(request, opened, ask, tag=step_tag(step))
 
@@ -84,6 +89,16 @@ def routes(opened: Opened, listing: Listing) -> list[Route]:
 
         def ask(held: Held) -> Answer:
             return as_curve(rows_of(held).curve(row, stat, kind=kind))
+
+        return await answered(request, opened, ask)
+
+    async def band(request: Request) -> Response:
+        row, stat = number(request, "row"), word(request, "stat")
+        kind = request.query_params.get("kind")
+        iteration, pass_ = optional_number(request, "iteration"), optional_number(request, "pass")
+
+        def ask(held: Held) -> Answer:
+            return as_band(rows_of(held).band(row, stat, kind=kind, iteration=iteration, pass_=pass_))
 
         return await answered(request, opened, ask)
 
@@ -103,6 +118,7 @@ def routes(opened: Opened, listing: Listing) -> list[Route]:
         "/matrix": matrix,
         "/column": column,
         "/curve": curve,
+        "/band": band,
         "/scalar": scalar,
     }
     return [

@@ -109,7 +109,8 @@ def _name_of(held: Held, number_: int, step: int) -> str:
     rows = rows_of(held)
     row = rows.row(number_)
     iteration = f"-iteration-{row.iteration}" if row.iteration else ""
-    return f"{rows.run.name}-step-{step}-{row.site}-{row.of}{iteration}"
+    pass_ = f"-pass-{row.pass_}" if rows.n_passes(row) > 1 and (row.pass_ > 1 or not row.iteration) else ""
+    return f"{rows.run.name}-step-{step}-{row.base}-{row.of}{iteration}{pass_}"
 
 
 def as_npy(array: Array) -> bytes:

@@ -31,7 +31,7 @@ def export_value_arrays(chosen: Chosen, folder: str, *, is_npy: bool) -> int:
 def _values_as_npy(chosen: Chosen, folder: str, tensors: Sequence[Tensor]) -> int:
     names: set[str] = set()
     n_written = 0
-    columns = ("file", "step", "kind", "site", "of", "iteration", "dtype", "shape")
+    columns = ("file", "step", "kind", "site", "of", "iteration", "pass", "dtype", "shape")
     with open(os.path.join(folder, "index.csv"), "w", newline="", encoding="utf-8", errors="backslashreplace") as file:
         index = csv.writer(file)
         index.writerow(columns)
@@ -47,7 +47,8 @@ def _values_as_npy(chosen: Chosen, folder: str, tensors: Sequence[Tensor]) -> in
                 np.lib.format.write_array(out, array, allow_pickle=False)
             row = tensor.row
             shape = "×".join(map(str, tensor.shape))
-            index.writerow([name, tensor.step, tensor.kind, row.site, row.of, row.iteration, tensor.dtype, shape])
+            which = [row.base, row.of, row.iteration, row.pass_]
+            index.writerow([name, tensor.step, tensor.kind, *which, tensor.dtype, shape])
             n_written += 1
     return n_written
 
@@ -126,7 +127,7 @@ def export_statistic_arrays(chosen: Chosen, folder: str, *, is_npy: bool) -> int
     steps = np.ascontiguousarray(run.steps[places])
     about = {
         "axes": ["tensor", "statistic", "step"],
-        "tensors": [{"site": one.site, "of": one.of, "iteration": one.iteration} for one in series],
+        "tensors": [{"site": one.site, "of": one.of, "iteration": one.iteration, "pass": one.pass_} for one in series],
         "statistics": list(run.statistics),
     }
     schemas = [schema for index in run.sessions for schema in index.schemas.values()]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
@@ -11,7 +11,7 @@ from cutaway.core.arrays import Raw, nbytes_of
 from cutaway.core.errors import DamagedError, InputError, SiteError
 from cutaway.store.archive import Archive
 from cutaway.store.moments import Step
-from cutaway.store.records import SAMPLE, Row
+from cutaway.store.records import SAMPLE, Row, what_of
 from cutaway.store.run import Run
 from cutaway.store.series import Series
 
@@ -77,12 +77,12 @@ class Chosen:
         return (step for step in self.run if self.has_step(step.step))
 
     def series(self) -> list[Series]:
-        """The tensors over steps, each iteration on its own."""
-        sites = self._sites()
+        """The tensors over steps, each pass on its own."""
         found = [
-            Series(self.run, row.site, of=self.of, iteration=row.iteration)
-            for row in self.run.rows
-            if row.of == self.of and row.site in sites
+            Series(self.run, site, of=self.of, iteration=key.iteration, pass_=key.pass_)
+            for site, pass_ in self._sites().items()
+            for key in sorted(self.run.rows_of(site))
+            if key.of == self.of and pass_ in (None, key.pass_)
         ]
         if not found:
             known = ", ".join(sorted({row.of for row in self.run.rows})) or "nothing"
@@ -102,8 +102,9 @@ class Chosen:
             except DamagedError as error:
                 self.problem(f"step {step.step}: {error}")
                 continue
-            for row, meta in zip(rows, metas, strict=True):
-                if meta is not None and row.of == self.of and row.site in sites:
+            wanted = self._numbers(step, sites)
+            for number, (row, meta) in enumerate(zip(rows, metas, strict=True)):
+                if meta is not None and number in wanted:
                     yield Tensor(step.step, step.kind, row, *meta, _reader(step, row))
 
     def _blocks(self) -> Iterator[Tensor]:
@@ -115,16 +116,27 @@ class Chosen:
                     read = _block_reader(block.raw, name)
                     yield Tensor(None, "", Row(name), block.dtype(name), block.shape(name), read)
 
-    def _sites(self) -> set[str]:
-        sites = {row.site for row in self.run.rows if row.of == self.of}
+    def _sites(self) -> dict[str, int | None]:
+        """The tensors that are chosen → the pass that is, or None for all."""
         if self.at == "**":
-            return sites
-        if self.of.split("/")[0] == SAMPLE:
-            return {site for site in sites if self.has_name(site)}
-        found = {series.site for series in self.run.match(self.at)}
+            return dict.fromkeys(row.base for row in self.run.rows if row.of == self.of)
+        if what_of(self.of) == SAMPLE:
+            return {row.site: None for row in self.run.rows if row.of == self.of and self.has_name(row.site)}
+        found = {series.site: series.pass_ for series in self.run.match(self.at)}
         if not found:
             self.run[self.at]  # says what is there instead
         return found
+
+    def _numbers(self, step: Step, sites: Mapping[str, int | None]) -> set[int]:
+        """The rows of a step that are chosen."""
+        if what_of(self.of) == SAMPLE:
+            return {number for number, row in enumerate(step.rows) if row.of == self.of and row.site in sites}
+        return {
+            number
+            for site, pass_ in sites.items()
+            for key, number in step.tensors.rows(site).items()
+            if key.of == self.of and pass_ in (None, key.pass_)
+        }
 
     def problem(self, said: str) -> None:
         """Note something that cannot be read."""

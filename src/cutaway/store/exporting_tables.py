@@ -126,7 +126,10 @@ def _clean(value: Any) -> Any:
 
 # values
 
-_OF_TENSOR = {"step": "int64", "kind": "string", "site": "string", "of": "string", "iteration": "int64"}
+_TEXTS = ("kind", "site", "of")
+_OF_TENSOR = {
+    name: "string" if name in _TEXTS else "int64" for name in ("step", "kind", "site", "of", "iteration", "pass")
+}
 
 
 def export_value_table(chosen: Chosen, folder: str, *, is_csv: bool) -> int:
@@ -177,9 +180,10 @@ def _value_rows(tensor: Tensor, values: np.ndarray[Any, Any], first: int) -> Col
     return {
         "step": Same(tensor.step, n),
         "kind": Same(tensor.kind, n),
-        "site": Same(row.site, n),
+        "site": Same(row.base, n),
         "of": Same(row.of, n),
         "iteration": Same(row.iteration, n),
+        "pass": Same(row.pass_, n),
         "index": np.arange(first, first + n),
         "value": values,
     }
@@ -189,7 +193,7 @@ def _value_rows(tensor: Tensor, values: np.ndarray[Any, Any], first: int) -> Col
 
 
 def export_statistic_table(chosen: Chosen, folder: str, *, is_csv: bool) -> int:
-    """One row for each tensor and step, with a column for each statistic."""
+    """One row for each tensor, pass and step, with a column for each statistic."""
     run = chosen.run
     series = chosen.series()
     dtype = "float64" if any(schema.dtype == "float64" for s in run.sessions for schema in s.schemas.values()) else ""
@@ -200,7 +204,8 @@ def export_statistic_table(chosen: Chosen, folder: str, *, is_csv: bool) -> int:
             n = int(is_chosen.sum())
             kinds = [kind for kind, is_in in zip(one.kinds, is_chosen, strict=True) if is_in]
             columns: dict[str, Any] = {"step": one.steps[is_chosen], "kind": kinds}
-            columns |= {"site": Same(one.site, n), "of": Same(one.of, n), "iteration": Same(one.iteration, n)}
+            columns |= {"site": Same(one.site, n), "of": Same(one.of, n)}
+            columns |= {"iteration": Same(one.iteration, n), "pass": Same(one.pass_, n)}
             for name in run.statistics:
                 try:
                     columns[name] = one.stats(name)[is_chosen]

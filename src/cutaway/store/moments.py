@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 from cutaway.core.arrays import Array, Raw
-from cutaway.core.errors import DamagedError, NotSavedError, SiteError
-from cutaway.core.sites import nearest
+from cutaway.core.errors import AmbiguousSiteError, DamagedError, NotSavedError, ShapesDifferError, SiteError
+from cutaway.core.sites import nearest, split_pass
 from cutaway.core.tables import framed
 from cutaway.store.archive import Archive
 from cutaway.store.index import SessionIndex
+from cutaway.store.passes import Pass, PassKey, Tensors, is_picked, pass_name, said_pass, stacked
 from cutaway.store.records import GRAD, UPDATE, VALUE, Layout, Row, Schema, StepRecord
 from cutaway.store.samples import Samples, read_samples
 
@@ -61,8 +64,8 @@ class Step:
 
     @property
     def sites(self) -> tuple[str, ...]:
-        """The tensors whose value, or statistics of it, was recorded."""
-        return tuple(dict.fromkeys(row.site for row in self.rows if row.of == VALUE))
+        """The tensors whose value, or statistics of it, was recorded; one that made several passes once."""
+        return tuple(dict.fromkeys(row.base for row in self.rows if row.of == VALUE))
 
     @property
     def statistics(self) -> tuple[str, ...]:
@@ -75,16 +78,26 @@ class Step:
         return self._archive.segments.matrix(self._index, self._record)
 
     def __getitem__(self, site: str) -> Moment:
-        tensors = self._schema.tensors
-        if isinstance(site, str) and site in tensors:
-            first, iteration = tensors[site]
-            return Moment(self, first, VALUE, iteration)
-        close = nearest(str(site), tensors)
+        found = self._find(site)
+        if found is not None:
+            return found
+        close = nearest(str(site), self._schema.tensors.names)
         near = f" Nearest: {', '.join(map(repr, close))}." if close else ""
         raise SiteError(f"{site!r} was not recorded at step {self.step}.{near}")
 
+    def _find(self, site: object) -> Moment | None:
+        """A tensor by any of its names, in the pass that is named with it."""
+        tensors = self._schema.tensors
+        if not isinstance(site, str):
+            return None
+        if tensors.rows(site):
+            return Moment(self, tensors.site(site), VALUE)
+        name, pass_ = split_pass(site)
+        picked = Moment(self, tensors.site(name), VALUE, pass_=pass_)
+        return picked if picked.n_passes else None
+
     def __contains__(self, site: object) -> bool:
-        return isinstance(site, str) and site in self._schema.tensors
+        return self._find(site) is not None
 
     def __iter__(self) -> Iterator[Moment]:
         return (self[site] for site in self.sites)
@@ -100,9 +113,9 @@ class Step:
         return read_samples({row: self.raw(row) for row in self._valued if row.is_sample})
 
     def table(self) -> Any:
-        """One row a tensor: a pandas DataFrame where pandas is installed, else a list of dicts."""
+        """One row for each tensor and pass: a pandas DataFrame where pandas is installed, else a list of dicts."""
         return framed(
-            {"site": row.site, "of": row.of, "iteration": row.iteration, "role": row.role}
+            {"site": row.base, "of": row.of, "iteration": row.iteration, "pass": row.pass_, "role": row.role}
             | dict(zip(self.statistics, self.matrix[number].tolist(), strict=True))
             for number, row in enumerate(self.rows)
         )
@@ -110,7 +123,7 @@ class Step:
     def __repr__(self) -> str:
         kind = f" ({self.kind})" if self.kind else ""
         try:
-            kept = sum(not row.is_sample for row in self._valued)
+            kept = len({row.base for row in self._valued if not row.is_sample})
             return f"<Step {self.step}{kind}: {len(self.sites):,} tensors, {kept:,} of them with values>"
         except DamagedError:
             return f"<Step {self.step}{kind}: damaged>"
@@ -139,8 +152,14 @@ class Step:
         layout = self._layout
         return {} if layout is None else {self._schema.rows[row]: place for place, row in enumerate(layout.rows)}
 
+    @property
+    def tensors(self) -> Tensors:
+        """Its tensors by name, with their passes."""
+        return self._schema.tensors
+
     def row_number(self, site: str, of: str, iteration: int) -> int | None:
-        return self._schema.row_numbers.get((site, of, iteration))
+        """The row of a tensor in one pass, by a name as rows have it."""
+        return self._schema.row_number(site, of, iteration)
 
     def meta(self, row: Row) -> tuple[str, tuple[int, ...]] | None:
         """Dtype and shape of what was kept of a row."""
@@ -156,69 +175,186 @@ class Step:
         return None if place is None or block is None else self._archive.segments.raw(self._index, block, place)
 
 
-class Moment:
-    """One tensor at one step: `run.at(400)["encoder.2"]`."""
+_MOST_SHOWN: Final = 6
 
-    def __init__(self, step: Step, site: str, of: str, iteration: int) -> None:
+
+class Moment:
+    """One tensor at one step: `run.at(400)["encoder.2"]`.
+
+    Where the tensor was computed several times in the step, it has several passes: `values()` stacks them, `passes`
+    has each of them as a moment of its own, and what there is one of a pass (`value`, `shape`) raises.
+
+    Args:
+        site: a name of the tensor, without a pass.
+        iteration: the one that is picked; None for all.
+        pass_: the pass within each iteration that is picked, from 1; None for all.
+    """
+
+    def __init__(
+        self, step: Step, site: str, of: str, *, iteration: int | None = None, pass_: int | None = None
+    ) -> None:
         self.step = step
         self.site = site
         self.of = of
-        self.iteration = iteration
-        self._number = step.row_number(site, of, iteration)
+        self._picked = (iteration, pass_)
+        rows = step.tensors.rows(site)
+        chosen = [one for one in step.tensors.passes(site) if is_picked(one, iteration, pass_)]
+        self._rows: dict[Pass, int | None] = {one: rows.get(PassKey(of, *one)) for one in chosen}
+        """In order of execution; None where this was not recorded of a pass."""
+
+    # passes
+
+    @property
+    def n_passes(self) -> int:
+        """How often it was computed in this step."""
+        return len(self._rows)
+
+    @property
+    def passes(self) -> tuple[Moment, ...]:
+        """Each pass, in order of execution."""
+        return tuple(
+            Moment(self.step, self.site, self.of, iteration=one.iteration, pass_=one.number) for one in self._rows
+        )
+
+    @property
+    def iteration(self) -> int | None:
+        """The iteration it is of, 0 where the step has none; None if its passes are of several."""
+        found = {one.iteration for one in self._rows}
+        return found.pop() if len(found) == 1 else None
+
+    @property
+    def pass_(self) -> int | None:
+        """Which pass of its iteration it is, from 1; None if it has several."""
+        found = {one.number for one in self._rows}
+        return found.pop() if len(found) == 1 else None
+
+    def where(self, *, iteration: int | None = None, pass_: int | None = None) -> Moment:
+        """The same tensor in one iteration, or one pass of each; what is not said stays."""
+        picked = (
+            self._picked[0] if iteration is None else iteration,
+            self._picked[1] if pass_ is None else pass_,
+        )
+        found = Moment(self.step, self.site, self.of, iteration=picked[0], pass_=picked[1])
+        if not found.n_passes:
+            known = "; ".join(map(said_pass, self._rows)) or "none"
+            raise SiteError(f"{self._name!r} has no such pass at step {self.step.step}. It has: {known}.")
+        return found
+
+    @property
+    def _name(self) -> str:
+        return pass_name(self.site, self._picked[1])
+
+    @property
+    def _number(self) -> int:
+        """The row of the only pass."""
+        if len(self._rows) > 1:
+            what = "value" if self.of == VALUE else self.of
+            shown = "; ".join(map(said_pass, list(self._rows)[:_MOST_SHOWN]))
+            more = f" and {len(self._rows) - _MOST_SHOWN} more" if len(self._rows) > _MOST_SHOWN else ""
+            raise AmbiguousSiteError(
+                f"{self._name!r} ran {len(self._rows)} times at step {self.step.step}, and each pass has its own "
+                f"{what}: {shown}{more}. Ask for one of them with .passes[0] to .passes[{len(self._rows) - 1}], or for "
+                "all with .values()."
+            )
+        number = next(iter(self._rows.values()), None)
+        if number is None:
+            raise SiteError(f"no {self.of!r} of {self._name!r} was recorded at step {self.step.step}.")
+        return number
 
     @property
     def _row(self) -> Row:
-        if self._number is None:
-            raise SiteError(f"no {self.of!r} of {self.site!r} was recorded at step {self.step.step}.")
         return self.step.rows[self._number]
+
+    @property
+    def _recorded(self) -> list[Row]:
+        """The rows of those passes of which this was recorded."""
+        return [self.step.rows[number] for number in self._rows.values() if number is not None]
 
     @property
     def role(self) -> str:
         """What the tensor is for."""
-        return self._row.role
+        return self._recorded[0].role if self._recorded else self._row.role
+
+    # values
 
     @property
     def has_value(self) -> bool:
-        """Whether its value was kept, and not only statistics of it."""
-        return self._number is not None and self.step.meta(self._row) is not None
+        """Whether its value was kept, that of every pass, and not only statistics of it."""
+        rows = self._recorded
+        return bool(rows) and all(self.step.meta(row) is not None for row in rows)
 
     @property
     def dtype(self) -> str | None:
-        """Dtype of what was kept, as torch names it; None if nothing was."""
-        meta = None if self._number is None else self.step.meta(self._row)
+        """Dtype of what was kept, as torch names it, of each pass; None if nothing was."""
+        meta = self._meta()
         return meta[0] if meta else None
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """Shape of what was kept; None if nothing was."""
-        meta = None if self._number is None else self.step.meta(self._row)
+        """Shape of what was kept, of each pass; None if nothing was."""
+        meta = self._meta()
         return meta[1] if meta else None
+
+    def _meta(self) -> tuple[str, tuple[int, ...]] | None:
+        kept = (self.step.meta(row) for row in self._recorded)
+        metas = list(dict.fromkeys(meta for meta in kept if meta is not None))
+        if len(metas) > 1:
+            raise ShapesDifferError(
+                f"the passes of {self._name!r} at step {self.step.step} have values of several shapes or dtypes: ask "
+                f"each of .passes for its own."
+            )
+        return metas[0] if metas else None
 
     @property
     def value(self) -> Array:
-        """The kept values, as a read-only NumPy array."""
+        """The kept values, as a read-only NumPy array; `values()` where it has several passes."""
         return self.raw.array()
+
+    def values(self) -> Array:
+        """The kept values of all passes, stacked over a new first dimension; NaN where a pass has no such row.
+
+        A new array, free to be written to. Where shapes or dtypes differ, `ShapesDifferError` says which.
+        """
+        if not self._recorded:
+            self._number  # noqa: B018  (says that nothing was recorded)
+        arrays = [
+            None if number is None else self._raw(self.step.rows[number]).array() for number in self._rows.values()
+        ]
+        who = f"{self._name!r} at step {self.step.step}"
+        return stacked(arrays, list(self._rows), who, "Take them one by one: [one.value for one in moment.passes].")
 
     @property
     def raw(self) -> Raw:
         """The kept values as they were written: bfloat16 stays bfloat16."""
-        raw = self.step.raw(self._row)
+        return self._raw(self._row)
+
+    def _raw(self, row: Row) -> Raw:
+        raw = self.step.raw(row)
         if raw is None:
-            is_held = self._row.role in ("parameter", "buffer")
+            is_held = row.role in ("parameter", "buffer")
             how = (
                 "run.tensor(name, tensor) inside a step keeps one"
                 if is_held
                 else "record with samples=n to keep values"
             )
-            raise NotSavedError(f"of {self.site!r} only statistics were recorded at step {self.step.step}: {how}.")
+            raise NotSavedError(f"of {row.site!r} only statistics were recorded at step {self.step.step}: {how}.")
         return raw
 
     @property
-    def stats(self) -> Mapping[str, float]:
-        """Its statistics by name."""
-        self._row  # noqa: B018  (says so where there is none)
-        values = self.step.matrix[self._number].tolist()
-        return dict(zip(self.step.statistics, values, strict=True))
+    def stats(self) -> Mapping[str, Any]:
+        """Its statistics by name: a number, or of several passes an array of them, NaN where one has none."""
+        names, matrix = self.step.statistics, self.step.matrix
+        if len(self._rows) < 2:
+            return dict(zip(names, matrix[self._number].tolist(), strict=True))
+        if not self._recorded:
+            raise SiteError(f"no {self.of!r} of {self._name!r} was recorded at step {self.step.step}.")
+        found = np.full((len(self._rows), len(names)), np.nan, matrix.dtype)
+        for place, number in enumerate(self._rows.values()):
+            if number is not None:
+                found[place] = matrix[number]
+        return dict(zip(names, found.T, strict=True))
+
+    # others like it
 
     @property
     def grad(self) -> Moment | None:
@@ -232,18 +368,22 @@ class Moment:
 
     def other(self, of: str, *, iteration: int | None = None) -> Moment | None:
         """The same tensor, but its gradient, its update or another iteration; None if that was not recorded."""
-        iteration = self.iteration if iteration is None else iteration
-        if self.step.row_number(self.site, of, iteration) is None:
-            return None
-        return Moment(self.step, self.site, of, iteration)
+        iteration = self._picked[0] if iteration is None else iteration
+        found = Moment(self.step, self.site, of, iteration=iteration, pass_=self._picked[1])
+        return found if found._recorded else None
 
     def __repr__(self) -> str:
         of = "" if self.of == VALUE else f" {self.of}"
+        several = f", {self.n_passes} passes" if self.n_passes > 1 else ""
+        several = several or (f", iteration {self.iteration}" if self.iteration else "")
         try:
-            return f"<Moment {self.site}{of} at step {self.step.step}: {self._kept}>"
+            return f"<Moment {self._name}{of} at step {self.step.step}{several}: {self._kept}>"
         except DamagedError:
-            return f"<Moment {self.site}{of} at step {self.step.step}: damaged>"
+            return f"<Moment {self._name}{of} at step {self.step.step}{several}: damaged>"
 
     @property
     def _kept(self) -> str:
-        return f"{self.dtype} {list(self.shape)}" if self.shape is not None else "statistics only"
+        try:
+            return f"{self.dtype} {list(self.shape)}" if self.shape is not None else "statistics only"
+        except ShapesDifferError:
+            return "several shapes"

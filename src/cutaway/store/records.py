@@ -6,7 +6,7 @@ add some, and raises `DamagedError` where a field it needs is missing or of the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
@@ -16,14 +16,27 @@ from numpy.typing import NDArray
 
 from cutaway.core.arrays import nbytes_of
 from cutaway.core.errors import DamagedError
+from cutaway.core.sites import split_pass
+from cutaway.core.units.layout import UnitLayout
 from cutaway.store.fields import count, counts, mapping, number, packed, text, texts
+from cutaway.store.passes import PassKey, Tensors
 
 VALUE: Final = "value"
 GRAD: Final = "grad"
+INNER_GRAD: Final = "inner_grad"
 UPDATE: Final = "update"
 SAMPLE: Final = "sample"
 MOST_CELLS: Final = 1 << 21
 """The most statistics of one step: rows times names."""
+
+
+def what_of(of: str) -> str:
+    """What a row holds of its tensor, whichever of several it is.
+
+    >>> what_of("grad/aux"), what_of("grad@2"), what_of("inner_grad")
+    ('grad', 'grad', 'inner_grad')
+    """
+    return of.partition("/")[0].partition("@")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +45,8 @@ class Row:
 
     site: str
     of: str = VALUE
-    """"value", "grad", "grad/<loss>", "update", "sample" (what the samples are), or a further statistic."""
+    """"value", "grad", "grad/<loss>", "grad@2", "inner_grad", "update", "sample" (what the samples are), or a further
+    statistic. docs/recording.md says what each of them is."""
     iteration: int = 0
     role: str = ""
     node: str = ""
@@ -41,11 +55,28 @@ class Row:
     """Its role in the node, where several tensors share one."""
     names: tuple[str, ...] = ()
     """Further names of the same tensor."""
+    layout: UnitLayout | None = None
+    """Which dimensions count units and samples, without the sizes that differ from step to step; None if not known."""
+
+    @property
+    def base(self) -> str:
+        """The site without its pass: the name of the tensor, however often it was computed."""
+        return split_pass(self.site)[0]
+
+    @property
+    def pass_(self) -> int:
+        """Which pass it is within its iteration, from 1."""
+        return split_pass(self.site)[1]
+
+    @property
+    def bare_names(self) -> tuple[str, ...]:
+        """Its further names without passes, each once."""
+        return tuple(dict.fromkeys(split_pass(name)[0] for name in self.names))
 
     @property
     def is_sample(self) -> bool:
         """Whether it says what the samples are."""
-        return self.of.split("/")[0] == SAMPLE
+        return what_of(self.of) == SAMPLE
 
     @property
     def key(self) -> str:
@@ -54,7 +85,8 @@ class Row:
         return f"{self.of}{iteration}/{self.site}"
 
     def packed(self) -> list[Any]:
-        fields = [self.site, self.of, self.iteration, self.role, self.node, self.part, list(self.names)]
+        layout = None if self.layout is None else self.layout.to_list()
+        fields = [self.site, self.of, self.iteration, self.role, self.node, self.part, list(self.names), layout]
         while len(fields) > 1 and fields[-1] == _DEFAULTS[len(fields) - 1]:
             fields.pop()
         return fields
@@ -64,7 +96,7 @@ class Row:
         if not isinstance(fields, list) or not fields:
             raise DamagedError("a row of a schema is no list of its fields")
         filled = [*fields, *_DEFAULTS[len(fields) :]][: len(_DEFAULTS)]
-        site, of, iteration, role, node, part, names = filled
+        site, of, iteration, role, node, part, names, layout = filled
         return Row(
             text(site, "site of a row"),
             text(of, "what of a row"),
@@ -73,23 +105,18 @@ class Row:
             text(node, "node of a row"),
             text(part, "part of a row"),
             texts(names, "names of a row"),
+            _layout(layout),
         )
 
 
-def named(rows: Iterable[Row]) -> dict[str, tuple[str, int]]:
-    """Every name of a tensor → its site, and the first iteration in which it was recorded; samples are no tensors."""
-    rows = [row for row in rows if not row.is_sample]
-    found: dict[str, tuple[str, int]] = {}
-    for row in rows:
-        site, first = found.get(row.site, (row.site, row.iteration))
-        found[row.site] = (site, min(first, row.iteration))
-    for row in rows:
-        for name in row.names:
-            found.setdefault(name, found[row.site])
-    return found
+_DEFAULTS: Final[list[Any]] = [None, VALUE, 0, "", "", "", [], None]
 
 
-_DEFAULTS: Final[list[Any]] = [None, VALUE, 0, "", "", "", []]
+def _layout(data: Any) -> UnitLayout | None:
+    try:
+        return None if data is None else UnitLayout.from_list(data)
+    except (TypeError, ValueError):
+        raise DamagedError("what the dimensions of a row count is not written as it should be") from None
 
 
 @dataclass(frozen=True)
@@ -107,20 +134,14 @@ class Schema:
         return len(self.rows) * len(self.statistics) * np.dtype(self.dtype).itemsize
 
     @cached_property
-    def row_numbers(self) -> dict[tuple[str, str, int], int]:
-        """(site, of, iteration) → row; a tensor answers to each of its names, unless another one is called so."""
-        found: dict[tuple[str, str, int], int] = {}
-        for number_, row in enumerate(self.rows):
-            found.setdefault((row.site, row.of, row.iteration), number_)
-        for number_, row in enumerate(self.rows):
-            for name in row.names:
-                found.setdefault((name, row.of, row.iteration), number_)
-        return found
+    def tensors(self) -> Tensors:
+        """Its tensors by each of their names, with their passes and the rows of these."""
+        return Tensors(self.rows)
 
-    @cached_property
-    def tensors(self) -> dict[str, tuple[str, int]]:
-        """Every name of a tensor → its site, and the first iteration in which it was recorded."""
-        return named(self.rows)
+    def row_number(self, site: str, of: str, iteration: int) -> int | None:
+        """The row of a tensor in one pass, by any name that is written as sites of rows are; None if there is none."""
+        name, pass_ = split_pass(site)
+        return self.tensors.rows(name).get(PassKey(of, iteration, pass_))
 
     def packed(self) -> dict[str, Any]:
         rows = [row.packed() for row in self.rows]

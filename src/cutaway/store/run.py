@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from time import monotonic, sleep
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core.errors import AmbiguousSiteError, InputError, NotFoundError, SiteError
-from cutaway.core.sites import Site, nearest
+from cutaway.core.sites import Site, nearest, split_pass
 from cutaway.core.tables import framed
 from cutaway.store.archive import Archive
 from cutaway.store.index import SessionIndex
 from cutaway.store.moments import Step
-from cutaway.store.records import VALUE, Loss, Note, Row, named
+from cutaway.store.passes import PassKey, covers, sites_of
+from cutaway.store.records import VALUE, Loss, Note, Row
 from cutaway.store.scalars import Scalars
 from cutaway.store.series import Series
 from cutaway.store.timeline import Timeline
@@ -98,12 +100,12 @@ class Run:
 
     @property
     def sites(self) -> tuple[str, ...]:
-        """Every tensor whose value, or statistics of it, was recorded."""
-        return tuple(dict.fromkeys(row.site for row in self.rows if row.of == VALUE))
+        """Every tensor whose value, or statistics of it, was recorded; one that made several passes once."""
+        return tuple(dict.fromkeys(row.base for row in self.rows if row.of == VALUE))
 
     @cached_property
     def rows(self) -> tuple[Row, ...]:
-        """Every tensor that was recorded and what of it, in the order they first were."""
+        """Every tensor that was recorded and what of it, each pass by itself, in the order they first were."""
         found = {(row.site, row.of, row.iteration): row for schema in self.timeline.schemas for row in schema.rows}
         return tuple(found.values())
 
@@ -123,6 +125,13 @@ class Run:
                 f"{site!r} fits {len(found)} tensors of run {self.name!r}: {listed}{more}. "
                 f"Ask for one of them, or for all with run.match({site!r})."
             )
+        name, pass_ = split_pass(str(site))
+        if name in self._tensors:
+            most = max((key.pass_ for key in self.rows_of(self._tensors[name])), default=0)
+            raise SiteError(
+                f"{name!r} never made {pass_} passes within one iteration in run {self.name!r}: the most is {most}. "
+                f"run[{name!r}].passes says which it made, and iteration= picks an iteration."
+            )
         close = nearest(str(site), self._tensors)
         near = f" Nearest: {', '.join(map(repr, close))}." if close else ""
         raise SiteError(
@@ -133,30 +142,42 @@ class Run:
         """Every recorded tensor that a site or pattern covers, in order."""
         if not isinstance(site, str):
             return ()
-        exact = self._tensors.get(site)
-        if exact is not None:
-            return (Series(self, exact[0], iteration=exact[1]),)
+        # What is called so itself needs no look at the further names of all others, which takes longer.
+        if any(site in schema.tensors.sites for schema in self.timeline.schemas):
+            return (Series(self, site),)
+        if site in self._tensors:
+            return (Series(self, self._tensors[site]),)
+        name, pass_ = split_pass(site)
+        if name in self._tensors:
+            picked = Series(self, self._tensors[name], pass_=pass_)
+            return (picked,) if picked.has else ()
         try:
             pattern = Site.parse(site)
         except ValueError:  # SiteSyntaxError, or a number of thousands of digits
             return ()
-        covered = dict.fromkeys(tensor for name, tensor in self._tensors.items() if _covers(pattern, name))
-        return tuple(Series(self, first, iteration=iteration) for first, iteration in covered)
+        any_pass = replace(pattern, pass_=None)
+        names = [name for name in self._tensors if covers(any_pass, name)]
+        sites = dict.fromkeys(self._tensors[name] for name in names)
+        found = [Series(self, site, pass_=pattern.pass_) for site in sites if not self._is_among(site, sites)]
+        return tuple(series for series in found if series.has)
+
+    def _is_among(self, site: str, sites: Collection[str]) -> bool:
+        """Whether a name stands for some passes of tensors that are among others anyway."""
+        homes = {home for schema in self.timeline.schemas for home in schema.tensors.homes.get(site, ())}
+        return bool(homes) and homes <= set(sites)
 
     def __contains__(self, site: object) -> bool:
         return isinstance(site, str) and bool(self.match(site))
 
     @cached_property
-    def _tensors(self) -> dict[str, tuple[str, int]]:
-        """Every name of a tensor → its first one, and the first iteration in which it was recorded."""
-        return named(self.rows)
+    def _tensors(self) -> dict[str, str]:
+        """Every name of a tensor, without passes → its first one."""
+        return sites_of(schema.tensors for schema in self.timeline.schemas)
 
     @cached_property
-    def _rows_by_site(self) -> dict[str, dict[tuple[str, int], Row]]:
-        found: dict[str, dict[tuple[str, int], Row]] = {}
-        for row in self.rows:
-            found.setdefault(row.site, {})[row.of, row.iteration] = row
-        return found
+    def _rows_by_name(self) -> dict[str, dict[PassKey, Row]]:
+        """As far as they were asked for."""
+        return {}
 
     # beside
 
@@ -177,6 +198,15 @@ class Run:
         for index in self.sessions:
             found |= index.documents
         return found
+
+    @property
+    def unit_rule(self) -> Literal["graph", "sizes"]:
+        """How it was decided which dimension of a tensor counts units.
+
+        "graph": from the traced graph; "sizes": by an older Cutaway, at least in one session, which guessed from sizes
+        and classes, so that statistics of each unit may be those of samples or positions.
+        """
+        return "graph" if all("units" in index.documents for index in self.sessions) else "sizes"
 
     @property
     def config(self) -> Mapping[str, Any]:
@@ -237,7 +267,7 @@ class Run:
         is_new = self._archive.n_changes != self._n_changes
         if is_new:
             self._n_changes = self._archive.n_changes
-            for name in ("timeline", "rows", "statistics", "scalars", "_tensors", "_rows_by_site"):
+            for name in ("timeline", "rows", "statistics", "scalars", "_tensors", "_rows_by_name"):
                 self.__dict__.pop(name, None)
         return is_new
 
@@ -266,7 +296,7 @@ class Run:
     # showing
 
     def table(self, statistics: Iterable[str] | None = None, *, at: str = "**", of: str = VALUE) -> Any:
-        """One row for each step and tensor: a pandas DataFrame where pandas is installed, else a list of dicts.
+        """One row for each step, tensor and pass: a pandas DataFrame where pandas is installed, else a list of dicts.
 
         Args:
             statistics: which ones; all if none are named.
@@ -276,7 +306,10 @@ class Run:
         return framed(self.records(self._chosen(at, of), self.checked(statistics)))
 
     def to_xarray(self, statistics: Iterable[str] | None = None, *, at: str = "**", of: str = VALUE) -> Any:
-        """An xarray Dataset: one variable for each statistic, over `step` and `site`; NaN where there is none."""
+        """An xarray Dataset: one variable for each statistic, over `step` and `site`; NaN where there is none.
+
+        Where a step has several passes of a tensor there is a third dimension, `pass`.
+        """
         return run_dataset(self.checked(statistics), self.steps, self._chosen(at, of))
 
     def _chosen(self, at: str, of: str) -> Sequence[Series]:
@@ -320,18 +353,20 @@ class Run:
         return [series for series in (found.of_(of) for found in self.match(at)) if series is not None]
 
     def records(self, chosen: Iterable[Series], statistics: Sequence[str]) -> list[dict[str, Any]]:
-        """The rows of a table: one for each step and tensor."""
-        rows: list[dict[str, Any]] = []
-        for series in chosen:
-            columns = [series.stats(name).tolist() for name in statistics]
-            for step, kind, *values in zip(series.steps.tolist(), series.kinds, *columns, strict=True):
-                head = {"step": step, "kind": kind, "site": series.site}
-                rows.append({**head, **dict(zip(statistics, values, strict=True)), **head})
+        """The rows of a table: one for each step, tensor and pass."""
+        rows = (row for series in chosen for row in series.records(statistics, has_site=True))
         return sorted(rows, key=lambda row: row["step"])
 
-    def rows_of(self, site: str) -> dict[tuple[str, int], Row]:
-        """What was recorded of a tensor: (of, iteration) → row."""
-        return self._rows_by_site.get(site, {})
+    def rows_of(self, name: str) -> dict[PassKey, Row]:
+        """What was recorded of a tensor, by any of its names: what of it in which pass → the newest row."""
+        found = self._rows_by_name.get(name)
+        if found is None:
+            found = self._rows_by_name[name] = {
+                key: schema.rows[number]
+                for schema in self.timeline.schemas
+                for key, number in schema.tensors.rows(name).items()
+            }
+        return found
 
     def places_of(self, kind: str | None) -> NDArray[np.intp]:
         """Where the steps of a kind stand; all if none is named."""
@@ -342,13 +377,6 @@ class Run:
             known = ", ".join(map(repr, self.kinds)) or "none"
             raise NotFoundError(f"run {self.name!r} has no steps of kind {kind!r}. It has: {known}.")
         return found
-
-
-def _covers(pattern: Site, name: str) -> bool:
-    try:
-        return pattern.matches(Site.parse(name))
-    except ValueError:
-        return False
 
 
 def _table(content: Any) -> Mapping[str, Any]:

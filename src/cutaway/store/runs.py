@@ -137,7 +137,10 @@ class Runs(Mapping[str, Run]):
         return found
 
     def table(self, statistics: Iterable[str] | None = None, *, at: str = "**", of: str = VALUE) -> Any:
-        """One row for each run, step and tensor: a pandas DataFrame where pandas is installed, else a list of dicts."""
+        """One row for each run, step, tensor and pass.
+
+        A pandas DataFrame where pandas is installed, else a list of dicts.
+        """
         chosen = None if statistics is None else [statistics] if isinstance(statistics, str) else list(statistics)
 
         def ask(run: Run) -> list[dict[str, Any]] | None:

@@ -52,7 +52,7 @@ def _unlinked(rows: RunRows) -> Dependencies:
     """A node for each tensor."""
     found: dict[str, Node] = {}
     for row in rows.rows:
-        name = row.node or (f"{row.site}~{row.iteration}" if row.iteration else row.site)
+        name = rows.node_name(row)
         if name in found:
             sites = tuple(dict.fromkeys((*found[name].sites, row.site, *row.names)))
             found[name] = replace(found[name], sites=sites, parts=())

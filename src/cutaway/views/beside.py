@@ -12,7 +12,7 @@ from cutaway.core.arrays import Array
 from cutaway.core.errors import CutawayError
 from cutaway.store.moments import Step
 from cutaway.store.records import VALUE, Row
-from cutaway.views.kept import kept, one_sample, row_at
+from cutaway.views.kept import array_of_kept, kept, one_sample, row_at
 from cutaway.views.run_rows import RunRows
 from cutaway.views.values import finite_or_none
 
@@ -84,21 +84,25 @@ def beside(rows: RunRows, at: Step, number: int, sample: int) -> tuple[Beside, .
             continue
         try:
             one = kept(rows.run, at, row)
-            found.append((other, row, one_sample(one.raw.array(), one, sample)[0]))
+            found.append((other, row, one_sample(array_of_kept(one), one, sample)[0]))
         except CutawayError:
             continue
     rounds = {row.iteration for _, row, _ in found if row.iteration}
     own = rows.row(number).iteration
     shown = own if own in rounds else max(rounds, default=0)
     found = [one for one in found if one[1].iteration in (0, shown)]
+    # Of an output that came in several passes, that of the same pass; where it has none such, all of them.
+    pass_ = rows.row(number).pass_
+    paired = {row.base for _, row, _ in found if row.pass_ == pass_}
+    found = [one for one in found if one[1].pass_ == pass_ or one[1].base not in paired]
     # Values beside values say more than scores beside a class.
-    targets = [(row.site, values) for _, row, values in found if row.role == "target"]
+    targets = [(row.base, values) for _, row, values in found if row.role == "target"]
     targets.sort(key=lambda one: one[1].dtype.kind != "f")
     verdicts = _verdicts([values for _, row, values in found if row.role != "target"], targets)
     return tuple(
         Beside(
             row=other,
-            site=row.site,
+            site=row.base,
             role=row.role if row.role == "target" else "output",
             shape=tuple(values.shape),
             text=_printed(values) if values.size <= _FEW else f"{values.size:,} values",

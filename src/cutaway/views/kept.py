@@ -1,7 +1,7 @@
 """The kept values of a tensor at a step: which dimension counts samples and which units, one sample, normalised.
 
-What the recorder knew of dimensions is read off what it wrote: how many samples it kept, the classes of modules, and
-the statistics of each unit where there are some.
+The run says what dimensions count. Of a run that an older Cutaway recorded, it is read off what was written: how many
+samples were kept, the classes of modules, and the statistics of each unit where there are some.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from typing import Any, Final
 import numpy as np
 
 from cutaway.core.arrays import Array, Raw
-from cutaway.core.errors import InputError, NotSavedError, SiteError, SiteSyntaxError
+from cutaway.core.errors import InputError, NotSavedError, SiteError, SiteSyntaxError, UnitError
 from cutaway.core.sites import Site
+from cutaway.core.statistics import PER_SAMPLE, PER_UNIT
+from cutaway.core.units.layout import UnitLayout
 from cutaway.store.moments import Step
 from cutaway.store.records import SAMPLE, VALUE, Row
 from cutaway.store.run import Run
 
-UNIT: Final = ("mean", "std", "min", "max", "zero_share")
-SAMPLES: Final = ("mean", "abs_mean", "std", "abs_max")
-"""What the arrays "unit" and "samples" of a tensor hold, as whoever records names it."""
 _HELD: Final = ("parameter", "buffer")
 _SPATIAL: Final = re.compile(r"([123])d$")
 
@@ -32,14 +31,24 @@ class Kept:
     """What was kept of one row at one step."""
 
     raw: Raw
+    shape: tuple[int, ...]
+    """That of `numbers_of_kept`, where samples come first."""
     n_samples: int
     """What its first dimension counts; 0 where that is not samples."""
-    unit_dimension: int | None
-    """None of a single number."""
+    layout: UnitLayout | None
+    """What the dimensions of the stored array count; None if that is not known."""
+    units: UnitLayout | None
+    """The same of `numbers_of_kept`."""
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        return self.raw.shape
+    def unit_dimension(self) -> int | None:
+        """The one dimension that counts units and nothing else; None if there is none, or it is not known."""
+        return None if self.units is None or not self.units.is_known else self.units.unit_dim
+
+    @property
+    def n_units(self) -> int:
+        """0 where units are not known."""
+        return self.units.n_units if self.units is not None and self.units.is_known and self.units.units else 0
 
 
 def kept(run: Run, step: Step, row: Row) -> Kept:
@@ -48,16 +57,35 @@ def kept(run: Run, step: Step, row: Row) -> Kept:
     if own is None:
         raise SiteError(f"{row.of!r} of {row.site!r} was not recorded at step {step.step}.")
     raw = step.raw(own)
+    n_kept = n_samples(step)
     if raw is None:
         how = "record with samples=n to keep values"
         if row.role in _HELD:
             how = "run.tensor(name, tensor) inside a step keeps one"
-        elif n_samples(step):
+        elif n_kept:
             how = "without a batch dimension, tensors are kept up to 65,536 elements"
         raise NotSavedError(f"of {row.site!r} only statistics were recorded at step {step.step}: {how}.")
-    n_kept = n_samples(step)
-    is_batched = row.role not in _HELD and bool(raw.shape) and n_kept > 0 and raw.shape[0] == n_kept
-    return Kept(raw, n_kept if is_batched else 0, _unit_dimension(run, step, own, raw.shape))
+    layout = _layout(run, step, own, raw.shape, n_kept)
+    if layout is None:
+        return Kept(raw, raw.shape, 0, None, None)
+    units = layout.samples_first(np.broadcast_to(np.int8(0), raw.shape))[1]
+    is_batched = bool(units.samples) and row.role not in _HELD
+    return Kept(raw, units.shape, units.shape[0] if is_batched else 0, layout, units)
+
+
+def _layout(run: Run, step: Step, row: Row, shape: tuple[int, ...], n_kept: int) -> UnitLayout | None:
+    """What the dimensions of a stored array count, as the run says; of an older run, as it was guessed then."""
+    if row.layout is not None:
+        try:
+            return row.layout.for_shape(shape, n_kept or None)
+        except UnitError:
+            return None
+    dimension = None if run.unit_rule == "graph" else _unit_dimension(run, step, row, shape)
+    if dimension is None:
+        return None
+    is_batched = row.role not in _HELD and n_kept > 0 and shape[0] == n_kept and dimension != 0
+    layout = UnitLayout(tuple((size,) for size in shape), samples=(0,) if is_batched else ())
+    return layout.with_units([dimension])
 
 
 def row_at(step: Step, row: Row, of: str | None = None) -> Row | None:
@@ -99,13 +127,19 @@ def array_beside(step: Step, row: Row, what: str) -> Array | None:
     if raw is None:
         return None
     array = raw.array()
-    n_columns = len(UNIT if what == "unit" else SAMPLES)
+    n_columns = len(PER_UNIT if what == "unit" else PER_SAMPLE)
     return array.T if array.ndim == 2 and len(array) == n_columns else None
 
 
-def numbers_of_kept(kept_: Kept) -> Array:
-    """Its values as real numbers; of complex ones the magnitudes."""
+def array_of_kept(kept_: Kept) -> Array:
+    """Its values, samples first."""
     array = kept_.raw.array()
+    return array if kept_.layout is None else kept_.layout.samples_first(array)[0]
+
+
+def numbers_of_kept(kept_: Kept) -> Array:
+    """Its values as real numbers, samples first; of complex ones the magnitudes."""
+    array = array_of_kept(kept_)
     return np.abs(array) if array.dtype.kind == "c" else array
 
 
@@ -128,19 +162,20 @@ def normalised(array: Array, kept_: Kept, units: Array | None, stats: Mapping[st
         units: as `array_beside` gives them.
         stats: the statistics of the row at this step.
     """
-    dimension = kept_.unit_dimension
-    if units is not None and dimension is not None and len(units) == array.shape[dimension]:
-        behind = (1,) * (array.ndim - 1 - dimension)
-        mean, std = (units[:, column].astype(np.float64).reshape(-1, *behind) for column in (0, 1))
+    layout = kept_.units
+    if units is not None and layout is not None and len(units) == kept_.n_units:
+        mean, std = (layout.along_units(units[:, column].astype(np.float64)) for column in (0, 1))
+        array = array.reshape((len(array), *layout.sizes[1:]) if kept_.n_samples else layout.sizes)
     else:
         mean, std = (np.asarray(stats.get(name, np.nan), np.float64) for name in ("mean", "std"))
+    shape = kept_.shape
     with np.errstate(all="ignore"):
         found: Array = ((array - mean) / np.where(std > 0, std, np.inf)).astype(np.float32)
-    return found
+    return found.reshape((len(found), *shape[1:]) if shape else ())
 
 
 def _unit_dimension(run: Run, step: Step, row: Row, shape: tuple[int, ...]) -> int | None:
-    """The channels of images and the like, else the last."""
+    """As recorders before the rule of the graph took it: the channels of images and the like, else the last."""
     if not shape:
         return None
     last = len(shape) - 1

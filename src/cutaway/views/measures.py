@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from cutaway.core.statistics import STATISTICS, Statistic
 from cutaway.graph.nodes import IDENTITY, Unsaved
 from cutaway.graph.op import Op
 from cutaway.graph.trace import Trace
@@ -37,11 +38,20 @@ class _Kind:
 _SECONDS = _Kind("seconds", "Time", "s", "sum", "log")
 _FLOPS = _Kind("flops", "FLOPs", "FLOP", "sum", "log")
 _BYTES = _Kind("bytes", "Size of the value", "B", "sum", "log")
+
+
+def _of_value(name: str, title: str, about: Statistic) -> _Kind:
+    """A statistic as a measure: signed ones are coloured around zero."""
+    return _Kind(name, title, "", "max", "diverging" if about.is_signed else about.scale)
+
+
 _VALUES: dict[_Kind, Callable[[Summaries], NDArray[Any]]] = {
-    _Kind("mean", "Mean", "", "max", "diverging"): lambda found: found.mean,
-    _Kind("std", "Standard deviation", "", "max", "log"): lambda found: found.std,
-    _Kind("abs_max", "Largest magnitude", "", "max", "log"): lambda found: np.maximum(abs(found.low), abs(found.high)),
-    _Kind("zeros", "Share of zeros", "", "max", "linear"): lambda found: found.n_zeros / found.count,
+    _of_value("mean", "Mean", STATISTICS["mean"]): lambda found: found.mean,
+    _of_value("std", "Standard deviation", STATISTICS["std"]): lambda found: found.std,
+    _of_value("abs_max", "Largest magnitude", STATISTICS["abs_max"]): lambda found: np.maximum(
+        abs(found.low), abs(found.high)
+    ),
+    _of_value("zeros", "Share of zeros", STATISTICS["zero_share"]): lambda found: found.n_zeros / found.count,
 }
 _NOT_FINITE = _Kind("n_nan", "NaN and infinite", "", "sum", "log")
 _GRAD_NORM = _Kind("grad_norm", "Norm of the gradient", "", "max", "log")

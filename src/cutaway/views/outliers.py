@@ -1,4 +1,4 @@
-"""How unusual a statistic is: robust deviations from a tensor's own past, and from others like it."""
+"""Which tensors of a step stand out: z-scores among those of the same role, and siblings of another size."""
 
 from __future__ import annotations
 
@@ -8,43 +8,41 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from cutaway.core.statistics import statistic
+from cutaway.core.zscores import peer_group, z_among_peers
+from cutaway.views.run_rows import Matrix, RunRows
 
-FEWEST: Final = 5
-"""Of fewer numbers nobody can say what is usual among them."""
-MOST: Final = 99.0
-"""Deviations are cut off here."""
-SCALE_LIKE: Final = frozenset({"abs_mean", "std", "norm", "spectral_norm"})
-"""Statistics that cannot be negative and that differ by factors: they are compared by their logarithms."""
-COUNTS: Final = frozenset({"zeros", "nans", "infs", "nonfinite"})
-"""They mean something beside the same tensor at another step, and nothing beside another tensor."""
-SIZES: Final = ("abs_mean", "std", "norm")
-"""What tells how large the values of a tensor are: the first of them that was recorded."""
 APART: Final = 100.0
-"""So many times larger than those of its sibling, values are no chance."""
-_OWN: Final = COUNTS | {"mean", "norm"}
-"""Beside other tensors, a mean says which function was last, and a norm how many elements there are."""
-_UNJUDGED: Final = frozenset({"count", "low", "high"})
+"""Values so many times larger than those of a sibling are no chance."""
 _BETWEEN: Final = re.compile(r"[./]")
-_TO_DEVIATION: Final = 1.4826
-"""The median distance from the median, times this, is the standard deviation of normally distributed numbers."""
-_LEAST_DECADES: Final = 0.01
-_LEAST_SHARE: Final = 0.001
-_TINY: Final = 1e-30
-_FEW_MORE: Final = 8
-"""Of `n` numbers the spread is taken `1 + 8 / n` times: a few may lie close together by chance."""
 
 
-def is_judged(statistic: str, *, by_others: bool = False) -> bool:
-    """Whether deviations of a statistic mean anything.
+def compared(rows: RunRows) -> tuple[str, ...]:
+    """The recorded statistics that can be compared between tensors."""
+    return tuple(name for name in rows.statistics if statistic(name).is_comparable)
 
-    >>> is_judged("std"), is_judged("h3"), is_judged("mean", by_others=True)
-    (True, False, False)
+
+def z_of_step(rows: RunRows, matrix: Matrix) -> Matrix:
+    """The z-scores of all tensors of a step among their peers, `[row, statistic]` of the `compared` statistics.
+
+    Args:
+        matrix: all statistics, as `RunRows.matrix` or `sample_matrix` gives them.
     """
-    is_bin, is_quantile = (statistic[:1] == letter and statistic[1:].isdecimal() for letter in "hp")
-    if by_others and (is_quantile or statistic in _OWN):
-        return False
-    return not is_bin and statistic not in _UNJUDGED
+    names = compared(rows)
+    columns = [rows.statistics.index(name) for name in names]
+    groups = [peer_group(row.role, row.of) for row in rows.rows]
+    z, _ = z_among_peers(matrix[:, columns], groups, names)
+    return z.astype(np.float32)
+
+
+def z_of_row(rows: RunRows, number: int, matrix: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The same of one row, for every statistic, and how many peers it has."""
+    row = rows.row(number)
+    group = peer_group(row.role, row.of)
+    peers = [each for each, other in enumerate(rows.rows) if peer_group(other.role, other.of) == group]
+    z, n = z_among_peers(matrix[peers], [group] * len(peers), rows.statistics)
+    place = peers.index(number)
+    return z[place], n[place]
 
 
 def are_alike(site: str, other: str) -> bool:
@@ -58,54 +56,3 @@ def are_alike(site: str, other: str) -> bool:
         return False
     n_other: int = sum(a != b for a, b in zip(own, its, strict=True))
     return n_other == 1
-
-
-def deviations(values: NDArray[Any], references: NDArray[Any], statistics: tuple[str, ...]) -> tuple[Floats, Floats]:
-    """How many robust standard deviations each value is from its references, and how many references it had.
-
-    With `m` the median of the finite references and `d` the median of their distances from `m`:
-
-        z = (x - m) / max(1.4826 d (1 + 8 / n), e),  cut off at ±99
-
-    where `n` counts the finite references and `e = 0.001 |m|` (or the smallest number, if `m` is 0). Of statistics like
-    a scale (`std`, `norm`, …) `x` and the references are taken as their base-10 logarithms, a zero as 1e-30, and
-    `e = 0.01`. NaN where the value is not finite, or fewer than five references are.
-
-    >>> z, n = deviations(np.array([100.0]), np.array([[1], [1.1], [0.9], [1], [1.05], [0.95]]), ("std",))
-    >>> bool(z[0] > 10), n
-    (True, array([6.]))
-
-    Args:
-        values: one for each statistic.
-        references: `[reference, statistic]`.
-    """
-    with np.errstate(all="ignore"):
-        x, them = np.array(values, np.float64), np.array(references, np.float64)
-        is_log = np.array([name in SCALE_LIKE for name in statistics], bool)
-        x[is_log] = _decades(x[is_log])
-        them[:, is_log] = _decades(them[:, is_log])
-        them[~np.isfinite(them)] = np.nan
-        n = np.isfinite(them).sum(axis=0).astype(np.float64)
-        middle = _medians(them)
-        spread = _TO_DEVIATION * _medians(np.abs(them - middle)) * (1 + _FEW_MORE / np.maximum(n, 1))
-        least = np.where(is_log, _LEAST_DECADES, np.maximum(_LEAST_SHARE * np.abs(middle), np.finfo(np.float64).tiny))
-        z: Floats = np.clip((x - middle) / np.maximum(spread, least), -MOST, MOST)
-    z[(n < FEWEST) | ~np.isfinite(x)] = np.nan
-    return z, n
-
-
-def _decades(values: Floats) -> Floats:
-    found: Floats = np.log10(np.where(values == 0, _TINY, np.abs(values)))
-    return found
-
-
-def _medians(columns: Floats) -> Floats:
-    """The median of each column, NaN left out; without the warnings of `np.nanmedian`, and faster."""
-    if not len(columns):
-        return np.full(columns.shape[1], np.nan)
-    ordered = np.sort(columns, axis=0)  # NaN comes last
-    n = np.isfinite(ordered).sum(axis=0)
-    at = np.arange(columns.shape[1])
-    low, high = ordered[np.maximum(n - 1, 0) // 2, at], ordered[np.minimum(n // 2, len(columns) - 1), at]
-    found: Floats = np.where(n > 0, low / 2 + high / 2, np.nan)
-    return found

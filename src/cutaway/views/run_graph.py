@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from cutaway.core.sites import ROOT
 from cutaway.graph.dependencies import Dependencies
-from cutaway.store.records import GRAD, UPDATE, VALUE
+from cutaway.store.records import GRAD, UPDATE, VALUE, Row
 from cutaway.views.arrangement import Arrangement, dependencies_of, without_hidden
 from cutaway.views.blocks import with_runs
 from cutaway.views.graph import OUTPUT, EdgeColumns, Form, GraphView, GroupColumns, Kind, NodeColumns
@@ -30,9 +30,11 @@ class NodeRows:
 
     name: str
     node: str
-    """The same without the iteration: `node` of its rows, or their site where that is empty."""
+    """The same without iteration and pass: `node` of its rows, or their site where that is empty."""
     iteration: int
     """From 1; 0 where it has none, or where its tensors are of several."""
+    pass_: int
+    """Within its iteration, from 1; 0 where its tensors are of several."""
     role: str
     sites: tuple[str, ...]
     """Every name of its tensors."""
@@ -132,7 +134,7 @@ class _Draft:
         self.rows_of_modules: dict[str, ModuleRow] = {one.address: one for one in network_view(rows).modules}
         model = self.modules.classes.get(ROOT, SEVERAL)
         self.title = printable(rows.run.name if model == SEVERAL else model)
-        iterated = frozenset((row.site, row.iteration) for row in rows.rows if row.iteration)
+        iterated = frozenset((site, row.iteration) for row in rows.rows if row.iteration for site in _sites(row))
         self.names: list[Named] = [named(node, iterated) for node in self.nodes]
         self.own_groups: set[str] = set()
         number = {node.name: i for i, node in enumerate(self.nodes)}
@@ -371,13 +373,16 @@ class _Draft:
             own = owners.get(i, [])
             shown = self.rows.rows
             at = {site: place for place, site in reversed(list(enumerate(node.sites)))}
-            own.sort(key=lambda row: (at.get(shown[row].site, len(at)), _RANKS.get(shown[row].of, 2), row))
+            places = {row: min((at[site] for site in _sites(shown[row]) if site in at), default=len(at)) for row in own}
+            own.sort(key=lambda row: (places[row], _RANKS.get(shown[row].of, 2), row))
             iterations = {shown[row].iteration for row in own}
             iteration = name.iteration or (iterations.pop() if len(iterations) == 1 else 0)
-            base = (shown[own[0]].node or shown[own[0]].site) if own else name.base
+            passes = {shown[row].pass_ for row in own}
+            pass_ = passes.pop() if len(passes) == 1 else 0
+            base = (shown[own[0]].node or shown[own[0]].base) if own else name.base
             parts = tuple(dict.fromkeys(shown[row].part for row in own))
             several = parts if len(parts) > 1 else ()
-            found.append(NodeRows(node.name, base, iteration, node.role, node.sites, tuple(own), several))
+            found.append(NodeRows(node.name, base, iteration, pass_, node.role, node.sites, tuple(own), several))
         return tuple(found)
 
     def _owners(self) -> dict[int, list[int]]:
@@ -389,11 +394,23 @@ class _Draft:
                 by_site.setdefault(site, []).append(i)
         found: dict[int, list[int]] = {}
         for number, row in enumerate(self.rows.rows):
-            name = row.node or (f"{row.site}~{row.iteration}" if row.iteration else row.site)
-            owner = by_name.get(name)
-            if owner is None or (not row.node and row.site not in self.nodes[owner].sites):
-                near = by_site.get(row.site, [])
-                owner = next((i for i in near if self.names[i].iteration == row.iteration), near[0] if near else None)
+            owner = self._owner(row, by_name, by_site)
             if owner is not None:
                 found.setdefault(owner, []).append(number)
         return found
+
+    def _owner(self, row: Row, by_name: Mapping[str, int], by_site: Mapping[str, list[int]]) -> int | None:
+        """The node of a row in this structure, which may be of steps with more passes than others, or fewer."""
+        sites = _sites(row)
+        for site in sites:
+            owner = by_name.get(row.node or (f"{site}~{row.iteration}" if row.iteration else site))
+            if owner is not None and (row.node or site in self.nodes[owner].sites):
+                return owner
+        near = [i for site in sites for i in by_site.get(site, [])]
+        return next((i for i in near if self.names[i].iteration == row.iteration), near[0] if near else None)
+
+
+def _sites(row: Row) -> tuple[str, ...]:
+    """How a graph may name the tensor of a row: a first pass has a number only where the step had another."""
+    numbered = f"{row.base}:{row.pass_}"
+    return (numbered, row.base) if row.pass_ == 1 else (numbered,)

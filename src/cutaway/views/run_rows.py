@@ -7,6 +7,7 @@ are also the same when the run is opened again.
 
 from __future__ import annotations
 
+from functools import cached_property
 from hashlib import sha256
 from typing import Any, Final
 
@@ -14,13 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core.errors import DamagedError, NotFoundError
+from cutaway.core.sites import split_pass
 from cutaway.store.moments import Step
-from cutaway.store.records import VALUE, Row, Schema
+from cutaway.store.passes import PassKey
+from cutaway.store.records import VALUE, Row, Schema, what_of
 from cutaway.store.run import Run
-from cutaway.store.series import Curve, Series
+from cutaway.store.series import Band, Curve, Series
 
-Key = tuple[str, str, int]
-"""Site, what of it, iteration."""
+Key = tuple[str, str, int, int]
+"""Name of the tensor without its pass, what of it, iteration, pass."""
 Matrix = NDArray[np.float32]
 
 _BESIDE: Final = ("unit", "samples")
@@ -69,8 +72,9 @@ class RunRows:
         return self._rows[number]
 
     def number(self, site: str, of: str = VALUE, iteration: int = 0) -> int | None:
-        """The number of a row; None if there is none."""
-        return self._numbers.get((site, of, iteration))
+        """The number of a row by its site, in the first pass where none is named; None if there is none."""
+        name, pass_ = split_pass(site)
+        return self._numbers.get((name, of, iteration, pass_))
 
     def refresh(self) -> bool:
         """Read what was written since; whether there was anything."""
@@ -89,9 +93,10 @@ class RunRows:
                 self._statistics.setdefault(name, len(self._statistics))
             for row in schema.rows:
                 if is_shown(row):
-                    number = self._numbers.setdefault((row.site, row.of, row.iteration), len(self._rows))
+                    number = self._numbers.setdefault(_key(row), len(self._rows))
                     self._rows[number : number + 1] = [row]
         self._maps.clear()
+        self.__dict__.pop("_n_passes", None)
         if new or not self.digest:
             named = repr((list(self._numbers), list(self._statistics)))
             self.digest = sha256(named.encode(errors="surrogatepass")).hexdigest()[:16]
@@ -128,7 +133,9 @@ class RunRows:
         """
         found = self._maps.get(id(step.rows))
         if found is None:
-            places = [step.row_number(*key) for key in self._numbers]
+            tensors = step.tensors
+            keys = self._numbers
+            places = [tensors.rows(name).get(PassKey(of, iteration, pass_)) for name, of, iteration, pass_ in keys]
             numbers = np.fromiter((i for i, place in enumerate(places) if place is not None), np.intp)
             own = np.fromiter((place for place in places if place is not None), np.intp)
             columns = np.fromiter((self._statistics[name] for name in step.statistics), np.intp)
@@ -144,17 +151,54 @@ class RunRows:
         if found is None:
             if len(self._series) >= _MOST_SERIES:
                 self._series.clear()
-            found = Series(self.run, row.site, of=row.of, iteration=row.iteration, kind=kind)
+            found = Series(self.run, row.base, of=row.of, iteration=row.iteration, pass_=row.pass_, kind=kind)
             self._series[number, kind] = found
         return found
 
     def curve(self, number: int, statistic: str, *, kind: str | None = None) -> Curve:
-        """One statistic of one row over the steps that have it."""
+        """One statistic of one row, which is one pass, over the steps that have it."""
         self.run.checked([statistic])
         series = self.series(number, kind=kind)
-        if (series.of, series.iteration) not in self.run.rows_of(series.site):  # a later session ran its steps again
+        if series.of not in series.has:  # a later session ran its steps again
             return Curve(np.empty(0, np.int64), np.empty(0, np.float32), np.empty(0))
         return series.curve(statistic)
+
+    def band(
+        self,
+        number: int,
+        statistic: str,
+        *,
+        kind: str | None = None,
+        iteration: int | None = None,
+        pass_: int | None = None,
+    ) -> Band:
+        """One statistic of the tensor of a row over steps, of its passes together: all, or those that are picked."""
+        self.run.checked([statistic])
+        row = self.row(number)
+        series = Series(self.run, row.base, of=row.of, iteration=iteration, pass_=pass_, kind=kind)
+        if series.of not in series.has:
+            none = np.empty(0, np.float32)
+            return Band(np.empty(0, np.int64), none, none, none, np.empty(0))
+        return series.band(statistic)
+
+    def n_passes(self, row: Row) -> int:
+        """The most passes that a step of the run has of the tensor of a row."""
+        return self._n_passes.get(row.base, 1)
+
+    def node_name(self, row: Row) -> str:
+        """The node of the dependency graph that a row belongs to, as it is named where the run has no graph."""
+        if row.node:
+            return row.node
+        site = f"{row.base}:{row.pass_}" if self.n_passes(row) > 1 else row.base
+        return f"{site}~{row.iteration}" if row.iteration else site
+
+    @cached_property
+    def _n_passes(self) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for schema in self.run.timeline.schemas:
+            for site in schema.tensors.sites:
+                found[site] = max(found.get(site, 1), len(schema.tensors.passes(site)))
+        return found
 
     def history(self, number: int, before: int, *, most: int = 200) -> NDArray[Any]:
         """All statistics of a row at its last steps of one kind before a step of that kind, `[step, statistic]`.
@@ -200,8 +244,13 @@ class RunRows:
 
 def is_shown(row: Row) -> bool:
     """Whether a row is a tensor with statistics: not what samples are, and no array about another row."""
-    return not row.is_sample and row.of.split("/", 1)[0] not in _BESIDE
+    return not row.is_sample and what_of(row.of) not in _BESIDE
 
 
 def _place(schema: Schema, row: Row) -> int | None:
-    return schema.row_numbers.get((row.site, row.of, row.iteration))
+    return schema.row_number(row.site, row.of, row.iteration)
+
+
+def _key(row: Row) -> Key:
+    """What a row is known by: a pass is the same one whether or not the step had others."""
+    return row.base, row.of, row.iteration, row.pass_

@@ -56,17 +56,22 @@ class RowView:
     row: int
     """The viewer's own number, the same over all steps and schemas, also while the run grows."""
     site: str
+    """Without its pass: the same for all passes of a tensor."""
     of: str
-    """"value", "grad", "grad/<loss>", "update"…"""
+    """"value", "grad", "grad/<loss>", "grad@2", "inner_grad", "update"…"""
     iteration: int
     """From 1; 0 where steps have none."""
+    pass_: int
+    """Within its iteration, from 1."""
+    n_passes: int
+    """The most passes that a step of the run has of the tensor, over all iterations."""
     role: str
     """"input", "target", "loss", "parameter", "buffer", "value"; or whatever the writer said."""
     node: str
     """The node of the dependency graph it was given to; "" for one of its own."""
     part: str
     names: tuple[str, ...]
-    """Further names of the same tensor."""
+    """Further names of the same tensor, without passes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +131,7 @@ class RunView:
     """Changes when steps that were there before may hold something else: resumed, recorded anew, rows were added."""
     iterations: tuple[int, ...]
     losses: tuple[str, ...]
-    """The losses that have gradients of their own, `grad/<loss>`."""
+    """The losses with gradients of their own, `grad/<loss>`; in old runs a number may be a step of the optimizer."""
     scalars: tuple[str, ...]
     logged: tuple[int, ...]
     """The first and the last step of which a number was logged; empty where none was."""
@@ -223,7 +228,7 @@ def run_view(rows: RunRows, *, name: str | None = None) -> RunView:
         structures=structures,
         structure_of=structure_of,
         sessions=_sessions(run),
-        rows=tuple(_row_view(number, row) for number, row in enumerate(shown)),
+        rows=tuple(_row_view(number, row, rows.n_passes(row)) for number, row in enumerate(shown)),
         statistics=rows.statistics,
         digest=rows.digest,
         edition=edition(rows),
@@ -257,8 +262,19 @@ def structure_at(run: Run, step: int) -> str:
     return _structure_of(run.at(step).about)
 
 
-def _row_view(number: int, row: Row) -> RowView:
-    return RowView(number, row.site, row.of, row.iteration, row.role, row.node, row.part, row.names)
+def _row_view(number: int, row: Row, n_passes: int) -> RowView:
+    return RowView(
+        row=number,
+        site=row.base,
+        of=row.of,
+        iteration=row.iteration,
+        pass_=row.pass_,
+        n_passes=n_passes,
+        role=row.role,
+        node=row.node,
+        part=row.part,
+        names=row.bare_names,
+    )
 
 
 def _structures(run: Run) -> tuple[tuple[StructureView, ...], tuple[int, ...]]:
@@ -310,10 +326,8 @@ def _logged(run: Run) -> tuple[int, ...]:
 
 
 def _losses(rows: tuple[Row, ...]) -> tuple[str, ...]:
-    """Names of losses; a number is that of the optimizer's step."""
     ofs = dict.fromkeys(row.of for row in rows)
-    names = (of.removeprefix(f"{GRAD}/") for of in ofs if of.startswith(f"{GRAD}/"))
-    return tuple(name for name in names if not name.isdecimal())
+    return tuple(of.removeprefix(f"{GRAD}/") for of in ofs if of.startswith(f"{GRAD}/"))
 
 
 def _time(time: float) -> float:

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core.errors import DamagedError, InputError
+from cutaway.core.statistics import PER_SAMPLE
 from cutaway.store.moments import Step
-from cutaway.store.records import Row
-from cutaway.views.kept import SAMPLES, array_beside, n_samples, row_at
+from cutaway.store.records import UPDATE, Row, what_of
+from cutaway.views.kept import array_beside, n_samples, row_at
 from cutaway.views.run_rows import Matrix, RunRows
 
 _HELD: Final = ("parameter", "buffer")
@@ -34,7 +35,7 @@ def sample_matrix(rows: RunRows, step: int, sample: int) -> Matrix:
         own = row_at(at, row)
         if own is None:
             continue
-        if row.role in _HELD or row.of == "update":
+        if row.role in _HELD or what_of(row.of) == UPDATE:
             out[number] = batch[number]
             continue
         for name, value in _own(at, own, sample, n).items():
@@ -55,7 +56,7 @@ def _own(at: Step, row: Row, sample: int, n: int) -> Mapping[str, float]:
         return {}
     if each is None or len(each) <= sample:
         return {}
-    return dict(zip(SAMPLES, each[sample].tolist(), strict=True))
+    return dict(zip(PER_SAMPLE, each[sample].tolist(), strict=True))
 
 
 def _statistics(values: NDArray[Any]) -> dict[str, float]:

@@ -12,21 +12,14 @@ from numpy.typing import NDArray
 
 from cutaway.core.arrays import Array
 from cutaway.core.errors import CutawayError, DamagedError, NotSavedError
+from cutaway.core.statistics import N_SAMPLED, PER_SAMPLE, PER_UNIT, STATISTICS, size_of, statistic
+from cutaway.core.zscores import robust_z
 from cutaway.store.moments import Step
-from cutaway.store.records import Row
+from cutaway.store.records import UPDATE, Row
 from cutaway.views.beside import Beside, TokenValues, beside, by_token
 from cutaway.views.imaging import Layout
-from cutaway.views.kept import (
-    SAMPLES,
-    UNIT,
-    Kept,
-    array_beside,
-    kept,
-    normalised,
-    numbers_of_kept,
-    one_sample,
-)
-from cutaway.views.outliers import APART, SIZES, are_alike, deviations, is_judged
+from cutaway.views.kept import Kept, array_beside, array_of_kept, kept, normalised, numbers_of_kept, one_sample, row_at
+from cutaway.views.outliers import APART, are_alike, z_of_row
 from cutaway.views.run_rows import RunRows
 from cutaway.views.sample_view import SampleItem, sample_item
 from cutaway.views.summaries import Histogram
@@ -36,11 +29,8 @@ TableSource = Literal["batch", "kept"]
 
 N_HISTORY: Final = 200
 """Recorded steps of the same kind that count as recent."""
-_N_SPREAD: Final = 1_024
-"""The recorded histogram is of at most so many values."""
-_N_BINS: Final = 16
 _MOST_PIXELS: Final = 16_384
-_ZERO_SHARE: Final = UNIT.index("zero_share")
+_ZERO_SHARE: Final = PER_UNIT.index("zero_share")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +41,15 @@ class StatisticView:
     value: float | None
     """None where there is none, or it is not finite."""
     word: str
-    """"nan", "inf" or "-inf" where that is the value; else ""."""
+    """"nan", "inf" or "-inf" where that is the value; "" of a number, and where such tensors have no such statistic."""
     z_history: float | None
-    """Robust deviations from this tensor's own last steps of the same kind; None where there are too few."""
+    """Robust z-score among this tensor's own last steps of the same kind; None where there are too few."""
     z_step: float | None
-    """Robust deviations from the tensors of the same role at this step; None where there are too few."""
+    """Robust z-score among the tensors of the same role at this step; None where there are too few."""
     n_history: int
+    """How many earlier steps it was compared with."""
     n_step: int
+    """How many other tensors it was compared with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +80,11 @@ class TensorView:
 
     row: int
     site: str
+    """Without its pass."""
     of: str
     iteration: int
+    pass_: int
+    """Within its iteration, from 1."""
     step: int
     kind: str
     """Of the step."""
@@ -119,6 +114,8 @@ class TensorView:
     beside: tuple[Beside, ...]
     units: TableView | None
     samples: TableView | None
+    about_units: str
+    """What has to be known of its units: why they are not known, or that an older version guessed them; else ""."""
     why_missing: str
     """Why there is no picture; "" if there is one."""
 
@@ -135,8 +132,8 @@ def tensor_view(
 ) -> TensorView:
     """All that is known of one row at one step. What is missing or damaged is told in `why_missing`.
 
-    Statistics are marked by `outliers.deviations`: `z_history` against the same row at up to 200 recorded steps of the
-    same kind before this one, `z_step` against all other rows of the same role and the same `of` at this step.
+    Statistics have two z-scores (`core/zscores.py`): `z_history` among the same row at up to 200 recorded steps of the
+    same kind before this one, `z_step` among all rows of the same role and the same `of` at this step.
 
     Args:
         number: the viewer's number of the row.
@@ -165,15 +162,16 @@ def tensor_view(
         problems.append(str(error))
     return TensorView(
         row=number,
-        site=row.site,
+        site=row.base,
         of=row.of,
         iteration=row.iteration,
+        pass_=row.pass_,
         step=at.step,
         kind=at.kind,
         role=row.role,
         node=row.node,
         part=row.part,
-        names=row.names,
+        names=row.bare_names,
         statistics=statistics,
         sibling=sibling,
         dead_units=_dead_units(at, row),
@@ -188,6 +186,7 @@ def tensor_view(
         beside=() if sample is None else beside(rows, at, number, sample),
         units=_table(part, "unit"),
         samples=_table(part, "samples"),
+        about_units=_about_units(rows, at, row),
         why_missing=" ".join(dict.fromkeys(problems)),
     )
 
@@ -198,7 +197,7 @@ def tensor_values(
     """All kept values of a row at a step, or those of one sample without that dimension."""
     row, at = rows.row(number), rows.run.at(step)
     found = kept(rows.run, at, row)
-    array = found.raw.array()
+    array = array_of_kept(found)
     if is_normalised:
         stats = dict(zip(rows.statistics, rows.matrix(at)[number].tolist(), strict=True))
         array = normalised(numbers_of_kept(found), found, array_beside(at, row, "unit"), stats)
@@ -219,50 +218,57 @@ def sample_values(rows: RunRows, number: int, *, step: int) -> NDArray[np.float3
 
 
 def _statistics(rows: RunRows, number: int, at: Step, matrix: NDArray[Any]) -> tuple[StatisticView, ...]:
-    row, names = rows.row(number), rows.statistics
+    names = rows.statistics
     values = matrix[number].astype(np.float64)
-    others = [
-        other
-        for other, found in enumerate(rows.rows)
-        if other != number and found.role == row.role and found.of == row.of
-    ]
-    z_history, n_history = deviations(values, rows.history(number, at.step, most=N_HISTORY), names)
-    z_step, n_step = deviations(values, matrix[others], names)
+    z_history, n_history = robust_z(values, rows.history(number, at.step, most=N_HISTORY), names)
+    z_step, n_step = z_of_row(rows, number, matrix)
     own = frozenset(at.statistics)
+    is_finite = "nonfinite" in own and values[names.index("nonfinite")] == 0
     return tuple(
         StatisticView(
             name=name,
             value=finite_or_none(values[column]),
-            word="" if math.isfinite(values[column]) else str(values[column]),
-            z_history=finite_or_none(z_history[column]) if is_judged(name) else None,
-            z_step=finite_or_none(z_step[column]) if is_judged(name, by_others=True) else None,
+            word=_word(name, values[column], is_finite=is_finite),
+            z_history=finite_or_none(z_history[column]) if statistic(name).is_tracked else None,
+            z_step=finite_or_none(z_step[column]),
             n_history=int(n_history[column]),
             n_step=int(n_step[column]),
         )
         for column, name in enumerate(names)
-        if name in own and name not in _BINS and name not in ("low", "high")
+        if name in own and statistic(name).part != "histogram"
     )
+
+
+def _word(name: str, value: float, *, is_finite: bool) -> str:
+    """What is said of a statistic that is no number.
+
+    Args:
+        is_finite: whether all elements of the tensor are.
+    """
+    if math.isfinite(value) or (is_finite and math.isnan(value) and statistic(name).undefined):
+        return ""
+    return str(value)
 
 
 def _sibling(rows: RunRows, number: int, matrix: NDArray[Any]) -> Sibling | None:
     """The one in the middle of its siblings, where the own values are far larger or far smaller than its."""
     row = rows.row(number)
-    column = next((rows.statistics.index(name) for name in SIZES if name in rows.statistics), None)
-    if column is None:
+    size = size_of(rows.statistics)
+    if size is None:
         return None
     alike = [
         other
         for other, found in enumerate(rows.rows)
-        if (found.role, found.of, found.iteration) == (row.role, row.of, row.iteration)
-        and are_alike(row.site, found.site)
+        if (found.role, found.of, found.iteration, found.pass_) == (row.role, row.of, row.iteration, row.pass_)
+        and are_alike(row.base, found.base)
     ]
-    sizes = matrix[:, column].astype(np.float64)
+    sizes = matrix[:, rows.statistics.index(size)].astype(np.float64)
     known = sorted((other for other in alike if 0 < sizes[other] < math.inf), key=lambda other: float(sizes[other]))
     if not known or not math.isfinite(sizes[number]):
         return None
     middle = known[len(known) // 2]
     ratio = float(sizes[number] / sizes[middle])
-    return Sibling(middle, rows.row(middle).site, len(known), ratio) if not 1 / APART < ratio < APART else None
+    return Sibling(middle, rows.row(middle).base, len(known), ratio) if not 1 / APART < ratio < APART else None
 
 
 def _dead_units(at: Step, row: Row) -> int | None:
@@ -273,7 +279,7 @@ def _dead_units(at: Step, row: Row) -> int | None:
     return None if units is None else int((units[:, _ZERO_SHARE] >= 1).sum())
 
 
-_BINS: Final = tuple(f"h{number}" for number in range(_N_BINS))
+_BINS: Final = tuple(name for name, each in STATISTICS.items() if each.part == "histogram" and each.unit == "share")
 
 
 def _histogram(recorded: Mapping[str, float]) -> Histogram | None:
@@ -282,7 +288,7 @@ def _histogram(recorded: Mapping[str, float]) -> Histogram | None:
     low, high, n = (recorded.get(name, math.nan) for name in ("low", "high", "count"))
     if not all(map(math.isfinite, [*shares, low, high, n])):
         return None
-    n = min(n, _N_SPREAD)
+    n = min(n, N_SAMPLED)
     return Histogram(low, high, tuple(round(share * n) for share in shares))
 
 
@@ -334,9 +340,19 @@ class _Part:
 # tables
 
 
+def _about_units(rows: RunRows, at: Step, row: Row) -> str:
+    own = row_at(at, row)
+    layout = None if own is None else own.layout
+    if layout is not None:
+        return "" if layout.is_known else f"Which dimension counts units is not known: {layout.reason}."
+    if rows.run.unit_rule == "graph" or own is None or row.of == UPDATE or row.role == "loss":
+        return ""
+    return "This run was recorded by an older version, which guessed from sizes which dimension counts units."
+
+
 def _table(part: _Part, what: Literal["unit", "samples"]) -> TableView | None:
     """What the table of a row holds; None if there is none."""
-    columns = UNIT if what == "unit" else SAMPLES
+    columns = PER_UNIT if what == "unit" else PER_SAMPLE
     try:
         recorded = array_beside(part.at, part.row, what)
     except CutawayError:
@@ -352,7 +368,7 @@ def _n_of(found: Kept, what: Literal["unit", "samples"]) -> int:
         return 0
     if what == "samples":
         return found.n_samples
-    return 0 if found.unit_dimension is None or not found.shape else found.shape[found.unit_dimension]
+    return found.n_units
 
 
 def _filled(rows: RunRows, row: Row, at: Step, what: Literal["unit", "samples"]) -> NDArray[np.float32]:
@@ -362,9 +378,12 @@ def _filled(rows: RunRows, row: Row, at: Step, what: Literal["unit", "samples"])
     found = kept(rows.run, at, row)
     if not _n_of(found, what):
         raise NotSavedError(f"what was kept of {row.site!r} at step {at.step} has no {what.removesuffix('s')}s.")
-    dimension = 0 if what == "samples" else found.unit_dimension or 0
     values = numbers_of_kept(found)
-    each = np.moveaxis(values, dimension, 0).reshape(values.shape[dimension], -1).astype(np.float64)
+    if what == "samples":
+        each = values.reshape(len(values), -1).astype(np.float64)
+    else:
+        assert found.units is not None
+        each = found.units.rows(values).reshape(-1, found.n_units).T.astype(np.float64)
     with np.errstate(all="ignore"):
         columns = [each.mean(1), np.abs(each).mean(1), each.std(1), np.abs(each).max(1)]
         if what == "unit":

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from tests.zoo import Fn
 from torch import Tensor, nn
 
 import cutaway
 from cutaway.core.units.layout import UnitLayout
 from cutaway.graph.op import Op
-from tests.zoo import Fn
 
 Axes = tuple[int, ...]
 

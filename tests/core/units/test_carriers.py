@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from tests.core.units.constant_units import Case, image, row, signal, text
+from tests.zoo import Fn
 from torch import Tensor, nn
 
 import cutaway
 from cutaway.core.errors import UnitError
-from tests.core.units.constant_units import Case, image, row, signal, text
-from tests.zoo import Fn
 
 SEVEN = [0, 1, 2, 3, 4, 5, 6]
 EXPONENTIALS = [torch.tensor(float(k)).exp().item() for k in SEVEN]

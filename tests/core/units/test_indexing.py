@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import torch
+from tests.core.units.constant_units import Case, image, row, text
+from tests.zoo import Fn
 from torch import Tensor, nn
 
 import cutaway
-from tests.core.units.constant_units import Case, image, row, text
-from tests.zoo import Fn
 
 SEVEN = [0, 1, 2, 3, 4, 5, 6]
 

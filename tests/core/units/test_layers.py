@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from tests.zoo import Fn
 from torch import Tensor, nn
 
 import cutaway
 from cutaway.graph.op import Op
-from tests.zoo import Fn
 
 Axes = tuple[int, ...]
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-
 from tests.core.units.constant_units import Case, image, row, text
 
 SEVEN = [0, 1, 2, 3, 4, 5, 6]

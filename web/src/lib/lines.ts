@@ -10,6 +10,8 @@ export interface Recorded {
   readonly values: Float32Array;
   /** Since the session began, which may be a resumed one. */
   readonly seconds: Float32Array | null;
+  /** The smallest and the largest of all passes of a step. */
+  readonly band?: { readonly low: Float32Array; readonly high: Float32Array };
 }
 
 export interface StepLine extends Line {
@@ -67,6 +69,9 @@ export function linesOf(run: RunView, recorded: Recorded, options: LineOptions):
       dash: kind === null && number >= 0 ? dashOf((options.kinds ?? run.kinds).indexOf(run.kinds[number])) : options.dash, steps,
       x: options.xName === "seconds" ? rising(recorded.seconds, places) ?? steps : steps,
       y: Float32Array.from(places, (place) => recorded.values[place]),
+      band: recorded.band && {
+        low: Float32Array.from(places, (place) => recorded.band!.low[place]), high: Float32Array.from(places, (place) => recorded.band!.high[place]),
+      },
     };
   });
 }

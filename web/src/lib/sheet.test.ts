@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { lonely, reach, readings, sheetOf, snapped, type Line } from "./sheet";
+import { lonely, reach, readings, sheetOf, snapped, stretches, type Line } from "./sheet";
 
 const line = (key: string, x: number[], y: number[]): Line => ({ key, name: key, colour: "red", x, y });
 const plain = { zoom: null, width: 300, isLog: false, smoothing: 0 };
@@ -48,4 +48,26 @@ test("a reader is told the values of the points themselves", () => {
   assert.deepEqual(readings(lines, 9, 1).map(({ line: one, x, value }) => [one, x, value]), [[0, 10, 2], [1, 9, 5]]);
   assert.deepEqual(readings(lines, 20, 1).map(({ line: one }) => one), [0]);
   assert.equal(snapped([], 8), null);
+});
+
+test("a band belongs to the axis and keeps its extremes when it is thinned", () => {
+  const banded: Line = { ...line("a", [0, 1, 2], [1, 2, 3]), band: { low: [-5, 2, 3], high: [1, 9, NaN] } };
+  const { y, bands } = sheetOf([banded, line("b", [0.5], [1])], plain);
+  assert.ok(y.low <= -5 && y.high >= 9);
+  assert.deepEqual(bands, [{ low: [-5, undefined, 2, 3], high: [1, undefined, 9, null] }, null]);
+  assert.deepEqual(stretches(bands[0]!.low, bands[0]!.high), [[0, 2]]);
+  const x = Float64Array.from({ length: 50_000 }, (_, i) => i);
+  const spike = { low: x.map((i) => (i === 23_456 ? -7 : 0)), high: x.map((i) => (i === 34_567 ? 8 : 0)) };
+  const long = sheetOf([{ ...line("a", [], []), x, y: x.map(() => 0), band: spike }], plain);
+  assert.ok(long.bands[0]!.low.includes(-7) && long.bands[0]!.high.includes(8) && long.xs.length < 4000);
+});
+
+test("a gap in a band begins another stretch of it", () => {
+  assert.deepEqual(stretches([1, undefined, 2, null, 3, 4], [2, undefined, 3, null, 4, null]), [[0, 2], [4]]);
+});
+
+test("a reader is told how far the passes lie apart, where they do", () => {
+  const banded: Line = { ...line("a", [0, 10], [1, 2]), band: { low: [0, 2], high: [3, 2] } };
+  assert.deepEqual(readings([banded], 0, 1).map(({ band }) => band), [[0, 3]]);
+  assert.deepEqual(readings([banded], 10, 1).map(({ band }) => band), [null]);
 });

@@ -14,6 +14,8 @@ export interface Line {
   readonly dash?: readonly number[];
   readonly x: Numbers;
   readonly y: Numbers;
+  /** What it is the mean of reaches from one to the other. */
+  readonly band?: { readonly low: Numbers; readonly high: Numbers };
 }
 
 export interface SheetOptions {
@@ -39,6 +41,8 @@ export interface Sheet {
   /** Of each line: as it was, and as it is drawn; the same where nothing is smoothed. */
   readonly raw: readonly Column[];
   readonly drawn: readonly Column[];
+  /** Of each line: from where to where its band reaches; null where it has none. */
+  readonly bands: readonly ({ readonly low: Column; readonly high: Column } | null)[];
   /** Where a line has values that are not finite, by x. */
   readonly broken: readonly number[];
   readonly isEmpty: boolean;
@@ -47,13 +51,13 @@ export interface Sheet {
 /** Kept as long as the numbers themselves: a drag of the slider or a zoom smooths nothing twice. */
 const quiet = new WeakMap<object, { weight: number; y: Float64Array }>();
 
-/** The curve as it is drawn. */
-export function drawnOf(line: Line, smoothing: number): Numbers {
-  if (!(smoothing > 0)) return line.y;
-  const known = quiet.get(line.y);
+/** Numbers of a curve as they are drawn. */
+export function drawnOf(y: Numbers, smoothing: number): Numbers {
+  if (!(smoothing > 0)) return y;
+  const known = quiet.get(y);
   if (known?.weight === smoothing) return known.y;
-  const made = { weight: smoothing, y: smoothed(line.y, smoothing) };
-  quiet.set(line.y, made);
+  const made = { weight: smoothing, y: smoothed(y, smoothing) };
+  quiet.set(y, made);
   return made.y;
 }
 
@@ -72,11 +76,14 @@ export function sheetOf(lines: readonly Line[], { zoom, width, isLog, smoothing,
   let [low, high] = zoom ?? reach(lines);
   if (low === high) [low, high] = [low - 0.5, high + 0.5];
   const stretches = Math.max(50, Math.floor(width));
-  const places = lines.map(({ x, y }) => decimated(x, y, low, high, stretches));
+  const places = lines.map(({ x, y, band }) => {
+    const kept = [y, ...(band ? [band.low, band.high] : [])].map((numbers) => decimated(x, numbers, low, high, stretches));
+    return kept.length === 1 ? kept[0] : [...new Set(kept.flat())].sort((a, b) => a - b);
+  });
   let known: Extent | null = null;
-  lines.forEach(({ x, y }, i) => {
+  lines.forEach(({ x, y, band }, i) => {
     const seen = places[i].filter((place) => x[place] >= low && x[place] <= high);
-    known = extent(y, seen, known);
+    for (const numbers of [y, ...(band ? [band.low, band.high] : [])]) known = extent(numbers, seen, known);
   });
   const axis = axisOf(known, isLog, nTicks);
   const xs = [...new Set(lines.flatMap(({ x }, i) => places[i].map((place) => x[place])))].sort((a, b) => a - b);
@@ -87,9 +94,23 @@ export function sheetOf(lines: readonly Line[], { zoom, width, isLog, smoothing,
     return out;
   };
   const raw = lines.map((line, i) => column(line, line.y, places[i]));
-  const drawn = smoothing > 0 ? lines.map((line, i) => column(line, drawnOf(line, smoothing), places[i])) : raw;
+  const drawn = smoothing > 0 ? lines.map((line, i) => column(line, drawnOf(line.y, smoothing), places[i])) : raw;
+  const bands = lines.map((line, i) => line.band === undefined ? null : {
+    low: column(line, drawnOf(line.band.low, smoothing), places[i]), high: column(line, drawnOf(line.band.high, smoothing), places[i]),
+  });
   const broken = lines.flatMap(({ x, y }, i) => places[i].filter((place) => !Number.isFinite(y[place])).map((place) => x[place]));
-  return { low, high, y: axis, xs, raw, drawn, broken: [...new Set(broken)], isEmpty: known === null };
+  return { low, high, y: axis, xs, raw, drawn, bands, broken: [...new Set(broken)], isEmpty: known === null };
+}
+
+/** The places of a band from gap to gap; where another curve has a point and this one has not is no gap. */
+export function stretches(low: Column, high: Column): number[][] {
+  const found: number[][] = [[]];
+  low.forEach((value, place) => {
+    if (value === undefined) return;
+    if (value === null || high[place] == null) found.push([]);
+    else found[found.length - 1].push(place);
+  });
+  return found.filter((places) => places.length);
 }
 
 /** Points of a column with no neighbour to draw a line to. */
@@ -106,6 +127,8 @@ export interface Reading {
   readonly value: number;
   /** As it is drawn, where that is not the same. */
   readonly smooth: number | null;
+  /** From where to where its band reaches, where it has one that is no line. */
+  readonly band: readonly [number, number] | null;
 }
 
 /** The x of a point of any line that is nearest to a place; null if there is none. */
@@ -123,7 +146,8 @@ export function readings(lines: readonly Line[], x: number, far: number, smoothi
   return lines.flatMap((line, number) => {
     const place = nearest(line.x, x);
     if (place < 0 || Math.abs(line.x[place] - x) > far) return [];
-    const smooth = smoothing > 0 ? drawnOf(line, smoothing)[place] : null;
-    return [{ line: number, x: line.x[place], value: line.y[place], smooth }];
+    const smooth = smoothing > 0 ? drawnOf(line.y, smoothing)[place] : null;
+    const { low, high } = line.band ?? { low: line.y, high: line.y };
+    return [{ line: number, x: line.x[place], value: line.y[place], smooth, band: low[place] < high[place] ? [low[place], high[place]] : null }];
   });
 }

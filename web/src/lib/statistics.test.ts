@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { cardsOf, deviations, ranked, remark, siblingSaid, titleOf } from "./statistics";
-import type { StatisticView } from "./wire";
+import { aboutOf, allMissing, cardsOf, isPiece, isQuantile, isWide, ranked, remark, siblingSaid, statisticOf, titleOf, usual, zText } from "./statistics";
+import { STATISTICS, type StatisticView } from "./wire";
 
 const one = (name: string, value: number | null, also: Partial<StatisticView> = {}): StatisticView => ({
   name, value, word: "", z_history: null, z_step: null, n_history: 20, n_step: 12, ...also,
@@ -11,6 +11,26 @@ const one = (name: string, value: number | null, also: Partial<StatisticView> = 
 test("the usual statistics come first, quantiles last and in order, pieces of the histogram not at all", () => {
   assert.deepEqual(ranked(["p99", "h0", "p5", "kurtosis", "std", "low", "mean"]), ["mean", "std", "kurtosis", "p5", "p99"]);
   assert.equal(titleOf("abs_mean"), "abs mean");
+});
+
+test("everything about a statistic is read off the table, and one that is not in it is called by its name", () => {
+  assert.deepEqual(ranked(STATISTICS.map(({ name }) => name).reverse()), STATISTICS.filter(({ part }) => part !== "histogram").map(({ name }) => name));
+  for (const { name, title, part, scale } of STATISTICS) {
+    assert.deepEqual([titleOf(name), isPiece(name), isQuantile(name), isWide(name)], [title, part === "histogram", part === "quantile", scale === "log"]);
+  }
+  assert.deepEqual([statisticOf("kurtosis_4").title, aboutOf("kurtosis_4"), isWide("kurtosis_4")], ["kurtosis 4", "", false]);
+  assert.match(aboutOf("batch_std"), /^Standard deviation over the samples of the batch.* robust z-score .* of the same role/);
+});
+
+test("a statistic of the table has a card wherever it was recorded, faults one for all", () => {
+  const names = STATISTICS.filter(({ part, name }) => part === "number" && name !== "count").map(({ name }) => name);
+  const faults = STATISTICS.filter(({ is_fault }) => is_fault).map(({ name }) => name);
+  const shown = cardsOf([one("count", 100), ...names.map((name) => one(name, 1))]).map(({ name }) => name);
+  assert.deepEqual(shown, names.filter((name) => !faults.includes(name) || name === "nans"));
+});
+
+test("at first the size of the values is shown, else what comes first", () => {
+  assert.deepEqual([usual(["norm", "std", "mean"]), usual(["max", "mean"]), usual(["h0"]), usual(["own"])], ["std", "mean", "", "own"]);
 });
 
 test("a number that is far from its siblings or its past is marked, and named in a sentence", () => {
@@ -34,6 +54,13 @@ test("a mean that is not finite is told as such, and stands out", () => {
   assert.equal(cardsOf([one("mean", null)])[0].text, "–");
 });
 
+test("what a tensor cannot have is a dash that says why, and no fault", () => {
+  const [card] = cardsOf([one("batch_std", null)]);
+  assert.deepEqual([card.text, card.exact, card.isOut], ["–", "none for a tensor without samples, or with one", false]);
+  assert.deepEqual([allMissing("batch_std"), allMissing("std")], ["NaN at every step, as for a tensor without samples, or with one.", undefined]);
+  assert.equal(cardsOf([one("batch_std", null, { word: "nan" })])[0].isOut, true);
+});
+
 test("what is broken is said before what is far off", () => {
   assert.equal(remark([one("std", 1, { z_step: 99 }), one("nans", 2)]), "holds NaN");
 });
@@ -51,6 +78,7 @@ test("of a tensor without elements nothing is said, and nothing stands out", () 
   assert.deepEqual(cardsOf(statistics).map(({ title, text, isOut }) => [title, text, isOut]), [["mean", "–", false], ["NaN · Inf", "–", false]]);
   assert.equal(remark(statistics), "");
   assert.equal(remark([one("count", 8), one("nans", 8)]), "holds nothing but NaN");
+  assert.equal(remark([one("count", 8), one("nonfinite", 1)]), "holds NaN or Inf");
 });
 
 test("a sibling of another size is named with the power of ten between them", () => {
@@ -62,6 +90,6 @@ test("a sibling of another size is named with the power of ten between them", ()
   assert.equal(siblingSaid(null, "gradient"), "");
 });
 
-test("deviations that were cut off say so", () => {
-  assert.deepEqual([deviations(99), deviations(-99), deviations(-6.24)], ["> 99", "< −99", "−6.2"]);
+test("z-scores that were cut off say so", () => {
+  assert.deepEqual([zText(99), zText(-99), zText(-6.24)], ["> 99", "< −99", "−6.2"]);
 });

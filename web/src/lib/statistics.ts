@@ -1,40 +1,57 @@
-// Statistics as people read them: what they are called, in which order they stand, and which of them call for a look.
+// Statistics as people read them, by the table that Python sends: titles, order, and which of them call for a look.
 
 import { exact, short } from "./units";
-import type { Sibling, StatisticView } from "./wire";
+import { FAR, LARGEST, STATISTICS, UNKNOWN, type Sibling, type Statistic, type StatisticView } from "./wire";
 
-const TITLES: Readonly<Record<string, string>> = {
-  nonfinite: "NaN or Inf", nans: "NaN", infs: "Inf", p50: "median", count: "elements",
-};
-const ORDER = ["mean", "abs_mean", "std", "norm", "zeros", "min", "max", "nonfinite", "nans", "infs", "spectral_norm"];
-/** Statistics that span powers of ten over a training. */
-const WIDE = /norm|abs|std|count|ratio|grad/;
-/** From so many robust deviations on, a number stands out. */
-export const FAR = 5;
+const BY_NAME: ReadonlyMap<string, Statistic> = new Map(STATISTICS.map((each) => [each.name, each]));
+const RANKS: ReadonlyMap<string, number> = new Map(STATISTICS.map(({ name }, rank) => [name, rank]));
+/** Statistics that are not in the table come before the quantiles. */
+const UNRANKED = STATISTICS.findIndex(({ part }) => part === "quantile") - 0.5;
+
+/** What is known of a statistic; one that is not in the table is called by its name. */
+export function statisticOf(name: string): Statistic {
+  return BY_NAME.get(name) ?? { ...UNKNOWN, name, title: name.replaceAll("_", " ") };
+}
 
 /** `abs mean` for `abs_mean`. */
 export function titleOf(name: string): string {
-  return TITLES[name] ?? name.replaceAll("_", " ");
+  return statisticOf(name).title;
 }
 
 /** The pieces of a histogram are drawn, and quantiles stand together. */
 export function isPiece(name: string): boolean {
-  return /^(h\d+|low|high)$/.test(name);
+  return statisticOf(name).part === "histogram";
 }
 
 export function isQuantile(name: string): boolean {
-  return /^p\d+$/.test(name);
+  return statisticOf(name).part === "quantile";
 }
 
+/** Whether it spans powers of ten over a training. */
 export function isWide(name: string): boolean {
-  return WIDE.test(name);
+  return statisticOf(name).scale === "log";
 }
 
 /** Statistics that can be chosen, the usual ones first. */
 export function ranked(names: readonly string[]): string[] {
-  const rank = (name: string): number => (ORDER.includes(name) ? ORDER.indexOf(name) : name === "count" ? 300 : isQuantile(name) ? 100 + Number(name.slice(1)) : 50);
+  const rank = (name: string): number => RANKS.get(name) ?? UNRANKED;
   return names.filter((name) => !isPiece(name)).sort((a, b) => rank(a) - rank(b));
 }
+
+/** The statistic that tells most at a glance, of those there are: the size of the values. */
+export function usual(names: readonly string[]): string {
+  const all = ranked(names);
+  return all.find((name) => statisticOf(name).is_size) ?? all[0] ?? "";
+}
+
+/** What stands at the head of a column or a card: what the statistic is, and what its z-scores compare. */
+export function aboutOf(name: string): string {
+  const { about, is_comparable: isComparable } = statisticOf(name);
+  const said = about && `${about[0].toUpperCase()}${about.slice(1)}.`;
+  return isComparable ? `${said} ${COMPARED}` : said;
+}
+
+const COMPARED = `Orange: robust z-score of ${FAR} or more among all tensors of the same role at this step.`;
 
 /** One card of the inspector. */
 export interface StatisticCard {
@@ -71,27 +88,45 @@ export function cardsOf(statistics: readonly StatisticView[], { dead, units }: D
 function plainCards(statistics: readonly StatisticView[]): StatisticCard[] {
   const named = new Map(statistics.map((one) => [one.name, one]));
   const names = ranked([...named.keys()]).filter((name) => !isQuantile(name) && name !== "count");
-  return names.filter((name) => name !== "infs" && !(name === "nonfinite" && named.has("nans"))).map((name) => cardOf(named.get(name)!, named));
+  const faults = faultsOf(names);
+  return names.filter((name) => !statisticOf(name).is_fault || name === faults[0]).map((name) => cardOf(named.get(name)!, named, faults));
 }
 
-function cardOf(one: StatisticView, named: ReadonlyMap<string, StatisticView>): StatisticCard {
+/** What counts faults, in one card; where nothing does, what says whether there are any. */
+function faultsOf(names: readonly string[]): string[] {
+  const faults = names.filter((name) => statisticOf(name).is_fault);
+  const counts = faults.filter((name) => statisticOf(name).unit === "elements");
+  return counts.length ? counts : faults;
+}
+
+function cardOf(one: StatisticView, named: ReadonlyMap<string, StatisticView>, faults: readonly string[]): StatisticCard {
   const { name } = one;
+  const { unit, is_fault: isFault } = statisticOf(name);
   const count = named.get("count")?.value;
+  const title = isFault ? faults.map(titleOf).join(" · ") : titleOf(name);
   // Of nothing there is nothing to say.
-  if (count === 0) return { name, title: name === "nans" && named.has("infs") ? "NaN · Inf" : titleOf(name), text: "–", exact: "no elements", marks: [], notes: [], isOut: false };
-  if (name === "nans" && named.has("infs")) {
-    const numbers = [one, named.get("infs")!].map(said).join(" · ");
-    return { name, title: "NaN · Inf", text: numbers, exact: numbers, marks: [], notes: [], isOut: !/^[0–] · [0–]$/.test(numbers) };
-  }
-  if (name === "nonfinite" || name === "nans") {
-    const text = name === "nans" ? said(one) : one.value ? "some" : "none";
-    return { name, title: titleOf(name), text, exact: text, marks: [], notes: [], isOut: Boolean(one.value) };
+  if (count === 0) return { name, title, text: "–", exact: "no elements", marks: [], notes: [], isOut: false };
+  if (isFault) {
+    const text = faults.map((each) => (unit === "flag" ? (named.get(each)!.value ? "some" : "none") : said(named.get(each)!))).join(" · ");
+    return { name, title, text, exact: text, marks: [], notes: [], isOut: faults.some((each) => Boolean(named.get(each)!.value)) };
   }
   const marks = marksOf(one);
-  const isShare = name === "zeros" && one.value !== null && count;
+  const isShare = unit === "elements" && one.value !== null && count;
   const text = isShare ? `${short((100 * one.value!) / count)} %` : said(one);
-  const whole = one.value === null ? text : isShare ? `${one.value!.toLocaleString("en")} of ${count.toLocaleString("en")}` : exact(one.value);
+  const whole = one.value === null ? missingText(one) || text : isShare ? `${one.value!.toLocaleString("en")} of ${count.toLocaleString("en")}` : exact(one.value);
   return { name, title: titleOf(name), text, exact: whole, marks, notes: [], isOut: marks.length > 0 || one.word !== "" };
+}
+
+/** Why a tensor has no such statistic; "" where it should have it. */
+export function missingText({ name, value, word }: StatisticView): string {
+  const { undefined: which } = statisticOf(name);
+  return value === null && !word && which ? `none for ${which}` : "";
+}
+
+/** What a curve says that is a number at no step, where some tensors have no such statistic. */
+export function allMissing(name: string): string | undefined {
+  const { undefined: which } = statisticOf(name);
+  return which ? `NaN at every step, as for ${which}.` : undefined;
 }
 
 function said({ value, word }: StatisticView): string {
@@ -101,13 +136,13 @@ function said({ value, word }: StatisticView): string {
 
 /** How a number stands out, in few words. */
 export function marksOf({ z_history, z_step }: StatisticView): string[] {
-  const say = (z: number | null, what: string): string[] => (z !== null && Math.abs(z) >= FAR ? [`z ${deviations(z)} vs. ${what}`] : []);
+  const say = (z: number | null, what: string): string[] => (z !== null && Math.abs(z) >= FAR ? [`z ${zText(z)} vs. ${what}`] : []);
   return [...say(z_step, "step"), ...say(z_history, "past")];
 }
 
-/** They are cut off at 99. */
-export function deviations(z: number): string {
-  return Math.abs(z) >= 99 ? (z > 0 ? "> 99" : "< −99") : short(Number(z.toFixed(1)));
+/** A z-score in few figures; large ones were cut off. */
+export function zText(z: number): string {
+  return Math.abs(z) >= LARGEST ? (z > 0 ? "> 99" : "< −99") : short(Number(z.toFixed(1)));
 }
 
 /** How a tensor compares with the one that should be alike; "" where it does. `what` is "gradient", "value"… */
@@ -127,14 +162,11 @@ function raised(power: number): string {
 
 /** What stands out most in a tensor, as a sentence; "" if nothing does. */
 export function remark(statistics: readonly StatisticView[]): string {
-  const has = (wanted: string): boolean => statistics.some(({ name, value }) => name === wanted && value);
-  const count = statistics.find(({ name }) => name === "count")?.value;
-  const all = statistics.find(({ name }) => name === "nans")?.value;
+  const named = new Map(statistics.map(({ name, value }) => [name, value]));
+  const count = named.get("count");
   if (count === 0) return "";
-  if (all && all === count) return "holds nothing but NaN";
-  if (has("nans")) return "holds NaN";
-  if (has("infs")) return "holds infinities";
-  if (has("nonfinite")) return "holds NaN or infinities";
+  const fault = faultsOf(ranked([...named.keys()])).find((name) => named.get(name));
+  if (fault) return `holds ${statisticOf(fault).unit === "elements" && named.get(fault) === count ? "nothing but " : ""}${titleOf(fault)}`;
   let [best, sentence] = [FAR, ""];
   for (const one of statistics) {
     if (isPiece(one.name) || isQuantile(one.name) || one.name === "count") continue;

@@ -6,20 +6,24 @@ import type { NodeRows, RowView } from "./wire";
 
 const STATISTICS = ["mean", "abs_mean", "nonfinite"];
 const row = (number: number, given: Partial<RowView>): RowView =>
-  ({ row: number, site: "a", of: "value", iteration: 0, role: "value", node: "", part: "", names: [], ...given });
-const node = (...rows: number[]): NodeRows => ({ name: "a", node: "a", iteration: 0, role: "value", sites: [], rows, parts: [] });
+  ({ row: number, site: "a", of: "value", iteration: 0, pass_: 1, n_passes: 1, role: "value", node: "", part: "", names: [], ...given });
+const node = (...rows: number[]): NodeRows => ({ name: "a", node: "a", iteration: 0, pass_: 1, role: "value", sites: [], rows, parts: [] });
 const matrix = (...lines: number[][]): Matrix => ({ n_rows: lines.length, n_columns: 3, values: Float32Array.from(lines.flat()) });
 
 test("a node shows the tensor that is wanted, and only that", () => {
   const rows = [row(0, {}), row(1, { of: "grad" }), row(2, { of: "grad", iteration: 2 }), row(3, { of: "grad", iteration: 1 }), row(4, { part: "b" })];
   const at = (wanted: Parameters<typeof rowsAt>[2], ...own: number[]): number => rowsAt([node(...own)], rows, wanted)[0];
-  assert.equal(at({ of: "grad", iteration: 2, part: "" }, 0, 1, 2, 3), 2);
-  assert.equal(at({ of: "grad", iteration: 3, part: "" }, 0, 1), 1, "parameters have no iterations");
-  assert.equal(at({ of: "grad", iteration: 3, part: "" }, 0, 2, 3), -1, "another iteration would be another tensor");
-  assert.equal(rowsAt([{ ...node(2), iteration: 2 }], rows, { of: "grad", iteration: 1, part: "" })[0], 2, "a node of one iteration has its own");
-  assert.equal(at({ of: "update", iteration: 0, part: "" }, 0, 1), -1);
-  assert.equal(at({ of: "value", iteration: 0, part: "b" }, 0, 4), 4);
-  assert.equal(at({ of: "value", iteration: 0, part: "gone" }, 0, 4), 0);
+  assert.equal(at({ of: "grad", iteration: 2, pass: 0, part: "" }, 0, 1, 2, 3), 2);
+  assert.equal(at({ of: "grad", iteration: 3, pass: 0, part: "" }, 0, 1), 1, "parameters have no iterations");
+  assert.equal(at({ of: "grad", iteration: 3, pass: 0, part: "" }, 0, 2, 3), -1, "another iteration would be another tensor");
+  assert.equal(rowsAt([{ ...node(2), iteration: 2 }], rows, { of: "grad", iteration: 1, pass: 0, part: "" })[0], 2, "a node of one iteration has its own");
+  const passes = [row(0, { pass_: 1 }), row(1, { pass_: 2 })];
+  const wanted = { of: "value", iteration: 0, part: "" };
+  assert.equal(rowsAt([{ ...node(0, 1), pass_: 0 }], passes, { ...wanted, pass: 2 })[0], 1, "a node of several passes shows the one that is picked");
+  assert.equal(rowsAt([{ ...node(0, 1), pass_: 0 }], passes, { ...wanted, pass: 0 })[0], 0);
+  assert.equal(at({ of: "update", iteration: 0, pass: 0, part: "" }, 0, 1), -1);
+  assert.equal(at({ of: "value", iteration: 0, pass: 0, part: "b" }, 0, 4), 4);
+  assert.equal(at({ of: "value", iteration: 0, pass: 0, part: "gone" }, 0, 4), 0);
 });
 
 test("NaN, zeros and gaps are told apart from small numbers", () => {

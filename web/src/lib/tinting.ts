@@ -1,24 +1,29 @@
 // What colours the nodes of a run: a statistic of one step, or its change since another, for every node of the graph.
 
 import { DIVERGING, position, type ColourScale } from "./colours";
-import { isPiece, titleOf } from "./statistics";
+import { quantityTitle } from "./quantity";
+import { statisticOf, titleOf } from "./statistics";
 import { kneeOf } from "./symlog";
-import type { NodeRows, RowView } from "./wire";
+import { STATISTICS, type NodeRows, type RowView } from "./wire";
 
 /** What cannot be told by a colour: values that are not finite, nothing but zeros, or nothing recorded. */
 export type Oddity = "" | "nonfinite" | "zero" | "none";
 
-/** All statistics of a step: row, statistic. */
+/** All statistics of a step: row, statistic. NaN where there is none. */
 export interface Matrix {
   readonly n_rows: number;
   readonly n_columns: number;
   readonly values: Float32Array;
+  /** The robust z-scores of some of the statistics among the tensors of the same role: row, statistic. */
+  readonly z?: { readonly names: readonly string[]; readonly values: Float32Array };
 }
 
 /** Which tensors of the nodes are looked at. */
 export interface Wanted {
   readonly of: string;
   readonly iteration: number;
+  /** Within the iteration, from 1; 0 for any. */
+  readonly pass: number;
   readonly part: string;
 }
 
@@ -36,27 +41,14 @@ export interface Tints {
 
 /** The smallest of all, in parts, have the colour of the one above them. */
 const LEAST = 0.05;
-/** What cannot be negative. */
-const SIZES = new Set(["count", "abs_mean", "std", "norm", "nonfinite", "zeros", "nans", "infs", "spectral_norm", "abs_max"]);
+const FAULTS = STATISTICS.filter(({ is_fault }) => is_fault).map(({ name }) => name);
 
 export function isSigned(statistic: string): boolean {
-  return !SIZES.has(statistic);
-}
-
-/** The statistic that tells most at a glance, of those there are. */
-export function usual(names: readonly string[]): string {
-  return ["abs_mean", "norm", "std", "mean"].find((name) => names.includes(name)) ?? names.find((name) => !isPiece(name)) ?? "";
-}
-
-/** "grad/aux" is the gradient of aux. */
-export function ofTitle(of: string): string {
-  const [, what, loss] = /^([^/]*)(?:\/(.*))?$/s.exec(of)!;
-  const name = what === "grad" ? "gradient" : what;
-  return loss === undefined ? name : `${name} of ${loss}`;
+  return statisticOf(statistic).is_signed;
 }
 
 /** By node, the row of the wanted tensor; -1 for none. What has no iterations is the same in each of them; a node of one has that. */
-export function rowsAt(nodes: readonly NodeRows[], rows: readonly RowView[], { of, iteration: wanted, part }: Wanted): Int32Array {
+export function rowsAt(nodes: readonly NodeRows[], rows: readonly RowView[], { of, iteration: wanted, pass, part }: Wanted): Int32Array {
   const known = new Map(rows.map((row) => [row.row, row]));
   return Int32Array.from(nodes, (node) => {
     const iteration = node.iteration || wanted;
@@ -65,7 +57,8 @@ export function rowsAt(nodes: readonly NodeRows[], rows: readonly RowView[], { o
       const row = known.get(number);
       if (!row || row.of !== of) continue;
       const fits = row.iteration === iteration ? 3 : row.iteration === 0 || iteration === 0 ? 2 : 0;
-      const own = fits && fits * 2 + (row.part === part ? 1 : 0);
+      const isPass = row.pass_ === (node.pass_ || pass || 1);
+      const own = fits && fits * 4 + (row.part === part ? 2 : 0) + (isPass ? 1 : 0);
       if (own > score) [best, score] = [number, own];
     }
     return best;
@@ -77,11 +70,17 @@ export function statisticAt({ n_rows, n_columns, values }: Matrix, row: number, 
   return row >= 0 && row < n_rows && column >= 0 && column < n_columns ? values[row * n_columns + column] : NaN;
 }
 
+/** The robust z-score of a statistic of a row; NaN where there is none. */
+export function zAt({ n_rows, z }: Matrix, row: number, statistic: string): number {
+  const column = z?.names.indexOf(statistic) ?? -1;
+  return z && column >= 0 && row >= 0 && row < n_rows ? z.values[row * z.names.length + column] : NaN;
+}
+
 /** The oddity of a row. */
 export function oddityAt(matrix: Matrix, statistics: readonly string[], row: number): Oddity {
   const of = (name: string): number => statisticAt(matrix, row, statistics.indexOf(name));
   if (row < 0 || row >= matrix.n_rows) return "none";
-  if (of("nonfinite") > 0 || of("nans") > 0 || of("infs") > 0) return "nonfinite";
+  if (FAULTS.some((name) => of(name) > 0)) return "nonfinite";
   if (of("abs_mean") === 0 || of("norm") === 0 || (of("min") === 0 && of("max") === 0)) return "zero";
   for (let column = 0; column < matrix.n_columns; column++) if (!Number.isNaN(statisticAt(matrix, row, column))) return "";
   return "none";
@@ -106,7 +105,7 @@ export function tints(rows: Int32Array, { statistics, statistic, of, matrix, sin
   const then = since && Float64Array.from(rows, (row) => statisticAt(since.matrix, row, column));
   const values = then ? now.map((value, node) => doublings(value, then[node])) : now;
   const counts = Float64Array.from(rows, (row) => statisticAt(matrix, row, statistics.indexOf("count")));
-  const named = `${titleOf(statistic)} of the ${ofTitle(of)}${over && `, ${over}`}`;
+  const named = `${titleOf(statistic)} of the ${quantityTitle(of)}${over && `, ${over}`}`;
   return { title: since ? `${named}, change since step ${since.step.toLocaleString("en")}` : named, isChange: since !== null, values, oddities, counts, ...(then && { ends: { then, now } }) };
 }
 

@@ -9,6 +9,10 @@ export type RunState = "live" | "ended" | "killed" | "unknown";
 export type RunKind = "run" | "trace" | "activations" | "result";
 export type TableSource = "batch" | "kept";
 export type Topic = "neurons" | "language";
+export type StatisticTier = "core" | "full" | "spectral_norm" | "group";
+export type StatisticUnit = "value" | "elements" | "share" | "flag";
+export type StatisticScale = "linear" | "log";
+export type StatisticPart = "number" | "quantile" | "histogram";
 
 export const OUTPUT = 1;
 export const LIGHT = 2;
@@ -362,7 +366,7 @@ export interface RunView {
   /** Changes when steps that were there before may hold something else: resumed, recorded anew, rows were added. */
   edition: string;
   iterations: number[];
-  /** The losses that have gradients of their own, `grad/<loss>`. */
+  /** The losses with gradients of their own, `grad/<loss>`; in old runs a number may be a step of the optimizer. */
   losses: string[];
   scalars: string[];
   /** The first and the last step of which a number was logged; empty where none was. */
@@ -392,17 +396,22 @@ export interface StructureView {
 export interface RowView {
   /** The viewer's own number, the same over all steps and schemas, also while the run grows. */
   row: number;
+  /** Without its pass: the same for all passes of a tensor. */
   site: string;
-  /** "value", "grad", "grad/<loss>", "update"… */
+  /** "value", "grad", "grad/<loss>", "grad@2", "inner_grad", "update"… */
   of: string;
   /** From 1; 0 where steps have none. */
   iteration: number;
+  /** Within its iteration, from 1. */
+  pass_: number;
+  /** The most passes that a step of the run has of the tensor, over all iterations. */
+  n_passes: number;
   /** "input", "target", "loss", "parameter", "buffer", "value"; or whatever the writer said. */
   role: string;
   /** The node of the dependency graph it was given to; "" for one of its own. */
   node: string;
   part: string;
-  /** Further names of the same tensor. */
+  /** Further names of the same tensor, without passes. */
   names: string[];
 }
 
@@ -448,10 +457,12 @@ export interface RunGraph {
 /** What was recorded of one node of the graph. */
 export interface NodeRows {
   name: string;
-  /** The same without the iteration: `node` of its rows, or their site where that is empty. */
+  /** The same without iteration and pass: `node` of its rows, or their site where that is empty. */
   node: string;
   /** From 1; 0 where it has none, or where its tensors are of several. */
   iteration: number;
+  /** Within its iteration, from 1; 0 where its tensors are of several. */
+  pass_: number;
   role: string;
   /** Every name of its tensors. */
   sites: string[];
@@ -502,9 +513,12 @@ export interface SampleImage {
 /** One row of the matrix of a step, with all that is known of it. */
 export interface TensorView {
   row: number;
+  /** Without its pass. */
   site: string;
   of: string;
   iteration: number;
+  /** Within its iteration, from 1. */
+  pass_: number;
   step: number;
   /** Of the step. */
   kind: string;
@@ -534,6 +548,8 @@ export interface TensorView {
   beside: Beside[];
   units: TableView | null;
   samples: TableView | null;
+  /** What has to be known of its units: why they are not known, or that an older version guessed them; else "". */
+  about_units: string;
   /** Why there is no picture; "" if there is one. */
   why_missing: string;
 }
@@ -543,13 +559,15 @@ export interface StatisticView {
   name: string;
   /** None where there is none, or it is not finite. */
   value: number | null;
-  /** "nan", "inf" or "-inf" where that is the value; else "". */
+  /** "nan", "inf" or "-inf" where that is the value; "" of a number, and where such tensors have no such statistic. */
   word: string;
-  /** Robust deviations from this tensor's own last steps of the same kind; None where there are too few. */
+  /** Robust z-score among this tensor's own last steps of the same kind; None where there are too few. */
   z_history: number | null;
-  /** Robust deviations from the tensors of the same role at this step; None where there are too few. */
+  /** Robust z-score among the tensors of the same role at this step; None where there are too few. */
   z_step: number | null;
+  /** How many earlier steps it was compared with. */
   n_history: number;
+  /** How many other tensors it was compared with. */
   n_step: number;
 }
 
@@ -625,3 +643,84 @@ export interface ModuleRow {
   /** The viewer's rows of its own parameters and buffers, their values. */
   rows: number[];
 }
+
+/** One number that sums up a tensor at a step, and how it is read. */
+export interface Statistic {
+  name: string;
+  /** As labels show it. */
+  title: string;
+  /** What it is, as a phrase without a verb. */
+  about: string;
+  /** What records it: the level "core" or "full", the option `spectral_norm=True`; "group": units or samples only. */
+  tier: StatisticTier;
+  /** What it is measured in: the tensor's own unit, a number of elements, a share of 1, or 0 and 1. */
+  unit: StatisticUnit;
+  /** Whether it spans powers of ten, so that axes are logarithmic and z-scores are those of its logarithm. */
+  scale: StatisticScale;
+  /** Whether it can be negative. */
+  is_signed: boolean;
+  /** Whether it can be compared with that of another tensor: not if it depends on the number of elements. */
+  is_comparable: boolean;
+  /** Whether it can be compared with that of the same tensor at earlier steps. */
+  is_tracked: boolean;
+  /** Whether it tells how large the values are; the first one recorded is the one a page shows at first. */
+  is_size: boolean;
+  /** Whether anything above 0 is a fault. */
+  is_fault: boolean;
+  /** Whether it is read by itself, or as one of the quantiles, or as a piece of the histogram. */
+  part: StatisticPart;
+  /** Which tensors have none, so that NaN of finite elements is no fault: "a tensor that …"; "" if all have it. */
+  undefined: string;
+}
+
+/** From this z-score on, a number stands out. */
+export const FAR = 5;
+/** Larger z-scores are cut off. */
+export const LARGEST = 99;
+/** The most elements of a tensor that quantiles and histogram are taken of. */
+export const N_SAMPLED = 1024;
+/** What holds of a statistic that is not in the table. */
+export const UNKNOWN: Statistic = { name: "", title: "", about: "", tier: "core", unit: "value", scale: "linear", is_signed: true, is_comparable: false, is_tracked: true, is_size: false, is_fault: false, part: "number", undefined: "" };
+/** All statistics, in the order in which they are shown. */
+export const STATISTICS: readonly Statistic[] = [
+  { ...UNKNOWN, name: "mean", title: "mean", about: "mean over all elements" },
+  { ...UNKNOWN, name: "abs_mean", title: "abs mean", about: "mean of the magnitudes", scale: "log", is_signed: false, is_comparable: true, is_size: true },
+  { ...UNKNOWN, name: "std", title: "std", about: "standard deviation over all elements, of the population", scale: "log", is_signed: false, is_comparable: true, is_size: true },
+  { ...UNKNOWN, name: "batch_std", title: "batch std", about: "standard deviation over the samples of the batch, averaged over elements", scale: "log", is_signed: false, is_comparable: true, undefined: "a tensor without samples, or with one" },
+  { ...UNKNOWN, name: "norm", title: "norm", about: "Euclidean norm", scale: "log", is_signed: false, is_size: true },
+  { ...UNKNOWN, name: "zeros", title: "zeros", about: "number of elements that are 0", tier: "full", unit: "elements", is_signed: false },
+  { ...UNKNOWN, name: "min", title: "min", about: "smallest element" },
+  { ...UNKNOWN, name: "max", title: "max", about: "largest element" },
+  { ...UNKNOWN, name: "abs_max", title: "abs max", about: "largest magnitude", tier: "group", scale: "log", is_signed: false, is_comparable: true },
+  { ...UNKNOWN, name: "nonfinite", title: "NaN or Inf", about: "1 if an element is NaN or infinite, else 0", unit: "flag", is_signed: false, is_fault: true },
+  { ...UNKNOWN, name: "nans", title: "NaN", about: "number of elements that are NaN", tier: "full", unit: "elements", is_signed: false, is_fault: true },
+  { ...UNKNOWN, name: "infs", title: "Inf", about: "number of elements that are infinite", tier: "full", unit: "elements", is_signed: false, is_fault: true },
+  { ...UNKNOWN, name: "spectral_norm", title: "spectral norm", about: "largest singular value of a matrix", tier: "spectral_norm", scale: "log", is_signed: false, is_comparable: true, undefined: "a tensor that is not a matrix" },
+  { ...UNKNOWN, name: "zero_share", title: "zero share", about: "share of elements that are 0", tier: "group", unit: "share", is_signed: false },
+  { ...UNKNOWN, name: "p1", title: "p1", about: "value that 1 % of the elements are below", part: "quantile" },
+  { ...UNKNOWN, name: "p5", title: "p5", about: "value that 5 % of the elements are below", part: "quantile" },
+  { ...UNKNOWN, name: "p25", title: "p25", about: "value that 25 % of the elements are below", part: "quantile" },
+  { ...UNKNOWN, name: "p50", title: "median", about: "value that 50 % of the elements are below", part: "quantile" },
+  { ...UNKNOWN, name: "p75", title: "p75", about: "value that 75 % of the elements are below", part: "quantile" },
+  { ...UNKNOWN, name: "p95", title: "p95", about: "value that 95 % of the elements are below", part: "quantile" },
+  { ...UNKNOWN, name: "p99", title: "p99", about: "value that 99 % of the elements are below", part: "quantile" },
+  { ...UNKNOWN, name: "count", title: "elements", about: "number of elements", unit: "elements", scale: "log", is_signed: false, is_tracked: false },
+  { ...UNKNOWN, name: "low", title: "low", about: "where the histogram begins", is_tracked: false, part: "histogram" },
+  { ...UNKNOWN, name: "high", title: "high", about: "where the histogram ends", is_tracked: false, part: "histogram" },
+  { ...UNKNOWN, name: "h0", title: "h0", about: "share of elements in bin 0", unit: "share", is_signed: false, is_tracked: false, part: "histogram" },
+  { ...UNKNOWN, name: "h1", title: "h1", about: "share of elements in bin 1", unit: "share", is_signed: false, is_tracked: false, part: "histogram" },
+  { ...UNKNOWN, name: "h2", title: "h2", about: "share of elements in bin 2", unit: "share", is_signed: false, is_tracked: false, part: "histogram" },
+  { ...UNKNOWN, name: "h3", title: "h3", about: "share of elements in bin 3", unit: "share", is_signed: false, is_tracked: false, part: "histogram" },
+  { ...UNKNOWN, name: "h4", title: "h4", about: "share of elements in bin 4", unit: "share", is_signed: false, is_tracked: false, part: "histogram" },
+  { ...UNKNOWN, name: "h5", title: "h5", about: "share of elements in bin 5", unit: "share", is_signed: false, is_tracked: false, part: "histogram" },
+  { ...UNKNOWN, name: "h6", title: "h6", about: "share of elements in bin 6", unit: "share", is_signed: false, is_tracked: false, part: "histogram" },
+  { ...UNKNOWN, name: "h7", title: "h7", about: "share of elements in bin 7", unit: "share", is_signed: false, is_tracked: false, part: "histogram" },
+  { ...UNKNOWN, name: "h8", title: "h8", about: "share of elements in bin 8", unit: "share", is_signed: false, is_tracked: false, part: "histogram" },
+  { ...UNKNOWN, name: "h9", title: "h9", about: "share of elements in bin 9", unit: "share", is_signed: false, is_tracked: false, part: "histogram" },
+  { ...UNKNOWN, name: "h10", title: "h10", about: "share of elements in bin 10", unit: "share", is_signed: false, is_tracked: false, part: "histogram" },
+  { ...UNKNOWN, name: "h11", title: "h11", about: "share of elements in bin 11", unit: "share", is_signed: false, is_tracked: false, part: "histogram" },
+  { ...UNKNOWN, name: "h12", title: "h12", about: "share of elements in bin 12", unit: "share", is_signed: false, is_tracked: false, part: "histogram" },
+  { ...UNKNOWN, name: "h13", title: "h13", about: "share of elements in bin 13", unit: "share", is_signed: false, is_tracked: false, part: "histogram" },
+  { ...UNKNOWN, name: "h14", title: "h14", about: "share of elements in bin 14", unit: "share", is_signed: false, is_tracked: false, part: "histogram" },
+  { ...UNKNOWN, name: "h15", title: "h15", about: "share of elements in bin 15", unit: "share", is_signed: false, is_tracked: false, part: "histogram" },
+];

@@ -18,6 +18,7 @@ export function toHash(state: State): string {
   say("part", state.part);
   say("of", state.of, INITIAL.of);
   say("iteration", `${state.iteration}`, `${INITIAL.iteration}`);
+  say("pass", `${state.pass}`, `${INITIAL.pass}`);
   say("kind", state.kind ?? "");
   say("step", `${state.step ?? ""}`);
   say("sample", `${state.sample ?? ""}`);
@@ -45,6 +46,7 @@ export function fromHash(hash: string): State {
     part: said.get("part") ?? "",
     of: said.get("of") || INITIAL.of,
     iteration: number("iteration") ?? INITIAL.iteration,
+    pass: number("pass") ?? INITIAL.pass,
     kind: said.get("kind") || null,
     step: number("step"),
     sample: number("sample"),

@@ -1,6 +1,7 @@
 // What can be asked of the server: the address of each thing, and how its answer is read.
 
 import type { PageView } from "../plates/wire";
+import type { Matrix } from "../lib/tinting";
 import type { Detail, GraphView, NetworkView, RunGraph, RunItem, RunView, SamplesView, TensorView } from "../lib/wire";
 
 /** One thing to ask for. Two with the same key are the same. */
@@ -13,19 +14,14 @@ export interface Ask<T> {
   readonly read: (response: Response) => Promise<T>;
 }
 
-/** All statistics of a step: row, statistic. NaN where there is none. */
-export interface Matrix {
-  readonly n_rows: number;
-  readonly n_columns: number;
-  readonly values: Float32Array;
-}
-
 /** A number over steps. */
 export interface CurveData {
   readonly steps: Float64Array;
   readonly values: Float32Array;
   /** Since the session began; null where the server does not tell. */
   readonly seconds: Float32Array | null;
+  /** The smallest and the largest of all passes of a step, of which the value is the mean. */
+  readonly band?: { readonly low: Float32Array; readonly high: Float32Array };
 }
 
 /** Between the id of a run and a rank of it that is asked for, if that is not the first. */
@@ -55,12 +51,15 @@ export interface Paint {
 /** `row` is the `row` of a RowView. */
 export const tensorAsk = (run: string, row: number, step: number, sample: number | null = null, paint: Paint | null = null): Ask<TensorView> =>
   fixed(run, "/tensor", { row, step, sample, normalised: paint?.scale === "batch" ? 1 : null, each: paint?.scale === "each" ? 1 : null, tile: paint?.tile ?? null });
-/** Of the whole batch, or of one of the kept samples. */
+/** All statistics of a step with their z-scores: of the whole batch, or of one of the kept samples. */
 export const matrixAsk = (run: string, step: number, sample: number | null = null): Ask<Matrix> =>
-  ({ ...fixed(run, "/matrix", { step, sample }), read: matrix });
+  ({ ...fixed(run, "/matrix", { z: 1, step, sample }), read: matrix });
 /** One statistic of one row over steps, those of one kind if one is given. */
 export const curveAsk = (run: string, row: number, stat: string, kind: string | null = null): Ask<CurveData> =>
   ({ ...grown(run, "/curve", { row, stat, kind }), read: curve });
+/** The same of all passes of its tensor together, or of those that are picked. */
+export const bandAsk = (run: string, row: number, stat: string, iteration: number | null, pass: number | null): Ask<CurveData> =>
+  ({ ...grown(run, "/band", { row, stat, iteration, pass }), read: band });
 export const scalarAsk = (run: string, name: string): Ask<CurveData> => ({ ...grown(run, "/scalar", { name }), read: curve });
 /** A number for each unit and statistic of one tensor. */
 export const unitsAsk = (run: string, row: number, step: number): Ask<Matrix> => ({ ...fixed(run, "/units", { row, step }), read: matrix });
@@ -109,22 +108,34 @@ function marked<T>(ask: Ask<T>, mark: string): Ask<T> {
   return mark ? { ...ask, key: `${ask.key}#${mark}` } : ask;
 }
 
+/** Float32 numbers, behind them the z-scores of the statistics that a header names. */
 async function matrix(response: Response): Promise<Matrix> {
   const [n_rows = 0, n_columns = 0] = (response.headers.get("X-Shape") ?? "").split(/[,x ]+/).map(Number);
-  return { n_rows, n_columns, values: new Float32Array(await response.arrayBuffer()) };
+  const [numbers, names] = [await response.arrayBuffer(), response.headers.get("X-Z")];
+  const values = new Float32Array(numbers, 0, n_rows * n_columns);
+  return { n_rows, n_columns, values, ...(names && { z: { names: names.split(","), values: new Float32Array(numbers, values.byteLength) } }) };
 }
 
 /** int32 n, int64 steps[n], float32 values[n], and float32 seconds[n] if they are told; all little-endian. */
 async function curve(response: Response): Promise<CurveData> {
-  const buffer = await response.arrayBuffer();
+  const { steps, columns: [values, seconds = null] } = columnsOf(await response.arrayBuffer());
+  return { steps, values, seconds };
+}
+
+/** int32 n, int64 steps[n], then float32 values, low, high and seconds, [n] each; all little-endian. */
+async function band(response: Response): Promise<CurveData> {
+  const { steps, columns: [values, low, high, seconds] } = columnsOf(await response.arrayBuffer());
+  return { steps, values, seconds, band: { low, high } };
+}
+
+/** Steps, and as many columns of numbers as there are behind them. */
+function columnsOf(buffer: ArrayBuffer): { steps: Float64Array; columns: Float32Array[] } {
   const view = new DataView(buffer);
   const n = view.getInt32(0, true);
-  const [steps, values] = [new Float64Array(n), new Float32Array(n)];
-  const seconds = buffer.byteLength >= 4 + 16 * n ? new Float32Array(n) : null;
-  for (let i = 0; i < n; i++) {
-    steps[i] = Number(view.getBigInt64(4 + 8 * i, true));
-    values[i] = view.getFloat32(4 + 8 * n + 4 * i, true);
-    if (seconds) seconds[i] = view.getFloat32(4 + 12 * n + 4 * i, true);
-  }
-  return { steps, values, seconds };
+  const steps = Float64Array.from({ length: n }, (_, i) => Number(view.getBigInt64(4 + 8 * i, true)));
+  const start = 4 + 8 * n;
+  const nColumns = n ? Math.floor((buffer.byteLength - start) / (4 * n)) : 4;
+  const columns = Array.from({ length: nColumns }, (_, column) =>
+    Float32Array.from({ length: n }, (_, i) => view.getFloat32(start + 4 * (column * n + i), true)));
+  return { steps, columns };
 }

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { choose, counterpart, nearest, offerOf, stepped } from "./choice";
+import { choose, counterpart, nearest, offerOf, passesSaid, passSaid, selectingRow, siteOf, stepped } from "./choice";
+import type { RowView, RunView } from "../lib/wire";
 import { exampleRun } from "./example";
 import { INITIAL, reduce, type Action, type State } from "./state";
 
@@ -113,4 +114,61 @@ test("the same tensor of another run is found by its site, not by its number", (
   assert.equal(counterpart(other, row)?.site, "$loss");
   assert.notEqual(counterpart(other, row)?.row, row.row);
   assert.equal(counterpart(other, run.rows.find(({ site }) => site === "blocks.3")!), null);
+});
+
+test("an inner gradient takes the place of no other gradient, nor another its place", () => {
+  const base = exampleRun("inner");
+  const row = (of: string, site: string) => ({ ...base.rows[0], row: base.rows.length, site, of, iteration: 0, role: "value" });
+  const run = { ...base, rows: [...base.rows, row("value", "critic"), row("inner_grad", "critic"), row("grad@2", "head")] };
+  assert.deepEqual(offerOf(run).ofs, ["value", "grad", "grad/aux", "grad@2", "update", "inner_grad"]);
+  const of = (node: string, wish: string) => choose(run, { ...INITIAL, of: wish, order: ["of"], node }).of;
+  assert.equal(of("critic", "inner_grad"), "inner_grad");
+  assert.equal(of("critic", "grad"), "value");
+  assert.equal(of("head", "inner_grad"), "value");
+  assert.equal(of("head", "grad@2"), "grad@2");
+  assert.equal(of("blocks.0.weight", "grad@2"), "grad");
+  assert.equal(of("blocks.0.weight", "update@2"), "update");
+});
+
+/** A cell that runs up to three times a step, and a head that runs once. */
+function unrolled(): RunView {
+  const base = exampleRun("c", { nModules: 0 });
+  const cell = (pass_: number, of: string): RowView => ({ ...base.rows[0], site: "cell", of, role: "value", pass_, n_passes: 3 });
+  const rows = [...base.rows, ...[1, 2, 3].flatMap((pass_) => [cell(pass_, "value"), cell(pass_, "grad")])];
+  return { ...base, rows: rows.map((row, number) => ({ ...row, row: number })) };
+}
+
+test("all passes are meant until one is picked, and the first is shown", () => {
+  const own = unrolled();
+  assert.deepEqual(offerOf(own).passes, [1, 2, 3]);
+  const all = choose(own, after({ do: "node", node: "cell" }));
+  assert.deepEqual([all.pass, all.picked], [1, { iteration: null, pass: null }]);
+  const second = choose(own, after({ do: "node", node: "cell" }, { do: "pass", pass: 2 }));
+  assert.deepEqual([second.pass, second.picked.pass, second.row?.of], [2, 2, "value"]);
+  assert.equal(choose(own, after({ do: "node", node: "head" }, { do: "pass", pass: 2 })).pass, 1, "what ran once is shown all the same");
+  const [once, twice] = [own.rows.find(({ site }) => site === "head")!, own.rows.find(({ pass_ }) => pass_ === 2)!];
+  assert.deepEqual([once, twice].map((row) => reduce(INITIAL, selectingRow(row, INITIAL)).pass), [0, 2], "a row of a table picks a pass where there are several");
+  assert.equal(choose(own, after({ do: "node", node: "cell:3" })).row?.site, "cell", "links of before are understood");
+});
+
+test("passes are told in words, and sites have them where they are needed", () => {
+  const own = unrolled();
+  const row = (site: string, pass_ = 1): RowView => own.rows.find((other) => other.site === site && other.pass_ === pass_)!;
+  assert.deepEqual([passSaid(own, row("cell", 2)), passSaid(own, row("head"))], ["pass 2", ""]);
+  assert.deepEqual([siteOf(own, row("cell")), siteOf(own, row("head"))], ["cell:1", "head"]);
+  assert.equal(passesSaid(own, row("cell"), { iteration: null, pass: null }), "mean of up to 3 passes, band from the smallest to the largest");
+  assert.equal(passesSaid(own, row("cell"), { iteration: null, pass: 3 }), "pass 3");
+  assert.equal(passesSaid(own, row("head"), { iteration: null, pass: null }), "");
+  const block = run.rows.find(({ site, iteration }) => site === "blocks.0" && iteration === 2)!;
+  assert.deepEqual([siteOf(run, block), passSaid(run, block)], ["blocks.0", "iteration 2"]);
+  assert.match(passesSaid(run, block, { iteration: null, pass: null }), /^mean of up to 3 passes/);
+  assert.equal(passesSaid(run, block, { iteration: 2, pass: null }), "iteration 2");
+});
+
+test("a run with other passes still has a counterpart for all of them together", () => {
+  const own = unrolled();
+  const once: RunView = { ...own, rows: own.rows.filter(({ pass_ }) => pass_ === 1).map((row, number) => ({ ...row, row: number, n_passes: 1 })) };
+  const third = own.rows.find(({ site, pass_ }) => site === "cell" && pass_ === 3)!;
+  assert.equal(counterpart(once, third), null);
+  assert.equal(counterpart(once, third, { iteration: null, pass: null })?.site, "cell");
 });

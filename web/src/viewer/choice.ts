@@ -1,7 +1,8 @@
 // What is shown of what was asked for. Wishes that a run cannot fulfil are relaxed, and come back where they fit.
 
+import { quantity } from "../lib/quantity";
 import type { RowView, RunView } from "../lib/wire";
-import type { State } from "./state";
+import type { Action, State } from "./state";
 
 /** What is shown. */
 export interface Choice {
@@ -17,9 +18,18 @@ export interface Choice {
   /** Of that row; of the wish, as far as this run has such rows, where no node is selected. */
   readonly of: string;
   readonly iteration: number;
+  readonly pass: number;
+  /** Which passes of the tensor curves are of: null for all. */
+  readonly picked: Picked;
   readonly part: string;
   /** Number of the kept sample; null for the whole batch. */
   readonly sample: number | null;
+}
+
+/** The passes that were chosen; null for all. */
+export interface Picked {
+  readonly iteration: number | null;
+  readonly pass: number | null;
 }
 
 /** What the selectors offer, worked out once for a run. */
@@ -30,9 +40,11 @@ export interface Offer {
   readonly nodes: ReadonlyMap<string, readonly RowView[]>;
   /** Further names of nodes → the name they go by. */
   readonly aliases: ReadonlyMap<string, string>;
-  /** "value", "grad", "grad/<loss>", "update", as far as there are such rows. */
+  /** "value", "grad", "grad/<loss>", "grad@2", "update", "inner_grad", as far as there are such rows. */
   readonly ofs: readonly string[];
   readonly iterations: readonly number[];
+  /** Within an iteration, from 1. */
+  readonly passes: readonly number[];
 }
 
 const offers = new WeakMap<RunView, Offer>();
@@ -49,31 +61,36 @@ function offered(run: RunView): Offer {
   run.kind_of.forEach((kind, place) => places.get(run.kinds[kind])?.push(place));
   const nodes = new Map<string, RowView[]>();
   const aliases = new Map<string, string>();
-  const [ofs, iterations] = [new Set<string>(), new Set<number>()];
+  const [ofs, iterations, passes] = [new Set<string>(), new Set<number>(), new Set<number>()];
   for (const row of run.rows) {
     if (!isShown(row.of)) continue;
     ofs.add(row.of);
     iterations.add(row.iteration);
+    passes.add(row.pass_);
     const rows = nodes.get(nodeOf(row));
     if (rows) rows.push(row);
     else nodes.set(nodeOf(row), [row]);
-    for (const name of [row.site, ...row.names]) if (!aliases.has(name)) aliases.set(name, nodeOf(row));
+    for (const name of [row.site, ...row.names, `${row.site}:${row.pass_}`]) if (!aliases.has(name)) aliases.set(name, nodeOf(row));
   }
   return {
     places, nodes, aliases,
-    ofs: [...ofs].sort((a, b) => rankOf(a) - rankOf(b) || a.localeCompare(b)),
+    ofs: [...ofs].sort((a, b) => rankOf(a) - rankOf(b) || a.localeCompare(b, "en", { numeric: true })),
     // 0 is the iteration of what lies outside of all.
     iterations: [...iterations].filter((iteration) => iteration > 0 || iterations.size === 1).sort((a, b) => a - b),
+    passes: [...passes].sort((a, b) => a - b),
   };
 }
 
 /** Rows with further statistics, or with what the samples are, belong to other rows. */
 function isShown(of: string): boolean {
-  return of === "value" || of === "update" || of.split("/")[0] === "grad";
+  return ORDER.includes(quantity(of).what);
 }
 
+const ORDER = ["value", "grad", "update", "inner_grad"];
+
 function rankOf(of: string): number {
-  return of === "value" ? 0 : of === "grad" ? 1 : of === "update" ? 3 : 2;
+  const { what, number } = quantity(of);
+  return 3 * ORDER.indexOf(what) + (of === what ? 0 : number === 1 ? 1 : 2);
 }
 
 /** The node a row belongs to. */
@@ -88,26 +105,67 @@ export function rowsOfNode(run: RunView, node: string): readonly RowView[] {
 }
 
 /** The row of another run that holds the same thing; null if it has none. */
-export function counterpart(run: RunView, row: RowView): RowView | null {
-  const rows = rowsOfNode(run, nodeOf(row));
-  return rows.find((other) => other.site === row.site && other.of === row.of && other.iteration === row.iteration) ?? null;
+export function counterpart(run: RunView, row: RowView, picked: Picked = { iteration: row.iteration, pass: row.pass_ }): RowView | null {
+  const isAny = (wanted: number | null, own: number): boolean => wanted === null || wanted === own;
+  const rows = rowsOfNode(run, nodeOf(row)).filter((other) => other.site === row.site && other.of === row.of);
+  const isSame = (other: RowView): boolean => other.iteration === row.iteration && other.pass_ === row.pass_;
+  return rows.find(isSame) ?? rows.find((other) => isAny(picked.iteration, other.iteration) && isAny(picked.pass, other.pass_)) ?? null;
+}
+
+/** Whether the tensor of a row has several passes within one iteration, so that its site alone does not tell which. */
+export function isNumbered(run: RunView, row: RowView): boolean {
+  return row.n_passes > 1 && rowsOfNode(run, nodeOf(row)).some(({ site, pass_ }) => site === row.site && pass_ > 1);
+}
+
+/** Which pass a row is, in words; "" where its tensor has but one. */
+export function passSaid(run: RunView, row: RowView): string {
+  return [row.iteration > 0 ? `iteration ${row.iteration}` : "", isNumbered(run, row) ? `pass ${row.pass_}` : ""].filter(Boolean).join(", ");
+}
+
+/** The site of a row, with its pass where that is needed. */
+export function siteOf(run: RunView, row: RowView): string {
+  return isNumbered(run, row) ? `${row.site}:${row.pass_}` : row.site;
+}
+
+/** Which passes of its tensor curves are of, in words; "" where there is but one. */
+export function passesSaid(run: RunView, row: RowView, { iteration, pass }: Picked): string {
+  if (row.n_passes < 2) return "";
+  const rows = rowsOfNode(run, nodeOf(row)).filter(({ site, of }) => site === row.site && of === row.of);
+  const among = rows.filter((other) => (iteration ?? other.iteration) === other.iteration && (pass ?? other.pass_) === other.pass_);
+  if (among.length === 1) return passSaid(run, among[0]);
+  const picked = [iteration === null ? "" : `iteration ${iteration}`, pass === null ? "" : `pass ${pass} of each iteration`].filter(Boolean).join(", ");
+  return `${picked ? `${picked}: ` : ""}mean of up to ${among.length} passes, band from the smallest to the largest`;
+}
+
+/** Selects a row, as from a table. What its tensor has but one of picks none of the passes of others. */
+export function selectingRow(row: RowView, { pass }: State): Action {
+  const { part, of, iteration } = row;
+  return { do: "tensor", node: nodeOf(row), part, of, iteration, pass: row.n_passes > 1 ? row.pass_ : pass };
 }
 
 /** `nKept` is how many samples the step has kept, as far as that is known. */
 export function choose(run: RunView, state: State, nKept = Infinity): Choice {
-  const { ofs, iterations } = offerOf(run);
+  const { ofs, iterations, passes } = offerOf(run);
   const { kind, place } = chosenStep(run, state);
   const step = place < 0 ? -1 : run.steps[place];
   const sample = state.sample !== null && state.sample < nKept ? state.sample : null;
   const row = state.node === null ? null : rowOfNode(run, state, state.node);
   if (row) {
-    return { step, place, kind, node: state.node, row, of: row.of, iteration: row.iteration, part: row.part, sample };
+    return {
+      step, place, kind, node: state.node, row, of: row.of, iteration: row.iteration, pass: row.pass_, picked: pickedOf(row, state), part: row.part, sample,
+    };
   }
   return {
     step, place, kind, node: null, row: null, part: "", sample,
     of: least(ofs, (of) => farOf(of, state.of)) ?? "value",
     iteration: least(iterations, (iteration) => Math.abs(iteration - state.iteration)) ?? 0,
+    pass: least(passes, (pass) => Math.abs(pass - state.pass)) ?? 1,
+    picked: { iteration: null, pass: null },
   };
+}
+
+function pickedOf(row: RowView, state: State): Picked {
+  return { iteration: state.iteration > 0 ? row.iteration : null, pass: state.pass > 0 ? row.pass_ : null };
 }
 
 /** What is shown of a node: the row that comes next to the wishes, those that were chosen last before the others. */
@@ -116,6 +174,7 @@ export function rowOfNode(run: RunView, state: State, node: string): RowView | n
   const far = (row: RowView): number[] => state.order.map((wish) => {
     if (wish === "of") return farOf(row.of, state.of);
     if (wish === "iteration") return Math.abs(row.iteration - state.iteration);
+    if (wish === "pass") return Math.abs(row.pass_ - state.pass);
     return row.part === state.part ? 0 : 1;
   });
   let best: { row: RowView; far: number[] } | null = null;
@@ -131,10 +190,11 @@ function isLess(a: readonly number[], b: readonly number[]): boolean {
   return place >= 0 && a[place] < b[place];
 }
 
-/** A gradient of one loss stands in for that of another; the value stands in for everything. */
+/** A gradient of one loss stands in for that of another, no inner gradient for one that trains; the value stands in for everything. */
 function farOf(of: string, wish: string): number {
   if (of === wish) return 0;
-  if (wish.split("/")[0] === "grad" && of.split("/")[0] === "grad") return of === "grad" ? 1 : 2;
+  const { what } = quantity(of);
+  if (what !== "value" && what === quantity(wish).what) return of === what ? 1 : 2;
   return of === "value" ? 3 : 4;
 }
 

@@ -26,7 +26,7 @@ test("an answer is asked for once and then at hand", async () => {
   const ask = matrixAsk("a", 10);
   const both = Promise.all([client.load(ask), client.load(matrixAsk("a", 10))]);
   assert.equal(calls.length, 1);
-  assert.equal(calls[0].url, "/api/run/a/matrix?step=10");
+  assert.equal(calls[0].url, "/api/run/a/matrix?z=1&step=10");
   assert.equal(client.peek(ask), undefined);
   calls[0].answer(floats(3));
   const [one, other] = await both;
@@ -127,7 +127,7 @@ test("what may be wanted soon is asked for only while nobody waits, and the newe
   calls[0].answer(floats(1));
   await loaded;
   await new Promise((later) => setTimeout(later));
-  assert.deepEqual(calls.slice(1).map(({ url }) => url.split("=")[1]), ["5", "6"]);
+  assert.deepEqual(calls.slice(1).map(({ url }) => url.split("step=")[1]), ["5", "6"]);
 });
 
 test("answers that were asked for together come together, unless one takes long", async () => {

@@ -149,12 +149,13 @@ function Readout({ lines, over, width, perPixel, smoothing = 0, xName = "step" }
   return (
     <div class="curve-readout" style={side} aria-live="polite">
       <div class="curve-x">{xName === "seconds" ? duration(x) : `step ${x.toLocaleString("en")}`}</div>
-      {found.slice(0, MOST_READ).map(({ line, x: own, value, smooth }) => (
+      {found.slice(0, MOST_READ).map(({ line, x: own, value, smooth, band }) => (
         <div key={lines[line].key} class="curve-reading">
           <Swatch line={lines[line]} />
           <span>{lines[line].name}</span>
           {own !== x && <small>{xName === "seconds" ? duration(own) : `at ${own.toLocaleString("en")}`}</small>}
           <b>{exact(value)}</b>
+          {band && <small>{exact(Number(band[0].toPrecision(4)))} … {exact(Number(band[1].toPrecision(4)))}</small>}
           {smooth !== null && Number.isFinite(smooth) && <small>≈ {exact(Number(smooth.toPrecision(4)))}</small>}
         </div>
       ))}

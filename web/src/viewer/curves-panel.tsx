@@ -6,8 +6,9 @@ import { Labelled, Segments } from "../app/controls";
 import { Icon } from "../app/icons";
 import { nearest } from "../lib/decimate";
 import { allKinds, dashOf, stepAt, valueAtStep, xOf, type StepLine } from "../lib/lines";
-import { isWide, ranked, titleOf } from "../lib/statistics";
+import { allMissing, isWide, ranked, titleOf } from "../lib/statistics";
 import { short } from "../lib/units";
+import { passesSaid } from "./choice";
 import { Curve, Swatch } from "./curve";
 import type { PanelProps, ShownRun } from "./panels";
 import { useScalarLines, useTensorLines, type Lines, type LinesWanted } from "./use-lines";
@@ -50,7 +51,7 @@ export function CurvesPanel(props: PanelProps) {
           {scalars.length > 0 && found.length === 0 && <p class="note">No logged number has “{manner.search}” in its name.</p>}
           <div class="curve-grid">{found.map((name) => <ScalarChart key={name} name={name} {...chart} />)}</div>
         </CurvesPart>
-        <CurvesPart title={choice.row ? choice.row.site : "Statistics"} about={choice.row ? words(choice.row.of, choice.row.iteration) : ""}
+        <CurvesPart title={choice.row ? choice.row.site : "Statistics"} about={choice.row ? words(choice.row.of, passesSaid(props.run, choice.row, choice.picked)) : ""}
           legend={choice.row && <RunsLegend runs={runs} kinds={isApart ? kinds : []} />}>
           {!choice.row && <p class="note">Select a tensor, in Tensors or in the Overview: every statistic of it is drawn here, step by step.</p>}
           {choice.row && foundStatistics.length === 0 && <p class="note">No statistic has “{manner.search}” in its name.</p>}
@@ -61,8 +62,8 @@ export function CurvesPanel(props: PanelProps) {
   );
 }
 
-function words(of: string, iteration: number): string {
-  return [of, iteration > 0 ? `iteration ${iteration}` : ""].filter(Boolean).join(" · ");
+function words(of: string, passes: string): string {
+  return [of, passes].filter(Boolean).join(" · ");
 }
 
 /** Which colour is which run, and which dash which kind of step. */
@@ -151,8 +152,8 @@ function StatisticChart(props: ChartProps) {
 }
 
 function LoadedStatistic(props: ChartProps) {
-  const lines = useTensorLines(props.client, props.runs, props.choice.row, props.name, props.manner);
-  return <Chart {...props} id={props.name} title={titleOf(props.name)} found={lines} isLogBySelf={isWide(props.name)} />;
+  const lines = useTensorLines(props.client, props.runs, props.choice.row, props.name, { ...props.manner, picked: props.choice.picked });
+  return <Chart {...props} id={props.name} title={titleOf(props.name)} found={lines} isLogBySelf={isWide(props.name)} broken={allMissing(props.name)} />;
 }
 
 interface LoadedProps extends ChartProps {
@@ -160,9 +161,11 @@ interface LoadedProps extends ChartProps {
   readonly title: string;
   readonly found: Lines;
   readonly isLogBySelf: boolean;
+  /** What to say where it is a number at no step. */
+  readonly broken?: string;
 }
 
-function Chart({ id, title, found, manner, choice, act, isDark, onLarge, isLogBySelf }: LoadedProps) {
+function Chart({ id, title, found, manner, choice, act, isDark, onLarge, isLogBySelf, broken }: LoadedProps) {
   const { lines, isLoading, errors } = found;
   const isLarge = manner.large === id;
   const mark = choice.step < 0 ? null : xOf(lines, choice.step);
@@ -185,7 +188,7 @@ function Chart({ id, title, found, manner, choice, act, isDark, onLarge, isLogBy
       </figcaption>
       {errors.map((error) => <p class="note" key={error}>{error}</p>)}
       <Curve lines={lines} name={title} height={isLarge ? TALL : LOW} isLog={manner.isLog ?? isLogBySelf} smoothing={manner.smoothing}
-        xName={manner.xName} mark={mark} onPick={pick} isDark={isDark}
+        xName={manner.xName} mark={mark} onPick={pick} isDark={isDark} broken={broken}
         hint={isLoading ? "Reading …" : "Nothing of it was recorded in these runs."} />
     </figure>
   );

@@ -16,7 +16,7 @@ export function exampleRun(id: string, { nSteps = 40, nModules = 4 } = {}): RunV
   const kindOf = steps.map((_, i) => (i % 10 === 9 ? 2 : i % 3 === 2 ? 1 : 0));
   const rows: RowView[] = [];
   const add = (site: string, of: string, iteration: number, role = "value", also: Partial<RowView> = {}): void =>
-    void rows.push({ row: rows.length, site, of, iteration, role, node: "", part: "", names: [], ...also });
+    void rows.push({ row: rows.length, site, of, iteration, pass_: 1, n_passes: iteration ? 3 : 1, role, node: "", part: "", names: [], ...also });
   add("input", "value", 0, "input");
   for (let module = 0; module < nModules; module++) {
     for (const iteration of [1, 2, 3]) {

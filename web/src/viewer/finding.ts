@@ -1,10 +1,10 @@
 // What the palette offers, and how well each of it fits what was typed.
 
+import { quantityName } from "../lib/quantity";
 import type { RunItem, RunView } from "../lib/wire";
 import { TAB_NAMES } from "./address";
 import { nearest, offerOf } from "./choice";
 import type { Command } from "./keys";
-import { ofName } from "./running";
 import { TABS, type Action, type Tab } from "./state";
 
 export interface Offered {
@@ -21,6 +21,7 @@ const DEEDS: readonly (readonly [string, string, Command])[] = [
   ["Go to the last step", "End", "last"],
   ["Next kind of step", "k", "next kind"],
   ["Next iteration", "e", "next iteration"],
+  ["Next pass", "E", "next pass"],
   ["Show value, gradient, update", "s", "next of"],
   ["Next sample", "b", "next sample"],
   ["Statistics of the whole batch", "B", "batch"],
@@ -40,7 +41,7 @@ export function offers(run: RunView | null, items: readonly RunItem[], tabs: rea
   if (!run) return out;
   for (const [node, rows] of offerOf(run).nodes) {
     const names = [...new Set(rows.flatMap((row) => [row.site, ...row.names]))].filter((name) => name !== node);
-    const ofs = [...new Set(rows.map((row) => ofName(row.of)))];
+    const ofs = [...new Set(rows.map((row) => quantityName(row.of)))];
     const about = [names.slice(0, 3).join(", "), ofs.length > 1 ? ofs.join(", ") : "", rows[0].role].filter(Boolean).join(" · ");
     out.push({ group: "Tensors", title: node, about, does: [{ do: "node", node }, { do: "tab", tab: "tensors" }] });
   }

@@ -56,7 +56,7 @@ export function GraphTooltip({ hover, drawn, look, tinting, rows, run, step, cli
         <Shape run={run} row={rows[own]} step={step} client={client} isInside={!box || box.node < 0} count={tinting?.tints.counts[own] ?? NaN} key={rows[own]} />
       )}
       {box && tinting && <Numbers tinting={tinting} labels={view.nodes.site} nodes={nodes} />}
-      {strikes.map(([node, { text }]) => <div class="odd" key={node}>{nodes.length > 1 ? `${view.nodes.site[node]}: ` : ""}{text}</div>)}
+      {strikes.map(([node, { text, about }]) => <div class="odd" key={node}>{nodes.length > 1 ? `${view.nodes.site[node]}: ` : ""}{text}: {about}</div>)}
       {look?.about && <div><b>{look.badge}</b> {look.about === look.badge ? "" : look.about}</div>}
       {look?.cells && <div>one cell for each of {look.cells.length} blocks, the first at the left</div>}
     </div>

@@ -1,6 +1,6 @@
 // All about the selected tensor at the selected step.
 
-import { ranked } from "../lib/statistics";
+import { usual } from "../lib/statistics";
 import type { RunView } from "../lib/wire";
 import { tensorAsk } from "./asks";
 import { rowsOfNode } from "./choice";
@@ -44,8 +44,7 @@ export function InspectorPanel(props: PanelProps) {
 
 /** What is drawn over steps: what colours the graph, else the size of the values. */
 function chosenStatistic(run: RunView, wish: string): string {
-  if (run.statistics.includes(wish)) return wish;
-  return ["abs_mean", "std", "norm", "mean"].find((name) => run.statistics.includes(name)) ?? ranked(run.statistics)[0] ?? "";
+  return run.statistics.includes(wish) ? wish : usual(run.statistics);
 }
 
 function Empty({ title, children }: { title: string; children: string }) {

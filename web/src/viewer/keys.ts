@@ -6,7 +6,7 @@ import { TABS, type Tab } from "./state";
 import { UNIT_KEYS } from "./unit-bar";
 
 export const COMMANDS = [
-  "earlier", "later", "earlier of kind", "later of kind", "first", "last", "type step", "follow", "next kind", "next iteration", "next of", "next sample",
+  "earlier", "later", "earlier of kind", "later of kind", "first", "last", "type step", "follow", "next kind", "next iteration", "next pass", "next of", "next sample",
   "batch", "next part", "next run", "inspector", "search", "help", "theme", "palette", ...TABS,
 ] as const;
 export type Command = (typeof COMMANDS)[number];
@@ -23,7 +23,7 @@ export const KEYS: readonly Row[] = [
   ["g", "go to a step: type its number; on the slider just type it", { g: "type step" }],
   ["l", "follow the newest step, or stay where it is", { l: "follow" }],
   ["k", "the next kind of step", { k: "next kind" }],
-  ["e", "the next iteration", { e: "next iteration" }],
+  ["e · E", "the next iteration · the next pass", { e: "next iteration", E: "next pass" }],
   ["s", "value, gradient, gradient of one loss, update", { s: "next of" }],
   ["b · B", "the next sample · the whole batch again", { b: "next sample", B: "batch" }],
   ["m", "the next tensor of the same node", { m: "next part" }],

@@ -5,13 +5,14 @@ import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Menu, Segments } from "../app/controls";
 import { Icon } from "../app/icons";
 import { axisOf } from "../lib/symlog";
-import { deviations, rangeAt, type Range } from "../lib/overview";
-import { FAR, isQuantile, ranked, titleOf } from "../lib/statistics";
-import { ofTitle, oddityAt, statisticAt, type Matrix } from "../lib/tinting";
+import { rangeAt, type Range } from "../lib/overview";
+import { quantityTitle } from "../lib/quantity";
+import { aboutOf, isQuantile, ranked, statisticOf, titleOf } from "../lib/statistics";
+import { oddityAt, statisticAt, zAt, type Matrix } from "../lib/tinting";
 import { counted, exact, short } from "../lib/units";
-import type { RowView, RunView } from "../lib/wire";
+import { FAR, type RowView, type RunView } from "../lib/wire";
 import { matrixAsk } from "./asks";
-import { choose, nodeOf, offerOf } from "./choice";
+import { choose, offerOf, selectingRow } from "./choice";
 import { Failure, Hint } from "./hint";
 import type { PanelProps } from "./panels";
 import { AxisTitle, RangeBar } from "./range-bar";
@@ -36,10 +37,7 @@ export function OverviewPanel({ run, state, choice, act, client }: PanelProps) {
   const columns = useMemo(() => (matrix ? columnsOf(run, matrix, recorded, isTight) : []), [run, matrix, recorded, isTight]);
   const byNumber = useMemo(() => new Map(run.rows.map((row) => [row.row, row])), [run.rows]);
   const keep = (name: string, text: string): void => act({ do: "keep", name, text });
-  const select = (number: number): void => {
-    const row = byNumber.get(number)!;
-    act({ do: "tensor", node: nodeOf(row), part: row.part, of: row.of, iteration: row.iteration });
-  };
+  const select = (number: number): void => act(selectingRow(byNumber.get(number)!, state));
   if (choice.step < 0) return <Hint title="No step was recorded yet"><p>The table fills with the first one.</p></Hint>;
   if (error !== null) return <Failure what="This step" error={error} />;
   return (
@@ -52,7 +50,7 @@ export function OverviewPanel({ run, state, choice, act, client }: PanelProps) {
         </label>
         {ofs.length > 1 && (
           <Segments name="What of the tensors" value={here === "all"} onChoose={(is) => keep("of", is ? "all" : "")} choices={[
-            { value: false, text: ofTitle(asked), title: "What is chosen above" },
+            { value: false, text: quantityTitle(asked), title: "What is chosen above" },
             { value: true, text: "everything", title: "Values, gradients and updates in one table" },
           ]} />
         )}
@@ -112,10 +110,9 @@ function columnsOf(run: RunView, matrix: Matrix, rows: Int32Array, isTight: bool
   const { statistics } = run;
   const byNumber = new Map(run.rows.map((row) => [row.row, row]));
   const of = (number: number): RowView => byNumber.get(number)!;
-  const places = new Map([...rows].map((row, place) => [row, place]));
-  const like = [...rows].map((row) => `${of(row).role} ${of(row).of}`);
   const ranges = new Map([...rows].map((row) => [row, rangeAt(matrix, statistics, row)]));
   const names = ranked(statistics).filter((name) => !isQuantile(name) && name !== "count");
+  const hasPasses = run.rows.some((row) => row.pass_ > 1);
   const hasIterations = run.rows.some((row) => row.iteration > 0);
   const longest = rows.reduce((most, row) => Math.max(most, label(of(row)).length), 0);
   const width = Math.max(110, Math.min(isTight ? 170 : 290, Math.ceil(longest * LETTER) + ROOM));
@@ -124,12 +121,15 @@ function columnsOf(run: RunView, matrix: Matrix, rows: Int32Array, isTight: bool
       name: "tensor", title: "Tensor", width, text: (row) => label(of(row)), by: (row) => label(of(row)), mark: () => "name",
       draw: (row) => <><i class={`dot kind-${DOTS[of(row).role] ?? "plain"}`} title={of(row).role} />{ending(label(of(row)), Math.floor((width - ROOM) / LETTER))}</>,
     },
-    ...(new Set(Array.from(rows, (row) => of(row).of)).size > 1 ? [{ name: "of", title: "Of", width: 110, text: (row: number) => ofTitle(of(row).of), by: (row: number) => of(row).of, mark: () => "quiet" }] : []),
+    ...(new Set(Array.from(rows, (row) => of(row).of)).size > 1 ? [{ name: "of", title: "Of", width: 110, text: (row: number) => quantityTitle(of(row).of), by: (row: number) => of(row).of, mark: () => "quiet" }] : []),
     ...(hasIterations ? [{
       name: "iteration", title: "Iter.", plain: "iteration", width: 52, isNumber: true, text: (row: number) => `${of(row).iteration || ""}`, by: (row: number) => of(row).iteration,
     }] : []),
+    ...(hasPasses ? [{
+      name: "pass", title: "Pass", plain: "pass", width: 52, isNumber: true, text: (row: number) => `${of(row).n_passes > 1 ? of(row).pass_ : ""}`, by: (row: number) => of(row).pass_,
+    }] : []),
     rangeColumn(ranges, rows, isTight),
-    ...names.map((name) => numberColumn(name, matrix, statistics, rows, like, places)),
+    ...names.map((name) => numberColumn(name, matrix, statistics)),
   ];
 }
 
@@ -153,29 +153,25 @@ function rangeColumn(ranges: ReadonlyMap<number, Range>, rows: Int32Array, isTig
   };
 }
 
-function numberColumn(
-  name: string, matrix: Matrix, statistics: readonly string[], rows: Int32Array, like: readonly string[], places: ReadonlyMap<number, number>,
-): Column {
+function numberColumn(name: string, matrix: Matrix, statistics: readonly string[]): Column {
   const column = statistics.indexOf(name);
+  const { unit, is_fault: isFault } = statisticOf(name);
   // Zeros say something beside the number of elements.
-  const isShare = name === "zeros" && statistics.includes("count");
+  const isShare = unit === "elements" && !isFault && statistics.includes("count");
   const count = statistics.indexOf("count");
   const at = (row: number): number => statisticAt(matrix, row, column) / (isShare ? statisticAt(matrix, row, count) : 1);
   const isBroken = (row: number): boolean => oddityAt(matrix, statistics, row) === "nonfinite";
-  const isCount = name === "nonfinite" || name === "nans" || name === "infs";
   const said = (row: number, write: (value: number) => string): string =>
     (Number.isNaN(at(row)) ? (isBroken(row) ? "NaN" : "–") : isShare ? `${write(100 * at(row))} %` : write(at(row)));
-  let known: Float64Array | null = null;
-  const far = (row: number): number => (known ??= deviations(Array.from(rows, at), like))[places.get(row) ?? 0];
   return {
-    name, title: titleOf(name), plain: name, width: Math.max(80, titleOf(name).length * 7 + 22), isNumber: true, by: at,
+    name, title: titleOf(name), plain: name, about: aboutOf(name), width: Math.max(80, titleOf(name).length * 7 + 22), isNumber: true, by: at,
     text: (row) => said(row, exact), draw: (row) => said(row, short),
     mark: (row) => {
       const value = at(row);
-      if (isCount) return value > 0 ? "bad" : "quiet";
+      if (isFault) return value > 0 ? "bad" : "quiet";
       if (!Number.isFinite(value)) return Number.isNaN(value) && !isBroken(row) ? "quiet" : "bad";
       if (isShare) return value >= 0.9 ? "warn" : "";
-      return Math.abs(far(row)) >= FAR ? "warn" : "";
+      return Math.abs(zAt(matrix, row, name)) >= FAR ? "warn" : "";
     },
   };
 }

@@ -2,7 +2,7 @@
 
 import uPlot from "uplot";
 import { rounds, tickTexts } from "../lib/axes";
-import { lonely, type Sheet } from "../lib/sheet";
+import { lonely, stretches, type Sheet } from "../lib/sheet";
 import { duration, short } from "../lib/units";
 
 export interface Looks {
@@ -38,6 +38,8 @@ export interface PlotEvents {
 const CLICK = 4;
 /** So few points of a line are drawn as points, too. */
 const FEW = 24;
+/** How much of its line's colour a band has. */
+const BAND = 0.2;
 
 export class Plot {
   private readonly plot: uPlot;
@@ -126,6 +128,7 @@ export class Plot {
           plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
           events.zoom(plot.posToVal(left, "x"), plot.posToVal(left + width, "x"));
         }],
+        drawAxes: [(plot) => this.drawBands(plot)],
         draw: [(plot) => this.drawBroken(plot)],
       },
     };
@@ -174,6 +177,32 @@ export class Plot {
   private ticks(): readonly number[] {
     const { sheet } = this.shown;
     return sheet.isEmpty ? [] : sheet.y.ticks;
+  }
+
+  /** Below the lines, so that each stays to be seen on the band of another. */
+  private drawBands({ ctx, bbox, valToPos }: uPlot): void {
+    const { sheet, looks } = this.shown;
+    if (!sheet.bands.some((band) => band !== null)) return;
+    const at = (x: number, y: number): [number, number] => [valToPos(x, "x", true), valToPos(y, "y", true)];
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+    ctx.clip();
+    ctx.globalAlpha = BAND;
+    sheet.bands.forEach((band, line) => {
+      if (!band) return;
+      ctx.fillStyle = ctx.strokeStyle = looks.colours[line];
+      ctx.lineWidth = 3 * devicePixelRatio;
+      for (const stretch of stretches(band.low, band.high)) {
+        ctx.beginPath();
+        stretch.forEach((i) => ctx.lineTo(...at(sheet.xs[i], band.high[i]!)));
+        [...stretch].reverse().forEach((i) => ctx.lineTo(...at(sheet.xs[i], band.low[i]!)));
+        // A point without neighbours has no breadth to be filled.
+        if (stretch.length > 1) ctx.fill();
+        else ctx.stroke();
+      }
+    });
+    ctx.restore();
   }
 
   /** What is not finite has no place on the axis: it stands as a tick on the ground. */

@@ -11,6 +11,7 @@ import { useDecorations, useFound, usePicture, visible } from "../app/use-pictur
 import type { GraphCanvas } from "../canvas";
 import type { Host } from "../lib/host";
 import { moved, pushed, type Offsets } from "../lib/moving";
+import { isGradient } from "../lib/quantity";
 import { between, ways as waysOf } from "../lib/reach";
 import { nodesOf } from "../lib/shown";
 import type { GraphView, RunGraph } from "../lib/wire";
@@ -51,7 +52,7 @@ export function RunGraphPane(props: Props) {
   const [element, setElement] = useState<HTMLElement | null>(null);
   const canvas = useRef<GraphCanvas | null>(null);
   const first = useMemo(() => firstArrangement(props), [view]);
-  const wanted = keyOf(graph, view, choice.node, choice.iteration);
+  const wanted = keyOf(graph, view, choice.node, choice);
   const [state, dispatch] = useReducer<State, Action>((now, action) => reduce(view, now, action), { ...first.state, selection: wanted });
   const [hidden, setHidden] = useState(first.hidden);
   const [pinned, setPinned] = useState(first.pinned);
@@ -73,10 +74,10 @@ export function RunGraphPane(props: Props) {
   // What hangs together first, then edges, then colours: only the last changes from step to step.
   const base = useDecorations(drawn, ways, state, { colour: null, size: null, found });
   const isDense = drawn.picture.edges.length > DENSE;
-  const isGradient = choice.of.startsWith("grad");
+  const isBackward = isGradient(choice.of);
   const edged = useMemo(
-    () => withEdges(base, drawn, new Set(isGradient ? graph.no_gradient : []), isDense && !areEdgesShown),
-    [base, drawn, graph, isGradient, isDense, areEdgesShown],
+    () => withEdges(base, drawn, new Set(isBackward ? graph.no_gradient : []), isDense && !areEdgesShown),
+    [base, drawn, graph, isBackward, isDense, areEdgesShown],
   );
   const { drifted, tinting, missing, isWide, menu, rows, fit } = useTinting(props, { graph, view, isRolled: state.rolled });
   const decorations = useMemo(() => (tinting ? tinted(edged, drawn, tinting) : edged), [edged, drawn, tinting]);
@@ -86,9 +87,9 @@ export function RunGraphPane(props: Props) {
     // Whoever selects a box selects its tensor on the whole page; the other end of a path is only looked at.
     if (action.do !== "select" || state.isPicking) return dispatch(action);
     const node = nodeAt(graph, action.key);
-    const own = node < 0 ? action.key : state.rolled ? keyIn(graph, view, `n${node}`, choice.iteration) : `n${node}`;
+    const own = node < 0 ? action.key : state.rolled ? keyIn(graph, view, `n${node}`, choice) : `n${node}`;
     dispatch({ do: "select", key: action.key?.startsWith("n") ? own : action.key });
-    const told = selecting(graph, view, own, props.state);
+    const told = selecting(graph, view, own, props.state, state.rolled);
     if (told) props.act(told);
   };
   const moves = useMoves({ view, state, drawn, hits, canvas, act, first: camera ? { camera } : {} });

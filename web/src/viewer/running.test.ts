@@ -4,7 +4,7 @@ import { choose } from "./choice";
 import { exampleRun } from "./example";
 import { offers } from "./finding";
 import { COMMANDS, commandOf, KEYS, PALETTE, sheetOf, type Command } from "./keys";
-import { actionOf, ofName, whyNot } from "./running";
+import { actionOf, whyNot } from "./running";
 import { INITIAL, reduce, TABS, type Action, type State } from "./state";
 
 const run = exampleRun("a");
@@ -94,8 +94,4 @@ test("the palette names the key of what it does, and all that has a key is in it
 test("no key means two things", () => {
   const keys = KEYS.flatMap(([, , commands]) => Object.keys(commands));
   assert.equal(new Set(keys).size, keys.length);
-});
-
-test("gradients of one loss are called by its name", () => {
-  assert.deepEqual(["value", "grad", "grad/aux", "update"].map(ofName), ["value", "gradient", "of aux", "update"]);
 });

@@ -48,6 +48,7 @@ export function whyNot(command: Command, { run, choice, nKept }: Pick<Running, "
   switch (command) {
     case "next kind": return "All steps of this run are of one kind.";
     case "next iteration": return "This run has no iterations within its steps.";
+    case "next pass": return "No module of this run ran more than once in a step.";
     case "next of": return choice.node === null ? "Only values were recorded in this run." : "Only this was recorded of the selected tensor.";
     case "next sample": return nKept === 0 || !run.sample_fields.length ? "No samples were kept at this step: record with samples=8 to keep eight." : "";
     case "next part": return choice.node === null ? "No node is selected." : "The selected node is one tensor.";
@@ -59,7 +60,7 @@ export function whyNot(command: Command, { run, choice, nKept }: Pick<Running, "
 /** What a command asks for, seen from what is shown; null for nothing. */
 export function actionOf(command: Command, { run, state, choice, nKept }: Pick<Running, "run" | "state" | "choice" | "nKept">): Action | null {
   if ((TABS as readonly string[]).includes(command)) return { do: "tab", tab: command as Tab };
-  const { ofs, iterations } = offerOf(run);
+  const { ofs, iterations, passes } = offerOf(run);
   const to = (place: number): Action | null => (place < 0 ? null : { do: "step", step: run.steps[place] });
   const own = choice.place < 0 ? null : run.kinds[run.kind_of[choice.place]] ?? null;
   switch (command) {
@@ -74,7 +75,8 @@ export function actionOf(command: Command, { run, state, choice, nKept }: Pick<R
       if (run.kinds.length < 2) return null;
       return { do: "kind", kind: after<string | null>([null, ...run.kinds], choice.kind) };
     }
-    case "next iteration": return iterations.length < 2 ? null : { do: "iteration", iteration: after(iterations, choice.iteration) };
+    case "next iteration": return iterations.length < 2 ? null : { do: "iteration", iteration: after([0, ...iterations], state.iteration > 0 ? choice.iteration : 0) };
+    case "next pass": return passes.length < 2 ? null : { do: "pass", pass: after([0, ...passes], state.pass > 0 ? choice.pass : 0) };
     case "next of": {
       // Of a selected tensor only what was recorded of it is walked through.
       const rows = choice.node === null ? null : rowsOfNode(run, choice.node);
@@ -106,10 +108,4 @@ export function partsOf(run: RunView, node: string | null): string[] {
 
 function after<T>(values: readonly T[], value: T): T {
   return values[(values.indexOf(value) + 1) % values.length];
-}
-
-/** What `of` is called on the page. */
-export function ofName(of: string): string {
-  if (of === "grad") return "gradient";
-  return of.startsWith("grad/") ? `of ${of.slice(5)}` : of;
 }

@@ -3,11 +3,12 @@
 import type { RefObject } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { IconButton, Labelled, Menu, Segments, type Choice as Segment } from "../app/controls";
+import { quantityName } from "../lib/quantity";
 import { counted } from "../lib/units";
 import type { RunView, SamplesView } from "../lib/wire";
 import { baseOf, RANK } from "./asks";
 import { offerOf, rowsOfNode } from "./choice";
-import { actionOf, ofName, partsOf, type Running } from "./running";
+import { actionOf, partsOf, type Running } from "./running";
 import { StepSlider } from "./step-slider";
 
 /** More choices than this stand in a menu. */
@@ -16,7 +17,10 @@ const MOST = 5;
 const FEW = 2;
 /** The slider needs so many pixels. */
 const SLIDER = 240;
-const NONE = { ofs: [], iterations: [] };
+const NONE = { ofs: [], iterations: [], passes: [] };
+
+/** Curves are of all of them together; views of one step show the first. */
+const ALL = ["0", "all", true] as const;
 
 /** Whether what is to be chosen needs more than a line where all of it stands side by side. */
 function useTight(box: RefObject<HTMLDivElement | null>, what: string): boolean {
@@ -47,15 +51,16 @@ interface Props extends Omit<preact.ComponentProps<typeof StepSlider>, "ref" | "
 }
 
 export function Selectors({ running, samples, span, pointing, isDark }: Props) {
-  const { run, choice, act, state: { tab } } = running;
+  const { run, choice, act, state } = running;
+  const { tab } = state;
   // Of modules and notes there are no gradients, and curves are of whole batches.
   const isOfTensors = tab !== "network" && tab !== "notes";
-  const { ofs, iterations } = isOfTensors ? offerOf(run) : NONE;
+  const { ofs, iterations, passes } = isOfTensors ? offerOf(run) : NONE;
   const parts = isOfTensors ? partsOf(run, choice.node) : [];
   const rows = choice.node === null ? null : rowsOfNode(run, choice.node);
   const box = useRef<HTMLDivElement>(null);
   const ranks = run.item.ranks.length > 1 ? run.item.ranks : [];
-  const isTight = useTight(box, [...run.kinds, "|", ...iterations, "|", ...ofs, "|", ...parts, "|", ranks.length, tab, samples?.n_kept, choice.sample === null].join("\n"));
+  const isTight = useTight(box, [...run.kinds, "|", ...iterations, "|", ...passes, "|", ...ofs, "|", ...parts, "|", ranks.length, tab, samples?.n_kept, choice.sample === null].join("\n"));
   const has = (fits: (row: RunView["rows"][number]) => boolean): boolean => !rows || rows.some(fits);
   return (
     <div class={`selectors${isTight ? " tight" : ""}`} ref={box} role="toolbar" aria-label="What is shown">
@@ -79,12 +84,16 @@ export function Selectors({ running, samples, span, pointing, isDark }: Props) {
             choices={["", ...run.kinds].map((kind) => [kind, kind || "all", true])} />
         )}
         {iterations.length > 1 && (
-          <OneOf name="Iteration" isTight={isTight} about="e" value={`${choice.iteration}`} onChoose={(iteration) => act({ do: "iteration", iteration: Number(iteration) })}
-            choices={iterations.map((iteration) => [`${iteration}`, `${iteration}`, has((row) => row.iteration === iteration)])} />
+          <OneOf name="Iteration" isTight={isTight} about="e" value={`${state.iteration > 0 ? choice.iteration : 0}`} onChoose={(iteration) => act({ do: "iteration", iteration: Number(iteration) })}
+            choices={[ALL, ...iterations.map((iteration) => [`${iteration}`, `${iteration}`, has((row) => row.iteration === iteration)] as const)]} />
+        )}
+        {passes.length > 1 && (
+          <OneOf name="Pass" isTight={isTight} about="E" value={`${state.pass > 0 ? choice.pass : 0}`} onChoose={(pass) => act({ do: "pass", pass: Number(pass) })}
+            choices={[ALL, ...passes.map((pass) => [`${pass}`, `${pass}`, has((row) => row.pass_ === pass)] as const)]} />
         )}
         {ofs.length > 1 && (
           <OneOf name="Show" isTight={isTight} about="s" value={choice.of} onChoose={(of) => act({ do: "of", of })}
-            choices={ofs.map((of) => [of, ofName(of), has((row) => row.of === of)])} />
+            choices={ofs.map((of) => [of, quantityName(of), has((row) => row.of === of)])} />
         )}
         {parts.length > 1 && (
           <OneOf name="Part" isTight={isTight} about="m" value={choice.part} onChoose={(part) => act({ do: "part", part })}

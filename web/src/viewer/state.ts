@@ -4,7 +4,7 @@ export const TABS = ["tensors", "ops", "curves", "overview", "network", "notes",
 export type Tab = (typeof TABS)[number];
 
 /** Wishes about a tensor that can be at odds with each other: what was chosen last counts most. */
-export type Wish = "part" | "of" | "iteration";
+export type Wish = "part" | "of" | "iteration" | "pass";
 
 export interface State {
   /** Ids of the runs on the page; empty for the first there is. */
@@ -16,8 +16,11 @@ export interface State {
   readonly kind: string | null;
   /** What is shown is the recorded step next to it. Null follows the newest. */
   readonly step: number | null;
+  /** From 1; 0 for all of them, of which views of one step show the first. */
   readonly iteration: number;
-  /** "value", "grad", "grad/<loss>", "update"… */
+  /** Within an iteration, from 1; 0 for all of them, of which views of one step show the first. */
+  readonly pass: number;
+  /** "value", "grad", "grad/<loss>", "grad@2", "update", "inner_grad"… */
   readonly of: string;
   /** Number of a kept sample; null for the whole batch. */
   readonly sample: number | null;
@@ -44,20 +47,21 @@ export type Action =
   | { do: "step"; step: number; ofAnyKind?: boolean } // a recorded step of another kind than the one asked for lifts that wish
   | { do: "follow" } // the newest step, as it comes
   | { do: "iteration"; iteration: number }
+  | { do: "pass"; pass: number }
   | { do: "of"; of: string }
   | { do: "sample"; sample: number | null }
   | { do: "node"; node: string | null }
   | { do: "part"; part: string }
-  | { do: "tensor"; node: string; part: string; of: string; iteration: number } // one row, as from a table
+  | { do: "tensor"; node: string; part: string; of: string; iteration: number; pass: number } // one row, as from a table
   | { do: "statistic"; statistic: string }
   | { do: "since"; step: number | null }
   | { do: "keep"; name: string; text: string } // "" forgets it
   | { do: "restore"; state: State };
 
-export const ORDER: readonly Wish[] = ["part", "of", "iteration"];
+export const ORDER: readonly Wish[] = ["part", "of", "iteration", "pass"];
 
 export const INITIAL: State = {
-  runs: [], active: "", tab: "tensors", kind: null, step: null, iteration: 0, of: "value", sample: null,
+  runs: [], active: "", tab: "tensors", kind: null, step: null, iteration: 0, pass: 0, of: "value", sample: null,
   node: null, part: "", statistic: "", since: null, order: ORDER, kept: {},
 };
 
@@ -79,6 +83,8 @@ export function reduce(state: State, action: Action): State {
       return { ...state, step: null };
     case "iteration":
       return { ...state, iteration: action.iteration, order: first(state.order, "iteration") };
+    case "pass":
+      return { ...state, pass: action.pass, order: first(state.order, "pass") };
     case "of":
       return { ...state, of: action.of, order: first(state.order, "of") };
     case "sample":
@@ -88,8 +94,8 @@ export function reduce(state: State, action: Action): State {
     case "part":
       return { ...state, part: action.part, order: first(state.order, "part") };
     case "tensor": {
-      const { node, part, of, iteration } = action;
-      return { ...state, node, part, of, iteration };
+      const { node, part, of, iteration, pass } = action;
+      return { ...state, node, part, of, iteration, pass };
     }
     case "statistic":
       return { ...state, statistic: action.statistic };

@@ -3,8 +3,8 @@
 import { useMemo, useRef } from "preact/hooks";
 import { allKinds, linesOf, type StepLine } from "../lib/lines";
 import type { RowView } from "../lib/wire";
-import { curveAsk, scalarAsk, type Ask, type CurveData } from "./asks";
-import { counterpart } from "./choice";
+import { bandAsk, curveAsk, scalarAsk, type Ask, type CurveData } from "./asks";
+import { counterpart, type Picked } from "./choice";
 import type { Client } from "./client";
 import type { ShownRun } from "./panels";
 import { useAskedAll } from "./use-asked";
@@ -29,11 +29,14 @@ interface Wanted {
   readonly ask: Ask<CurveData>;
 }
 
-/** One statistic of a row, in every run that has such a row. */
-export function useTensorLines(client: Client, runs: readonly ShownRun[], row: RowView | null, stat: string, options: LinesWanted): Lines {
+/** One statistic of the tensor of a row, in every run that has it: of one pass if one is picked, else of all together. */
+export function useTensorLines(client: Client, runs: readonly ShownRun[], row: RowView | null, stat: string, options: LinesWanted & { picked: Picked }): Lines {
+  const { picked } = options;
   const wanted = runs.flatMap((run): Wanted[] => {
-    const own = row && run.view.statistics.includes(stat) ? counterpart(run.view, row) : null;
-    return own ? [{ run, ask: curveAsk(run.view.item.id, own.row, stat) }] : [];
+    const own = row && run.view.statistics.includes(stat) ? counterpart(run.view, row, picked) : null;
+    if (!own) return [];
+    const { id } = run.view.item;
+    return [{ run, ask: own.n_passes > 1 ? bandAsk(id, own.row, stat, picked.iteration, picked.pass) : curveAsk(id, own.row, stat) }];
   });
   return useLines(client, wanted, runs, options);
 }

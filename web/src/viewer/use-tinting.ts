@@ -2,19 +2,20 @@
 
 import { useMemo, useRef, useState } from "preact/hooks";
 import type { ColourScale } from "../lib/colours";
+import { isGradient, quantityTitle } from "../lib/quantity";
+import { usual } from "../lib/statistics";
 import { striking } from "../lib/striking";
-import { drift, isSigned, joined, ofTitle, rowsAt, scaleFor, statisticAt, tints, usual, type Matrix } from "../lib/tinting";
+import { drift, isSigned, joined, rowsAt, scaleFor, statisticAt, tints, zAt, type Matrix } from "../lib/tinting";
 import { short } from "../lib/units";
 import type { GraphView, RunGraph } from "../lib/wire";
 import { matrixAsk } from "./asks";
 import { choose } from "./choice";
 import type { ColourChoice } from "./graph-bar";
-import { ofIteration } from "./graph-selection";
+import { ofPass } from "./graph-selection";
 import type { PanelProps } from "./panels";
 import { isLoose, type Tinting } from "./tinted";
 import { useAsked } from "./use-asked";
 
-const LOSS = "loss";
 /** What most tensors have to differ by from the middle of the run to be told. */
 const FAR = 10;
 
@@ -49,11 +50,11 @@ export function useTinting(
   const singleThen = useAsked(client, sample === null ? null : ask(since, sample));
   // One tensor without a gradient must not turn all the others to their values.
   const { of, iteration } = choose(run, { ...state, node: null });
-  const { part } = state;
+  const { part, pass } = state;
   const rows = useMemo(() => {
-    const byNode = rowsAt(graph.nodes, run.rows, { of, iteration, part });
+    const byNode = rowsAt(graph.nodes, run.rows, { of, iteration, pass, part });
     return Int32Array.from(view.nodes.row, (row) => (row < 0 ? -1 : byNode[row] ?? -1));
-  }, [graph, view, run.rows, of, iteration, part]);
+  }, [graph, view, run.rows, of, iteration, pass, part]);
   // Of the sample alone as far as it was kept; numbers of the whole batch beside them would not compare.
   const isSingle = useMemo(() => sample !== null && isKnown(single.value, rows, view, run.statistics.indexOf(statistic)), [single.value, rows, sample, statistic]);
   const [now, then] = isSingle ? [single, singleThen] : [batch, batchThen];
@@ -68,12 +69,12 @@ export function useTinting(
   const anchored = useMemo(() => (anchor.value && statistic ? tints(rows, { statistics: run.statistics, statistic, of, matrix: anchor.value, since: null }) : null), [anchor.value, rows, statistic, of]);
   const times = useMemo(() => (found && anchored && !isSigned(statistic) ? drift(found, anchored) : NaN), [found, anchored, statistic]);
   const drifted = times >= FAR || times <= 1 / FAR ? `most is ×${short(times)} of what it was at step ${run.steps[middleOf(run.steps.length)].toLocaleString("en")}` : "";
-  const likes = useMemo(() => view.nodes.kind.map((kind, node) => (isLoose(kind) ? "" : kind === "loss" ? LOSS : likeOf(view, node))), [view]);
   const marks = useMemo(() => {
-    if (!found) return undefined;
-    // A loss is like no other, but can be held against what it was.
-    const isComparable = (like: string): boolean => found.isChange || (!isSigned(statistic) && like !== LOSS);
-    return striking(found, view.edges, likes.map((like) => (isComparable(like) ? like : "")), of.startsWith("grad"));
+    if (!found || !now.value) return undefined;
+    const matrix = now.value;
+    const scores = found.isChange ? found.values.map((value, node) => (isLoose(view.nodes.kind[node]) ? NaN : value))
+      : Float64Array.from(rows, (row) => zAt(matrix, row, statistic));
+    return striking(found, view.edges, scores, isGradient(of));
   }, [found, view]);
   const scales = useRef(new Map<string, ColourScale | null>());
   const [nFits, setFits] = useState(0);
@@ -89,11 +90,11 @@ export function useTinting(
     const scale = isTold ? joined(joined(scales.current.get(name) ?? null, usually), own) : own;
     if (isTold) scales.current.set(name, scale);
     const isWide = own !== null && scale !== null && (scale.low !== own.low || scale.high !== own.high);
-    const chosen = (nodes: readonly number[]): readonly number[] => ofIteration(graph, view, nodes, iteration);
+    const chosen = (nodes: readonly number[]): readonly number[] => ofPass(graph, view, nodes, { iteration, pass });
     return { tinting: { tints: found, scale, isFilled, striking: marks, chosen: isRolled ? chosen : (nodes) => nodes }, isWide };
-  }, [found, anchored, marks, isFilled, isRolled, iteration, nFits]);
+  }, [found, anchored, marks, isFilled, isRolled, iteration, pass, nFits]);
   const isNothing = shown !== null && shown.tinting.tints.oddities.every((oddity) => oddity === "none");
-  const missing = now.error ?? then.error ?? (isNothing ? `No ${ofTitle(of)} was recorded at this step.` : "");
+  const missing = now.error ?? then.error ?? (isNothing ? `No ${quantityTitle(of)} was recorded at this step.` : "");
   return {
     tinting: shown?.tinting ?? null, isWide: shown?.isWide ?? false, missing, rows, drifted,
     fit: () => {
@@ -121,10 +122,4 @@ function middleOf(n: number): number {
 function isKnown(matrix: Matrix | undefined, rows: Int32Array, { nodes }: GraphView, column: number): boolean {
   if (!matrix) return false;
   return rows.some((row, node) => !["parametric", "buffer"].includes(nodes.kind[node]) && !Number.isNaN(statisticAt(matrix, row, column)));
-}
-
-/** What a tensor is held against: results of modules of its class, parameters of that name in such modules. */
-function likeOf({ nodes, groups }: GraphView, node: number): string {
-  const [name] = /[^./]*$/.exec(nodes.site[node])!;
-  return nodes.form[node] === "small" ? `${groups.class_name[nodes.group[node]]} ${name}` : `${nodes.kind[node]} ${nodes.function[node]}`;
 }

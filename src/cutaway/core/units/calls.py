@@ -194,11 +194,15 @@ class Call:
         return [(Factor(size, UNIT, {origin: (order,)}),) for order, size in enumerate(sizes)]
 
     def like(self, dim: Dim, size: int) -> Dim:
-        """One new factor of the role and order of a dimension, for a slice of it or several joined: what indexes it
-        has changed, what it counts has not."""
+        """One new factor of the role and order of a dimension, for a slice of it: what indexes it has changed, what it
+        counts has not. Of samples and others in one dimension, a slice is rows that belong to no sample."""
         factors = [factor for factor in dim if factor.size != 1] or list(dim)
-        if not factors:
+        if not factors or (len(factors) > 1 and any(factor.role == SAMPLE for factor in factors)):
             return self.new(size, NEUTRAL)
+        return self.joined(factors, size)
+
+    def joined(self, factors: Sequence[Factor], size: int) -> Dim:
+        """One new factor of the role that several have together."""
         roles = {factor.role for factor in factors}
         role = _blend(roles)
         if role is None:
@@ -220,6 +224,7 @@ class Call:
     ) -> Dims:
         weak: dict[int, list[Factor]] = {}
         done: list[Dim] = []
+        was_contradictory, self.is_contradictory = self.is_contradictory, False
         for back in range(len(shape), 0, -1):
             dim: Dim | None = None
             for number, (dims, sizes) in enumerate(zip(all_dims, shapes, strict=True)):
@@ -227,6 +232,13 @@ class Call:
                     mine = dims[-back]
                     dim = mine if dim is None else self._join(dim, mine, number, weak)
             done.append(dim or ())
+        if self.is_contradictory:
+            beside = {id(factor) for factors in weak.values() for factor in factors}
+            return tuple(
+                _opened(dim) if _stood_in(place, all_dims, beside) else dim
+                for place, dim in enumerate(done, -len(done))
+            )
+        self.is_contradictory = was_contradictory
         for number, factors in weak.items():
             if values:
                 self.book.claim(values[max(number, 0)], factors, is_strong=False)
@@ -235,7 +247,7 @@ class Call:
     def _join(self, a: Dim, b: Dim, number: int, weak: dict[int, list[Factor]]) -> Dim:
         if a == b:
             return a
-        ones = [factor for factor in a if factor.size == 1], [factor for factor in b if factor.size == 1]
+        ones = _ones(a), _ones(b)
         joined = list(ones[0] if len(ones[0]) >= len(ones[1]) else ones[1])
         for place, pair in enumerate(zip(*ones, strict=False)):
             joined[place] = self.meet(*pair, number, weak)
@@ -292,6 +304,21 @@ class Call:
             return f if f.role == SAMPLE or g.role != SAMPLE else g
         self.is_contradictory = True
         return Factor(f.size, OPEN, None, (f, g))
+
+
+def _ones(dim: Dim) -> list[Factor]:
+    """The factors of size 1 that a merged dimension keeps."""
+    return [factor for factor in dim if factor.size == 1 and (len(dim) == 1 or factor.role in (UNIT, SAMPLE))]
+
+
+def _stood_in(place: int, all_dims: Sequence[Dims], factors: set[int]) -> bool:
+    """Whether one of some factors stood in a dimension, counted from the last one."""
+    return any(id(factor) in factors for dims in all_dims if -place <= len(dims) for factor in dims[place])
+
+
+def _opened(dim: Dim) -> Dim:
+    """Where values have their units in different dimensions, what is a unit in one of them alone is open again."""
+    return tuple(factor if factor.role != UNIT else Factor(factor.size, OPEN, None, (factor,)) for factor in dim)
 
 
 def values_in(tree: Any) -> Iterator[Value]:

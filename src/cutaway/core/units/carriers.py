@@ -257,13 +257,13 @@ def _along(call: Call, values: Sequence[Value], parts: Sequence[Dim], size: int)
                 call.is_contradictory = True
                 return call.new(size, OPEN, *(factor for each in parts for factor in each))
         if whole <= {UNIT, POSITION, NEUTRAL}:
-            return call.like(tuple(factor for part in parts for factor in part), size)
+            return call.joined([factor for part in parts for factor in part], size)
     sources = tuple(factor for part in parts for factor in part)
     if not sources:
         return call.new(size, NEUTRAL)
     if SAMPLE in roles and roles - {SAMPLE, NEUTRAL, OPEN}:
         return call.new(size, POSITION, *sources)
-    return call.like(sources, size)
+    return call.joined(sources, size)
 
 
 # taking parts

@@ -179,7 +179,8 @@ class Factor:
 
     def add_claim(self, claim: Claim) -> None:
         """Note what a reader says of it."""
-        for factor in self.with_sources():
+        head = self.head
+        for factor in self.with_sources() if head.sources else (head,):
             factor.claims = factor.claims or []
             factor.claims.append(claim)
 

@@ -133,6 +133,31 @@ class UnitLayout:
         counts = [prod(sizes[axis] for axis in axes) for axes in (self.samples, self.positions, self.units)]
         return moved.reshape(counts)
 
+    def samples_first(self, value: Any) -> tuple[Any, UnitLayout]:
+        """The value with its samples as the first dimension, and the layout that it has then.
+
+        A value without a single axis of samples is given back as it is.
+        """
+        layout = self.for_shape(value.shape)
+        if len(layout.samples) != 1 or (layout.samples == (0,) and len(layout.split[0]) == 1):
+            return value, layout
+        (axis,) = layout.samples
+        sizes = layout.sizes
+        moved = np.moveaxis(np.reshape(value, sizes), axis, 0)
+        split: list[tuple[int, ...]] = [(sizes[axis],)]
+        at = 0
+        for dim in layout.split:
+            rest = tuple(size for number, size in enumerate(dim) if at + number != axis)
+            split += [rest] if rest else []
+            at += len(dim)
+
+        def now(old: int) -> int:
+            return old + 1 if old < axis else old
+
+        units, tokens = tuple(map(now, layout.units)), tuple(map(now, layout.tokens))
+        new = replace(layout, split=tuple(split), units=units, samples=(0,), tokens=tokens)
+        return moved.reshape(new.shape), new
+
     def from_rows(self, rows: Any, shape: Sequence[int]) -> Any:
         """A value of a shape from what `rows` made of it.
 
@@ -192,53 +217,65 @@ class UnitLayout:
     def for_shape(self, shape: Sequence[int], n_samples: int | None = None) -> UnitLayout:
         """The same layout for a value of other sizes: units stay as many, samples and positions may differ.
 
-        Raises `UnitError` if the sizes of merged dimensions cannot be told.
+        Samples and positions that share a dimension can be told apart again only if the number of samples is given;
+        without it they count as positions together. Raises `UnitError` where units cannot be told from the rest.
         """
-        if tuple(shape) == self.shape:
+        if tuple(shape) == self.shape and 0 not in self.sizes:
             return self
         if len(shape) != len(self.split):
             raise UnitError(
                 f"a value of shape {list(shape)} came where one of {len(self.split)} dimensions was seen when the "
                 f"units were found; {_HOW}."
             )
-        split, axis = [], 0
+        split: list[tuple[int, ...]] = []
+        new: dict[int, int] = {}  # axis → axis of the new split
+        merged: set[int] = set()
+        axis = n_axes = 0
         for dim, (old, size) in enumerate(zip(self.split, shape, strict=True)):
             axes = range(axis, axis + len(old))
-            split.append(self._dim_for(dim, axes, size, n_samples))
-            axis += len(old)
-        return replace(self, split=tuple(split))
+            groups = self._groups_for(dim, axes, size, n_samples)
+            split.append(tuple(count for count, _ in groups))
+            for number, (_, members) in enumerate(groups):
+                new.update(dict.fromkeys(members, n_axes + number))
+                merged.update(members if len(members) > 1 else ())
+            axis, n_axes = axis + len(old), n_axes + len(groups)
+        units = tuple(new[each] for each in self.units)
+        samples = tuple(new[each] for each in self.samples if each not in merged)
+        tokens = tuple(dict.fromkeys(new[each] for each in self.tokens))
+        return replace(self, split=tuple(split), units=units, samples=samples, tokens=tokens)
 
-    def _dim_for(self, dim: int, axes: range, size: int, n_samples: int | None) -> tuple[int, ...]:
-        old = dict(zip(axes, self.split[dim], strict=True))
-        if prod(old.values()) == size:
-            return tuple(old.values())
+    def _groups_for(self, dim: int, axes: range, size: int, n_samples: int | None) -> list[tuple[int, list[int]]]:
+        """The new sizes of a dimension, each with the axes that it stands for."""
+        sizes = dict(zip(axes, self.split[dim], strict=True))
+        if prod(sizes.values()) == size and 0 not in sizes.values():
+            return [(count, [axis]) for axis, count in sizes.items()]
         free = [axis for axis in axes if axis not in self.units]
-        if n_samples is not None and len(free) > 1:
-            inside = [axis for axis in free if axis in self.samples]
-            if len(inside) == 1:
-                old[inside[0]] = n_samples
-                free.remove(inside[0])
-        if len(free) != 1 and any(axis in self.samples for axis in free):
-            # Positions that are merged with samples stay as many when the batch size alone differs.
-            rest = [axis for axis in free if axis in self.samples]
-            free = rest if len(rest) == 1 and n_samples is None else free
-        known = prod(count for axis, count in old.items() if axis not in free[:1])
-        if len(free) != 1 or not known or size % known:
+        inside = [axis for axis in free if axis in self.samples]
+        if len(free) > 1 and len(inside) == 1 and n_samples is not None:
+            sizes[inside[0]] = n_samples
+            free.remove(inside[0])
+        known = prod(count for axis, count in sizes.items() if axis not in free)
+        is_one_run = bool(free) and free[-1] - free[0] == len(free) - 1
+        if not is_one_run or not known or size % known:
             raise UnitError(
                 f"dimension {dim} had {prod(self.split[dim])} entries when its units were found and has {size} now: "
                 f"how they are shared out cannot be told; {_HOW}."
             )
-        old[free[0]] = size // known
-        return tuple(old.values())
+        groups = [(count, [axis]) for axis, count in sizes.items() if axis not in free]
+        groups.append((size // known, free))
+        return sorted(groups, key=lambda group: group[1][0])
+
+    def pattern(self) -> UnitLayout:
+        """The same without the sizes of samples and positions, which differ from batch to batch: 0 in their place."""
+        split, axis = [], 0
+        for dim in self.split:
+            split.append(tuple(size if axis + at in self.units else 0 for at, size in enumerate(dim)))
+            axis += len(dim)
+        return replace(self, split=tuple(split))
 
     def is_like(self, other: UnitLayout) -> bool:
         """Whether another layout counts alike, whatever the numbers of samples and positions."""
-        return self._without_sizes() == other._without_sizes()
-
-    def _without_sizes(self) -> UnitLayout:
-        axes = iter(range(len(self.sizes)))
-        split = tuple(tuple(size if next(axes) in self.units else 0 for size in dim) for dim in self.split)
-        return replace(self, split=split)
+        return self.pattern() == other.pattern()
 
     # plain data
 

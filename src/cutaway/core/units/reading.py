@@ -33,17 +33,14 @@ def read(
         is_owner: of a parameter, whether an op ran in the module that it belongs to: that decides where readers differ.
     """
     if value.has_units:
-        key = _plain_key(value)
-        if key is not None:
-            layout = book.plain.get(key)
-            if layout is None:
-                layout = book.plain[key] = _of_units(book, value)
-            return layout
+        plain = _plain(book, value, _is_unit, "producers")
+        if plain is not None:
+            return plain
     if _is_scrambled(value):
         return _refused(value, "it was picked or ordered by the data, so that a unit is another one in each row")
     if value.has_units:
         return _of_units(book, value)
-    claimed = _claimed(value, is_owner)
+    claimed = _claimed(book, value, is_owner)
     if claimed is not None:
         return claimed
     alone = _elimination(value)
@@ -56,20 +53,36 @@ def read(
     return _refused(value, _why(value))
 
 
-def _plain_key(value: Value) -> tuple[object, ...] | None:
-    """What the layout of a value depends on, if each dimension is one factor of a certain role and one counts units."""
-    key: list[object] = [value.shape]
-    n_units = 0
+def _is_unit(factor: Factor) -> bool:
+    return factor.role == UNIT
+
+
+def _plain(book: Book, value: Value, is_unit: Callable[[Factor], bool], source: Source) -> UnitLayout | None:
+    """The layout of a value each of whose dimensions counts one thing: many values share one, which is kept."""
+    key: list[object] = [source, value.shape]
+    units: list[Factor] = []
     for dim in value.dims:
         if not dim:
             key.append(None)
             continue
         factor = dim[0]
-        if len(dim) > 1 or factor.role not in (UNIT, SAMPLE, POSITION):
+        if len(dim) > 1 or factor.role == SCRAMBLED:
             return None
-        n_units += factor.role == UNIT
-        key.append((factor.role, factor.is_input))
-    return tuple(key) if n_units == 1 else None
+        if is_unit(factor):
+            units.append(factor)
+            key.append(UNIT)
+        else:
+            key.append((_kind(factor, is_unit), factor.head.is_input))
+    if len(units) != 1:
+        shared = set.intersection(*(set(factor.origins) for factor in units)) if units else set()
+        if not shared:
+            return None
+        origin = min(shared)
+        key.append(tuple(sorted(range(len(units)), key=lambda place: units[place].origins[origin])))
+    layout = book.plain.get(tuple(key))
+    if layout is None:
+        layout = book.plain[tuple(key)] = _layout(value, is_unit, source)
+    return layout
 
 
 def _is_scrambled(value: Value) -> bool:
@@ -95,13 +108,13 @@ def _why(value: Value) -> str:
 def _of_units(book: Book, value: Value) -> UnitLayout:
     shared = _shared_origins(value)
     if shared or _n_unit_factors(value) < 2:
-        return _layout(value, lambda factor: factor.role == UNIT, "producers", book)
+        return _layout(value, _is_unit, "producers", book)
     units = [factor for dim in value.dims for factor in dim if factor.role == UNIT]
     for read_by_layer in book.reads.get(value.number, ()):
         chosen = [factor for factor in read_by_layer if factor.role == UNIT]
         if chosen and len(chosen) < len(units):
             return _layout(value, lambda factor: any(factor is each for each in chosen), "consumers", book)
-    return _layout(value, lambda factor: factor.role == UNIT, "producers", book)
+    return _layout(value, _is_unit, "producers", book)
 
 
 def _n_unit_factors(value: Value) -> int:
@@ -116,13 +129,27 @@ def _shared_origins(value: Value) -> set[int]:
 # what others say
 
 
-def _claimed(value: Value, is_owner: Callable[[int], bool] | None) -> UnitLayout | None:
+def _claimed(book: Book, value: Value, is_owner: Callable[[int], bool] | None) -> UnitLayout | None:
     """By the claims on open factors: layers that read the value itself, then others, then neighbors."""
     claims: dict[int, Claim] = {}
+    is_whole = True
     for dim in value.dims:
         for factor in dim:
-            for each in (*factor.with_parts(), *factor.with_wholes()):
-                claims.update((id(claim), claim) for claim in each.claims)
+            head = factor.head
+            if head.cuts or head.wholes:
+                is_whole = False
+                for each in (*factor.with_parts(), *factor.with_wholes()):
+                    claims.update((id(claim), claim) for claim in each.claims)
+            elif head.claims:
+                claims.update((id(claim), claim) for claim in head.claims)
+    if not claims:
+        return None
+    if is_whole and len(claims) == 1:
+        (claim,) = claims.values()
+        if claim.is_strong:
+            plain = _plain(book, value, lambda factor: claim in factor.head.claims, "consumers")
+            if plain is not None:
+                return plain
     tiers: dict[int, list[Claim]] = {}
     for claim in claims.values():
         tiers.setdefault(_rank(value, claim), []).append(claim)
@@ -240,6 +267,8 @@ def _runs(number: int, dim: Sequence[Factor], kinds: Sequence[Role], chosen: set
     runs: list[_Run] = []
     has_tokens = any(kind == POSITION and factor.head.is_input for factor, kind in zip(dim, kinds, strict=True))
     for place, (factor, kind) in enumerate(zip(dim, kinds, strict=True)):
+        if factor.size == 1 and len(dim) > 1 and kind != SAMPLE:
+            continue
         if place in chosen:
             counts: str = UNIT
         elif kind == SAMPLE:

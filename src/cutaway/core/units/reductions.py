@@ -57,16 +57,23 @@ def _broadcast(a: Shape, b: Shape) -> Shape:
 
 
 def loss(call: Call) -> Dims:
-    """One number, or one for each element or sample where nothing is reduced."""
-    if not call.shape:
-        return ()
-    x = call.tensors[0]
-    if call.shape == x.shape:
-        return call.join([value for value in call.tensors[:2] if value.shape == x.shape], call.shape)
-    without = (*x.shape[:1], *x.shape[2:])
-    if call.shape == without:
-        return (*x.dims[:1], *x.dims[2:])
-    return x.dims[:1]
+    """One number, or one for each element or sample where nothing is reduced.
+
+    A target stands beside what it is compared with: its samples are those of the model.
+    """
+    x, *others = call.tensors
+    target = others[0] if others else None
+    without = (*x.dims[:1], *x.dims[2:])
+    if target is not None and target.shape == x.shape:
+        joined = call.join([x, target], x.shape)
+        if call.shape == x.shape:
+            return joined
+    elif target is not None and x.n_dims > 1 and target.n_dims == x.n_dims - 1:  # classes
+        shape = (*x.shape[:1], *x.shape[2:])
+        call.join_dims([without, target.dims], [shape, target.shape], shape, [x, target])
+    if len(call.shape) in (0, x.n_dims):
+        return x.dims if call.shape else ()
+    return without if len(call.shape) == x.n_dims - 1 else x.dims[:1]
 
 
 def where(call: Call) -> list[Dims]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import operator
+
 from cutaway.core.units.calls import Book, Call, Shape
 from cutaway.core.units.factors import (
     OPEN,
@@ -25,7 +28,7 @@ def reshape(call: Call, dims: Dims, shape: Shape) -> Dims:
         return tuple(call.new(size, OPEN) for size in shape)
     flat = [factor for dim in dims for factor in dim if factor.size != 1]
     targets = _shared_out(call, flat[::-1], shape)
-    ones = _ones(dims)
+    ones = _ones(dims, shape)
     for place, is_behind, factor in ones:
         _place_one(targets, shape, place, is_behind, factor)
     done = tuple(put_together(target) for target in targets)
@@ -98,15 +101,23 @@ def _product(sizes: list[int]) -> int:
     return product
 
 
-def _ones(dims: Dims) -> list[tuple[int, bool, Factor]]:
-    """The factors of size 1, each with the number of elements before it and whether another one leads its dimension."""
+def _ones(dims: Dims, shape: Shape) -> list[tuple[int, bool, Factor]]:
+    """The factors of size 1, each with the number of elements before it and whether it stays behind what led it.
+
+    It does inside a dimension, and where what follows is merged and not taken apart: `(T, 1·H, d)` as `(T·1, H·d)`.
+    """
+    ends = dict(itertools.pairwise(itertools.accumulate(shape, operator.mul, initial=1)))
+    borders = set(itertools.accumulate(map(size_of, dims), operator.mul, initial=1))
     found: list[tuple[int, bool, Factor]] = []
     before = 1
     for dim in dims:
         leads = True
+        end = before * size_of(dim)
         for factor in dim:
             if factor.size == 1:
-                found.append((before, not leads, factor))
+                is_kept = len(dim) > 1 and ends.get(before) == end
+                is_whole = before > 1 and ends.get(before) in borders and not is_kept
+                found.append((before, not leads or is_whole, factor))
             else:
                 leads = False
             before *= factor.size

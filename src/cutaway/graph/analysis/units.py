@@ -17,7 +17,7 @@ from cutaway.core.units.layout import UnitLayout
 from cutaway.core.units.reading import read
 from cutaway.core.units.rules import is_created, rule_of
 from cutaway.graph import nodes as kinds
-from cutaway.graph.nodes import Tables
+from cutaway.graph.nodes import CallRow, Tables
 
 _FLOATS = ("float", "bfloat", "half", "double", "complex", "quint", "qint")
 _KINDS: dict[str, Kind] = {kinds.INPUT: ACTIVATION, kinds.PARAMETER: PARAMETER}
@@ -33,7 +33,7 @@ def unit_layouts(tables: Tables, sample_dims: Mapping[int, int | None] | None = 
         sample_dims: input node → the dimension of its samples, where the caller knows it.
     """
     given = dict(sample_dims or {})
-    tried: dict[int, int | None] = {node: given.get(node, 0) for node in _ends(tables)[0]}
+    tried: dict[int, int | None] = {node: given.get(node, 0) for node in input_nodes(tables)}
     while True:
         walk = Walk(tables, tried)
         wrong = [node for node in walk.inputs_computed_across() if node not in given]
@@ -59,10 +59,10 @@ class Walk:
         self.tables, self.book = tables, Book()
         self.values: list[Value | None] = []
         self._samples = sample_dims
+        self._is_input = set(input_nodes(tables)).__contains__
+        self._opened: list[int] = []
+        """The inputs whose factors begin with them: an input that an earlier call of the model made is followed on."""
         nodes = tables.nodes
-        self._given, self._returned = _ends(tables)
-        self._inputs: list[int] = []
-        """Those of the given nodes that nothing in the graph makes of others."""
         node, n_nodes = 0, len(nodes)
         while node < n_nodes:
             event = nodes.event[node]
@@ -82,22 +82,26 @@ class Walk:
         value = self._blank(node)
         if value is None:
             return None
-        kind = kinds.INPUT if node in self._given else self.tables.nodes.kind[node]
-        value.kind = _KINDS.get(kind, CONSTANT)
-        # Inputs and parameters keep their factors of size 1: one sample or head counts samples or heads all the same.
-        value.settle(
-            tuple((Factor(size, OPEN),) if size != 1 or value.kind != CONSTANT else () for size in value.shape)
-        )
-        if kind == kinds.INPUT:
-            self._inputs.append(node)
-            samples = self._samples.get(node)
-            for dim, (factor,) in enumerate(value.dims):
-                factor.is_input = True
-                factor.role = SAMPLE if dim == samples else OPEN
-        elif kind == kinds.PARAMETER:
+        value.kind = _KINDS.get(self.tables.nodes.kind[node], CONSTANT)
+        if self._is_input(node):
+            self._open_input(value)
+        elif value.kind == PARAMETER:  # keeps its factors of size 1: one head counts heads all the same
+            value.settle(tuple((Factor(size, OPEN),) for size in value.shape))
             for (factor,) in value.dims:
                 factor.is_parameter = True
+        else:
+            value.settle(tuple((Factor(size, OPEN),) if size != 1 else () for size in value.shape))
         return value
+
+    def _open_input(self, value: Value) -> None:
+        """What the model is given: open, but for the samples. A batch of one sample has samples all the same."""
+        value.kind = ACTIVATION
+        self._opened.append(value.number)
+        value.settle(tuple((Factor(size, OPEN),) for size in value.shape))
+        samples = self._samples.get(value.number)
+        for dim, (factor,) in enumerate(value.dims):
+            factor.is_input = True
+            factor.role = SAMPLE if dim == samples else OPEN
 
     def _blank(self, node: int) -> Value | None:
         meta = self.tables.nodes.meta_of(node)
@@ -119,9 +123,6 @@ class Walk:
         for value in made:
             if value is not None:
                 self._finish(value, next(dims, None), call, created)
-                if value.kind == CONSTANT and value.number in self._given:
-                    # Made inside the watched block, of nothing that the model was given: `model(torch.ones(2, 3))`.
-                    value = self._source(value.number)
             self.values.append(value)
 
     def _arguments(self, node: int, event: tuple[Any, ...], shapes: Sequence[tuple[int, ...]]) -> Call:
@@ -154,6 +155,10 @@ class Walk:
             value.is_contradictory |= each.is_contradictory and not each.has_units
         value.is_contradictory = call.is_contradictory or (value.is_contradictory and not value.has_units)
         value.kind = _kind_of(call, created)
+        if value.kind == CONSTANT and self._is_input(value.number):
+            # Made outside the model, of what the model was not given: a batch cut out of the data.
+            value.ruleless, value.is_contradictory = "", False
+            self._open_input(value)
 
     def _reduce_all(self, call: Call) -> None:
         """A function without a rule is taken for one that computes across every dimension."""
@@ -165,16 +170,20 @@ class Walk:
     def inputs_computed_across(self) -> Iterator[int]:
         """The inputs whose dimension of samples, as tried, does not count any."""
         self._mix_what_was_reduced_away()
-        for node in self._inputs:
+        for node in self._opened:
             value, dim = self.values[node], self._samples.get(node)
-            if value is not None and dim is not None and (dim >= value.n_dims or _is_mixed(value.dims[dim][0])):
+            if (
+                value is not None
+                and dim is not None
+                and (dim >= value.n_dims or (value.dims[dim] and _is_mixed(value.dims[dim][0])))
+            ):
                 yield node
 
     def _mix_what_was_reduced_away(self) -> None:
         """A reduced dimension that no output has was computed across; one that an output still has was normalized."""
         if not self.book.reduced:
             return
-        outputs = [self.values[node] for node in self._returned]
+        outputs = [self.values[node] for node in _output_nodes(self.tables)]
         reached: set[int] = set()
         waiting = [factor for value in outputs if value is not None for factor in _factors(value.dims)]
         while waiting:
@@ -204,7 +213,7 @@ class Walk:
 
         def is_owner(reader: int) -> bool:
             module = calls[nodes.call[reader]].module
-            return module >= 0 and address in modules[module].addresses
+            return 0 <= module < len(modules) and address in modules[module].addresses
 
         return is_owner
 
@@ -234,14 +243,25 @@ class Walk:
         return late
 
 
-def _ends(tables: Tables) -> tuple[frozenset[int], list[int]]:
-    """The nodes of what the model was given and of what it returned; where only modules of it ran, of the outermost."""
-    outermost = [call for call in tables.calls if call.module >= 0 and tables.calls[call.parent].module < 0]
-    given = tables.inputs or [end for call in outermost for end in call.inputs]
-    returned = tables.outputs or [end for call in outermost for end in call.outputs]
-    known = (kinds.PARAMETER, kinds.BUFFER)
-    inputs = frozenset(node for _, node in given if tables.nodes.kind[node] not in known)
-    return inputs, [node for _, node in returned]
+# what goes in and comes out
+
+
+def input_nodes(tables: Tables) -> list[int]:
+    """What the model was given; where only parts of it were called, what those were given from outside."""
+    given = tables.inputs or [end for row in _outermost(tables) for end in row.inputs]
+    held = (kinds.PARAMETER, kinds.BUFFER)
+    return [node for node in dict.fromkeys(node for _, node in given) if tables.nodes.kind[node] not in held]
+
+
+def _output_nodes(tables: Tables) -> list[int]:
+    if tables.outputs:
+        return [node for _, node in tables.outputs]
+    return [node for row in _outermost(tables) for _, node in row.outputs]
+
+
+def _outermost(tables: Tables) -> Iterator[CallRow]:
+    """The module calls that no other one made."""
+    return (row for number, row in enumerate(tables.calls) if number and not row.parent)
 
 
 def _by_rule(call: Call) -> Sequence[Dims | None]:

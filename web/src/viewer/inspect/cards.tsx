@@ -1,13 +1,15 @@
 // The statistics of a tensor, each with what is remarkable about it, and its past at a glance.
 
 import { useState } from "preact/hooks";
-import { cardsOf, deviations, isWide } from "../../lib/statistics";
+import { cardsOf, isWide, statisticOf, zText } from "../../lib/statistics";
 import { sparkOf } from "../../lib/spark";
+import { quantityTitle } from "../../lib/quantity";
 import type { StatisticView, TensorView } from "../../lib/wire";
 import { curveAsk } from "../asks";
 import type { PanelProps } from "../panels";
 import { useAsked } from "../use-asked";
 
+const VALUE = "value";
 const SPARK: readonly [number, number] = [150, 30];
 /** A past is at most so wide, in pixels. */
 const WIDEST = 240;
@@ -41,9 +43,11 @@ export function Cards(props: PanelProps & { tensor: TensorView; statistic: strin
 function Past({ run, client, choice, tensor, name, whole, isRight }: PanelProps & { tensor: TensorView; name: string; whole: string; isRight: boolean }) {
   const { value } = useAsked(client, curveAsk(run.item.id, tensor.row, name, run.kinds.length > 1 ? tensor.kind : null));
   const one = tensor.statistics.find((statistic) => statistic.name === name);
+  const { about } = statisticOf(name);
   const spark = value && sparkOf(value.steps, value.values, SPARK, isWide(name), choice.step);
   return (
     <span class={isRight ? "past right" : "past"} role="tooltip">
+      {about && <small>{about}</small>}
       <code>{whole}</code>
       {spark && spark.path && (
         <svg viewBox={`-3 -3 ${SPARK[0] + 6} ${SPARK[1] + 6}`} aria-hidden="true">
@@ -51,17 +55,18 @@ function Past({ run, client, choice, tensor, name, whole, isRight }: PanelProps 
           {spark.dot && <circle cx={spark.dot[0]} cy={spark.dot[1]} r={2.6} />}
         </svg>
       )}
-      {one && <Distances statistic={one} />}
+      {one && <Scores statistic={one} of={tensor.of} />}
     </span>
   );
 }
 
-function Distances({ statistic: { z_history, z_step, n_history, n_step } }: { statistic: StatisticView }) {
-  const say = (z: number): string => `z ${deviations(z)}`;
+/** How unusual the number is, and beside what. */
+function Scores({ statistic: { z_history, z_step, n_history, n_step }, of }: { statistic: StatisticView; of: string }) {
+  const others = `${of === VALUE ? "tensors" : `${quantityTitle(of)}s`} of its role at this step`;
   return (
     <>
-      {z_step !== null && <small>{say(z_step)} among {n_step} tensors of its role</small>}
-      {z_history !== null && <small>{say(z_history)} among its last {n_history} steps</small>}
+      {z_step !== null && <small>z-score {zText(z_step)} among {n_step.toLocaleString("en")} other {others}</small>}
+      {z_history !== null && <small>z-score {zText(z_history)} among its last {n_history} steps of this kind</small>}
     </>
   );
 }

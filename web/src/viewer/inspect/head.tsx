@@ -2,31 +2,31 @@
 
 import { useState } from "preact/hooks";
 import { Icon } from "../../app/icons";
+import { quantityTitle } from "../../lib/quantity";
 import { elementsOf, listed, snippet } from "../../lib/snippet";
 import { remark, siblingSaid } from "../../lib/statistics";
 import { counted } from "../../lib/units";
 import type { RowView, TensorView } from "../../lib/wire";
 import { tableAsk, valuesLink } from "../asks";
-import { nodeOf, rowsOfNode } from "../choice";
+import { passSaid, selectingRow, siteOf } from "../choice";
 import { copied } from "../copied";
 import type { PanelProps } from "../panels";
 
 /** Values of at most so many numbers are copied as text. */
 const MOST_COPIED = 20_000;
 
-export function Head({ run, choice, act, row, tensor }: PanelProps & { row: RowView; tensor: TensorView | undefined }) {
+export function Head({ run, choice, act, state, row, tensor }: PanelProps & { row: RowView; tensor: TensorView | undefined }) {
   const { path, name } = named(row.site);
-  const calls = rowsOfNode(run, nodeOf(row)).filter(({ of, part }) => of === row.of && part === row.part);
   const count = tensor?.statistics.find((one) => one.name === "count")?.value;
   const badges = [
     tensor ? shapeSaid(tensor, count) : "", tensor?.dtype ?? "", row.role,
-    ofWords(row.of), row.part, row.iteration > 0 ? `iteration ${row.iteration}` : "", calls.length > 1 ? `called ${calls.length}×` : "",
+    row.of === "value" ? "" : quantityTitle(row.of), row.part, passSaid(run, row), row.n_passes > 1 ? `up to ${row.n_passes} passes a step` : "",
   ];
   const said = tensor ? remark(tensor.statistics) : "";
-  const odd = siblingSaid(tensor?.sibling ?? null, ofWords(row.of) || "value");
+  const odd = siblingSaid(tensor?.sibling ?? null, quantityTitle(row.of));
   const toSibling = (): void => {
     const other = run.rows[tensor?.sibling?.row ?? -1];
-    if (other) act({ do: "tensor", node: nodeOf(other), part: other.part, of: other.of, iteration: other.iteration });
+    if (other) act(selectingRow(other, state));
   };
   return (
     <header class="tensor-head">
@@ -50,13 +50,6 @@ function shapeSaid({ dtype, shape }: TensorView, count: number | null | undefine
   return isPart ? `kept [${shape.join(", ")}] of ${counted(count, "element")}` : `[${shape.join(", ")}]`;
 }
 
-/** "gradient of aux" for "grad/aux". */
-export function ofWords(of: string): string {
-  if (of === "value") return "";
-  const [what, loss] = of.split(/\/(.*)/s);
-  return `${what === "grad" ? "gradient" : what}${loss ? (/^\d+$/.test(loss) ? ` ${loss}` : ` of ${loss}`) : ""}`;
-}
-
 function named(site: string): { path: string[]; name: string } {
   const [address, ...op] = site.split("/");
   const parts = address.split(".").filter(Boolean);
@@ -70,6 +63,8 @@ function named(site: string): { path: string[]; name: string } {
 export function TakeAlong({ run, choice, row, tensor, client }: PanelProps & { row: RowView; tensor: TensorView }) {
   const { id } = run.item;
   const hasValue = tensor.dtype !== "";
+  const site = siteOf(run, row);
+  const python = snippet({ ...row, site }, choice.step, choice.sample);
   // Of a chosen sample, what is taken along is its own part.
   const sample = tensor.n_samples > 0 ? choice.sample : null;
   const shape = sample === null ? tensor.shape : tensor.shape.slice(1);
@@ -79,8 +74,8 @@ export function TakeAlong({ run, choice, row, tensor, client }: PanelProps & { r
   const numbers = (): string => tensor.statistics.map(({ name, value: own, word }) => `${name}\t${own ?? word}`).join("\n");
   return (
     <div class="take-along">
-      <CopyButton text="site" title={`Copy ${row.site}`} make={() => row.site} />
-      <CopyButton text="Python" title={snippet(row, choice.step, choice.sample)} make={() => snippet(row, choice.step, choice.sample)} />
+      <CopyButton text="site" title={`Copy ${site}`} make={() => site} />
+      <CopyButton text="Python" title={python} make={() => python} />
       {tensor.statistics.length > 0 && <CopyButton text="statistics" title="Copy all statistics with all their figures" make={numbers} />}
       {hasValue && n <= MOST_COPIED && <CopyButton text="values" title={`Copy ${whose} as lists`} make={value} />}
       {hasValue && (["csv", "npy"] as const).map((format) => (

@@ -5,7 +5,7 @@ import { Link } from "../../app/controls";
 import { decoded } from "../../lib/host";
 import { short } from "../../lib/units";
 import type { SampleImage, SampleItem, TensorView } from "../../lib/wire";
-import { nodeOf } from "../choice";
+import { selectingRow } from "../choice";
 import type { PanelProps } from "../panels";
 import { Tokens } from "./tokens";
 
@@ -54,12 +54,12 @@ function SampleCanvas({ image }: { image: SampleImage }) {
 }
 
 /** Outputs and targets of the same sample, one below the other so that they compare. */
-function BesideTable({ run, tensor, act }: PanelProps & { tensor: TensorView }) {
+function BesideTable({ run, tensor, act, state }: PanelProps & { tensor: TensorView }) {
   return (
     <dl class="beside">
       {tensor.beside.map(({ row, site, role, shape, text, verdict }) => {
         const own = run.rows[row];
-        const go = (): void => act({ do: "tensor", node: nodeOf(own), part: own.part, of: own.of, iteration: own.iteration });
+        const go = (): void => act(selectingRow(own, state));
         const round = own?.iteration ? ` in iteration ${own.iteration}` : "";
         return (
           <div key={row}>

@@ -3,11 +3,9 @@
 import { Histogram } from "../../app/inspector/histogram";
 import { isQuantile, titleOf } from "../../lib/statistics";
 import { exact, short } from "../../lib/units";
-import type { StatisticView, TensorView } from "../../lib/wire";
+import { N_SAMPLED, type StatisticView, type TensorView } from "../../lib/wire";
 import type { PanelProps } from "../panels";
 
-/** The recorded histogram is of at most so many values. */
-const MOST_COUNTED = 1024;
 const LOG = "inspect.bars";
 
 export function Spread({ tensor, state, act }: PanelProps & { tensor: TensorView }) {
@@ -20,7 +18,7 @@ export function Spread({ tensor, state, act }: PanelProps & { tensor: TensorView
   const isWhole = !isOfSample && tensor.histogram !== null;
   const hasBatch = !["parameter", "buffer"].includes(tensor.role) && tensor.of !== "update";
   const title = isOfSample ? "how often which value comes, in this sample" : isWhole ? `how often which value comes${hasBatch ? " in the batch" : ""}` : "how often which value comes, of those kept";
-  const few = isWhole && count > MOST_COUNTED ? ` · ${MOST_COUNTED.toLocaleString("en")} of ${count.toLocaleString("en")}` : "";
+  const few = isWhole && count > N_SAMPLED ? ` · ${N_SAMPLED.toLocaleString("en")} of ${count.toLocaleString("en")}` : "";
   const quantiles = isOfSample ? new Map<string, number>() : quantilesOf(tensor.statistics);
   return (
     <>

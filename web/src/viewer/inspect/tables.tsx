@@ -4,7 +4,8 @@ import { useMemo } from "preact/hooks";
 import { titleOf } from "../../lib/statistics";
 import { counted, exact, short } from "../../lib/units";
 import type { SampleItem, TableView, TensorView } from "../../lib/wire";
-import { samplesAsk, samplesTableAsk, unitsAsk, type Matrix } from "../asks";
+import type { Matrix } from "../../lib/tinting";
+import { samplesAsk, samplesTableAsk, unitsAsk } from "../asks";
 import type { PanelProps } from "../panels";
 import { useAsked } from "../use-asked";
 import { VirtualTable, type Column } from "../virtual-table";
@@ -14,10 +15,11 @@ const ROW = 24;
 const HIGHEST = 300;
 
 export function Tables(props: PanelProps & { tensor: TensorView }) {
-  const { units, samples } = props.tensor;
+  const { units, samples, about_units: remark } = props.tensor;
   return (
     <>
-      {units && <Fold title="Units" aside={about(units, "unit")}>{() => <Units {...props} table={units} />}</Fold>}
+      {units && <Fold title="Units" aside={about(units, "unit")}>{() => <>{remark && <p class="quiet">{remark}</p>}<Units {...props} table={units} /></>}</Fold>}
+      {!units && remark && <Fold title="Units" aside="not known">{() => <p class="quiet">{remark}</p>}</Fold>}
       {samples && <Fold title="Samples" aside={about(samples, "sample")}>{() => <Samples {...props} table={samples} />}</Fold>}
     </>
   );

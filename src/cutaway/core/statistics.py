@@ -1,0 +1,149 @@
+"""The table of statistics: what the recorder computes, and how views, command line and page name and draw it.
+
+To add a statistic, add one line to `STATISTICS` and fill its column in every backend that computes it:
+`recording/cpu.py`, `recording/device.py` and `recording/kernels.py` (Triton). Everything else reads this table; the
+web page does so through `web/src/lib/wire.ts`, which `python -m tests.wire` writes from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+StatisticTier = Literal["core", "full", "spectral_norm", "group"]
+StatisticUnit = Literal["value", "elements", "share", "flag"]
+StatisticScale = Literal["linear", "log"]
+StatisticPart = Literal["number", "quantile", "histogram"]
+
+N_SAMPLED: Final = 1024
+"""The most elements of a tensor that quantiles and histogram are taken of."""
+N_BINS: Final = 16
+"""Bins of the recorded histogram, of equal width from `low` to `high`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statistic:
+    """One number that sums up a tensor at a step, and how it is read."""
+
+    name: str
+    title: str
+    """As labels show it."""
+    about: str
+    """What it is, as a phrase without a verb."""
+    tier: StatisticTier
+    """What records it: the level "core" or "full", the option `spectral_norm=True`; "group": units or samples only."""
+    unit: StatisticUnit = "value"
+    """What it is measured in: the tensor's own unit, a number of elements, a share of 1, or 0 and 1."""
+    scale: StatisticScale = "linear"
+    """Whether it spans powers of ten, so that axes are logarithmic and z-scores are those of its logarithm."""
+    is_signed: bool = True
+    """Whether it can be negative."""
+    is_comparable: bool = False
+    """Whether it can be compared with that of another tensor: not if it depends on the number of elements."""
+    is_tracked: bool = True
+    """Whether it can be compared with that of the same tensor at earlier steps."""
+    is_size: bool = False
+    """Whether it tells how large the values are; the first one recorded is the one a page shows at first."""
+    is_fault: bool = False
+    """Whether anything above 0 is a fault."""
+    part: StatisticPart = "number"
+    """Whether it is read by itself, or as one of the quantiles, or as a piece of the histogram."""
+    undefined: str = ""
+    """Which tensors have none, so that NaN of finite elements is no fault: "a tensor that …"; "" if all have it."""
+
+
+def _size(name: str, title: str, about: str, tier: StatisticTier = "core") -> Statistic:
+    """One that says how large or how spread values are, whatever the shape of the tensor."""
+    return Statistic(name, title, about, tier, scale="log", is_signed=False, is_comparable=True)
+
+
+def _fault(name: str, title: str, about: str, tier: StatisticTier, unit: StatisticUnit) -> Statistic:
+    return Statistic(name, title, about, tier, unit=unit, is_signed=False, is_fault=True)
+
+
+def _quantile(percent: int) -> Statistic:
+    title = "median" if percent == 50 else f"p{percent}"
+    return Statistic(f"p{percent}", title, f"value that {percent} % of the elements are below", "core", part="quantile")
+
+
+def _edge(name: str, about: str) -> Statistic:
+    return Statistic(name, name, about, "core", is_tracked=False, part="histogram")
+
+
+def _bin(number: int) -> Statistic:
+    return replace(_edge(f"h{number}", f"share of elements in bin {number}"), unit="share", is_signed=False)
+
+
+_COUNT: Final = Statistic(
+    *("count", "elements", "number of elements", "core"),
+    unit="elements",
+    scale="log",
+    is_signed=False,
+    is_tracked=False,
+)
+
+# The order is that in which statistics are recorded and shown.
+_TABLE: Final = (
+    Statistic("mean", "mean", "mean over all elements", "core"),
+    replace(_size("abs_mean", "abs mean", "mean of the magnitudes"), is_size=True),
+    replace(_size("std", "std", "standard deviation over all elements, of the population"), is_size=True),
+    replace(
+        _size("batch_std", "batch std", "standard deviation over the samples of the batch, averaged over elements"),
+        undefined="a tensor without samples, or with one",
+    ),
+    replace(_size("norm", "norm", "Euclidean norm"), is_comparable=False, is_size=True),
+    Statistic("zeros", "zeros", "number of elements that are 0", "full", unit="elements", is_signed=False),
+    Statistic("min", "min", "smallest element", "core"),
+    Statistic("max", "max", "largest element", "core"),
+    _size("abs_max", "abs max", "largest magnitude", "group"),
+    _fault("nonfinite", "NaN or Inf", "1 if an element is NaN or infinite, else 0", "core", "flag"),
+    _fault("nans", "NaN", "number of elements that are NaN", "full", "elements"),
+    _fault("infs", "Inf", "number of elements that are infinite", "full", "elements"),
+    replace(
+        _size("spectral_norm", "spectral norm", "largest singular value of a matrix", "spectral_norm"),
+        undefined="a tensor that is not a matrix",
+    ),
+    Statistic("zero_share", "zero share", "share of elements that are 0", "group", unit="share", is_signed=False),
+    *(_quantile(percent) for percent in (1, 5, 25, 50, 75, 95, 99)),
+    _COUNT,
+    _edge("low", "where the histogram begins"),
+    _edge("high", "where the histogram ends"),
+    *(_bin(number) for number in range(N_BINS)),
+)
+STATISTICS: Final = {statistic.name: statistic for statistic in _TABLE}
+"""All statistics by name, in the order in which they are recorded and shown."""
+UNKNOWN: Final = Statistic("", "", "", "core")
+"""What holds of a statistic that is not in the table: a program may write its own."""
+PER_UNIT: Final = ("mean", "std", "min", "max", "zero_share")
+"""The rows of the recorded array "unit": statistics of each unit."""
+PER_SAMPLE: Final = ("mean", "abs_mean", "std", "abs_max")
+"""The rows of the recorded array "samples": statistics of each sample."""
+
+
+def statistic(name: str) -> Statistic:
+    """A statistic by its name; one that is not in the table is called by its name.
+
+    >>> statistic("p50").title, statistic("kurtosis_4").title
+    ('median', 'kurtosis 4')
+    """
+    return STATISTICS.get(name) or replace(UNKNOWN, name=name, title=name.replace("_", " "))
+
+
+def recorded(*tiers: StatisticTier) -> tuple[str, ...]:
+    """The names of what is recorded of these tiers.
+
+    >>> recorded("full", "spectral_norm")
+    ('zeros', 'nans', 'infs', 'spectral_norm')
+    """
+    return tuple(each.name for each in _TABLE if each.tier in tiers)
+
+
+def size_of(names: Iterable[str]) -> str | None:
+    """The one among these that tells how large values are; None if none does.
+
+    >>> size_of(["norm", "std", "mean"])
+    'std'
+    """
+    given = set(names)
+    return next((each.name for each in _TABLE if each.is_size and each.name in given), None)

@@ -1,0 +1,126 @@
+"""Robust z-scores: how many median absolute deviations (MAD) a statistic is from what is usual.
+
+This is the only place where they are computed. A number is compared with two groups: the same tensor at earlier steps
+of the same kind, and the other tensors of its role at the same step (`peer_group`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutaway.core.statistics import statistic
+
+Floats = NDArray[np.float64]
+
+FEWEST: Final = 5
+"""Fewer numbers than this do not tell what is usual."""
+FAR: Final = 5
+"""From this z-score on, a number stands out."""
+LARGEST: Final = 99
+"""Larger z-scores are cut off."""
+_SINGULAR: Final = ("input", "target", "loss")
+"""Roles whose tensors have no peers: token numbers beside images, one loss beside another."""
+_MAD_TO_STD: Final = 1.4826
+"""Times the MAD, this is the standard deviation of a normal distribution."""
+_LEAST_DECADES: Final = 0.01
+_LEAST_SHARE: Final = 0.001
+_TINY: Final = 1e-30
+_FEW_MORE: Final = 8
+"""The MAD of `n` numbers is taken `1 + 8 / n` times: a few may lie close together by chance."""
+
+
+def peer_group(role: str, of: str) -> Hashable | None:
+    """The group of a tensor among those of its step: the same role, and the same of value, gradient, update.
+
+    None for inputs, targets and losses, which are compared with nothing but their own past.
+
+    >>> peer_group("parameter", "grad") == peer_group("parameter", "grad") != peer_group("value", "grad")
+    True
+    """
+    return None if role in _SINGULAR else (role, of)
+
+
+def robust_z(values: NDArray[Any], references: NDArray[Any], statistics: Sequence[str]) -> tuple[Floats, Floats]:
+    """The z-score of each value among its references, and how many finite references there were.
+
+    With `m` the median of the finite references and `d` the median of their distances from `m`:
+
+        z = (x - m) / max(1.4826 d (1 + 8 / n), e),  cut off at ±99
+
+    where `n` counts the finite references and `e = 0.001 |m|` (or the smallest number, if `m` is 0). Of statistics with
+    a logarithmic scale (`std`, `norm`, …) `x` and the references are taken as their base-10 logarithms, a zero as
+    1e-30, and `e = 0.01`. NaN where the value is not finite, or fewer than five references are.
+
+    >>> z, n = robust_z(np.array([100.0]), np.array([[1], [1.1], [0.9], [1], [1.05], [0.95]]), ("std",))
+    >>> bool(z[0] > 10), n
+    (True, array([6.]))
+
+    Args:
+        values: one for each statistic, or `[value, statistic]`.
+        references: `[reference, statistic]`.
+    """
+    with np.errstate(all="ignore"):
+        x, them = np.array(values, np.float64), np.array(references, np.float64)
+        is_log = np.array([statistic(name).scale == "log" for name in statistics], bool)
+        x[..., is_log] = _decades(x[..., is_log])
+        them[:, is_log] = _decades(them[:, is_log])
+        them[~np.isfinite(them)] = np.nan
+        n = np.isfinite(them).sum(axis=0).astype(np.float64)
+        median = _medians(them)
+        spread = _MAD_TO_STD * _medians(np.abs(them - median)) * (1 + _FEW_MORE / np.maximum(n, 1))
+        least = np.where(is_log, _LEAST_DECADES, np.maximum(_LEAST_SHARE * np.abs(median), np.finfo(np.float64).tiny))
+        z: Floats = np.clip((x - median) / np.maximum(spread, least), -LARGEST, LARGEST)
+        z[(n < FEWEST) | ~np.isfinite(x)] = np.nan
+    return z, n
+
+
+def z_among_peers(
+    matrix: NDArray[Any], groups: Sequence[Hashable | None], statistics: Sequence[str]
+) -> tuple[Floats, Floats]:
+    """The z-score of every statistic of every tensor of a step among its group, and how many others there were.
+
+    The tensor itself counts as one of its group: a median does not follow one number, and so every group is sorted
+    once and not once for each of its tensors. NaN of statistics that cannot be compared between tensors, and where
+    fewer than five others are finite.
+
+    Args:
+        matrix: `[tensor, statistic]`.
+        groups: of each tensor, what `peer_group` gives.
+    """
+    z = np.full(matrix.shape, np.nan)
+    n_others = np.zeros(matrix.shape)
+    columns = [number for number, name in enumerate(statistics) if statistic(name).is_comparable]
+    names = [statistics[column] for column in columns]
+    members: dict[Hashable, list[int]] = {}
+    for number, group in enumerate(groups):
+        if group is not None:
+            members.setdefault(group, []).append(number)
+    for numbers in members.values():
+        chosen = np.ix_(numbers, columns)
+        values = matrix[chosen]
+        found, n = robust_z(values, values, names)
+        others = np.maximum(n - np.isfinite(values), 0)
+        z[chosen] = np.where(others < FEWEST, np.nan, found)
+        n_others[chosen] = others
+    return z, n_others
+
+
+def _decades(values: Floats) -> Floats:
+    found: Floats = np.log10(np.where(values == 0, _TINY, np.abs(values)))
+    return found
+
+
+def _medians(columns: Floats) -> Floats:
+    """The median of each column, NaN left out; without the warnings of `np.nanmedian`, and faster."""
+    if not len(columns):
+        return np.full(columns.shape[1], np.nan)
+    ordered = np.sort(columns, axis=0)  # NaN comes last
+    n = np.isfinite(ordered).sum(axis=0)
+    at = np.arange(columns.shape[1])
+    low, high = ordered[np.maximum(n - 1, 0) // 2, at], ordered[np.minimum(n // 2, len(columns) - 1), at]
+    found: Floats = np.where(n > 0, low / 2 + high / 2, np.nan)
+    return found

@@ -1,0 +1,242 @@
+"""Gradients of one recorded step: `grad`, its parts `grad/<loss>`, and `inner_grad`.
+
+`grad` is the sum over all `backward()` calls of the step, as `tensor.grad` would have it after `retain_grad()`. A sum
+needs a copy of what came first. It is made only where more may come: of a retained graph, and of leaves.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from threading import get_ident
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cutaway.recording.backward_calls import BackwardCalls
+from cutaway.recording.guarding import Guard
+from cutaway.recording.sightings import Sighting, Sightings
+from cutaway.store.records import GRAD, INNER_GRAD
+
+_UNKNOWN = (
+    "gradients of a backward pass are left out: it is not known whether backward() or torch.autograd.grad() has "
+    "started it, as with one that C++ has started"
+)
+_BATCHED = "gradients of torch.autograd.grad(is_grads_batched=True) are left out: they are many in one tensor"
+_TOO_LARGE = (
+    "gradients that may come in several backward() calls (retain_graph=True, run.gradients) are left out: "
+    "the copies that their sum needs are larger than most_update_bytes"
+)
+
+_Key = tuple[Sighting, str]
+"""Of which tensor, under which name."""
+
+
+@dataclass(slots=True)
+class _Sum:
+    """What has come so far of a gradient that may come in several calls."""
+
+    total: Tensor
+    is_shared: bool
+    """Whether another sum still is the very same tensor."""
+
+
+class Gradients:
+    """Takes gradients in as they come.
+
+    Args:
+        guard: runs what it is given, and lets no exception out.
+        most_bytes: sums that need more memory than this are left out.
+    """
+
+    def __init__(self, sightings: Sightings, guard: Guard, *, most_bytes: int) -> None:
+        self.loss = ""
+        """The loss whose backward pass runs now; "" if nobody said."""
+        self.notes: dict[str, None] = {}
+        """What is left out and why, each once."""
+        self._sightings = sightings
+        self._guard = guard
+        self._most_bytes = most_bytes
+        self._n_bytes = 0
+        self._calls = BackwardCalls(get_ident())
+        self._handles: list[Any] = []
+        self._parameters: list[Tensor] = []
+        """Parameters that have a hook."""
+        self._taken: list[tuple[Sighting, str, Sighting]] = []
+        """Gradients that were taken in as they came: of which tensor, under which name."""
+        self._sums: dict[_Key, _Sum | None] = {}
+        """None for what cannot be summed."""
+        self._is_again_summed = False
+        """Whether what checkpoints compute again comes in several calls, each time as another tensor."""
+
+    # waiting for them
+
+    def follow(self, tensor: Tensor, sighting: Sighting) -> None:
+        """Take in the gradient of a tensor whenever it comes, until `release`."""
+        is_leaf = tensor.is_leaf
+
+        def arrived(grad: Tensor) -> None:
+            self._guard(self._take, grad, sighting, [GRAD], is_leaf)
+
+        self._handles.append(tensor.register_hook(arrived))  # type: ignore[no-untyped-call]
+
+    def follow_parameter(self, parameter: Tensor, sighting: Sighting) -> None:
+        """Take in what flows into a parameter, unless it is just a part of the `grad` that the optimizer reads."""
+
+        def arrived(grad: Tensor) -> None:
+            call = self._calls.current()
+            if self.loss or call is None or not call.accumulates:
+                self._guard(self._take, grad, sighting, [], True)
+
+        # As `register_hook` does it for a leaf, without the handle, which takes longer than all the rest.
+        hooks: Any = parameter._backward_hooks
+        if hooks is None:
+            hooks = parameter._backward_hooks = OrderedDict()
+        hooks[self] = arrived
+        self._parameters.append(parameter)
+
+    def release(self) -> None:
+        """Take all hooks off again."""
+        while self._handles:
+            self._handles.pop().remove()
+        with torch._C.DisableTorchFunction():
+            while self._parameters:
+                parameter = self._parameters.pop()
+                hooks: Any = parameter._backward_hooks or {}
+                hooks.pop(self, None)
+                if not hooks:
+                    parameter._backward_hooks = None  # an empty dict would be asked in every backward pass to come
+
+    # taking them in
+
+    def _take(self, grad: Tensor, sighting: Sighting, names: list[str], is_leaf: bool) -> None:
+        call = self._calls.current()
+        if call is None:
+            self.notes[_UNKNOWN] = None
+        elif _is_batched(grad):
+            self.notes[_BATCHED] = None
+        elif not call.accumulates:
+            self._taken.append((sighting, INNER_GRAD, self._sightings.take_of(grad, sighting, INNER_GRAD)))
+        else:
+            names = [*names, f"{GRAD}/{self.loss}"] if self.loss else names
+            if sighting.is_again and call.retains_graph:
+                self._is_again_summed = True
+            may_repeat = is_leaf or call.retains_graph or (sighting.is_again and self._is_again_summed)
+            summed = [name for name in names if may_repeat or (sighting, name) in self._sums]
+            self._add(grad, sighting, summed)
+            self._take_at_once(grad, sighting, [name for name in names if name not in summed])
+
+    def _take_at_once(self, grad: Tensor, sighting: Sighting, names: list[str]) -> None:
+        first: Sighting | None = None
+        for name in names:
+            if first is None:
+                first = taken = self._sightings.take_of(grad, sighting, name)
+            else:
+                taken = self._sightings.take_same(first, sighting, name)
+            self._taken.append((sighting, name, taken))
+
+    def _add(self, grad: Tensor, sighting: Sighting, names: list[str]) -> None:
+        """Add to the sums of these names; those that begin with this gradient share one copy of it."""
+        copy: Tensor | None = None
+        for name in names:
+            key = (sighting, name)
+            known, is_new = self._sums.get(key), key not in self._sums
+            if known is None and not is_new:
+                continue
+            self._sums[key] = None  # should the next lines fail, half a sum is none
+            needs_memory = copy is None if known is None else known.is_shared
+            n_bytes = self._n_bytes + (_n_bytes(grad) if needs_memory else 0)
+            if n_bytes > self._most_bytes:
+                self.notes[_TOO_LARGE] = None
+                continue
+            self._n_bytes = n_bytes
+            if known is not None:
+                self._sums[key] = _Sum(_sum(known.total, grad.detach()), is_shared=False)
+            else:
+                # A copy: the engine, custom functions and hooks of the program may write into what they were handed.
+                copy = grad.detach().clone() if copy is None else copy
+                self._sums[key] = _Sum(copy, is_shared=len(names) > 1)
+
+    # at the end of the step
+
+    def settle(self) -> None:
+        """Take the sums in, and give what a checkpoint computed again to the tensors it belongs to."""
+        self._sightings.settle()
+        lost: set[Sighting] = set()
+        at_once: dict[_Key, list[Sighting]] = {}
+        for source, name, taken in self._taken:
+            owner = self._owner(source)
+            if owner is None:
+                lost.add(taken)
+            elif name == INNER_GRAD:
+                self._sightings.give(taken, owner, name)
+            else:
+                at_once.setdefault((owner, name), []).append(taken)
+        sums = self._owned_sums()
+        for key, parts in at_once.items():
+            if len(parts) == 1 and key not in sums:
+                self._sightings.give(parts[0], *key)
+                continue
+            lost.update(parts)
+            if sums.pop(key, parts[0]) is not None:  # else it is known already why there is no sum
+                self._note_lost(key[0], "it came in several backward() calls, and the graph was not retained")
+        self._sightings.drop(lost)
+        self._take_sums({key: total for key, total in sums.items() if total is not None})
+        self._taken.clear()
+        self._sums.clear()
+
+    def _owner(self, source: Sighting) -> Sighting | None:
+        owner = self._sightings.owner(source)
+        if owner is None:
+            said = "it came inside a checkpoint, and which pass of the module it belongs to does not show"
+            self._note_lost(source, said)
+        return owner
+
+    def _owned_sums(self) -> dict[_Key, Tensor | None]:
+        """The sums by the tensor they belong to; those of one that was computed again several times are one."""
+        found: dict[_Key, Tensor | None] = {}
+        for (source, name), known in self._sums.items():
+            owner = self._owner(source)
+            if owner is None:
+                continue
+            key = (owner, name)
+            there = found.get(key)
+            if known is None or (key in found and there is None):
+                found[key] = None
+            else:
+                found[key] = known.total if there is None else _sum(there, known.total)
+        return found
+
+    def _take_sums(self, sums: dict[_Key, Tensor]) -> None:
+        taken: dict[tuple[int, int], Sighting] = {}
+        with self._sightings.together():
+            for (owner, name), total in sums.items():
+                same = taken.get((id(owner), id(total)))
+                if same is not None and same.number >= 0:
+                    self._sightings.take_same(same, owner, name)
+                else:
+                    taken[id(owner), id(total)] = self._sightings.take_of(coalesced(total), owner, name)
+
+    def _note_lost(self, sighting: Sighting, reason: str) -> None:
+        self.notes[f"the gradient of {self._sightings.site(sighting.place)!r} is left out: {reason}"] = None
+
+
+def _sum(total: Tensor, grad: Tensor) -> Tensor:
+    return grad + total if total.is_sparse else total + grad  # a sparse tensor takes no dense one
+
+
+def _n_bytes(grad: Tensor) -> int:
+    return grad._values().nbytes + grad._indices().nbytes if grad.is_sparse else grad.nbytes
+
+
+def coalesced(grad: Tensor) -> Tensor:
+    """A gradient whose numbers are its own: of a sparse one, a row that was looked up twice has two parts."""
+    return grad.coalesce() if grad.is_sparse and not grad.is_coalesced() else grad
+
+
+def _is_batched(grad: Tensor) -> bool:
+    """Whether it stands for many gradients, inside vmap."""
+    return bool(
+        torch._C._functorch.is_functorch_wrapped_tensor(grad) or torch._C._functorch.is_legacy_batchedtensor(grad)
+    )

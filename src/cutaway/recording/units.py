@@ -1,0 +1,233 @@
+"""Which dimensions of recorded tensors count units and samples: learned from a traced step, kept for the whole run.
+
+A step that is traced for its dependency graph also tells the layout of every tensor, but only when the model has
+returned. Until then the tensors of that step wait: their layout is applied when it is known. Steps that are not traced
+use what was learned before. Where nothing can be traced (compiled models, `graph=False`), torch's own layers still
+know their units, and samples are taken along `batch_dim=`; the run has a note that says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+from cutaway.capture.module_units import output_layout, parameter_layout
+from cutaway.core.errors import UnitError
+from cutaway.core.sites import Site
+from cutaway.core.units.layout import UnitLayout
+from cutaway.graph.analysis.units import unit_layouts
+from cutaway.graph.nodes import CONSTANT, PARAMETER, Tables
+
+if TYPE_CHECKING:
+    from cutaway.capture.session import Session
+    from cutaway.recording.sightings import Sighting
+
+UNTRACED = (
+    "the graph of the model was not traced, so units are known of torch's own layers only, and samples are taken along "
+    "dimension {dim}: batch_dim= says which it is"
+)
+
+
+class RecordedUnits:
+    """What is known of the layouts of a run's tensors.
+
+    Args:
+        batch_dim: the dimension of the samples in what the models are given, where the user says it.
+        unit_dims: site or pattern → the dimensions that count its units, where the user says it.
+    """
+
+    def __init__(self, batch_dim: int | None = None, unit_dims: Mapping[Site, tuple[int, ...]] | None = None) -> None:
+        self.batch_dim = batch_dim
+        self._unit_dims = dict(unit_dims or {})
+        self.is_traced = False
+        """Whether a step was traced, so that layouts come from the graph."""
+        self._known: dict[str, dict[int, UnitLayout]] = {}
+        """Site without a pass → pass, counted over the step → layout."""
+
+    def learn(self, base: str, pass_: int, layout: UnitLayout) -> None:
+        """Remember the layout of one tensor."""
+        self._known.setdefault(base, {})[pass_] = layout
+
+    def find(self, base: str, pass_: int, tensor: Tensor) -> UnitLayout | None:
+        """What was learned of a tensor, for the shape that it has; None if nothing was, or if it does not fit."""
+        passes = self._known.get(base)
+        if not passes:
+            return None
+        layout = passes.get(pass_) or next(iter(passes.values()))
+        try:
+            return layout.for_shape(tensor.shape)
+        except UnitError:
+            return None
+
+    def as_stated(self, base: str, layout: UnitLayout | None, tensor: Tensor) -> UnitLayout | None:
+        """The layout with the dimensions of units that the user says; a wrong one is an error, which the run notes."""
+        for site, dims in self._unit_dims.items():
+            if base.startswith("$") == (site.name is not None) and site.matches(Site.parse(base)):
+                return stated(dims, layout, tensor)
+        return layout
+
+    def alone(self, module: nn.Module, path: str, tensor: Tensor, batch_size: int | None) -> UnitLayout | None:
+        """What is known without a graph: the units of torch's own layers, and the samples that the user says."""
+        layout = output_layout(module, path, tensor.shape)
+        return self.with_samples(layout, tensor, self.batch_dim or 0, batch_size)
+
+    @staticmethod
+    def with_samples(layout: UnitLayout | None, tensor: Tensor, dim: int, batch_size: int | None) -> UnitLayout | None:
+        """A layout with the samples along a dimension, where that has as many entries as the batch has samples."""
+        n = tensor.dim()
+        if tensor.is_nested or not -n <= dim < n or batch_size is None or tensor.shape[dim] != batch_size:
+            return layout
+        if layout is None:
+            layout = UnitLayout.refused(tensor.shape, "the graph was not traced")
+        axis = dim % n
+        return layout if axis in layout.units or layout.samples else replace(layout, samples=(axis,))
+
+
+def stated(dims: tuple[int, ...], layout: UnitLayout | None, tensor: Tensor) -> UnitLayout:
+    """Whole dimensions as units, with the samples of the layout that is known besides."""
+    return (layout or UnitLayout(tuple((size,) for size in tensor.shape))).with_units(dims)
+
+
+def parameter_units(modules: Mapping[str, nn.Module], name: str, tensor: Tensor) -> UnitLayout | None:
+    """The output units of a parameter, where the module that owns it is one of torch's own layers."""
+    owner, _, own = name.rpartition(".")
+    module = modules.get(owner or ".")
+    return None if module is None or is_lazy(tensor) else parameter_layout(module, own, tensor.shape)
+
+
+@dataclass(slots=True, eq=False)
+class Waiting:
+    """A tensor of a traced step whose layout is not known yet."""
+
+    seen: Tensor
+    """The tensor of the program, by which the graph knows it."""
+    version: int | None
+    """How often it had been written to; None under inference_mode, where nobody counts."""
+    sighting: Sighting
+    copy: Tensor | None = None
+    """Made when it was about to be overwritten."""
+
+    @property
+    def tensor(self) -> Tensor | None:
+        """Its values as they were when it was seen; None if they were overwritten unseen."""
+        return self.copy if self.copy is not None or _version(self.seen) != self.version else self.seen
+
+
+class WaitingTensors:
+    """The tensors of a traced step that wait for their layouts, which are known when the model has returned."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Waiting] = []
+
+    def add(self, tensor: Tensor, sighting: Sighting) -> None:
+        self.waiting.append(Waiting(tensor, _version(tensor), sighting))
+
+    def before_write(self, tensors: list[Any]) -> None:
+        """Some tensors are about to be overwritten: keep copies of those that wait and lie in the same memory."""
+        if not self.waiting:
+            return
+        written = {_storage(tensor) for tensor in tensors if isinstance(tensor, Tensor)} - {0}
+        for each in self.waiting:
+            if each.tensor is each.seen and _storage(each.seen) in written:
+                each.copy = each.seen.detach().clone()
+
+    def settle(
+        self, layout_of: Callable[[Tensor], UnitLayout | None], take: Callable[..., None], *, is_final: bool
+    ) -> int:
+        """Hand each tensor on with its layout; gives how many could not be, because they were overwritten unseen.
+
+        Args:
+            is_final: whether the step is over. Until then tensors that the user named wait: of a target, only the loss
+                tells which dimension counts samples.
+        """
+        waiting = [each for each in self.waiting if is_final or not each.sighting.place.base.startswith("$")]
+        self.waiting = [each for each in self.waiting if each not in waiting]
+        for each in waiting:
+            take(each.tensor, each.sighting, layout_of(each.seen))
+        return sum(each.tensor is None for each in waiting)
+
+
+def _version(tensor: Tensor) -> int | None:
+    try:
+        return tensor._version
+    except RuntimeError:  # made under inference_mode
+        return None
+
+
+def layouts_so_far(session: Session, parameters: Mapping[int, str], batch_dim: int | None) -> LayoutsSoFar:
+    """The layouts of all tensors that a running capture has seen so far.
+
+    Args:
+        parameters: id of each parameter → its name; the capture names them at its end only.
+        batch_dim: the dimension of the samples in the inputs, where the user says it.
+    """
+    resolver = session.resolver
+    resolver.flush()
+    kinds = list(resolver.nodes.kind)
+    named: dict[str, int] = {}
+    for node, ref in resolver.sources.items():
+        name = parameters.get(id(ref()))
+        if kinds[node] in (CONSTANT, PARAMETER) and name is not None:
+            kinds[node] = PARAMETER  # plain tensors among them are known as parameters at the end only
+            named[name] = node
+    borders = resolver.borders
+    tables = Tables(
+        nodes=replace(resolver.nodes, kind=kinds),
+        calls=[borders.rows[number] for number in sorted(borders.rows)],
+        modules=[],
+        parameters=[],
+        groups={},
+        inputs=borders.inputs,
+        outputs=borders.outputs,
+        is_tensor=lambda value: isinstance(value, Tensor) or type(value).__name__ == "Ref",
+    )
+    samples = None if batch_dim is None else {node: batch_dim for _, node in borders.inputs}
+    return LayoutsSoFar(resolver, unit_layouts(tables, samples), named)
+
+
+class LayoutsSoFar:
+    """Layouts by tensor, and by the name of a parameter."""
+
+    def __init__(self, resolver: Any, layouts: list[UnitLayout | None], named: Mapping[str, int]) -> None:
+        self._resolver, self._layouts = resolver, layouts
+        self.parameters = {name: layouts[node] for name, node in named.items()}
+
+    def of(self, tensor: Tensor) -> UnitLayout | None:
+        rows = self._resolver.rows_of(tensor)
+        layout = self._layouts[rows[0]] if rows and rows[0] < len(self._layouts) else None
+        return layout if layout is None or layout.shape == tuple(tensor.shape) else None
+
+
+def as_summarized(tensor: Tensor, layout: UnitLayout | None, *, is_full: bool) -> tuple[Tensor, int | None, int | None]:
+    """The tensor as the statistics take it: with one dimension of samples and one of units, where it has them.
+
+    Cutting a dimension into factors is a view. Only units in several dimensions, and only for the statistics of each
+    unit, need a copy in another order.
+    """
+    if layout is None or tensor.is_nested or tuple(tensor.shape) != layout.shape:
+        return tensor, None, None
+    samples = layout.samples[0] if len(layout.samples) == 1 else None
+    has_units = is_full and layout.is_known and bool(layout.units)
+    first = layout.units[0] if layout.units else 0
+    if has_units and layout.units != tuple(range(first, first + len(layout.units))):
+        return layout.rows(tensor), 0 if samples is not None else None, 2
+    sizes = list(layout.sizes)
+    unit = None
+    if has_units:
+        stop = first + len(layout.units)
+        sizes[first:stop] = [layout.n_units]
+        unit = first
+        if samples is not None and samples >= stop:
+            samples -= len(layout.units) - 1
+    return (tensor if tuple(sizes) == tuple(tensor.shape) else tensor.reshape(sizes)), samples, unit
+
+
+def _storage(tensor: Tensor) -> int:
+    try:
+        return tensor.untyped_storage().data_ptr()
+    except (RuntimeError, NotImplementedError):
+        return 0

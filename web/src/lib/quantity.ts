@@ -1,0 +1,37 @@
+// What a row holds of its tensor (`row.of`): its value, a gradient or an update. The rules are those of docs/recording.md.
+
+export interface Quantity {
+  /** "value", "grad", "inner_grad", "update", or a further statistic. */
+  readonly what: string;
+  /** How often it came in the step: 2 for "grad@2", what a second step of the optimizer read. */
+  readonly number: number;
+  /** "aux" for "grad/aux"; "" for the whole. */
+  readonly loss: string;
+}
+
+export function quantity(of: string): Quantity {
+  const [, what, number, loss] = /^([^/@]*)(?:@(\d+))?(?:\/(.*))?$/s.exec(of) ?? ["", of];
+  return { what, number: Number(number ?? 1), loss: loss ?? "" };
+}
+
+export function isGradient(of: string): boolean {
+  const { what } = quantity(of);
+  return what === "grad" || what === "inner_grad";
+}
+
+const TITLES: Readonly<Record<string, string>> = { grad: "gradient", inner_grad: "inner gradient" };
+
+/** "gradient of aux" for "grad/aux". */
+export function quantityTitle(of: string): string {
+  const { what, number, loss } = quantity(of);
+  const title = TITLES[what] ?? what;
+  // Runs of before "grad@2" have "grad/2" for a second step of the optimizer as well as for a loss named "2".
+  if (loss) return /^\d+$/.test(loss) ? `${title} ${loss}` : `${title} of ${loss}`;
+  return number > 1 ? `${title}, ${what === "inner_grad" ? "call" : "optimizer step"} ${number}` : title;
+}
+
+/** The same beside the others of the tensor: "of aux". */
+export function quantityName(of: string): string {
+  const title = quantityTitle(of);
+  return of.startsWith("grad/") ? title.replace(/^gradient (?=of )/, "") : title;
+}
