@@ -434,3 +434,19 @@ def test_a_model_that_got_more_layers_is_looked_at_again() -> None:
     assert len(gen.attention().weights) == 2 * LAYERS
     assert gen.factors(1).n_units == 2 * LAYERS * UNITS
     assert len(gen.lens().layers) == 2 * LAYERS + 1
+
+
+@pytest.mark.parametrize("name", sorted(TINY))
+def test_neurons_and_heads_are_the_units_that_a_trace_counts(name: str) -> None:
+    model = tiny(name).eval()
+    inputs = read(name).inputs
+    with torch.no_grad():
+        trace = cutaway.trace(model, **inputs)
+    for stack in anatomy(model).stacks:
+        for part in (part for block in stack.blocks for part in block.contributions):
+            if part.units is not None:
+                assert trace[part.units.site].unit_layout.n_units == part.units.width
+            if part.heads is not None and part.heads.mixed is not None:
+                n_units = trace[part.heads.mixed].unit_layout.n_units
+                assert n_units == part.heads.n_heads * part.heads.head_dim
+            assert trace[part.site].unit_layout.n_units == D

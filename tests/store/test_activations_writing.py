@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ import numpy as np
 import pytest
 from tests.store.collected import SITES, Expected, expected, windows
 
-from cutaway.core.errors import ExistsError, InputError, StoreError
+from cutaway.core.errors import DamagedError, ExistsError, InputError, StoreError
+from cutaway.core.units.layout import UnitLayout
 from cutaway.store.activations import Activations
 from cutaway.store.activations_windows import CollectedSite
 from cutaway.store.activations_writing import ActivationsWriter, Rows
@@ -151,6 +153,42 @@ def test_what_was_collected_otherwise_is_not_gone_on_with(tmp_path: Path, other:
     assert sorted(path.name for path in (tmp_path / "acts").rglob("*")) == before
     later = same | {"provenance": {"weights": "beef", "time": "now"}}
     ActivationsWriter(tmp_path / "acts", **later, resume=True).close()
+
+
+def test_a_layout_is_kept_and_other_batch_sizes_are_gone_on_with(tmp_path: Path) -> None:
+    layout = UnitLayout(((3,), (2,), (7,)), units=(1,), samples=(0,), tokens=(2,))
+    sites = [CollectedSite("a", 2, 1, layout=layout)]
+    with ActivationsWriter(tmp_path / "acts", sites) as writer:
+        writer.window({"a": np.ones((1, 2))}, Rows.of([0]), ["w"], n_items=1)
+    loaded = load(tmp_path / "acts")
+    assert loaded.layouts == {"a": layout}
+    assert loaded.unit_rule == "graph"
+    assert loaded.names.layouts == loaded.names[:1].layouts == {"a": layout}
+    assert loaded.units([1]).layouts == {"a": layout}
+    larger = replace(layout, split=((5,), (2,), (9,)))
+    ActivationsWriter(tmp_path / "acts", [CollectedSite("a", 2, 1, layout=larger)], resume=True).close()
+    for other in (replace(layout, samples=(2,), tokens=(0,)), None):
+        with pytest.raises(InputError, match="another sites"):
+            ActivationsWriter(tmp_path / "acts", [CollectedSite("a", 2, 1, layout=other)], resume=True)
+
+
+def test_what_an_older_version_collected_is_read_and_marked_and_not_gone_on_with(tmp_path: Path) -> None:
+    with ActivationsWriter(tmp_path / "acts", ONE, provenance={"model": {"class": "Net"}}) as writer:
+        writer.window({"a": np.ones((1, 2))}, Rows.of([0]), ["w"], n_items=1)
+    old = load(tmp_path / "acts")
+    assert old.unit_rule == "sizes"
+    assert old.layouts == {}
+    assert "units by the rule of an older version" in repr(old)
+    assert Activations.of(np.ones((2, 3))).unit_rule == ""
+    new = [CollectedSite("a", 2, layout=UnitLayout(((1,), (2,)), units=(1,), samples=(0,)))]
+    with pytest.raises(InputError, match="begun by an older version of Cutaway, which counted units by another rule"):
+        ActivationsWriter(tmp_path / "acts", new, provenance={"model": {"class": "Net"}}, resume=True)
+
+
+@pytest.mark.parametrize("layout", [3, [], [[[2]], [5], [], [], "producers", ""], [[[2]], [0], [], [], "guessed", ""]])
+def test_a_layout_that_cannot_be_is_damage(layout: Any) -> None:
+    with pytest.raises(DamagedError, match="what the dimensions of a site count"):
+        CollectedSite.read({"site": "a", "width": 2, "layout": layout})
 
 
 @pytest.mark.parametrize(

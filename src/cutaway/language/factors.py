@@ -141,13 +141,10 @@ def _feed_forward(
 
 def _at_sites(reading: Reading, at: Any) -> dict[str, NDArray[np.float32]]:
     sites = units_by_site(reading.model, at)
-    values = {site: _array(value) for site, value in reading.values(list(sites)).items()}
-    for site, each in values.items():
-        if each.ndim != 2:
-            raise InputError(f"the value at {site!r} has no positions and units: its shape is {list(each.shape)}.")
-        if sites[site] is not None:
+    for site, units in sites.items():
+        if units is not None:
             raise InputError(f"at= names single units of {site!r}: factors are of all of them, leave out '#…'.")
-    return values
+    return {site: _array(value) for site, value in reading.unit_rows(list(sites)).items()}
 
 
 def _text(gen: Generation, role: Role, start: int, number: str, is_double: bool) -> FactorText:

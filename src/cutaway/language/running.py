@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from cutaway.capture.changes import Change
 from cutaway.capture.editing import edit
 from cutaway.capture.eval_mode import device_of, eval_mode
+from cutaway.capture.live_units import LiveUnits
 from cutaway.capture.model_state import ModelState
 from cutaway.capture.observe import Observation, check_single, nothing_ran, observe
 from cutaway.capture.standing import standing
@@ -173,8 +174,25 @@ class Reading:
         return torch.stack([seen.values[site][0] for site in stack.stream])
 
     def values(self, sites: Sequence[str]) -> dict[str, Tensor]:
-        """Site → (position, unit), at sites that have positions; the whole value without its batch at others."""
+        """Site → the whole value without its batch: (position, d) where a site has positions."""
         return {site: value[0] for site, value in self.see(sites).values.items()}
+
+    def unit_rows(self, sites: Sequence[str]) -> dict[str, Tensor]:
+        """Site → (position, unit), units as a trace counts them."""
+        units = LiveUnits(self.model, [Site.parse(site) for site in sites], needs_samples=True)
+        found: dict[str, Tensor] = {}
+
+        def note(site: str, seen: Observation) -> None:
+            value = seen.tensor.detach()
+            layout = units.at(seen.site, value, seen.module).check(site)
+            position = layout.position
+            if position is None or value.numel() != layout.n_units * layout.sizes[position]:
+                raise InputError(f"the value at {site!r} has no positions and units: its shape is {list(value.shape)}.")
+            found[site] = layout.rows(value).flatten(0, 1).clone()  # one sample: rows are positions
+
+        with units, self.still(), self._observing(sites, note):
+            self._logits(self.inputs)
+        return found
 
     @contextmanager
     def observed(self, sites: Sequence[str], note: Callable[[str, Tensor], object]) -> Iterator[None]:
@@ -182,6 +200,11 @@ class Reading:
         if not sites:
             yield
             return
+        with self._observing(sites, lambda site, seen: note(site, seen.tensor)):
+            yield
+
+    @contextmanager
+    def _observing(self, sites: Sequence[str], note: Callable[[str, Observation], object]) -> Iterator[None]:
         names = {Site.parse(site): site for site in sites}
         known: set[str] = set()
 
@@ -191,7 +214,7 @@ class Reading:
                 if site in known:
                     raise InputError(f"{site!r} ran more than once: name its pass, '{site}:1'.")
                 known.add(site)
-                note(site, seen.tensor)
+                note(site, seen)
 
         with observe(self.model, list(names), see) as observer:
             yield

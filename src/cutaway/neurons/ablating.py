@@ -325,7 +325,7 @@ class _Counting:
 def _known_layouts(ranking: Any, acts: Activations | None) -> dict[str, UnitLayout]:
     """What activations, or those a ranking was made of, say of their sites."""
     names = ranking.names if isinstance(ranking, Ranking) else ranking
-    if acts is not None and acts.is_by_old_rule:
+    if acts is not None and acts.unit_rule == "sizes":
         warnings.warn(
             "cutaway: acts= was collected by an older version, which counted units of some sites along other "
             "dimensions: a value of acts= may be put into another unit. Collect again to be sure.",

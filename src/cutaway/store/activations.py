@@ -130,12 +130,12 @@ class Activations:
         return {site.site: site.layout for site in self._units.sites if site.layout is not None}
 
     @property
-    def is_by_old_rule(self) -> bool:
-        """Whether a version of Cutaway collected it that took some image columns or time steps for units.
-
-        Its numbers are what they were; units of the same name in an edit or a trace may be others.
-        """
-        return "model" in self.provenance and not any(site.layout for site in self._units.known)
+    def unit_rule(self) -> Literal["graph", "sizes", ""]:
+        """How units were told: by the graph of the model; by sizes, in activations of older versions of Cutaway, whose
+        units may be others than those of the same name in an edit or a trace; "" where arrays were given."""
+        if any(site.layout for site in self._units.known):
+            return "graph"
+        return "sizes" if "model" in self.provenance else ""
 
     @property
     def left_out(self) -> Mapping[str, str]:
@@ -394,7 +394,7 @@ class Activations:
         shown = ", ".join(sites) if len(sites) <= 3 else f"{sites[0]} … {sites[-1]} ({len(sites)} sites)"
         where = f", {self.path!r}" if self.path else ""
         half = "" if self.is_whole else ", not collected to its end"
-        old = ", units by the rule of an older version" if self.is_by_old_rule else ""
+        old = ", units by the rule of an older version" if self.unit_rule == "sizes" else ""
         out = f", {len(self.left_out)} sites left out" if self.left_out else ""
         return (
             f"<Activations {len(self):,} rows × {self.n_units:,} units, {self.dtype}: {shown}{where}{half}{old}{out}>"

@@ -52,7 +52,7 @@ class CollectedSite:
         width, units = count(fields.get("width"), "width of a site"), counts(fields.get("units", []), "units of a site")
         if units and len(units) != width:
             raise DamagedError(f"a site has {width} units, and says of {len(units)} which they are")
-        site, layout = text(fields.get("site"), "site"), _layout(fields.get("layout"))
+        site, layout = text(fields.get("site"), "site"), read_layout(fields.get("layout"))
         return CollectedSite(site, width, fields.get("unit_dim", -1), units, layout)
 
     def is_like(self, other: CollectedSite) -> bool:
@@ -87,7 +87,8 @@ class Window:
         return self.first_item + self.n_items
 
 
-def _layout(given: Any) -> UnitLayout | None:
+def read_layout(given: Any) -> UnitLayout | None:
+    """What the dimensions of a site count, from plain data; None where that is missing."""
     if given is None:
         return None
     try:

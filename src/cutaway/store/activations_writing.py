@@ -204,7 +204,13 @@ class ActivationsWriter:
         if archive.kind != "activations" or not isinstance(there, dict):
             return  # the writer says what it is; or it was killed before it wrote anything
         sites = there.get("sites") or ()
-        if not are_alike([CollectedSite.read(site) for site in sites], self.sites):
+        known = [CollectedSite.read(site) for site in sites]
+        if any(site.layout for site in self.sites) and known and not any(site.layout for site in known):
+            raise InputError(
+                f"{self.path} was begun by an older version of Cutaway, which counted units by another rule: "
+                "give another path."
+            )
+        if not are_alike(known, self.sites):
             _must_equal(self.path, "sites", sites, self._about["sites"])
         for name in ("dtype", "aggregate"):
             _must_equal(self.path, name, there.get(name), self._about[name])

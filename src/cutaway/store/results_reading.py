@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from cutaway.core.arrays import Raw, shown
 from cutaway.core.errors import CutawayError, DamagedError
 from cutaway.store.activations_units import Names, Units
-from cutaway.store.activations_windows import CollectedSite
+from cutaway.store.activations_windows import CollectedSite, read_layout
 from cutaway.store.fields import count, text
 from cutaway.store.hints import Options, entries_of, fields_of, fits, items_of, options_of, said
 from cutaway.store.ragged import split_strings
@@ -126,6 +126,9 @@ class ResultReader:
         known = self.value(content.get("sites"), _SITES, f"{where}/sites")
         if not known or any(site.units and len(site.units) != site.width for site in known):
             raise DamagedError(f"{where} names units of sites that cannot have them")
+        for site in known:
+            if site.layout is not None:
+                read_layout(site.layout.to_list())  # raises where its axes cannot be
         if "site" not in content:
             n = sum(count(site.width, f"units of {where}") for site in known)
             if n > MOST_IMPLIED:
