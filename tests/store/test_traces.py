@@ -397,6 +397,10 @@ def test_a_trace_with_any_broken_column_is_refused_or_answers_everything(steps: 
                 answered += 1
                 ask_all(found)
         missing = {key: value for key, value in arrays.items() if key != name}
+        if name == "units":  # not there in traces of older versions: then units are worked out from the graph
+            found = unpacked(document, missing, blocks, "here")
+            assert found.unit_layouts == list(steps.unit_layouts)
+            continue
         with pytest.raises(DamagedError):
             unpacked(document, missing, blocks, "here")
     assert refused > 400

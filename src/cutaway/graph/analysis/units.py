@@ -248,8 +248,8 @@ class Walk:
 
 
 def input_nodes(tables: Tables) -> list[int]:
-    """What the model was given; where only parts of it were called, what those were given from outside."""
-    given = tables.inputs or [end for row in _outermost(tables) for end in row.inputs]
+    """What the model was given, and what those of its modules were given that were called by themselves."""
+    given = [*tables.inputs, *(end for row in _outermost(tables) for end in row.inputs)]
     held = (kinds.PARAMETER, kinds.BUFFER)
     return [node for node in dict.fromkeys(node for _, node in given) if tables.nodes.kind[node] not in held]
 
