@@ -23,6 +23,7 @@ PROVENANCE = {
     "model": {"class": "BertModel", "name": "minilm", "n_parameters": 22_000_000},
     "rows": "words",
     "special": True,
+    "left_out": {"h.2": "it was ordered by the data"},
     "time": 1.7e9,
 }
 
@@ -55,10 +56,13 @@ def test_the_page_of_a_collection_tells_what_was_collected_and_how(tmp_path: Pat
         "values": "float32",
         "aggregation": "last",
         "special tokens": "kept",
+        "unit rule": "sizes",
+        "sites left out": "1",
         "problems": "2",
     }
     assert facts_of(sections["Collected from"])["model"] == "BertModel"
     assert sections["Sites"].plates[0].rows == (("h.0", 4), ("h.1", 2))
+    assert sections["Sites left out"].plates[0].rows == (("h.2", "it was ordered by the data"),)
     assert sections["Problems"].plates[0].rows == ((0, "it is long"), (2, "it is long"))
     assert [(site.site, site.width, site.units) for site in view.sites] == [("h.0", 4, ()), ("h.1", 2, (3, 8))]
 

@@ -57,6 +57,10 @@ def activations_page(acts: Activations) -> Page:
     made_of = _provenance(acts.provenance)
     if made_of:
         sections.append(Section("Collected from", "", [Facts(made_of)]))
+    if acts.left_out:
+        left_out = Table([Column("site"), Column("why")], list(acts.left_out.items()))
+        about = "A pattern covers them, and they have no rows and units."
+        sections.append(Section("Sites left out", about, [left_out], is_wide=True))
     problems = acts.problems
     if problems:
         more = f" The first {_MOST_PROBLEMS:,} of {len(problems):,}." if len(problems) > _MOST_PROBLEMS else ""
@@ -109,6 +113,10 @@ def _facts(acts: Activations) -> list[Fact]:
     if "special" in acts.provenance:
         kept = "kept" if acts.provenance["special"] else "left out"
         facts.append(Fact("special tokens", kept))
+    if acts.unit_rule == "sizes":
+        facts.append(Fact("unit rule", "sizes", "of an older version: an edit of the same name may meet another unit"))
+    if acts.left_out:
+        facts.append(Fact("sites left out", f"{len(acts.left_out):,}", "a pattern covers them; see below"))
     n_problems = len(acts.problems)
     facts.append(Fact("problems", f"{n_problems:,}", "" if n_problems else "none"))
     return facts
