@@ -67,7 +67,7 @@ def record_images(path: Path) -> None:
                 run.tensor("some_nan", torch.tensor([[1.0, nan, 3.0]] * 4))
                 run.tensor("empty", torch.empty(4, 0))
                 run.tensor("one", torch.tensor(2.5))
-                run.tensor("many", torch.randn(4, N_UNITS))
+                run.tensor("many", torch.randn(4, N_UNITS), unit_dim=1, batch_dim=0)
                 nn.functional.cross_entropy(scores, label).backward()
                 run.log(loss=1.0 / (number + 1), steep=10.0 ** (3 * number))
 

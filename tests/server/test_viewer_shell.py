@@ -145,6 +145,8 @@ def test_choices_are_made_by_keys_and_remembered_where_a_tensor_cannot_fulfil_th
     keys.press("e")
     shows(viewer, "Iteration", "2")
     keys.press("s")
+    shows(viewer, "Show", "gradient")
+    keys.press("s")
     shows(viewer, "Show", "of guess")
     keys.press("m")
     shows(viewer, "Part", "margin")

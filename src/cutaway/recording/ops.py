@@ -74,7 +74,11 @@ class TracedStep:
                 if layout is not None and not place.base.startswith("op "):
                     units.learn(place.base, place.overall, layout)
 
-        return waiting.settle(found.of, take, is_final=is_final)
+        n_lost = waiting.settle(found.of, take, is_final=is_final)
+        if is_final:
+            self._sightings.share_layouts()
+            self._sightings.waiting = None
+        return n_lost
 
     def name(self, name: str, tensor: Tensor) -> None:
         """Let a tensor be known by a name."""

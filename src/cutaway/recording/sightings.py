@@ -185,6 +185,13 @@ class Sightings:
             sighting.number = self._summarize(tensor, layout)
         sighting.kept = self.keeper.keep(tensor, layout)
 
+    def share_layouts(self) -> None:
+        """Gradients that came before the layout of their tensor was known have the same one."""
+        layouts = {id(one.place): one.layout for one in self.seen if one.of == VALUE and one.layout is not None}
+        for one in self.seen:
+            if one.layout is None:
+                one.layout = layouts.get(id(one.place))
+
     @contextmanager
     def together(self) -> Iterator[None]:
         """A block in which tensors of which no values are kept are gathered, and taken in at once at its end.
