@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
@@ -208,22 +209,41 @@ def as_summarized(tensor: Tensor, layout: UnitLayout | None, *, is_full: bool) -
     Cutting a dimension into factors is a view. Only units in several dimensions, and only for the statistics of each
     unit, need a copy in another order.
     """
-    if layout is None or tensor.is_nested or tuple(tensor.shape) != layout.shape:
+    if layout is None or tensor.is_nested:
         return tensor, None, None
+    plan = _plan(layout, is_full)
+    if tuple(tensor.shape) != plan.shape:
+        return tensor, None, None
+    if plan.sizes is None:
+        return layout.rows(tensor), plan.samples, plan.units
+    return (tensor if plan.sizes == plan.shape else tensor.reshape(plan.sizes)), plan.samples, plan.units
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """How the tensors of one layout are summarized; the same at every step."""
+
+    shape: tuple[int, ...]
+    sizes: tuple[int, ...] | None
+    """What it is viewed as; None if it is copied as samples × positions × units."""
+    samples: int | None
+    units: int | None
+
+
+@lru_cache(1 << 14)
+def _plan(layout: UnitLayout, is_full: bool) -> _Plan:
+    shape = layout.shape
     samples = layout.samples[0] if len(layout.samples) == 1 else None
-    has_units = is_full and layout.is_known and bool(layout.units)
-    first = layout.units[0] if layout.units else 0
-    if has_units and layout.units != tuple(range(first, first + len(layout.units))):
-        return layout.rows(tensor), 0 if samples is not None else None, 2
+    if not (is_full and layout.is_known and layout.units):
+        return _Plan(shape, layout.sizes, samples, None)
+    first, stop = layout.units[0], layout.units[0] + len(layout.units)
+    if layout.units != tuple(range(first, stop)):
+        return _Plan(shape, None, 0 if samples is not None else None, 2)
     sizes = list(layout.sizes)
-    unit = None
-    if has_units:
-        stop = first + len(layout.units)
-        sizes[first:stop] = [layout.n_units]
-        unit = first
-        if samples is not None and samples >= stop:
-            samples -= len(layout.units) - 1
-    return (tensor if tuple(sizes) == tuple(tensor.shape) else tensor.reshape(sizes)), samples, unit
+    sizes[first:stop] = [layout.n_units]
+    if samples is not None and samples >= stop:
+        samples -= len(layout.units) - 1
+    return _Plan(shape, tuple(sizes), samples, first)
 
 
 def _storage(tensor: Tensor) -> int:
