@@ -135,3 +135,27 @@ def test_inputs_that_are_made_inside_the_traced_block_have_samples() -> None:
     layout = SiteLayouts(traced(model, lambda: model[1](model[0](X)))).find(Site("1"))
     assert layout is not None
     assert (layout.units, layout.samples) == ((1,), (0,))
+
+
+class Flat(nn.Module):
+    """Tokens of all samples in one dimension."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.act = nn.Linear(3, 5), nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:  # (batch, token, 3)
+        flat: Tensor = self.act(self.up(x.reshape(-1, 3)))
+        return flat.view(*x.shape[:2], 5)
+
+
+def test_samples_and_positions_in_one_dimension_follow_the_batch() -> None:
+    model = Flat()
+    xs = [torch.randn(2, 6, 3), torch.randn(3, 4, 3), torch.randn(1, 5, 3)]  # the second has as many rows as the first
+    for part, place in (({"samples": 0}, (0,)), ({"positions": 1}, (slice(None), 1))):
+        with cutaway.edit(model, at="act", to=0, **part):
+            for x in xs:
+                changed = model(x)
+                expected = model.up(x).detach().clone()
+                expected[place] = 0
+                assert torch.equal(changed, expected)

@@ -131,6 +131,45 @@ def test_samples_are_kept_along_the_dimension_that_the_model_never_computes_acro
     assert step["lstm@out.1.0"].value.shape == (1, 2, 5)
 
 
+class Flat(nn.Module):
+    """Tokens of all samples in one dimension, as in a mixture of experts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.act = nn.Linear(3, 5), nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:  # (batch, token, 3)
+        flat: Tensor = self.act(self.up(x.reshape(-1, 3)))
+        return flat.view(*x.shape[:2], 5)
+
+
+def test_samples_and_tokens_in_one_dimension_are_told_apart_at_every_step(tmp_path: Path) -> None:
+    model = Flat()
+    shapes = [(2, 6), (3, 4), (4, 6)]  # as many rows in the second as in the first
+    xs = [torch.randn(*shape, 3) for shape in shapes]
+    with cutaway.record(tmp_path / "run", model, every=1, samples=1) as run:
+        for x in xs:
+            with run.step():
+                model(x).sum().backward()
+    loaded = cutaway.load(tmp_path / "run")
+    for number, (x, (n, t)) in enumerate(zip(xs, shapes, strict=True)):
+        step, plain = loaded.at(number), model(x).detach().numpy()
+        np.testing.assert_array_equal(step["act"].value, plain[0])
+        assert step["act"].value.shape == (t, 5)
+        np.testing.assert_allclose(step["act"].stats["batch_std"], plain.std(0).mean(), rtol=1e-5)
+        assert step.about["batch_size"] == n
+
+
+def test_the_batch_size_is_that_of_the_dimension_that_counts_samples(tmp_path: Path) -> None:
+    model = SequenceFirst()
+    with cutaway.record(tmp_path / "run", model, every=1) as run:
+        for n in (4, 5):
+            with run.step():
+                model(torch.randn(7, n, 3)).sum().backward()
+    loaded = cutaway.load(tmp_path / "run")
+    assert [loaded.at(number).about["batch_size"] for number in (0, 1)] == [4, 5]
+
+
 def test_parameters_have_output_units(tmp_path: Path) -> None:
     class Product(nn.Module):
         def __init__(self) -> None:

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.browser import STOPPED
+
 if TYPE_CHECKING:
     from cutaway.server.app import Viewer
 
@@ -35,6 +37,8 @@ def serving(*paths: str | os.PathLike[str], port: int = 0, **options: Any) -> It
 
     made = viewer([os.fspath(path) for path in paths], **{"patience": 60.0, "every": 0.1, **options})
     socket = listening("127.0.0.1", port)
+    url = f"http://127.0.0.1:{socket.getsockname()[1]}"
+    STOPPED.discard(url)
     server = Server(made)
     thread = threading.Thread(target=server.run, args=([socket],), daemon=True)
     thread.start()
@@ -43,8 +47,9 @@ def serving(*paths: str | os.PathLike[str], port: int = 0, **options: Any) -> It
         sleep(0.01)
     assert server.started, "the viewer did not start"
     try:
-        yield Served(f"http://127.0.0.1:{socket.getsockname()[1]}", made)
+        yield Served(url, made)
     finally:
+        STOPPED.add(url)
         server.should_exit = True
         thread.join(10)
         assert not thread.is_alive(), "the viewer did not end"

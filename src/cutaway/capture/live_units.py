@@ -26,7 +26,7 @@ from cutaway.capture.watching import watch
 from cutaway.core.errors import UnitError
 from cutaway.core.sites import Site
 from cutaway.core.trees import leaves
-from cutaway.core.units.layout import UnitLayout
+from cutaway.core.units.layout import UnitLayout, layout_of_pass
 from cutaway.graph.trace import Trace
 
 UnitDim = int | Sequence[int]
@@ -64,6 +64,8 @@ class LiveUnits:
         self._needs_samples = needs_samples
         self._learned: dict[nn.Module, SiteLayouts] = {}
         """By the module whose call was traced: the model itself, or parts of it that are called one by one."""
+        self._n_samples: int | None = None
+        """How many samples the running call was given; None if that is not known."""
         self._why_not = "its module was not called inside the block"
         self._inside: set[nn.Module] = set()
         """All modules of those that were called."""
@@ -85,16 +87,23 @@ class LiveUnits:
         """The layout of one value, for the shape that it has; it may be refused."""
         layout = self._given_at(site) or self._learned_at(site)
         if self._unit_dims is not None:
-            known = UnitLayout.refused(value.shape, "") if layout is None else layout.for_shape(value.shape)
+            known = UnitLayout.refused(value.shape, "") if layout is None else self._fitted(layout, value)
             return known.with_units(self._unit_dims)
         if layout is None and module is not None and site.op is None and site.side != "in":
             layout = output_layout(module, site.path, value.shape)
         if layout is None:
             return UnitLayout.refused(value.shape, self._why_not)
         try:
-            return layout.for_shape(value.shape)
+            return self._fitted(layout, value)
         except UnitError as error:
             return UnitLayout.refused(value.shape, str(error).rstrip("."))
+
+    def _fitted(self, layout: UnitLayout, value: Tensor) -> UnitLayout:
+        """The layout for the shape that a value has now; the number of samples tells merged tokens apart."""
+        try:
+            return layout.for_shape(value.shape, self._n_samples)
+        except UnitError:
+            return layout.for_shape(value.shape)
 
     def _given_at(self, site: Site) -> UnitLayout | None:
         """A layout that was given; a site may leave out what there is one of: side, path, ordinal and pass."""
@@ -141,8 +150,11 @@ class LiveUnits:
         self._remove()
         self._inside.update(module.modules())
         self._learn(module, args, kwargs)
-        if module in self._learned and self._learned[module].n_samples == 1:
-            self._hooks.append(module.register_forward_pre_hook(self._again, with_kwargs=True, prepend=True))
+        learned = self._learned.get(module)
+        if learned is not None:
+            self._n_samples = learned.n_samples
+            if learned.n_samples == 1 or self._needs_samples:
+                self._hooks.append(module.register_forward_pre_hook(self._again, with_kwargs=True, prepend=True))
         if self._model not in self._inside and not self._has_all():
             self._wait()
 
@@ -155,7 +167,8 @@ class LiveUnits:
         learned = self._learned.get(module)
         if learned is None or get_ident() != self._thread or is_hidden():
             return
-        if learned.n_samples == 1 and learned.n_samples_of(args, kwargs) not in (None, 1):
+        self._n_samples = learned.n_samples_of(args, kwargs)
+        if learned.n_samples == 1 and self._n_samples not in (None, 1):
             self._learn(module, args, kwargs)
 
     def _learn(self, module: nn.Module, args: Any, kwargs: Any) -> None:
@@ -203,14 +216,8 @@ class SiteLayouts:
         if site.op is not None and not self._has_ops:
             self._add_ops()
         side = site.side or ("out" if site.op is None else None)
-        passes = self._by_site.get(replace(site, side=side, pass_=None, unit=None))
-        if not passes:
-            return None
-        layout = passes.get(site.pass_ or 1)
-        if layout is None:
-            shapes = {(each.units, each.samples, tuple(len(dim) for dim in each.split)) for each in passes.values()}
-            layout = next(iter(passes.values())) if len(shapes) == 1 else None
-        return layout
+        passes = self._by_site.get(replace(site, side=side, pass_=None, unit=None), {})
+        return layout_of_pass(passes, site.pass_ or 1)
 
     def _add_ops(self) -> None:
         self._has_ops = True

@@ -94,6 +94,8 @@ class Resolver:
         self._pending: list[tuple[Any, ...]] = []
         self._waiting = 0
         self._lock = RLock()
+        self.on_write: Callable[[list[Tensor]], None] | None = None
+        """Told of tensors before they are overwritten, where somebody else holds on to their values."""
         self.append: Callable[[tuple[Any, ...]], None] = self._append_briefly if self._weak else self._pending.append
 
     def work_at_once(self) -> None:
@@ -129,6 +131,8 @@ class Resolver:
 
     def before_write(self, tensors: list[Tensor], at_once: bool = False) -> None:
         """See to it that the values which the coming operation overwrites are not lost."""
+        if self.on_write is not None:
+            self.on_write(tensors)
         copies = [] if at_once else self._copies_of_memory(tensors)
         if copies:
             self._pending.append((WRITE, tensors, copies))

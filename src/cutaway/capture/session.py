@@ -146,6 +146,16 @@ class Session:
             found.complete(self._buffers, self.resolver.sources.values(), holding=self.saver.keeps_all)
         return found
 
+    def tables_so_far(self) -> Tables:
+        """The graph up to now, while the program still runs: without names of modules and parameters."""
+        resolver = self.resolver
+        resolver.flush()
+        borders = resolver.borders
+        calls = [borders.rows[number] for number in sorted(borders.rows)]
+        tables = Tables(resolver.nodes, calls, [], [], self.groups.rows, borders.inputs, borders.outputs)
+        tables.is_tensor = _stands_for_tensor
+        return tables
+
     def _fill(self, watcher: Watcher, error: BaseException | None, seconds: float) -> None:
         resolver = self.resolver
         resolver.flush()

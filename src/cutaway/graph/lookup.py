@@ -12,7 +12,7 @@ from cutaway.core.errors import AmbiguousSiteError, SiteError, SiteSyntaxError
 from cutaway.core.sites import Site, nearest
 from cutaway.core.trees import escape
 from cutaway.graph.naming import Namer, kind_of
-from cutaway.graph.nodes import CONSTANT, OP
+from cutaway.graph.nodes import CONSTANT, OP, PARAMETER
 from cutaway.graph.op import Op
 from cutaway.graph.passes import Passes
 
@@ -60,7 +60,11 @@ def match(trace: Trace, key: str) -> list[Op]:
     index = index_of(trace)
     nodes = dict.fromkeys(node for node, _ in index.at(site))
     found = [*nodes] or index.labelled(str(site.without_unit())) or index.in_loop(site)
-    return [Op(trace, node, site.unit) for node in found]
+    kinds = trace.tables.nodes.kind
+    return [
+        Op(trace, node, site.unit, str(site.address) if site.unit is not None and kinds[node] == PARAMETER else "")
+        for node in found
+    ]
 
 
 def _as_passes(trace: Trace, key: str, found: list[Op]) -> Op | None:
@@ -73,7 +77,7 @@ def _as_passes(trace: Trace, key: str, found: list[Op]) -> Op | None:
     if nodes and site.pass_ is None and site.op is None and not site.is_pattern:
         calls = [here.pass_ for _, here in index_of(trace).at(site) if here is not None]
         if len(set(calls)) == len(calls):
-            return Passes(trace, nodes[0], site.unit, nodes)
+            return Passes(trace, nodes[0], site.unit, nodes=nodes)
     if nodes and trace.rolled.nodes_of(nodes[0]) == nodes:
         if site.pass_ is None:
             return trace.rolled.of(nodes[0], site.unit)

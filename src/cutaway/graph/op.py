@@ -49,6 +49,8 @@ class Op:
     trace: Trace
     node: int
     unit: int | None = None
+    address: str = ""
+    """Of a tied parameter: the address by which it was asked for, which decides what its units are."""
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -277,6 +279,8 @@ class Op:
         asking for a unit raises `UnitError`.
         """
         layout = self.trace.unit_layouts[self.node]
+        if self.address:
+            layout = self.trace.tied_unit_layouts.get((self.node, self.address), layout)
         return UnitLayout.refused((), "it is no tensor with a dense shape") if layout is None else layout
 
     @property

@@ -252,7 +252,7 @@ class Rolled(Sequence[Op]):
     def of(self, node: int, unit: int | None = None) -> Op:
         """The op of which this row is a pass: a `Passes`, or the op itself if it ran once."""
         nodes = self.nodes_of(node)
-        return Passes(self._trace, nodes[0], unit, nodes) if len(nodes) > 1 else Op(self._trace, node, unit)
+        return Passes(self._trace, nodes[0], unit, nodes=nodes) if len(nodes) > 1 else Op(self._trace, node, unit)
 
     def __repr__(self) -> str:
         return f"<{len(self)} ops, rolled up from {len(self._trace.op_nodes)}>"

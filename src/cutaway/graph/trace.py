@@ -11,7 +11,7 @@ from typing import Any, Literal, overload
 from cutaway.core import late
 from cutaway.core.errors import InputError, OpenTraceError, PositionError, SiteSyntaxError
 from cutaway.core.units.layout import UnitLayout
-from cutaway.graph.analysis.units import unit_layouts
+from cutaway.graph.analysis.units import tied_layouts, unit_layouts
 from cutaway.graph.conditionals import Conditionals
 from cutaway.graph.distances import Distances, connected_ops, distances
 from cutaway.graph.lookup import find, match
@@ -128,6 +128,11 @@ class Trace:
         """For each node, which of its dimensions count units, samples and positions; None where it is no tensor."""
         known = self.tables.known
         return unit_layouts(self.tables) if known is None or known.units is None else known.units
+
+    @cached_property
+    def tied_unit_layouts(self) -> Mapping[tuple[int, str], UnitLayout]:
+        """For parameters with several addresses: (node, address) → the layout under that address."""
+        return tied_layouts(self.tables)
 
     # how it went
 

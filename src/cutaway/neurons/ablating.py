@@ -31,7 +31,6 @@ from cutaway.store.activations import Activations
 To = Literal["zero", "mean", "resample"]
 Metric = Callable[[], Any]
 """Runs the model as it likes; a number, or several by name."""
-Around = Callable[[], AbstractContextManager[Any]]
 _SIZES = (1, 2, 5, 10, 20, 50, 100)
 
 

@@ -38,12 +38,17 @@ class Keeper:
         return self.samples == 0 if isinstance(self.samples, int) else not len(self.samples)
 
     def learn(self, inputs: Iterable[Tensor]) -> None:
-        """Learn the batch size from what a model is handed, unless it was told."""
+        """Take the batch size from what a model is handed, unless it was told or the graph tells better (`count`)."""
         if not self.is_told:
             for tensor in inputs:
                 if not tensor.is_nested and -tensor.dim() <= self.batch_dim < tensor.dim():
                     self.batch_size = tensor.shape[self.batch_dim]
                     return
+
+    def count(self, layout: UnitLayout | None) -> None:
+        """Take the number of samples from what the model was given, where the graph tells, unless it was told."""
+        if not self.is_told and layout is not None and len(layout.samples) == 1:
+            self.batch_size = layout.sizes[layout.samples[0]]
 
     def chosen(self, n_samples: int) -> list[int]:
         """The numbers of the samples that are kept of so many."""

@@ -105,7 +105,10 @@ class Observer:
         role = "input" if is_root else "value"
         for path, tensor in given:
             place = Place(f"{address}@in.{path}", address, pass_, self.sightings.iteration, role, overall=overall)
-            self._see(tensor, place, layout=self._layout(place, tensor, None, path))
+            layout = self._layout(place, tensor, None, path)
+            if is_root:
+                self.sightings.keeper.count(layout)
+            self._see(tensor, place, layout=layout)
 
     def _left(self, module: nn.Module, result: Any) -> None:
         if self._is_watched():
@@ -132,7 +135,7 @@ class Observer:
     def _layout(self, place: Place, tensor: Tensor, module: nn.Module | None, path: str) -> UnitLayout | None:
         """Which dimensions of a tensor count units and samples, as far as it is known now."""
         units, batch_size = self._units, self.sightings.keeper.batch_size
-        layout = units.find(place.base, place.overall, tensor)
+        layout = units.find(place.base, place.overall, tensor, batch_size if units.is_traced else None)
         if layout is None and self.sightings.waiting is None and not units.is_traced:
             if module is not None:
                 layout = units.alone(module, path, tensor, batch_size)

@@ -40,14 +40,7 @@ class TracedStep:
     def start(self) -> None:
         """Switch the capture on."""
         waiting = self._sightings.waiting = WaitingTensors()
-        resolver = self._session.resolver
-        before_write = resolver.before_write
-
-        def protected(tensors: list[Tensor], at_once: bool = False) -> None:
-            self._guard(waiting.before_write, tensors)
-            before_write(tensors, at_once)
-
-        resolver.before_write = protected  # type: ignore[method-assign]
+        self._session.resolver.on_write = lambda tensors: self._guard(waiting.before_write, tensors)
         self._session.start()
         self.is_on = True
 
@@ -70,6 +63,8 @@ class TracedStep:
             if tensor is not None and not sighting.place.base.startswith("op "):
                 layout = units.as_stated(sighting.place.base, layout, tensor)
             self._sightings.complete(tensor, sighting, layout)
+            if sighting.place.role == "input":
+                self._sightings.keeper.count(layout)
             for place in (sighting.place, *sighting.aliases):
                 if layout is not None and not place.base.startswith("op "):
                     units.learn(place.base, place.overall, layout)

@@ -11,6 +11,7 @@ from functools import lru_cache
 import numpy as np
 from torch import Tensor
 
+from cutaway.capture.aliases import version_of
 from cutaway.core.arrays import Raw
 from cutaway.core.units.layout import UnitLayout
 from cutaway.graph.dependencies import Recorded
@@ -107,7 +108,7 @@ class Sightings:
             layout: which dimensions count units and samples, where that is known.
         """
         places = [place, *[replace(place, base=other) for other in others]]
-        version = _version(tensor)
+        version = version_of(tensor)
         known = self._known.get(id(tensor))
         if known is not None and known[0]() is tensor and known[1] == version is not None:
             sighting = known[2]
@@ -340,13 +341,6 @@ def _numbered(of: str, sighting: Sighting) -> str:
     """The name of what is taken of a tensor now; from the second time on with its number."""
     sighting.taken[of] = number = sighting.taken.get(of, 0) + 1
     return of if number == 1 else f"{of}@{number}"
-
-
-def _version(tensor: Tensor) -> int | None:
-    try:
-        return tensor._version
-    except RuntimeError:  # made under inference_mode: nobody counts, and it may have been written to
-        return None
 
 
 def _distinct(rows: list[Row]) -> list[Row]:

@@ -16,20 +16,21 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
+from cutaway.capture.aliases import storage_of, version_of
 from cutaway.capture.module_units import output_layout, parameter_layout
 from cutaway.core.errors import UnitError
 from cutaway.core.sites import Site
-from cutaway.core.units.layout import UnitLayout
+from cutaway.core.units.layout import UnitLayout, layout_of_pass
 from cutaway.graph.analysis.units import unit_layouts
-from cutaway.graph.nodes import CONSTANT, PARAMETER, Tables
+from cutaway.graph.nodes import CONSTANT, PARAMETER
 
 if TYPE_CHECKING:
     from cutaway.capture.session import Session
     from cutaway.recording.sightings import Sighting
 
 UNTRACED = (
-    "the graph of the model was not traced, so units are known of torch's own layers only, and samples are taken along "
-    "dimension {dim}: batch_dim= says which it is"
+    "the graph of the model was not traced (the program has compiled something, or graph=False): only torch's own "
+    "layers have known units, and samples are taken along dimension {dim}. batch_dim= sets another dimension"
 )
 
 
@@ -53,16 +54,19 @@ class RecordedUnits:
         """Remember the layout of one tensor."""
         self._known.setdefault(base, {})[pass_] = layout
 
-    def find(self, base: str, pass_: int, tensor: Tensor) -> UnitLayout | None:
-        """What was learned of a tensor, for the shape that it has; None if nothing was, or if it does not fit."""
-        passes = self._known.get(base)
-        if not passes:
-            return None
-        layout = passes.get(pass_) or next(iter(passes.values()))
-        try:
-            return layout.for_shape(tensor.shape)
-        except UnitError:
-            return None
+    def find(self, base: str, pass_: int, tensor: Tensor, n_samples: int | None = None) -> UnitLayout | None:
+        """What was learned of a tensor, for the shape that it has; None if nothing was, or if it does not fit.
+
+        Args:
+            n_samples: how many samples the model was given, which tells samples and tokens in one dimension apart.
+        """
+        layout = layout_of_pass(self._known.get(base, {}), pass_)
+        for count in (n_samples, None) if layout is not None and n_samples is not None else (None,):
+            try:
+                return None if layout is None else layout.for_shape(tensor.shape, count)
+            except UnitError:
+                continue
+        return None
 
     def as_stated(self, base: str, layout: UnitLayout | None, tensor: Tensor) -> UnitLayout | None:
         """The layout with the dimensions of units that the user says; a wrong one is an error, which the run notes."""
@@ -115,7 +119,7 @@ class Waiting:
     @property
     def tensor(self) -> Tensor | None:
         """Its values as they were when it was seen; None if they were overwritten unseen."""
-        return self.copy if self.copy is not None or _version(self.seen) != self.version else self.seen
+        return self.copy if self.copy is not None or version_of(self.seen) != self.version else self.seen
 
 
 class WaitingTensors:
@@ -125,15 +129,15 @@ class WaitingTensors:
         self.waiting: list[Waiting] = []
 
     def add(self, tensor: Tensor, sighting: Sighting) -> None:
-        self.waiting.append(Waiting(tensor, _version(tensor), sighting))
+        self.waiting.append(Waiting(tensor, version_of(tensor), sighting))
 
     def before_write(self, tensors: list[Any]) -> None:
         """Some tensors are about to be overwritten: keep copies of those that wait and lie in the same memory."""
         if not self.waiting:
             return
-        written = {_storage(tensor) for tensor in tensors if isinstance(tensor, Tensor)} - {0}
+        written = {storage_of(tensor) for tensor in tensors if isinstance(tensor, Tensor)} - {None}
         for each in self.waiting:
-            if each.tensor is each.seen and _storage(each.seen) in written:
+            if each.tensor is each.seen and storage_of(each.seen) in written:
                 each.copy = each.seen.detach().clone()
 
     def settle(
@@ -152,13 +156,6 @@ class WaitingTensors:
         return sum(each.tensor is None for each in waiting)
 
 
-def _version(tensor: Tensor) -> int | None:
-    try:
-        return tensor._version
-    except RuntimeError:  # made under inference_mode
-        return None
-
-
 def layouts_so_far(session: Session, parameters: Mapping[int, str], batch_dim: int | None) -> LayoutsSoFar:
     """The layouts of all tensors that a running capture has seen so far.
 
@@ -166,27 +163,16 @@ def layouts_so_far(session: Session, parameters: Mapping[int, str], batch_dim: i
         parameters: id of each parameter → its name; the capture names them at its end only.
         batch_dim: the dimension of the samples in the inputs, where the user says it.
     """
-    resolver = session.resolver
-    resolver.flush()
-    kinds = list(resolver.nodes.kind)
+    tables, resolver = session.tables_so_far(), session.resolver
+    kinds = list(tables.nodes.kind)
     named: dict[str, int] = {}
     for node, ref in resolver.sources.items():
         name = parameters.get(id(ref()))
         if kinds[node] in (CONSTANT, PARAMETER) and name is not None:
             kinds[node] = PARAMETER  # plain tensors among them are known as parameters at the end only
             named[name] = node
-    borders = resolver.borders
-    tables = Tables(
-        nodes=replace(resolver.nodes, kind=kinds),
-        calls=[borders.rows[number] for number in sorted(borders.rows)],
-        modules=[],
-        parameters=[],
-        groups={},
-        inputs=borders.inputs,
-        outputs=borders.outputs,
-        is_tensor=lambda value: isinstance(value, Tensor) or type(value).__name__ == "Ref",
-    )
-    samples = None if batch_dim is None else {node: batch_dim for _, node in borders.inputs}
+    tables.nodes = replace(tables.nodes, kind=kinds)
+    samples = None if batch_dim is None else {node: batch_dim for _, node in tables.inputs}
     return LayoutsSoFar(resolver, unit_layouts(tables, samples), named)
 
 
@@ -244,10 +230,3 @@ def _plan(layout: UnitLayout, is_full: bool) -> _Plan:
     if samples is not None and samples >= stop:
         samples -= len(layout.units) - 1
     return _Plan(shape, tuple(sizes), samples, first)
-
-
-def _storage(tensor: Tensor) -> int:
-    try:
-        return tensor.untyped_storage().data_ptr()
-    except (RuntimeError, NotImplementedError):
-        return 0

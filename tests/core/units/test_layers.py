@@ -22,6 +22,13 @@ def r(*shape: int) -> Tensor:
     return torch.randn(*shape)
 
 
+def named(value: Any) -> str:
+    """Part of the name of a case: the numbers of a tensor are other ones in each process."""
+    if isinstance(value, Tensor):
+        return "x".join(map(str, value.shape))
+    return type(value).__name__ if isinstance(value, nn.Module) else str(value)
+
+
 def marked(layer: Any, k: int) -> Any:
     """A layer whose output unit k stays 1 whatever it reads, and all others 0."""
     with torch.no_grad():
@@ -50,7 +57,7 @@ LAYERS: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize(("layer", "x", "units", "samples", "weights"), LAYERS, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(("layer", "x", "units", "samples", "weights"), LAYERS, ids=named)
 def test_layers_fix_units_and_their_weights_know_the_rows(
     layer: Any, x: Tensor, units: Axes, samples: Axes, weights: dict[str, Axes]
 ) -> None:
@@ -134,7 +141,7 @@ def test_bilinear_layers_read_both_inputs() -> None:
         (nn.InstanceNorm2d(7, affine=True), r(2, 7, 5, 3)),
         (nn.SyncBatchNorm(7), r(2, 7, 5, 3)),
     ],
-    ids=lambda value: str(value)[:30],
+    ids=named,
 )
 def test_norms_of_channels_fix_dimension_one(layer: nn.Module, x: Tensor) -> None:
     op = _one(layer, x)

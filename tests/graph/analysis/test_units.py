@@ -247,3 +247,32 @@ def test_a_layout_learned_from_one_sample_holds_for_two() -> None:
     one, two = (cutaway.trace(model, r(n, 3, 5, 5)) for n in (1, 2))
     for first, second in zip(one.ops, two.ops, strict=True):
         assert first.unit_layout.for_shape(second.shape or ()) == second.unit_layout
+
+
+def test_a_tied_parameter_has_the_units_of_the_module_that_owns_the_address() -> None:
+    class Tied(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embed, self.head = nn.Embedding(7, 5), nn.Linear(5, 7, bias=False)
+            self.head.weight = self.embed.weight
+
+        def forward(self, x: Tensor) -> Tensor:
+            result: Tensor = self.head(torch.tanh(self.embed(x)))
+            return result
+
+    model = Tied()
+    trace = cutaway.trace(model, torch.tensor([[1, 2, 3]]))
+    weight = model.embed.weight.detach()
+    assert torch.equal(trace["embed.weight#3"].value, weight[:, 3])
+    assert torch.equal(trace["head.weight#6"].value, weight[6])
+    assert trace["head.weight#6"].shape == (5,)
+    assert (trace["embed.weight"].unit_layout.n_units, trace["head.weight#0"].unit_layout.n_units) == (5, 7)
+    with cutaway.edit(model, at=trace["head.weight#6"], to=0):
+        assert not model.head.weight[6].any()
+        assert torch.equal(model.head.weight[:6], weight[:6])
+    for site, place in (("head.weight#6", (6,)), ("embed.weight#3", (slice(None), 3))):
+        with cutaway.edit(model, at=site, to=0):
+            changed = model.embed.weight.detach().clone()
+        expected = weight.clone()
+        expected[place] = 0
+        assert torch.equal(changed, expected)

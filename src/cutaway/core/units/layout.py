@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, Literal, get_args
@@ -91,10 +91,6 @@ class UnitLayout:
 
     # values: arrays and tensors alike
 
-    def cut(self, value: Any) -> Any:
-        """The value with every dimension cut into its factors: a view."""
-        return value.reshape(self.for_shape(value.shape).sizes)
-
     def unit_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
         """The shape of one unit of a value: without the dimensions that count units."""
         layout = self.for_shape(shape)
@@ -102,7 +98,7 @@ class UnitLayout:
         axis = 0
         for dim in layout.split:
             axes = range(axis, axis + len(dim))
-            rest = [size for at, size in zip(axes, dim, strict=True) if at not in self.units]
+            rest = [size for at, size in zip(axes, dim, strict=True) if at not in layout.units]
             if rest or not dim:
                 left.append(prod(rest))
             axis += len(dim)
@@ -116,22 +112,22 @@ class UnitLayout:
         """
         layout = self.for_shape(value.shape).check()
         layout.check_unit(k)
-        if not self.units:
+        if not layout.units:
             return value
         index: list[Any] = [slice(None)] * len(layout.sizes)
-        for axis, place in zip(self.units, layout.place_of(k), strict=True):
+        for axis, place in zip(layout.units, layout.place_of(k), strict=True):
             index[axis] = place
-        return value.reshape(layout.sizes)[tuple(index)].reshape(self.unit_shape(value.shape))
+        return value.reshape(layout.sizes)[tuple(index)].reshape(layout.unit_shape(value.shape))
 
     def rows(self, value: Any) -> Any:
         """The value as samples × positions × units, each of them flattened; axes in their order."""
         layout = self.for_shape(value.shape).check()
-        sizes, order = layout.sizes, (*self.samples, *self.positions, *self.units)
+        sizes, groups = layout.sizes, (layout.samples, layout.positions, layout.units)
+        order = tuple(axis for axes in groups for axis in axes)
         moved = value.reshape(sizes)
         if order != tuple(range(len(order))):
             moved = moved.permute(order) if hasattr(moved, "permute") else moved.transpose(order)
-        counts = [prod(sizes[axis] for axis in axes) for axes in (self.samples, self.positions, self.units)]
-        return moved.reshape(counts)
+        return moved.reshape([prod(sizes[axis] for axis in axes) for axes in groups])
 
     def samples_first(self, value: Any) -> tuple[Any, UnitLayout]:
         """The value with its samples as the first dimension, and the layout that it has then.
@@ -166,7 +162,7 @@ class UnitLayout:
         ((3, 2, 2), True)
         """
         layout = self.for_shape(shape)
-        sizes, order = layout.sizes, (*self.samples, *self.positions, *self.units)
+        sizes, order = layout.sizes, (*layout.samples, *layout.positions, *layout.units)
         moved = rows.reshape([sizes[axis] for axis in order])
         back = sorted(range(len(order)), key=order.__getitem__)
         moved = moved.permute(back) if hasattr(moved, "permute") else moved.transpose(back)
@@ -220,7 +216,7 @@ class UnitLayout:
         Samples and positions that share a dimension can be told apart again only if the number of samples is given;
         without it they count as positions together. Raises `UnitError` where units cannot be told from the rest.
         """
-        if tuple(shape) == self.shape and 0 not in self.sizes:
+        if n_samples is None and tuple(shape) == self.shape and 0 not in self.sizes:
             return self
         if len(shape) != len(self.split):
             raise UnitError(
@@ -247,13 +243,14 @@ class UnitLayout:
     def _groups_for(self, dim: int, axes: range, size: int, n_samples: int | None) -> list[tuple[int, list[int]]]:
         """The new sizes of a dimension, each with the axes that it stands for."""
         sizes = dict(zip(axes, self.split[dim], strict=True))
-        if prod(sizes.values()) == size and 0 not in sizes.values():
-            return [(count, [axis]) for axis, count in sizes.items()]
         free = [axis for axis in axes if axis not in self.units]
         inside = [axis for axis in free if axis in self.samples]
         if len(free) > 1 and len(inside) == 1 and n_samples is not None:
+            # Also where the size is as before: 2 samples of 6 tokens and 3 of 4 make the same number of rows.
             sizes[inside[0]] = n_samples
             free.remove(inside[0])
+        if prod(sizes.values()) == size and 0 not in sizes.values():
+            return [(count, [axis]) for axis, count in sizes.items()]
         known = prod(count for axis, count in sizes.items() if axis not in free)
         is_one_run = bool(free) and free[-1] - free[0] == len(free) - 1
         if not is_one_run or not known or size % known:
@@ -331,3 +328,17 @@ class UnitLayout:
             return tuple(starts[self.dim_of(axis)] + axis - old[self.dim_of(axis)] for axis in kept)
 
         return UnitLayout(split, tuple(starts[dim] for dim in dims), moved(self.samples), moved(self.tokens), source)
+
+
+def layout_of_pass(passes: Mapping[int, UnitLayout], pass_: int) -> UnitLayout | None:
+    """The layout of one pass of a site; of a pass beyond those that were traced, what all of those agree on.
+
+    >>> once = UnitLayout(((2,), (3,)), units=(1,))
+    >>> layout_of_pass({1: once}, 7) is once, layout_of_pass({1: once, 2: UnitLayout(((2,), (3,)), units=(0,))}, 7)
+    (True, None)
+    """
+    layout = passes.get(pass_)
+    if layout is None and passes:
+        first, *others = passes.values()
+        layout = first if all(first.is_like(other) for other in others) else None
+    return layout

@@ -32,13 +32,35 @@ def unit_layouts(tables: Tables, sample_dims: Mapping[int, int | None] | None = 
     Args:
         sample_dims: input node → the dimension of its samples, where the caller knows it.
     """
+    return _walked(tables, sample_dims).read()
+
+
+def tied_layouts(tables: Tables) -> dict[tuple[int, str], UnitLayout]:
+    """For parameters with several addresses: (node, address) → the layout, by the module that owns the address.
+
+    The weight of an embedding that is also the output layer's has its units in columns under one name and in rows under
+    the other.
+    """
+    tied = [row for row in tables.parameters if len(row.addresses) > 1 and row.node >= 0]
+    walk = _walked(tables, None) if tied else None
+    found: dict[tuple[int, str], UnitLayout] = {}
+    for row in tied:
+        value = None if walk is None else walk.values[row.node]
+        if walk is not None and value is not None:
+            for address in row.addresses:
+                found[row.node, address] = read(walk.book, value, (), walk.owner(row.node, address))
+    return found
+
+
+def _walked(tables: Tables, sample_dims: Mapping[int, int | None] | None) -> Walk:
+    """The walk in which every input has its samples where the model never computes across them."""
     given = dict(sample_dims or {})
     tried: dict[int, int | None] = {node: given.get(node, 0) for node in input_nodes(tables)}
     while True:
         walk = Walk(tables, tried)
         wrong = [node for node in walk.inputs_computed_across() if node not in given]
         if not wrong:
-            return walk.read()
+            return walk
         for node in wrong:
             tried[node] = _next_dim(walk, node, tried[node])
 
@@ -201,20 +223,20 @@ class Walk:
     def read(self) -> list[UnitLayout | None]:
         late = self._late()
         return [
-            None if value is None else read(self.book, value, late.get(value.number, ()), self._owner(value.number))
+            None if value is None else read(self.book, value, late.get(value.number, ()), self.owner(value.number))
             for value in self.values
         ]
 
-    def _owner(self, node: int) -> Callable[[int], bool] | None:
-        """Of a parameter: whether an op ran in the module that its first address belongs to."""
+    def owner(self, node: int, address: str = "") -> Callable[[int], bool] | None:
+        """Of a parameter: whether an op ran in the module that an address of it belongs to, by default its first."""
         nodes, calls, modules = self.tables.nodes, self.tables.calls, self.tables.modules
         if nodes.kind[node] != kinds.PARAMETER:
             return None
-        address = nodes.path[node].rpartition(".")[0] or "."
+        owner = (address or nodes.path[node]).rpartition(".")[0] or "."
 
         def is_owner(reader: int) -> bool:
             module = calls[nodes.call[reader]].module
-            return 0 <= module < len(modules) and address in modules[module].addresses
+            return 0 <= module < len(modules) and owner in modules[module].addresses
 
         return is_owner
 
