@@ -1,10 +1,7 @@
 """From the stream of events to the graph: who made each argument, and what each value was.
 
-There is one resolver and three moments at which it works. With everything saved by reference, events
-only pile up during the forward pass and are resolved afterwards, because all tensors are still alive.
-Before an operation that overwrites memory, the pile so far is resolved, so that values kept by
-reference can be copied in time. And when only some values are saved, every few events are resolved and
-their tensors let go.
+Events pile up and are resolved after the forward pass, while all tensors are alive: earlier only before memory is
+overwritten, so that values can be copied in time, and, where some values are saved only, every few events.
 """
 
 from __future__ import annotations
