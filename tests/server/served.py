@@ -14,7 +14,6 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
 from tests.browser import STOPPED
 
 if TYPE_CHECKING:
