@@ -168,8 +168,8 @@ def _lens(model: Any, gen: cutaway.Generation, size: Size) -> list[Figure]:
 
 def _long(model: Any, words: Any, size: Size) -> Figure:
     """The limit is the default one; what is asked for is the memory of the whole process, the model included."""
-    from cutaway.language.running import Reading
-    from cutaway.language.saliency_memory import LIMIT, cost
+    from cutaway.lm.model.forward_run import Reading
+    from cutaway.lm.saliency.memory import LIMIT, cost
 
     ids = words(_SENTENCES * 200)["input_ids"][: 2000 - size.long_targets]
     gen = cutaway.generate(model, words, ids, max_new_tokens=size.long_targets)

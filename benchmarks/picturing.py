@@ -21,9 +21,9 @@ from tests.browser import FLAGS, executable
 
 import cutaway
 from benchmarks.report import Figure
+from cutaway.core.io import write
 from cutaway.server.page import html
-from cutaway.views.showing import showing
-from cutaway.views.writing import write
+from cutaway.views.showable import showing
 
 WRITE = "page written, all details of all ops"
 PAINT = "first paint of a graph, from opening the file"

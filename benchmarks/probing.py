@@ -19,7 +19,7 @@ from torch.distributions import MultivariateNormal
 from torch.nn import functional
 
 from benchmarks.report import Figure, short
-from cutaway.neurons.gaussian_greedy import Greedy, scatter_of
+from cutaway.neurons.probes.gaussian.greedy import Greedy, scatter_of
 from cutaway.probes import Gaussian, Linear
 
 LINEAR = "elastic-net probe, beside NeuroX's training"

@@ -12,7 +12,8 @@ from pathlib import Path
 import hatch_build
 import pytest
 
-ROOT = Path(__file__).parent.parent
+from tests import ROOT
+
 STATIC = "cutaway/server/static/"
 
 

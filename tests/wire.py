@@ -8,18 +8,28 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from importlib import import_module
-from pathlib import Path
 from types import ModuleType, NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from cutaway.core.statistics import N_SAMPLED, STATISTICS, UNKNOWN, Statistic
 from cutaway.core.zscores import FAR, LARGEST
+from tests import ROOT
 
-FOLDER = Path(__file__).parent.parent / "web" / "src"
+FOLDER = ROOT / "web" / "src"
 MODULES = (
-    *("cutaway.views.graph", "cutaway.views.picture", "cutaway.views.values", "cutaway.views.details"),
-    *("cutaway.views.run_view", "cutaway.views.run_graph", "cutaway.views.sample_view", "cutaway.views.tensor_view"),
-    *("cutaway.views.network_view", "cutaway.views.page_items", "cutaway.core.statistics"),
+    *(
+        "cutaway.layout.graph_view",
+        "cutaway.layout.picture",
+        "cutaway.views.values.value_view",
+        "cutaway.views.graph.op_details",
+    ),
+    *(
+        "cutaway.views.run.run_view",
+        "cutaway.views.run.run_graph",
+        "cutaway.views.run.sample_view",
+        "cutaway.views.run.tensor_view",
+    ),
+    *("cutaway.views.run.module_table", "cutaway.views.pages.page_items", "cutaway.core.statistics"),
 )
 ROOTS = (
     *("GraphView", "Fold", "Picture", "Detail"),
@@ -27,7 +37,10 @@ ROOTS = (
 )
 FILES = {
     FOLDER / "lib" / "wire.ts": (MODULES, ROOTS),
-    FOLDER / "plates" / "wire.ts": (("cutaway.views.plates", "cutaway.views.activations_view"), ("Page", "PageView")),
+    FOLDER / "plates" / "wire.ts": (
+        ("cutaway.views.pages.model", "cutaway.views.pages.results.activations"),
+        ("Page", "PageView"),
+    ),
 }
 """Each file with the modules that its types are from, and those of them that travel by themselves."""
 HEAD = """\

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cutaway.graph.trace import Trace
-from cutaway.views.graphing import graph_view
-from cutaway.views.placing import place
-from cutaway.views.showing import small
-from cutaway.views.svg import svg
+from cutaway.layout.place import place
+from cutaway.views.draw.svg import svg
+from cutaway.views.graph.from_trace import graph_view
+from cutaway.views.showable import small
 
 if TYPE_CHECKING:
     from benchmarks.sweep.checks import Verdict

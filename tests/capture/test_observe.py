@@ -13,12 +13,12 @@ from tests.zoo import ZOO
 from torch import Tensor, nn
 
 import cutaway
-from cutaway.capture import active
+from cutaway.capture import sessions
+from cutaway.capture.interventions.targets import units_by_site
 from cutaway.capture.observe import Observation, check_single, nothing_ran, observe
-from cutaway.capture.places import units_by_site
 from cutaway.core.errors import InputError, SiteError
+from cutaway.core.pytree import escape
 from cutaway.core.sites import Site
-from cutaway.core.trees import escape
 
 
 class Two(nn.Module):
@@ -124,7 +124,7 @@ def test_modules_alone_need_no_function_mode() -> None:
     model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
     depths: list[int] = []
     with observe(model, ["0", "1@in"], lambda seen: depths.append(torch._C._len_torch_function_stack())):
-        assert not active.sessions
+        assert not sessions.sessions
         model(torch.ones(1, 2))
     assert depths == [0, 0]
 
@@ -151,7 +151,7 @@ def test_it_leaves_nothing_behind(site: str, fails: str) -> None:
     assert not any(len(module._forward_hooks) + len(module._forward_pre_hooks) for module in model.modules())
     assert (len(hooks[0]), len(hooks[1])) == (0, 0)
     assert torch._C._len_torch_function_stack() == 0
-    assert not active.sessions
+    assert not sessions.sessions
 
 
 def test_it_is_entered_again_and_counts_passes_anew() -> None:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 import cutaway
 from cutaway.core.errors import StaleValueError
-from cutaway.core.trees import escape
+from cutaway.core.pytree import escape
 
 _UNHOOKABLE = {"scripted_parts"}  # torch takes no hooks on scripted modules
 _OTHER_PATH_WITH_HOOKS = {"transformer_fast_path", "attention_fast_path"}

@@ -12,7 +12,7 @@ from tests.store.recorded import STATISTICS, STEPS, loss_of, record
 from tests.store.saved_results import ranking
 
 import cutaway
-from cutaway.store.writer import Writer
+from cutaway.store.writing.writer import Writer
 
 
 def test_a_run_is_told_whole(ask: Ask, base: Path) -> None:

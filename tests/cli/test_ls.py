@@ -12,8 +12,8 @@ from tests.store.recorded import OPTIONS, STEPS, fill, record, record_and_be_kil
 from tests.store.saved_results import ranking
 
 import cutaway
-from cutaway.store.head import Head
-from cutaway.store.writer import Writer
+from cutaway.store.format.manifest import Head
+from cutaway.store.writing.writer import Writer
 
 
 def test_archives_below_a_folder_are_listed_with_their_state(ask: Ask, base: Path, tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from tests.cli.conftest import Ask
 
 import cutaway
 from cutaway.cli import COMMANDS
-from cutaway.store.records import Row
-from cutaway.store.writer import Writer
+from cutaway.store.format.records import Row
+from cutaway.store.writing.writer import Writer
 
 HOSTILE = "\x1b[31mred\x1b]0;title\x07\nsecond\rline\u202e\x9b2J"
 

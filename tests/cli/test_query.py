@@ -11,8 +11,8 @@ from tests.cli.conftest import Ask
 from tests.store.recorded import ROWS, STATISTICS, STEPS, kind_of, loss_of, matrix_of, record, values_of
 
 from cutaway.core.arrays import Raw
-from cutaway.store.records import Row
-from cutaway.store.writer import Writer
+from cutaway.store.format.records import Row
+from cutaway.store.writing.writer import Writer
 
 
 @pytest.fixture(scope="module")

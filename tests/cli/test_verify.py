@@ -11,7 +11,7 @@ from tests.store.collected import collection
 from tests.store.recorded import values_of
 from tests.store.saved_results import ranking
 
-from cutaway.store.head import Head
+from cutaway.store.format.manifest import Head
 
 
 @pytest.fixture

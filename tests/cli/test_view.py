@@ -146,7 +146,7 @@ def test_what_cannot_be_served_is_a_sentence(tmp_path: Path, ask: Ask) -> None:
 
 
 def test_a_missing_extra_names_its_install(tmp_path: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.startswith(("cutaway.server.app", "cutaway.server.guard"))]:
+    for name in [name for name in sys.modules if name.startswith(("cutaway.server.app", "cutaway.server.security"))]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "starlette.applications", None)
     answer = ask("view", tmp_path)
@@ -156,7 +156,7 @@ def test_a_missing_extra_names_its_install(tmp_path: Path, ask: Ask, monkeypatch
 
 def test_it_needs_no_torch(base: Path) -> None:
     code = (
-        "import sys, cutaway.cli.view, cutaway.server.app, cutaway.server.serving;"
-        "assert not {'torch', 'pandas', 'matplotlib', 'cutaway.views.showing'} & set(sys.modules)"
+        "import sys, cutaway.cli.view, cutaway.server.app, cutaway.server.serve;"
+        "assert not {'torch', 'pandas', 'matplotlib', 'cutaway.views.showable'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -12,7 +12,7 @@ from tests.collecting import tiny
 from torch import nn
 
 import cutaway
-from cutaway.collecting.collector import collect
+from cutaway.collecting.collect import collect
 from cutaway.core.errors import InputError
 
 SENTENCES = ["a house", "the \u00ad cat sat", "reading and writing", "play", "a good day", "sport", "the mat"]

@@ -181,7 +181,7 @@ def test_an_unknown_dtype_is_named() -> None:
 
 def test_reading_needs_no_torch() -> None:
     code = (
-        "import sys; from cutaway.core.arrays import Raw; import cutaway.core.safetensors, cutaway.store.ragged;"
+        "import sys; from cutaway.core.arrays import Raw; import cutaway.core.safetensors, cutaway.store.format.ragged;"
         "Raw('float8_e4m3fn', (1,), b'a').array(); assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

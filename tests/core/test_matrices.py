@@ -12,7 +12,7 @@ import torch
 from cutaway.core import matrices
 from cutaway.core.errors import InputError
 from cutaway.core.matrices import as_matrix
-from cutaway.store.activations import Activations
+from cutaway.store.activations.activations import Activations
 
 VALUES = np.random.default_rng(0).normal(size=(50, 7)).astype(np.float32)
 

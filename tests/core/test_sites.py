@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cutaway.core.errors import CutawayError, SiteSyntaxError
-from cutaway.core.sites import Site, nearest
-from cutaway.core.trees import escape
+from cutaway.core.formatting import nearest
+from cutaway.core.pytree import escape
+from cutaway.core.sites import Site
 
 parts = st.text(st.characters(codec="utf-8", exclude_characters="./@:$#*%"), min_size=1, max_size=5)
 addresses = st.one_of(st.just("."), st.lists(parts, min_size=1, max_size=4).map(".".join))

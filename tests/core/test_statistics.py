@@ -10,19 +10,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tests import ROOT
 
 import cutaway
-from cutaway.cli.printing import without_histogram
+from cutaway.cli.output import without_histogram
 from cutaway.core import statistics as table
 from cutaway.core.statistics import PER_SAMPLE, PER_UNIT, STATISTICS, Statistic, recorded, size_of, statistic
-from cutaway.recording.statistics import Summary
-from cutaway.store.records import Row
-from cutaway.store.writer import Writer
-from cutaway.views.outliers import compared
-from cutaway.views.run_rows import RunRows
-from cutaway.views.tensor_view import tensor_view
+from cutaway.recording.statistics.summary import Summary
+from cutaway.store.format.records import Row
+from cutaway.store.writing.writer import Writer
+from cutaway.views.run.outliers import compared
+from cutaway.views.run.rows import RunRows
+from cutaway.views.run.tensor_view import tensor_view
 
-ROOT = Path(__file__).parent.parent.parent
 TIERS = ("core", "full", "spectral_norm")
 
 
@@ -132,7 +132,7 @@ NAMES = "|".join(sorted((n for n, each in STATISTICS.items() if each.part == "nu
 LIST = re.compile(rf"(?:[\"'](?:{NAMES})[\"']\s*[,:|]\s*){{4,}}")
 COMPUTED = {
     "src/cutaway/core/statistics.py": "the table itself",
-    "src/cutaway/recording/device.py": "what the kernel leaves of each share",
+    "src/cutaway/recording/statistics/device.py": "what the kernel leaves of each share",
 }
 """Where four names or more may stand in a row, and why."""
 

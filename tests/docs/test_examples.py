@@ -9,10 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests import ROOT
 
 import cutaway
 
-EXAMPLES = Path(__file__).parent.parent.parent / "examples"
+EXAMPLES = ROOT / "examples"
 
 
 def test_the_workflow_saves_exactly_what_was_chosen(tmp_path: Path) -> None:
@@ -82,7 +83,7 @@ def test_a_steered_model_leans_where_it_is_told_to(tmp_path: Path) -> None:
 
 def test_a_text_is_explained_from_every_side(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
-    from tests.language.tiny_lms import tiny, tokenizer
+    from tests.lm.tiny_lms import tiny, tokenizer
 
     tiny("llama").save_pretrained(tmp_path / "model")
     tokenizer().save_pretrained(tmp_path / "model")

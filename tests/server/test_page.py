@@ -12,16 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests import ROOT
 from tests.server.models import tower
 
 import cutaway
 from cutaway import Trace
+from cutaway.layout.graph_view import GraphView, plain
 from cutaway.server import page as pages
-from cutaway.server.packing import text
-from cutaway.views.graph import GraphView, plain
-from cutaway.views.plates import ColouredText, Heatmap, Section, Text
-from cutaway.views.plates import Page as Plates
-from cutaway.views.showing import showing
+from cutaway.server.view_json import text
+from cutaway.views.pages.model import ColouredText, Heatmap, Section, Text
+from cutaway.views.pages.model import Page as Plates
+from cutaway.views.showable import showing
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -77,7 +78,7 @@ def test_details_keep_to_their_budget(trace: Trace) -> None:
 
 
 def test_the_size_of_chunks_is_the_one_the_browser_expects() -> None:
-    source = Path(__file__).parent.parent.parent / "web" / "src" / "lib" / "host.ts"
+    source = ROOT / "web" / "src" / "lib" / "host.ts"
     assert f"export const CHUNK = {pages.CHUNK};" in source.read_text(encoding="utf-8")
 
 

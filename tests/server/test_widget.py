@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.server.models import tower
 
-from cutaway.server.packing import text
+from cutaway.layout.graph_view import plain
+from cutaway.server.view_json import text
 from cutaway.server.widget import Picture
-from cutaway.views.graph import plain
-from cutaway.views.showing import Showing, showing
+from cutaway.views.showable import Showing, showing
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

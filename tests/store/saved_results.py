@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from cutaway.results.ranking import Ranking, ranked
 from cutaway.results.result import Result
-from cutaway.store.activations_units import Names, Units
-from cutaway.store.activations_windows import CollectedSite
+from cutaway.store.activations.unit_selection import Names, Units
+from cutaway.store.activations.windows import CollectedSite
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ import pytest
 from tests.store.faults import SMALL, Found, check, load, survey, write_run, write_step
 
 from cutaway.core.errors import CutawayError, DamagedError, ExistsError
-from cutaway.store.backends import Backend
-from cutaway.store.memory import MemoryBackend
-from cutaway.store.writer import Options, Writer
+from cutaway.store.backends.backend import Backend
+from cutaway.store.backends.memory import MemoryBackend
+from cutaway.store.writing.writer import Options, Writer
 
 STEPS = range(5)
 # Every byte takes a minute: here some of them, all in the slow tests.

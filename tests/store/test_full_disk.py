@@ -28,10 +28,10 @@ from tests.store.faults import (
 )
 
 from cutaway.core.arrays import Raw
-from cutaway.store.backends import backend_for
-from cutaway.store.descriptors import HELD
-from cutaway.store.run import Run
-from cutaway.store.writer import Options, Writer
+from cutaway.store.backends.backend import backend_for
+from cutaway.store.backends.file_handles import HELD
+from cutaway.store.runs.run import Run
+from cutaway.store.writing.writer import Options, Writer
 
 N_STEPS = 8
 STEPS = range(N_STEPS)

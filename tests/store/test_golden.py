@@ -19,12 +19,12 @@ from cutaway import Activations, Run
 from cutaway.core.errors import VersionError
 from cutaway.results.generation import Generation
 from cutaway.results.ranking import Ranking
-from cutaway.store import head
-from cutaway.store.archive import Archive
-from cutaway.store.frames import MAGIC, encode, scan
-from cutaway.store.results import described
-from cutaway.store.verifying import verify
-from cutaway.store.writer import Writer
+from cutaway.store.format import manifest
+from cutaway.store.format.frames import MAGIC, encode, scan
+from cutaway.store.reading.archive import Archive
+from cutaway.store.results.result_file import described
+from cutaway.store.verify.verify import verify
+from cutaway.store.writing.writer import Writer
 
 GOLDEN = Path(__file__).parent / "golden" / "v1"
 EXPECTED = json.loads((GOLDEN / "expected.json").read_text())
@@ -248,7 +248,7 @@ def test_records_of_an_earlier_version_are_migrated_as_they_are_read(
     before = {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()}
     _as_version_0(copy, with_session=with_session)
     older = {path: path.read_bytes() for path in before}
-    monkeypatch.setitem(head.MIGRATIONS, 0, _migrate)
+    monkeypatch.setitem(manifest.MIGRATIONS, 0, _migrate)
     run = cutaway.load(copy)
     assert isinstance(run, Run)
     assert run.problems == ()
@@ -261,7 +261,7 @@ def test_a_record_that_cannot_be_migrated_costs_itself_alone(copy: Path, monkeyp
     _as_version_0(copy, with_session=True)
     index = copy / "rank-0" / "0003.index"
     index.write_bytes(index.read_bytes() + encode({"type": "step", "neither": 1}))
-    monkeypatch.setitem(head.MIGRATIONS, 0, _migrate)
+    monkeypatch.setitem(manifest.MIGRATIONS, 0, _migrate)
     run = cutaway.load(copy)
     assert isinstance(run, Run)
     assert len(run.problems) == 1

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
+from tests import ROOT
 from tests.store import attacks
 from tests.store.attacks import ATTACKS
 from tests.store.mutations import Files, Joker, Questions, frame, golden, placed, tampered
@@ -20,9 +21,8 @@ import cutaway
 from cutaway import CutawayError, Run
 from cutaway.core.errors import DamagedError, InputError
 from cutaway.core.safetensors import Entry, header
-from cutaway.store import reading
+from cutaway.store.reading import segment_reader
 
-ROOT = Path(__file__).parent.parent.parent
 GOLDEN = golden()
 QUICK = settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 LONG = settings(max_examples=3_000, deadline=None, suppress_health_check=list(HealthCheck))
@@ -32,7 +32,7 @@ def ask_everything(files: Files, *, believing: bool) -> None:
     """Open and read all, with checksums that always hold or as they are."""
     with pytest.MonkeyPatch.context() as patch:
         if believing:
-            patch.setattr(reading, "crc32", lambda data: Joker())
+            patch.setattr(segment_reader, "crc32", lambda data: Joker())
         Questions().about(placed(files))
 
 

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cutaway.capture.resolve import Resolver
-from cutaway.graph.nodes import UNSAVED
+from cutaway.capture.resolver import Resolver
+from cutaway.graph.tables import UNSAVED
 
 
 class Gradients:

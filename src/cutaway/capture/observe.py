@@ -18,13 +18,13 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from cutaway.capture.active import is_hidden
-from cutaway.capture.calls import tensors_in
-from cutaway.capture.eagerness import forced_eager
-from cutaway.capture.opediting import OpEdits
-from cutaway.capture.parts import Region
-from cutaway.capture.places import Named, Place, asked_of
-from cutaway.capture.returned import tensors_returned
+from cutaway.capture.eager import forced_eager
+from cutaway.capture.interventions.op_edit import OpEdits
+from cutaway.capture.interventions.regions import Region
+from cutaway.capture.interventions.targets import Named, Place, asked_of
+from cutaway.capture.module_hooks import tensors_in
+from cutaway.capture.outputs import tensors_returned
+from cutaway.capture.sessions import is_hidden
 from cutaway.core.errors import InputError, SiteError
 from cutaway.core.sites import Site
 

@@ -10,23 +10,23 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cutaway.capture import active, composites, patches
-from cutaway.capture.calls import Call, ModuleHooks
-from cutaway.capture.failing import note_failure
+from cutaway.capture import composites, monkeypatch, sessions
+from cutaway.capture.failure import note_failure
+from cutaway.capture.function_mode import Inert, Ledger, Watcher, take_off
 from cutaway.capture.gradients import Gradients
-from cutaway.capture.inventory import Inventory
-from cutaway.capture.memory import MemoryWatch
-from cutaway.capture.mode import Inert, Ledger, Watcher, take_off
-from cutaway.capture.model_tree import buffers_of, module_addresses, tensor_addresses
-from cutaway.capture.recipes import Recipe
-from cutaway.capture.replacements import switch_on
-from cutaway.capture.resolve import Resolver
-from cutaway.capture.running import RunningTrace
-from cutaway.capture.saving import Saver
+from cutaway.capture.model.inventory import Inventory
+from cutaway.capture.model.tree import buffers_of, module_addresses, tensor_addresses
+from cutaway.capture.module_hooks import Call, ModuleHooks
+from cutaway.capture.partial_trace import RunningTrace
+from cutaway.capture.replay.recipe import Recipe
+from cutaway.capture.resolver import Resolver
+from cutaway.capture.saved.memory_guard import MemoryWatch
+from cutaway.capture.saved.save_policy import Saver
+from cutaway.capture.torch_patches import switch_on
 from cutaway.core.events import GroupEvent, Ref
-from cutaway.core.trees import escape
-from cutaway.graph.nodes import UNSAVED, Tables
+from cutaway.core.pytree import escape
 from cutaway.graph.op import Op
+from cutaway.graph.tables import UNSAVED, Tables
 from cutaway.graph.trace import Trace
 
 _push = torch._C._push_on_torch_function_stack
@@ -71,9 +71,9 @@ class Session:
             self._prepare_saver()
         composites.refresh()
         self.trace._name_tensor = self._name_tensor  # type: ignore[method-assign]
-        patches.apply(switch_on)
+        monkeypatch.apply(switch_on)
         try:
-            active.sessions[id(self)] = self
+            sessions.sessions[id(self)] = self
             self.hooks.install()
             self.started = perf_counter_ns()
             self.join(0)
@@ -115,12 +115,12 @@ class Session:
         self._fill(watcher, error, (ended - self.started) * 1e-9)
 
     def _switch_off(self) -> None:
-        active.sessions.pop(id(self), None)
+        sessions.sessions.pop(id(self), None)
         self.hooks.remove()
         for call in self.calls.rows.values():
             if call.own_hook is not None:
                 call.own_hook.remove()
-        patches.restore()
+        monkeypatch.restore()
         self.abandon()
         self.trace.__dict__.pop("_name_tensor", None)
 
@@ -195,10 +195,10 @@ def _stands_for_tensor(value: Any) -> bool:
 
 def _after_fork() -> None:
     """A forked child does not go on watching: it is another program."""
-    for session in list(active.sessions.values()):
+    for session in list(sessions.sessions.values()):
         session.abandon()
         session.hooks.remove()
-    active.sessions.clear()
+    sessions.sessions.clear()
 
 
 def watch_forks() -> None:

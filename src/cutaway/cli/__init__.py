@@ -1,4 +1,21 @@
-"""The command line: `cutaway view · trace · ls · info · query · verify · export`, each imported when asked for."""
+"""The command line: `cutaway view · trace · ls · info · query · verify · export`, each imported when asked for.
+
+export         `cutaway export`: a part of a run as files for other programs
+info           `cutaway info`: everything about one archive at a glance
+ls             `cutaway ls`: a table of the archives below a folder
+output         How commands print: tables and sentences in which nothing recorded reaches the terminal raw, or one
+               JSON document
+paths          What the paths on a command line mean: archives, their state, and the options that several commands
+               share
+query          `cutaway query`: curves, values, scalars, notes and samples of one run or several
+query_records  What was recorded beside tensors: scalars, notes, samples
+query_tensors  What was recorded of tensors: which there are, curves over steps, all statistics of a step, values
+trace          `cutaway trace`: builds a model, runs it once, and writes what was asked for: a page, a picture,
+               the trace itself
+verify         `cutaway verify`: reads every byte and says in sentences what it found
+view           `cutaway view`: look at what was recorded, collected or saved, in a browser
+wide_table     Several curves side by side: one row a step, one column a curve
+"""
 
 from __future__ import annotations
 
@@ -81,7 +98,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _complain(error: BaseException) -> None:
-    from cutaway.cli.printing import printable
+    from cutaway.cli.output import printable
 
     said = f"{error.filename}: {error.strerror}" if _is_of_system(error) else str(error)  # type: ignore[attr-defined]
     sys.stderr.write(f"cutaway: {printable(said)}\n")

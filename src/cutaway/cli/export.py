@@ -6,10 +6,10 @@ import argparse
 import sys
 from typing import get_args
 
-from cutaway.cli.opening import add_steps
-from cutaway.cli.printing import printable, say, say_json
-from cutaway.graph.summary import human_bytes
-from cutaway.store.exporting import Format, What, export
+from cutaway.cli.output import printable, say, say_json
+from cutaway.cli.paths import add_steps
+from cutaway.core.formatting import human_bytes
+from cutaway.store.export.export import Format, What, export
 
 _MOST_FILES = 10
 

@@ -7,19 +7,19 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from cutaway.cli.opening import State, places, state_of
-from cutaway.cli.printing import say, say_json, shown, table, when, without_histogram
+from cutaway.cli.output import say, say_json, shown, table, when, without_histogram
+from cutaway.cli.paths import State, places, state_of
 from cutaway.core.errors import CutawayError, InputError
-from cutaway.graph.summary import human_bytes
-from cutaway.store.activations import Activations
-from cutaway.store.archive import Archive
-from cutaway.store.names import INDEX, PART
-from cutaway.store.records import what_of
-from cutaway.store.results import described
-from cutaway.store.results import read as read_result
-from cutaway.store.run import Run
-from cutaway.store.timeline import ends
-from cutaway.store.verifying import files_of
+from cutaway.core.formatting import human_bytes
+from cutaway.store.activations.activations import Activations
+from cutaway.store.format.filenames import INDEX, PART
+from cutaway.store.format.records import what_of
+from cutaway.store.reading.archive import Archive
+from cutaway.store.results.result_file import described
+from cutaway.store.results.result_file import read as read_result
+from cutaway.store.runs.run import Run
+from cutaway.store.runs.timeline import ends
+from cutaway.store.verify.verify import files_of
 
 _MOST_LINES = 40
 _STEPS = ("n_steps", "first_step", "last_step")
@@ -146,8 +146,8 @@ def _run_info(run: Run) -> dict[str, Any]:
 
 
 def _trace_info(archive: Archive) -> dict[str, Any]:
-    from cutaway.graph.summary import summary
-    from cutaway.store.traces import read
+    from cutaway.graph.analysis.summary import summary
+    from cutaway.store.traces.trace_file import read
 
     return {"summary": summary(read(archive)).splitlines()}
 

@@ -6,15 +6,15 @@ import argparse
 from dataclasses import dataclass
 from typing import Any
 
-from cutaway.cli.opening import Place, places, state_of
-from cutaway.cli.printing import say, say_json, table, when
+from cutaway.cli.output import say, say_json, table, when
+from cutaway.cli.paths import Place, places, state_of
 from cutaway.core.errors import CutawayError
-from cutaway.graph.summary import human_bytes
-from cutaway.store.activations import Activations
-from cutaway.store.archive import Archive
-from cutaway.store.results import described
-from cutaway.store.run import Run
-from cutaway.store.verifying import files_of
+from cutaway.core.formatting import human_bytes
+from cutaway.store.activations.activations import Activations
+from cutaway.store.reading.archive import Archive
+from cutaway.store.results.result_file import described
+from cutaway.store.runs.run import Run
+from cutaway.store.verify.verify import files_of
 
 
 @dataclass(frozen=True, slots=True)

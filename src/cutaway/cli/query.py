@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from cutaway.cli.opening import add_steps, holds_archives, problems_of, runs_at
-from cutaway.cli.printing import printable
-from cutaway.cli.query_beside import print_notes, print_samples, print_scalars
+from cutaway.cli.output import printable
+from cutaway.cli.paths import add_steps, holds_archives, problems_of, runs_at
+from cutaway.cli.query_records import print_notes, print_samples, print_scalars
 from cutaway.cli.query_tensors import print_curves, print_sites, print_step, print_values
 from cutaway.core.errors import InputError
 

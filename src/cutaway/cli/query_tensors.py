@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from cutaway.cli.opening import has_step, problems_of
-from cutaway.cli.printing import printable, say, say_json, table, without_histogram
-from cutaway.cli.wide import Line, wide
+from cutaway.cli.output import printable, say, say_json, table, without_histogram
+from cutaway.cli.paths import has_step, problems_of
+from cutaway.cli.wide_table import Line, wide
 from cutaway.core.errors import InputError, NotFoundError, SiteError
-from cutaway.store.moments import Step
-from cutaway.store.passes import is_picked
-from cutaway.store.records import Row
-from cutaway.store.run import Run
-from cutaway.store.series import Series
+from cutaway.store.format.passes import is_picked
+from cutaway.store.format.records import Row
+from cutaway.store.runs.run import Run
+from cutaway.store.runs.series import Series
+from cutaway.store.runs.step import Step
 
 _MOST_VALUES = 100_000
 _SHOWN_VALUES = 1_000

@@ -15,11 +15,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from cutaway.cli.printing import printable, say, say_json
+from cutaway.cli.output import printable, say, say_json
 from cutaway.core.errors import InputError, MissingExtraError
-from cutaway.graph.summary import summary
+from cutaway.graph.analysis.summary import summary
 from cutaway.graph.trace import Trace
-from cutaway.views.drawing import check_path
+from cutaway.views.draw.draw import check_path
 
 _HIGH = 10
 
@@ -90,7 +90,7 @@ def _traced(args: argparse.Namespace) -> _Outcome:
         import torch
     except ImportError as error:
         raise MissingExtraError("cutaway trace needs torch: pip install torch") from error
-    from cutaway.capture.watching import trace as capture
+    from cutaway.capture.api import trace as capture
 
     torch.manual_seed(args.seed)
     model = _model(args.model, args.seed)

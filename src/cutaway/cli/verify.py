@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 
-from cutaway.cli.opening import places
-from cutaway.cli.printing import plain, printable, say, say_json
+from cutaway.cli.output import plain, printable, say, say_json
+from cutaway.cli.paths import places
 from cutaway.core.errors import CutawayError
-from cutaway.store.verifying import Verification, verify
+from cutaway.store.verify.verify import Verification, verify
 
 
 def describe(parser: argparse.ArgumentParser) -> None:

@@ -47,9 +47,9 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"--port {args.port} is no port: they go from 1 to 65535, and 0 is any that is free.")
     try:
         from cutaway.server.app import viewer
-        from cutaway.server.browsers import open_in_browser
-        from cutaway.server.guard import is_loopback
-        from cutaway.server.serving import listening, serve
+        from cutaway.server.browser import open_in_browser
+        from cutaway.server.security import is_loopback
+        from cutaway.server.serve import listening, serve
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         if missing not in ("starlette", "uvicorn", "anyio", "h11"):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sized
 from itertools import chain
 from typing import Any
 
-from cutaway.capture.sample_dims import SampleDims, is_array
+from cutaway.capture.units.sample_dims import SampleDims, is_array
 from cutaway.collecting.sharding import Share
 from cutaway.core.errors import InputError
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cutaway.core.arrays import Array
-from cutaway.store.activations_writing import Dtype
+from cutaway.store.activations.writer import Dtype
 
 Aggregate = Literal["last", "first", "average", "max"]
 AGGREGATES: tuple[Aggregate, ...] = ("last", "first", "average", "max")

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from cutaway.core import trees
+from cutaway.core import pytree
 from cutaway.core.version import __version__
-from cutaway.store.frames import Plain
+from cutaway.store.format.frames import Plain
 
 _SAMPLED = 1024
 _PACKAGES = ("torch", "transformers", "tokenizers", "numpy")
@@ -67,7 +67,7 @@ def of_texts(items: Iterable[Any]) -> str:
 def of_batch(batch: Any) -> str:
     """A digest of a sample, as a batch of one."""
     seen = blake2b(digest_size=16)
-    for path, part in trees.leaves(batch, lambda value: isinstance(value, (torch.Tensor, np.ndarray))):
+    for path, part in pytree.leaves(batch, lambda value: isinstance(value, (torch.Tensor, np.ndarray))):
         tensor = torch.as_tensor(part)
         seen.update(f"{path} {list(tensor.shape[1:])} {tensor.dtype}".encode())
         if tensor.numel():

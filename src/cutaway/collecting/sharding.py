@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from cutaway.core.errors import InputError
-from cutaway.store.activations_shards import shard_name
+from cutaway.store.activations.shards import shard_name
 
 
 @dataclass(frozen=True, slots=True)

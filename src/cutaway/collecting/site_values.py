@@ -9,8 +9,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from cutaway.capture.interventions.targets import Asked, Named, asked_of
 from cutaway.capture.observe import Observation, observe
-from cutaway.capture.places import Asked, Named, asked_of
 from cutaway.core.errors import InputError, SiteError
 from cutaway.core.sites import Site
 

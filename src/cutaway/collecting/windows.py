@@ -11,13 +11,13 @@ import numpy as np
 
 from cutaway.core.arrays import Array
 from cutaway.core.errors import InputError
-from cutaway.store.activations import Activations
-from cutaway.store.activations_sources import About, MemorySource, Problem
-from cutaway.store.activations_units import Units
-from cutaway.store.activations_windows import CollectedSite
-from cutaway.store.activations_writing import ActivationsWriter, Dtype, Rows
-from cutaway.store.archive import Archive
-from cutaway.store.frames import Plain
+from cutaway.store.activations.activations import Activations
+from cutaway.store.activations.sources import About, MemorySource, Problem
+from cutaway.store.activations.unit_selection import Units
+from cutaway.store.activations.windows import CollectedSite
+from cutaway.store.activations.writer import ActivationsWriter, Dtype, Rows
+from cutaway.store.format.frames import Plain
+from cutaway.store.reading.archive import Archive
 
 WINDOW_BYTES = 64 << 20
 """About as many bytes of values are in memory at a time."""

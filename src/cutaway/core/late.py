@@ -7,7 +7,10 @@ only way in which a lower layer reaches a higher one.
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -45,6 +48,39 @@ def imported(module: str, what: str) -> ModuleType:
             raise
         name, install = _EXTRAS[error.name]
         raise MissingExtraError(f"{what} needs {name}: pip install {install}") from error
+
+
+def facade(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """`__getattr__`, `__dir__` and `__all__` of a package that imports nothing until it is used.
+
+    The names stand once, in the `.pyi` file beside the package's `__init__.py`, where editors and mypy find their
+    signatures. Not the `lazy_loader` package: it knows neither missing extras nor what to say of a name that is none.
+
+    Args:
+        package: `__name__` of the package.
+        file: `__file__` of the package.
+    """
+    places = _stub(Path(file).with_suffix(".pyi"))
+    public = sorted(places)
+
+    def __getattr__(name: str) -> Any:
+        if name not in places:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}; it offers {', '.join(public)}")
+        module = imported(places[name], f"{package}.{name}")
+        return module if places[name] == f"{package}.{name}" else getattr(module, name)
+
+    return __getattr__, lambda: [*public, *(["__version__"] if package == "cutaway" else [])], public
+
+
+def _stub(path: Path) -> dict[str, str]:
+    """Name → its module, as a stub file imports them; of `from package import name` the name is a module."""
+    places = {}
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ImportFrom) and node.module and node.module != "cutaway.core.version":
+            for alias in node.names:
+                is_module = "." not in node.module
+                places[alias.name] = f"{node.module}.{alias.name}" if is_module else node.module
+    return places
 
 
 def bound() -> dict[str, str]:

@@ -15,9 +15,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import lru_cache
 
 from cutaway.core.errors import SiteSyntaxError
@@ -221,16 +219,3 @@ def split_pass(text: str) -> tuple[str, int]:
     except SiteSyntaxError:
         return text, 1
     return (text, 1) if pass_ is None else (name, pass_)
-
-
-def nearest(asked: str, known: Iterable[str], limit: int = 3) -> list[str]:
-    """The names most like the one asked for, for error messages.
-
-    >>> nearest("h.*.mpl", ["h.0.mlp", "h.1.mlp", "lm_head"])
-    ['h.1.mlp', 'h.0.mlp']
-    """
-    names = list(dict.fromkeys(known))
-    close = get_close_matches(asked, names, n=limit, cutoff=0.5)
-    if not close:
-        close = [name for name in names if asked.strip("*").lower() in name.lower()][:limit]
-    return close

@@ -1,7 +1,7 @@
 """The table of statistics: what the recorder computes, and how views, command line and page name and draw it.
 
 To add a statistic, add one line to `STATISTICS` and fill its column in every backend that computes it:
-`recording/cpu.py`, `recording/device.py` and `recording/kernels.py` (Triton). Everything else reads this table; the
+`recording/statistics/cpu.py`, `recording/statistics/device.py` and `recording/statistics/triton_kernels.py` (Triton). Everything else reads this table; the
 web page does so through `web/src/lib/wire.ts`, which `python -m tests.wire` writes from it.
 """
 

@@ -9,12 +9,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from cutaway.core.errors import AmbiguousSiteError, SiteError, SiteSyntaxError
-from cutaway.core.sites import Site, nearest
-from cutaway.core.trees import escape
-from cutaway.graph.naming import Namer, kind_of
-from cutaway.graph.nodes import CONSTANT, OP, PARAMETER
+from cutaway.core.formatting import nearest
+from cutaway.core.pytree import escape
+from cutaway.core.sites import Site
+from cutaway.graph.analysis.passes import Passes
+from cutaway.graph.labels import Namer, kind_of
 from cutaway.graph.op import Op
-from cutaway.graph.passes import Passes
+from cutaway.graph.tables import CONSTANT, OP, PARAMETER
 
 if TYPE_CHECKING:
     from cutaway.graph.trace import Trace

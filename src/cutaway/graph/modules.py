@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cutaway.graph.nodes import CallRow, ModuleRow
+from cutaway.graph.control_flow.source import Source, source_of
 from cutaway.graph.op import Op
-from cutaway.graph.source import Source, source_of
+from cutaway.graph.tables import CallRow, ModuleRow
 
 if TYPE_CHECKING:
     from cutaway.graph.trace import Trace

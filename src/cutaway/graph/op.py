@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cutaway.core.errors import NotSavedError, StaleValueError
+from cutaway.core.pytree import leaves, replace
 from cutaway.core.sites import Site
-from cutaway.core.trees import leaves, replace
 from cutaway.core.units.layout import UnitLayout
-from cutaway.graph.costs import flops_of
-from cutaway.graph.nodes import (
+from cutaway.graph.analysis.flops import flops_of
+from cutaway.graph.control_flow.source import Source, users_line
+from cutaway.graph.tables import (
     ALIAS,
     BUFFER,
     CONSTANT,
@@ -22,10 +23,9 @@ from cutaway.graph.nodes import (
     PARAMETER,
     Unsaved,
 )
-from cutaway.graph.source import Source, users_line
 
 if TYPE_CHECKING:
-    from cutaway.graph.conditionals import Conditional
+    from cutaway.graph.control_flow.conditionals import Conditional
     from cutaway.graph.modules import ModuleCall
     from cutaway.graph.trace import Trace
 

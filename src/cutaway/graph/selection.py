@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, Literal, TypeGuard, overload
 
 from cutaway.core import late
 from cutaway.core.errors import InputError
+from cutaway.core.formatting import clipped, human_bytes, human_number, human_seconds
 from cutaway.core.sites import Site
+from cutaway.graph.analysis.cost_summary import Grouping, Measure, Total, Totals, total, totals
+from cutaway.graph.analysis.export import table
+from cutaway.graph.analysis.passes import Passes
+from cutaway.graph.analysis.reachability import downstream, upstream
+from cutaway.graph.labels import kind_of
 from cutaway.graph.lookup import find, match
-from cutaway.graph.naming import kind_of
-from cutaway.graph.nodes import IDENTITY, OP
 from cutaway.graph.op import Op
-from cutaway.graph.passes import Passes
-from cutaway.graph.reach import downstream, upstream
-from cutaway.graph.spending import Grouping, Measure, Total, Totals, total, totals
-from cutaway.graph.summary import clipped, human_bytes, human_number, human_seconds
-from cutaway.graph.tabulate import table
+from cutaway.graph.tables import IDENTITY, OP
 
 if TYPE_CHECKING:
     from cutaway.graph.trace import Trace

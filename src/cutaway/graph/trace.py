@@ -11,22 +11,22 @@ from typing import Any, Literal, overload
 from cutaway.core import late
 from cutaway.core.errors import InputError, OpenTraceError, PositionError, SiteSyntaxError
 from cutaway.core.units.layout import UnitLayout
+from cutaway.graph.analysis.cost_summary import Measure
+from cutaway.graph.analysis.distances import Distances, connected_ops, distances
+from cutaway.graph.analysis.export import networkx_graph, table
+from cutaway.graph.analysis.passes import Rolled
+from cutaway.graph.analysis.paths import Paths, critical_path
+from cutaway.graph.analysis.saved_for_backward import Retained
+from cutaway.graph.analysis.summary import summary
 from cutaway.graph.analysis.units import tied_layouts, unit_layouts
-from cutaway.graph.conditionals import Conditionals
-from cutaway.graph.distances import Distances, connected_ops, distances
+from cutaway.graph.control_flow.conditionals import Conditionals
+from cutaway.graph.control_flow.source import Source, stack_of
+from cutaway.graph.labels import Names
 from cutaway.graph.lookup import find, match
 from cutaway.graph.modules import Module, ModuleCall, ParameterCount
-from cutaway.graph.naming import Names
-from cutaway.graph.nodes import BUFFER, CONSTANT, PARAMETER, ModuleRow, ParameterRow, Tables, Unsaved
 from cutaway.graph.op import Op
-from cutaway.graph.passes import Rolled
-from cutaway.graph.paths import Paths, critical_path
-from cutaway.graph.retention import Retained
 from cutaway.graph.selection import Selection, What, maker_of, rows_of, select
-from cutaway.graph.source import Source, stack_of
-from cutaway.graph.spending import Measure
-from cutaway.graph.summary import summary
-from cutaway.graph.tabulate import networkx_graph, table
+from cutaway.graph.tables import BUFFER, CONSTANT, PARAMETER, ModuleRow, ParameterRow, Tables, Unsaved
 from cutaway.results.validation import Validation
 
 

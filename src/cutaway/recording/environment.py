@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from cutaway.capture.model_tree import module_addresses, modules_of
+from cutaway.capture.model.tree import module_addresses, modules_of
 from cutaway.core.version import __version__
-from cutaway.store.frames import Plain
+from cutaway.store.format.frames import Plain
 
 _PACKAGES = ("numpy", "transformers", "lightning", "accelerate", "peft", "triton")
 _MOST_DEPTH, _MOST_ITEMS, _MOST_TEXT = 12, 4096, 20_000

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from cutaway.recording.backward_calls import BackwardCalls
-from cutaway.recording.guarding import Guard
-from cutaway.recording.sightings import Sighting, Sightings
-from cutaway.store.records import GRAD, INNER_GRAD
+from cutaway.recording.error_guard import Guard
+from cutaway.recording.tensors import Sighting, Sightings
+from cutaway.store.format.records import GRAD, INNER_GRAD
 
 _UNKNOWN = (
     "gradients of a backward pass are left out: it is not known whether backward() or torch.autograd.grad() has "

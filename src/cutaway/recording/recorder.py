@@ -14,20 +14,20 @@ import torch
 from torch import Tensor
 
 from cutaway.core.errors import InputError
-from cutaway.recording.ending import Ending
 from cutaway.recording.environment import environment, module_tree, plain
-from cutaway.recording.guarding import Guard
-from cutaway.recording.observing import Wanted
-from cutaway.recording.pending import PendingScalars
-from cutaway.recording.schedules import Cost, EveryLike, schedule_of
+from cutaway.recording.error_guard import Guard
+from cutaway.recording.hooks import Wanted
+from cutaway.recording.models import Models, Subjects
+from cutaway.recording.recorded_units import RecordedUnits
+from cutaway.recording.scalars import PendingScalars
+from cutaway.recording.schedules.parse import Cost, EveryLike, schedule_of
 from cutaway.recording.settings import Further, Level, Settings
-from cutaway.recording.stepping import RecordedStep, Role
-from cutaway.recording.structures import Structures
-from cutaway.recording.subjects import Models, Subjects
-from cutaway.recording.units import RecordedUnits
-from cutaway.store.archive import Archive
-from cutaway.store.run import Run
-from cutaway.store.writer import Options, Writer
+from cutaway.recording.shutdown import Ending
+from cutaway.recording.step import RecordedStep, Role
+from cutaway.recording.step_graph import Structures
+from cutaway.store.reading.archive import Archive
+from cutaway.store.runs.run import Run
+from cutaway.store.writing.writer import Options, Writer
 
 _SAVE_EVERY = 10.0
 """Seconds after which what the schedule has counted is saved, for whoever resumes after a sudden death."""

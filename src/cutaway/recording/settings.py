@@ -8,7 +8,7 @@ from typing import Any, Literal, TypedDict
 
 from cutaway.core.errors import InputError
 from cutaway.core.sites import Site
-from cutaway.store.segments import Limits
+from cutaway.store.format.segments import Limits
 
 Level = Literal["core", "full"]
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core import late
+from cutaway.core.dataframes import framed
 from cutaway.core.errors import InputError
-from cutaway.core.tables import framed
 from cutaway.results.result import Result
 
 Floats = NDArray[np.float64]

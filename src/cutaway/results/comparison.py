@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.core.tables import framed
+from cutaway.core.dataframes import framed
 from cutaway.results.result import Result
 
 

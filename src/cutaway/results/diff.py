@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cutaway.core import late
+from cutaway.core.formatting import ratio_text
 from cutaway.core.sites import ROOT
 
 How = Literal["new", "gone", "changed", "moved"]
@@ -93,7 +94,7 @@ class Distance:
         if self.is_equal:
             return "equal"
         odd = [f"{n:,} {what}" for n, what in ((self.n_nan, "NaN"), (self.n_inf, "Inf")) if n]
-        far = "" if self.norm is None else f"{percent(self.norm)} of its norm, "
+        far = "" if self.norm is None else f"{ratio_text(self.norm)} of its norm, "
         some = f"{self.n_different:,} of {self.n_elements:,} elements" if self.n_different else "no element"
         return f"{far}at most {self.absolute:.2g}, {some}" + (f" ({', '.join(odd)} in one only)" if odd else "")
 
@@ -310,19 +311,6 @@ def _record_change(row: Change) -> dict[str, Any]:
 def _record_value(row: Compared) -> dict[str, Any]:
     known = asdict(row)
     return {**dict.fromkeys(_COLUMNS), **known.pop("distance"), **known, "share": row.distance.share}
-
-
-def percent(share: float) -> str:
-    """A share as a reader takes it in.
-
-    >>> percent(0.5), percent(0.034), percent(0.000021), percent(31.0)
-    ('50 %', '3.4 %', '2.1e-05', '31 ×')
-    """
-    if share >= 10:
-        return f"{share:.3g} ×"
-    if share >= 0.001:
-        return f"{100 * share:.2g} %" if share < 1 else f"{100 * share:.3g} %"
-    return f"{share:.1e}"
 
 
 def shade(distance: Distance) -> int:

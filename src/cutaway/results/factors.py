@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core import late
+from cutaway.core.dataframes import framed
 from cutaway.core.errors import InputError
 from cutaway.core.matrices import as_matrix
-from cutaway.core.tables import framed
 from cutaway.results.generation import Generation
 from cutaway.results.result import Result
 

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core import late
+from cutaway.core.dataframes import framed
 from cutaway.core.errors import InputError
-from cutaway.core.tables import framed
 
 GenerationKind = Literal["causal", "encoder-decoder", "masked", "classifier"]
 _MOST_SHOWN = 12

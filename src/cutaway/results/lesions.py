@@ -9,9 +9,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from cutaway.core.dataframes import framed
 from cutaway.core.errors import InputError
-from cutaway.core.tables import framed
-from cutaway.results.tables import columns_of
+from cutaway.results.table_columns import columns_of
 
 Each = Literal["site", "unit", "head"]
 Entry = int | tuple[int, ...]

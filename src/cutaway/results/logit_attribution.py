@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from cutaway.core.dataframes import framed
 from cutaway.core.errors import InputError
-from cutaway.core.tables import framed
 from cutaway.results.result import Result
 from cutaway.results.token_names import question
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.core.tables import framed
+from cutaway.core.dataframes import framed
 from cutaway.results.result import Result
-from cutaway.results.tables import columns_of
+from cutaway.results.table_columns import columns_of
 
 _MOST_SHOWN = 10
 

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.core.tables import framed
+from cutaway.core.dataframes import framed
 from cutaway.results.ablation import Ablation
-from cutaway.results.answering import Answer, answer_of
 from cutaway.results.clusters import Clusters
 from cutaway.results.comparison import Comparison
 from cutaway.results.evaluation import Evaluation, Layers
 from cutaway.results.ranking import Label, Ranking
 from cutaway.results.result import Result
+from cutaway.results.verdicts import Answer, answer_of
 from cutaway.results.words import Histograms, TopContexts, TopWords
 
 

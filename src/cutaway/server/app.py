@@ -16,14 +16,15 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from cutaway.server import bundle, routes_pages, routes_runs, routes_tensors, routes_traces
-from cutaway.server.answers import sentence, told
-from cutaway.server.folders import Folders
-from cutaway.server.guard import Guard
-from cutaway.server.listing import PATIENCE, Listing
-from cutaway.server.live import EVERY, Live
-from cutaway.server.opened import MOST_BYTES, Opened
-from cutaway.server.warming import warm
+from cutaway.server import bundle
+from cutaway.server.archives.catalog import PATIENCE, Listing
+from cutaway.server.archives.folders import Folders
+from cutaway.server.archives.open_archives import MOST_BYTES, Opened
+from cutaway.server.http import sentence, told
+from cutaway.server.prefetch import warm
+from cutaway.server.routes import pages, runs, tensors, traces
+from cutaway.server.security import Guard
+from cutaway.server.sse import EVERY, Live
 
 _PAGE: Final = """\
 <!doctype html>
@@ -113,10 +114,10 @@ def viewer(
             Route("/static/cutaway.js", told(script)),
             Route("/static/licenses.txt", told(licenses)),
             Route("/api/events", told(events)),
-            *routes_runs.routes(opened, listing),
-            *routes_tensors.routes(opened),
-            *routes_traces.routes(opened),
-            *routes_pages.routes(opened, listing),
+            *runs.routes(opened, listing),
+            *tensors.routes(opened),
+            *traces.routes(opened),
+            *pages.routes(opened, listing),
         ],
         middleware=[Middleware(Guard, host=host, token=token)],
         exception_handlers={HTTPException: _nothing},

@@ -10,11 +10,11 @@ from html import escape
 from os import PathLike
 from pathlib import Path
 
+from cutaway.core.io import write
 from cutaway.server import bundle
-from cutaway.server.packing import packed
-from cutaway.views.details import Detail
-from cutaway.views.showing import Showing, ShowingPage, showing
-from cutaway.views.writing import write
+from cutaway.server.view_json import packed
+from cutaway.views.graph.op_details import Detail
+from cutaway.views.showable import Showing, ShowingPage, showing
 
 BUDGET = 40_000_000
 """So many bytes of details, before compression, are put into a file."""

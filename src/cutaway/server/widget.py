@@ -11,9 +11,9 @@ import anywidget
 import traitlets
 
 from cutaway.server import bundle
-from cutaway.server.packing import packed, text
-from cutaway.views.details import Detail
-from cutaway.views.showing import Showing, ShowingPage
+from cutaway.server.view_json import packed, text
+from cutaway.views.graph.op_details import Detail
+from cutaway.views.showable import Showing, ShowingPage
 
 _LOG = logging.getLogger("cutaway")
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cutaway.capture.changes import Change
+from cutaway.capture.interventions.new_values import Change
 from cutaway.graph.op import Op
 from cutaway.graph.trace import Trace
 
@@ -64,7 +64,7 @@ def of_tensor(tensor: Tensor) -> str:
 def in_words(to: Any) -> str:
     """What a value is changed to, for a reader.
 
-    >>> from cutaway.capture.editing import edit
+    >>> from cutaway.capture.interventions.edit import edit
     >>> in_words(0), in_words("h.3.mlp"), in_words(edit.scale(2)), in_words(edit.swap(torch.tanh))
     ('0', 'h.3.mlp', 'scale(factor=2)', 'swap(tanh)')
     """

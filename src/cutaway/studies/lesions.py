@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from cutaway.capture.editing import edit
-from cutaway.capture.live_units import UnitDim
-from cutaway.capture.model_state import ModelState
-from cutaway.capture.parts import Part, heads_of
-from cutaway.capture.places import Named
+from cutaway.capture.interventions.edit import edit
+from cutaway.capture.interventions.regions import Part, heads_of
+from cutaway.capture.interventions.targets import Named
+from cutaway.capture.model.state import ModelState
+from cutaway.capture.units.live_units import UnitDim
 from cutaway.core.errors import InputError, UnitError
 from cutaway.core.progress import progress
 from cutaway.core.sites import ROOT
 from cutaway.results.lesions import Each, Lesions, name_of
 from cutaway.studies.fingerprints import in_words, of_change, of_state, state_of
 from cutaway.studies.journal import Head, Journal
-from cutaway.studies.looking import Keep, Seen, look
-from cutaway.studies.measuring import as_metric, called, check_unchanged
+from cutaway.studies.metric_call import as_metric, called, check_unchanged
+from cutaway.studies.reached_sites import Keep, Seen, look
 
 _EACH = ("site", "unit", "head")
 

@@ -10,16 +10,16 @@ from typing import Any, Literal
 import numpy as np
 from torch import Tensor, nn
 
-from cutaway.capture.editing import edit
-from cutaway.capture.model_state import ModelState
-from cutaway.capture.parts import Part
+from cutaway.capture.interventions.edit import edit
+from cutaway.capture.interventions.regions import Part
+from cutaway.capture.model.state import ModelState
 from cutaway.core.errors import EditError, InputError
 from cutaway.core.progress import progress
 from cutaway.results.patching import Patching
 from cutaway.studies.fingerprints import of_state, state_of
 from cutaway.studies.journal import Head, Journal
-from cutaway.studies.looking import Seen, look
-from cutaway.studies.measuring import as_metric, called, check_unchanged
+from cutaway.studies.metric_call import as_metric, called, check_unchanged
+from cutaway.studies.reached_sites import Seen, look
 
 Positions = Literal["each"] | Sequence[int] | None
 

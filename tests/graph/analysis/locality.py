@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cutaway.capture.replay import Executed, Missing, executed, inputs_of, replayed
+from cutaway.capture.replay.call import Executed, Missing, executed, inputs_of, replayed
 from cutaway.core.units import carriers, indexing, layers, products, reductions, space
 from cutaway.core.units.layout import UnitLayout
 from cutaway.core.units.rules import rule_of

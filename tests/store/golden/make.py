@@ -14,19 +14,19 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+from cutaway.store.activations.unit_selection import Names, Units
+from cutaway.store.activations.windows import CollectedSite
+from cutaway.store.activations.writer import ActivationsWriter, Rows
+from cutaway.store.format.manifest import FORMAT_VERSION
+from cutaway.store.format.records import Loss, Row
+from cutaway.store.runs.samples import packed_samples
+from cutaway.store.format.segments import Limits
+from cutaway.store.writing.writer import Options, Writer
 
 from cutaway.core.arrays import Raw
 from cutaway.results.generation import Beams, Generation, Segment, Steps, Tokens
 from cutaway.results.ranking import Ranking
-from cutaway.store.activations_units import Names, Units
-from cutaway.store.activations_windows import CollectedSite
-from cutaway.store.activations_writing import ActivationsWriter, Rows
-from cutaway.store.head import FORMAT_VERSION
-from cutaway.store.records import Loss, Row
-from cutaway.store.results import save
-from cutaway.store.samples import packed_samples
-from cutaway.store.segments import Limits
-from cutaway.store.writer import Options, Writer
+from cutaway.store.results.result_file import save
 
 HERE = Path(__file__).parent
 NOW = 1_700_000_000.0
@@ -301,10 +301,10 @@ def main() -> None:
         if (folder / name).exists():
             continue  # a golden archive is never written again
         with (
-            mock.patch("cutaway.store.writer.time", return_value=NOW),
-            mock.patch("cutaway.store.log.time", return_value=NOW),
-            mock.patch("cutaway.store.results.time", return_value=NOW),
-            mock.patch("cutaway.store.log.monotonic", return_value=5.0),
+            mock.patch("cutaway.store.writing.writer.time", return_value=NOW),
+            mock.patch("cutaway.store.writing.session_files.time", return_value=NOW),
+            mock.patch("cutaway.store.results.result_file.time", return_value=NOW),
+            mock.patch("cutaway.store.writing.session_files.monotonic", return_value=5.0),
         ):
             found = make(folder / name)
         (folder / f"{beside}.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")

@@ -1,5 +1,5 @@
 // Which layer each member of a level stands in, and in what order: from who feeds whom, and from nothing else.
-// The same steps as in Python, `graph/arranging.py`; a test there holds the two together.
+// The same steps as in Python, `layout/layers.py`; a test there holds the two together.
 
 /** The upper end of a link from outside the level. The lower end of a link to the outside is the number of members. */
 export const OUTSIDE = -1;

@@ -1,5 +1,5 @@
 // Edges that go back, in rolled-up pictures: beside what their frame holds, after all the rest has its place.
-// The same steps as in Python, `views/feedback.py`; a test there holds the two together.
+// The same steps as in Python, `layout/feedback.py`; a test there holds the two together.
 
 /** From what is there to the first lane, and from the last to the border. */
 export const BESIDE = 16;

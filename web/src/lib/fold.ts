@@ -1,5 +1,5 @@
 // What is shown of a graph: which groups are open, which loops and repeated blocks are drawn once.
-// The same rules as in Python, `views/folding.py`; a test there holds the two together.
+// The same rules as in Python, `layout/fold.py`; a test there holds the two together.
 
 import { Representatives } from "./standing";
 import { OUTPUT, type Box, type Edge, type Fold, type Frame, type GraphView, type Mark, type Picture } from "./wire";

@@ -1,5 +1,5 @@
 // Where to put boxes and lines: a layered layout of one level from top to bottom, in time linear in their number.
-// The same steps as in Python, `graph/layout.py`; a test there holds the two together.
+// The same steps as in Python, `layout/layered.py`; a test there holds the two together.
 
 import { arrange, at, CROWD, OUTSIDE, type Arrangement } from "./arrange";
 import { LOOSE, MAIN, PASSING, sideOf, SKIP, spread, type Pairs, type Side } from "./spread";

@@ -1,5 +1,5 @@
 // How much room text takes in a picture: a monospaced font, measured by counting characters.
-// The same numbers as in Python, `views/sizes.py`; a test there holds the two together.
+// The same numbers as in Python, `layout/text_size.py`; a test there holds the two together.
 
 import type { Box } from "./wire";
 

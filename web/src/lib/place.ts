@@ -1,5 +1,5 @@
 // Where everything in a picture goes. Frames are laid out one by one, the innermost first, and each is a single box to
-// the frame around it. The same steps as in Python, `views/placing.py`; a test there holds the two together.
+// the frame around it. The same steps as in Python, `layout/place.py`; a test there holds the two together.
 
 import { BESIDE, waysBack, type Back, type End, type Span } from "./feedback";
 import { ANYWHERE, layout, PER_WIRE, type Known, type Layout, type Level as Sheet } from "./layout";

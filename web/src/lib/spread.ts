@@ -1,5 +1,5 @@
 // Coordinates along the rows of a layered layout: straight main lines, nothing on top of each other.
-// The same sums in the same order as in Python, `graph/spreading.py`; a test there holds the two together.
+// The same sums in the same order as in Python, `layout/coordinates.py`; a test there holds the two together.
 
 /** Ties between items of neighbouring rows, in the order in which they were found. */
 export interface Pairs {

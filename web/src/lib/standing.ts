@@ -1,5 +1,5 @@
 // Who stands for whom in a folded graph: one pass for all passes of a loop, one block for all identical ones.
-// The same rules as in Python, `views/standing.py`.
+// The same rules as in Python, `layout/representatives.py`.
 
 import type { Fold, GraphView } from "./wire";
 

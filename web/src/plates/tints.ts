@@ -2,7 +2,7 @@
 
 import { at, css, type Ramp, type Rgb } from "../lib/colours";
 
-/** In their order; the same as in views/plates_html.py. */
+/** In their order; the same as in views/pages/html.py. */
 const SERIES = ["--a", "--b", "--target", "--plum", "--param", "--bad", "--soft", "--input"];
 
 export function seriesColour(place: number): string {

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from cutaway.core.trees import replace
+from cutaway.core.pytree import replace
 from cutaway.core.units.calls import ACTIVATION, CONSTANT, PARAMETER, Book, Call, Kind, Value
 from cutaway.core.units.factors import OPEN, SAMPLE, Dims, Factor
 from cutaway.core.units.layout import UnitLayout
-from cutaway.core.units.reading import read
+from cutaway.core.units.readout import read
 from cutaway.core.units.rules import is_created, rule_of
-from cutaway.graph import nodes as kinds
-from cutaway.graph.nodes import CallRow, Tables
+from cutaway.graph import tables as kinds
+from cutaway.graph.tables import CallRow, Tables
 
 _FLOATS = ("float", "bfloat", "half", "double", "complex", "quint", "qint")
 _KINDS: dict[str, Kind] = {kinds.INPUT: ACTIVATION, kinds.PARAMETER: PARAMETER}

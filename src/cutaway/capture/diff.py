@@ -1,0 +1,218 @@
+"""The verb `diff`: what differs between two traces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from cutaway.capture.validation.distance import distance
+from cutaway.capture.validation.validate import UNDEFINED
+from cutaway.core.errors import InputError, NotSavedError, StaleValueError
+from cutaway.core.progress import progress
+from cutaway.graph.diff.align import Alignment, align
+from cutaway.graph.diff.match import MISSING, by_path
+from cutaway.graph.diff.structure import changes, line, output_site
+from cutaway.graph.op import Op
+from cutaway.graph.tables import OP
+from cutaway.graph.trace import Trace
+from cutaway.results.diff import Compared, Diff, Distance, First, Kind
+
+_MOST_NAMED = 3
+
+
+def diff(a: Trace, b: Trace) -> Diff:
+    """What differs between two traces: in structure, and in the values that both hold.
+
+    >>> import torch, cutaway
+    >>> one = cutaway.trace(torch.nn.ReLU(), torch.tensor([-1.0, 2.0, 3.0]))
+    >>> two = cutaway.trace(torch.nn.ReLU(), torch.tensor([-5.0, 2.0, 4.0]))
+    >>> cutaway.diff(one, two).first.distance.n_different
+    1
+    """
+    for which, thing in (("first", a), ("second", b)):
+        if not isinstance(thing, Trace):
+            raise InputError(
+                f"diff compares two traces, and the {which} argument is a {type(thing).__name__}: "
+                "give what cutaway.trace(model, ...) returned, or what a `with cutaway.watch(model)` block made."
+            )
+    found = align(a, b)
+    values = _Values(a, b)
+    values.compare_all(found)
+    result = Diff(
+        a=_in_words(a),
+        b=_in_words(b),
+        structure=changes(a, b, found),
+        values=tuple(values.rows),
+        first=values.first(),
+        n_ops=sum(MISSING not in pair for pair in found.ops),
+        notes=(*_circumstances(a, b), *values.notes()),
+    )
+    # Not one of its fields: the report is plain data, and only its picture needs the traces.
+    object.__setattr__(result, "_traces", (a, b))
+    return result
+
+
+def _in_words(trace: Trace) -> str:
+    return f"{trace.model_name or 'code around no model'} ({len(trace):,} ops)"
+
+
+def _circumstances(a: Trace, b: Trace) -> list[str]:
+    """What else is to be known of the two."""
+    found = []
+    for which, trace in (("first", a), ("second", b)):
+        if trace.error is not None:
+            said, *_ = str(trace.error).splitlines() or [""]
+            found.append(f"the {which} trace ended early, by {type(trace.error).__name__}: {said}")
+    devices = [", ".join(sorted({op.device for op in trace if op.device})) for trace in (a, b)]
+    if devices[0] != devices[1]:
+        found.append(f"the first ran on {devices[0] or 'no device'}, the second on {devices[1] or 'no device'}")
+    if a.tables.is_transformed or b.tables.is_transformed:
+        found.append("values were transformed before they were saved; it is those that were compared")
+    if a.n_backwards != b.n_backwards:
+        found.append(f"{a.n_backwards} backward passes in the first, {b.n_backwards} in the second")
+    return found
+
+
+_State = Literal["equal", "different", "unknown"]
+_Reason = Literal["not saved", "overwritten since", "of a kind that has no distance", "undefined", "shape", ""]
+_SAID = {
+    "not saved": "not saved in both",
+    "overwritten since": "overwritten since they were traced: watch with keep='copy'",
+    "of a kind that has no distance": "of a kind that has no distance",
+    "undefined": "with arbitrary contents",
+}
+
+
+_STATES: dict[_Reason, _State] = {"shape": "different", "undefined": "equal"}
+"""How a value that was not compared counts for those made from it."""
+
+
+class _Values:
+    """Compares values row by row, and remembers of each node of the second trace how it stands."""
+
+    def __init__(self, a: Trace, b: Trace) -> None:
+        self.a, self.b = a, b
+        self.rows: list[Compared] = []
+        self._states: dict[int, _State] = {}
+        self._found: dict[tuple[int, int], tuple[Distance | None, _Reason]] = {}
+        self._left_out: dict[str, list[str]] = {}
+        self._first: tuple[int, Compared] | None = None
+        self._lone_gradients = 0
+
+    def compare_all(self, found: Alignment) -> None:
+        pairs = [*found.sources, *found.ops]
+        for mine, other in progress(pairs, len(pairs), "values compared"):
+            if other != MISSING:
+                self._compare(mine, other)
+        for path, mine, other in by_path(self.a.tables.outputs, self.b.tables.outputs):
+            if MISSING not in (mine, other):
+                self._compare_outputs(path, mine, other)
+        for mine, other in pairs:
+            if MISSING not in (mine, other):
+                self._compare_gradients(mine, other)
+
+    def _compare(self, mine: int, other: int) -> None:
+        if mine == MISSING:
+            self._states[other] = "different"
+            return
+        found, reason = self._distance(mine, other)
+        if found is None:
+            self._states[other] = _STATES.get(reason, "unknown")
+            if reason in _SAID:
+                self._left_out.setdefault(reason, []).append(Op(self.b, other).label)
+            return
+        self._states[other] = "equal" if found.is_equal else "different"
+        op = Op(self.b, other)
+        above = {self._states.get(parent, "unknown") for parent in self.b.tables.nodes.parents[other]}
+        is_origin = not found.is_equal and above <= {"equal"}
+        source = "" if found.is_equal else line(op.source)
+        row = Compared(_kind(op), "value", op.label, op.site, Op(self.a, mine).site, found, None, is_origin, source)
+        self.rows.append(row)
+        if self._first is None and not found.is_equal and op.kind == OP:
+            self._first = other, row
+
+    def _distance(self, mine: int, other: int) -> tuple[Distance | None, _Reason]:
+        known = self._found.get((mine, other))
+        if known is None:
+            known = self._found[mine, other] = self._measure(Op(self.a, mine), Op(self.b, other))
+        return known
+
+    def _measure(self, mine: Op, other: Op) -> tuple[Distance | None, _Reason]:
+        if mine.shape != other.shape:
+            return None, "shape"
+        if mine.function in UNDEFINED and other.function in UNDEFINED:
+            return None, "undefined"
+        try:
+            one, two = mine.value, other.value
+        except NotSavedError:
+            return None, "not saved"
+        except StaleValueError:
+            return None, "overwritten since"
+        if getattr(one, "is_meta", False) or getattr(two, "is_meta", False):
+            return None, "not saved"
+        if _shape(one) != _shape(two):  # of what a transform made of them
+            return None, "shape"
+        found = distance(one, two)
+        return found, "" if found is not None else "of a kind that has no distance"
+
+    def _compare_outputs(self, path: str, mine: int, other: int) -> None:
+        found, _ = self._distance(mine, other)
+        if found is not None:
+            op, site = Op(self.b, other), output_site(path)
+            source = "" if found.is_equal else line(op.source)
+            self.rows.append(Compared("output", "value", op.label, site, site, found, source=source))
+
+    def _compare_gradients(self, mine: int, other: int) -> None:
+        one, two = self.a.tables.nodes.grads.get(mine), self.b.tables.nodes.grads.get(other)
+        if not one and not two:
+            return
+        op = Op(self.b, other)
+        pairs = zip(Op(self.a, mine).grads, op.grads, strict=False)
+        for backward, (old, new) in enumerate(pairs):
+            if old is None and new is None:
+                continue
+            found = None if old is None or new is None or _shape(old) != _shape(new) else distance(old, new)
+            if found is None:
+                self._lone_gradients += 1
+                continue
+            source = "" if found.is_equal else line(op.source)
+            was = Op(self.a, mine).site
+            self.rows.append(Compared(_kind(op), "grad", op.label, op.site, was, found, backward, source=source))
+
+    def first(self) -> First | None:
+        if self._first is None:
+            return None
+        node, row = self._first
+        states: dict[_State, list[str]] = {"equal": [], "different": [], "unknown": []}
+        for parent in Op(self.b, node).parents:
+            states[self._states.get(parent.node, "unknown")].append(parent.label)
+        parents = (tuple(states["equal"]), tuple(states["different"]), tuple(states["unknown"]))
+        return First(row.label, row.site, row.was, row.source, row.distance, *parents)
+
+    def notes(self) -> list[str]:
+        found = [
+            f"{_counted(len(labels), 'value')} {_SAID[reason]} ({_named(labels)})"
+            for reason, labels in self._left_out.items()
+        ]
+        if self._lone_gradients:
+            found.append(f"{_counted(self._lone_gradients, 'gradient')} in one of the two only, or of other shapes")
+        return found
+
+
+def _kind(op: Op) -> Kind:
+    kind: Kind = op.kind  # type: ignore[assignment]
+    return kind
+
+
+def _shape(value: Any) -> Any:
+    return tuple(value.shape) if hasattr(value, "shape") and not getattr(value, "is_nested", False) else None
+
+
+def _named(labels: Iterable[str]) -> str:
+    names = list(labels)
+    rest = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + rest
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"

@@ -1,0 +1,305 @@
+"""The function mode that sees every torch call of one thread.
+
+This is the hot path: a mode alone costs 1.9 µs a call, and what is added here should stay below that.
+Hence the bound defaults, bare tuples and early exits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from sys import _getframe
+from time import perf_counter_ns
+from types import CodeType
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+from torch.overrides import TorchFunctionMode, handle_torch_function
+
+from cutaway.capture.composites import opened_code
+from cutaway.capture.model.rng_state import autocast_now, drawn_from
+from cutaway.capture.torch_functions import (
+    BACKWARD,
+    COMPOSITE,
+    ESCAPE,
+    PYTHON,
+    SKIP,
+    Function,
+    function_of,
+    known_functions,
+    written,
+)
+from cutaway.core.events import Context, GroupEvent, Sink
+
+T = TypeVar("T")
+
+_push = torch._C._push_on_torch_function_stack
+_pop = torch._C._pop_torch_function_stack
+_KNOWN = known_functions().get
+_HANDOVER = handle_torch_function.__code__
+_PLAIN_TYPES = frozenset({Tensor, Parameter})
+_MUTABLE = (list, dict, set)
+
+
+class Ledger(Generic[T]):
+    """Numbers what several threads add at once; number 0 is reserved for "none"."""
+
+    def __init__(self, none: T) -> None:
+        self.rows: dict[int, T] = {0: none}
+        self._next = count(1)
+
+    def add(self, row: T) -> int:
+        number = next(self._next)
+        self.rows[number] = row
+        return number
+
+
+class Watcher(TorchFunctionMode):
+    """Hands every torch call of this thread to a sink.
+
+    Args:
+        sink: takes the events.
+        groups: the composites opened so far, shared by all threads of a capture.
+        call: the module call in which this thread starts.
+        check: called now and then with the time, to look after the memory.
+    """
+
+    def __init__(self, sink: Sink, groups: Ledger[GroupEvent], call: int, check: Callable[[int], int]) -> None:
+        self.append = sink.append
+        self.before_write = sink.before_write
+        self.groups = groups
+        self.group = 0
+        self.composite: Any = None
+        self.call = call
+        self.calls: list[int] = []
+        self.paused = 0
+        self.closure: Closure | None = None
+        self.check = check
+        self.deadline = check(0)
+        self.failed: tuple[BaseException, tuple[Any, ...]] | None = None
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+        _known: Callable[[Any], Function | None] = _KNOWN,
+        _clock: Callable[[], int] = perf_counter_ns,
+        _frame: Callable[[int], Any] = _getframe,
+        _Tensor: type[Tensor] = Tensor,
+        _grad: Callable[[], bool] = torch.is_grad_enabled,
+        _autocast: Callable[[], bool] = torch._C._is_any_autocast_enabled,
+    ) -> Any:
+        function = _known(func)
+        if function is None:
+            function = function_of(func)
+        role = function.role
+        generators: Any = ()
+        if role == SKIP or self.paused:
+            if self.closure is not None:
+                return self.closure.observe(func, args, kwargs)
+            return func(*args, **kwargs) if kwargs else func(*args)
+        if role >= COMPOSITE or kwargs:
+            if role == COMPOSITE and func is not self.composite and _PLAIN_TYPES.issuperset(types):
+                return self._open(func, function.name, function.body, args, kwargs)
+            if role == BACKWARD:
+                return self._backward(func, args, kwargs)
+            if role == PYTHON and func is not self.composite:
+                body = really_called(func, _past_own(_frame(1)))
+                if body is not None and _PLAIN_TYPES.issuperset(types):
+                    return self._open(func, function.name, body, args, kwargs)
+            if function.writes or (kwargs and "out" in kwargs):
+                targets = written(function, args, kwargs)
+                if targets:
+                    self.before_write(targets, function.moves or "out" in (kwargs or ()))
+            elif role == ESCAPE and func is not _TOLIST:
+                self.before_write(list(args[:1]))
+            if function.draws:
+                generators = drawn_from(function.name, args, kwargs)
+        frame = _frame(1)
+        code: CodeType = frame.f_code
+        if code is _HANDOVER or code is _SELF:
+            frame = _caller(frame)
+            code = frame.f_code
+        kept = args
+        for value in args:
+            if type(value) in _MUTABLE:
+                kept = tuple([frozen(value) for value in args])
+                break
+        context: Any = _grad()
+        if generators or _autocast():
+            context = Context(context, autocast_now(), generators)
+        started = _clock()
+        try:
+            result = func(*args, **kwargs) if kwargs else func(*args)
+        except BaseException as error:
+            self._note_failure(error, (func, kept, kwargs, None, self.call, self.group, code, frame.f_lasti, started))
+            raise
+        ended = _clock()
+        version = None
+        if type(result) is _Tensor:
+            try:
+                version = result._version
+            except RuntimeError:  # made in inference mode: no version counter
+                pass
+        elif type(result) in (tuple, list):
+            version = _versions(result)
+        made = result if type(result) is not list else list(result)
+        self.append(
+            (func, kept, kwargs, made, self.call, self.group, code, frame.f_lasti, started, ended, version, context)
+        )
+        if role == ESCAPE:
+            self.before_write([])  # resolve now: the program may change what it was given
+        if ended > self.deadline:
+            self.deadline = self.check(ended)
+        return result
+
+    def _open(self, func: Any, name: str, body: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
+        """Run a composite's copy with this mode on again, so that its inner calls arrive here."""
+        frame = _caller(_getframe(2))
+        outer = self.group, self.composite
+        event = GroupEvent(name, self.group, self.call, frame.f_code, frame.f_lasti)
+        self.group, self.composite = self.groups.add(event), func
+        _push(self)
+        try:
+            return body(*args, **kwargs) if kwargs else body(*args)
+        finally:
+            _pop()
+            self.group, self.composite = outer
+
+    def _backward(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
+        """Run the autograd engine unrecorded; a `torch.autograd.grad` is one opaque operation."""
+        frame = _caller(_getframe(2))
+        started = perf_counter_ns()
+        result = func(*args, **(kwargs or {}))
+        ended = perf_counter_ns()
+        if result is not None:
+            self.append(
+                (
+                    func,
+                    args,
+                    kwargs,
+                    result,
+                    self.call,
+                    self.group,
+                    frame.f_code,
+                    frame.f_lasti,
+                    started,
+                    ended,
+                    _versions(result),
+                    torch.is_grad_enabled(),
+                )
+            )
+        return result
+
+    def _note_failure(self, error: BaseException, event: tuple[Any, ...]) -> None:
+        if self.failed is None or self.failed[0] is not error:
+            self.failed = error, event
+
+
+class Inert(Watcher):
+    """What a watcher turns into when its capture is over but its thread still runs, or in a forked child."""
+
+    def __torch_function__(  # type: ignore[override]
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+class Closure:
+    """Finds the tensors that an opaque region reads besides its arguments.
+
+    Inside `vmap` and its like, what matters is wrapped; a plain tensor that nothing in the region has made
+    (a parameter of a module called there) came in from outside.
+    """
+
+    def __init__(self) -> None:
+        self.tensors: dict[int, Tensor] = {}
+        self._made: dict[int, Any] = {}
+
+    def observe(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
+        for value in (*args, *(kwargs or {}).values()):
+            for item in value if isinstance(value, (tuple, list)) else (value,):
+                if isinstance(item, Tensor) and id(item) not in self._made and not _is_wrapped(item):
+                    self.tensors[id(item)] = item
+        result = func(*args, **(kwargs or {}))
+        for item in result if isinstance(result, (tuple, list)) else (result,):
+            if isinstance(item, Tensor):
+                self._made[id(item)] = item
+        return result
+
+
+_is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+_TOLIST = Tensor.tolist
+_SELF = Watcher.__torch_function__.__code__
+OWN_CODE = {_SELF}
+"""Code of ours that may stand between a torch function and the program that called it."""
+
+
+def take_off(mode: TorchFunctionMode) -> None:
+    """Take a mode off the calling thread's stack, wherever in it it stands."""
+    above: list[TorchFunctionMode] = []
+    while torch._C._len_torch_function_stack():
+        top = _pop()
+        if top is mode:
+            break
+        above.append(top)
+    for other in reversed(above):
+        _push(other)
+
+
+def really_called(func: Any, frame: Any) -> Any:
+    """The opened copy of the function that handed over in the name of `func`; None if that is `func` itself.
+
+    Torch hands over by name: where `F.softmax` was monkeypatched, or is one of several behind a dispatching
+    wrapper (`F.max_pool2d`), the name stands for other code than the one that is running.
+    """
+    if frame.f_code is not _HANDOVER or frame.f_back is None:
+        return None
+    running = frame.f_back
+    if running.f_code is func.__code__ or running.f_code.co_freevars:
+        return None
+    return opened_code(running.f_code, running.f_globals)
+
+
+def _past_own(frame: Any) -> Any:
+    while frame.f_code in OWN_CODE and frame.f_back is not None:
+        frame = frame.f_back
+    return frame
+
+
+def _caller(frame: Any) -> Any:
+    """The frame that called the torch function, past torch's own way of handing it over and past other watchers."""
+    while frame.f_back is not None:
+        if frame.f_code in OWN_CODE:
+            frame = frame.f_back
+        elif frame.f_code is _HANDOVER:
+            frame = frame.f_back.f_back or frame.f_back
+        else:
+            break
+    return frame
+
+
+def frozen(value: Any) -> Any:
+    """A copy of what the program may change after the call: the graph is worked out later."""
+    kind = type(value)
+    if kind is list:
+        return [frozen(item) for item in value]
+    if kind is dict:
+        return {key: frozen(item) for key, item in value.items()}
+    if kind is set:
+        return set(value)
+    return value
+
+
+def _versions(result: Any) -> Any:
+    versions = []
+    for item in result:
+        try:
+            versions.append(item._version if isinstance(item, Tensor) else None)
+        except RuntimeError:
+            versions.append(None)
+    return versions

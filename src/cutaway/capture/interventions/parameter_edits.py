@@ -1,0 +1,71 @@
+"""Parameters while they are edited: the original is kept once, whoever edits it and in whatever order they end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import RLock
+
+import torch
+from torch import Tensor
+
+from cutaway.capture.tensors.aliasing import version_of
+from cutaway.capture.validation.compare import same
+
+Make = Callable[[Tensor], Tensor]
+
+
+@dataclass(slots=True)
+class _Held:
+    tensor: Tensor
+    original: Tensor
+    version: int | None
+    edits: dict[int, tuple[Make, Tensor]] = field(default_factory=dict)
+    """Edit → how it changes a value, and where."""
+    touched: Tensor | None = None
+    """Where any edit changed it."""
+
+
+_held: dict[int, _Held] = {}
+_lock = RLock()
+
+
+def change(tensor: Tensor, make: Make, mask: Tensor) -> Callable[[], None]:
+    """Change a tensor where the mask is true; returns the function that takes the change back.
+
+    A trace from before then still trusts what it holds by reference, for the version is put back with the bits;
+    one from inside does not.
+    """
+    key = object()
+    with _lock, torch.no_grad(), torch._C.DisableTorchFunction():
+        held = _held.get(id(tensor))
+        if held is None:
+            held = _Held(tensor, tensor.detach().clone(), version_of(tensor))
+        present = tensor.detach().clone()
+        new = torch.where(mask, make(present), present)
+        _held[id(tensor)] = held
+        tensor.copy_(new)
+        held.edits[id(key)] = (make, mask)
+        held.touched = mask if held.touched is None else held.touched | mask
+
+    def take_back() -> None:
+        with _lock, torch.no_grad(), torch._C.DisableTorchFunction():
+            held.edits.pop(id(key), None)
+            _restore(held)
+
+    return take_back
+
+
+def _restore(held: _Held) -> None:
+    """The original where it was edited, and what training made of the rest; then the edits that are still on."""
+    tensor = held.tensor
+    value = torch.where(held.touched, held.original, tensor) if held.touched is not None else tensor.detach().clone()
+    if held.edits:
+        for make, mask in held.edits.values():
+            value = torch.where(mask, make(value.clone()), value)
+        tensor.copy_(value)
+        return
+    tensor.copy_(value)
+    del _held[id(tensor)]
+    if held.version is not None and same(tensor.detach(), held.original):
+        torch._C._autograd._unsafe_set_version_counter((tensor,), (held.version,))

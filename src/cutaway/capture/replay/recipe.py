@@ -1,0 +1,79 @@
+"""How a model was called, noted when the call begins, so that it can be called once more."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+
+from cutaway.capture import sessions
+from cutaway.capture.function_mode import frozen
+from cutaway.capture.model.attributes import NotedAttributes, noted_attributes
+from cutaway.capture.model.rng_state import Randomness, context_now
+from cutaway.capture.tensors.aliasing import version_of
+from cutaway.core.events import Context
+from cutaway.core.pytree import leaves
+
+Found = tuple[list[tuple[str, Tensor]], list[tuple[str, Tensor]]]
+
+
+@dataclass(slots=True)
+class Recipe:
+    """The call of a model: made when it begins, completed when the block ends."""
+
+    model: Callable[[], nn.Module | None]
+    """Gives the model; None if it is gone by now."""
+    args: Any
+    kwargs: Any
+    tensors: dict[str, tuple[Tensor, int | None]]
+    """Every tensor in the arguments by its path, with the version it had."""
+    training: bool
+    context: Context
+    randomness: Randomness
+    is_edited: bool = False
+    """Whether the model was edited while it ran."""
+    buffers: tuple[tuple[Callable[[], nn.Module | None], str, Callable[[], Tensor | None]], ...] = ()
+    """Every buffer before the run: (module, name, tensor), kept alive by nobody here."""
+    parameters: tuple[tuple[Callable[[], Tensor | None], int | None], ...] = ()
+    """Every parameter that was read, with the version it had afterwards."""
+    attributes: tuple[NotedAttributes, ...] = ()
+    """What the modules held besides before the run."""
+
+    @staticmethod
+    def of(model: nn.Module, args: Any, kwargs: Any, found: Found) -> Recipe | None:
+        """None where the keyword arguments are not known.
+
+        Args:
+            found: the tensors among the positional arguments and among the named ones, by path.
+        """
+        if kwargs is None:
+            return None
+        tensors = {f"{i}.{path}": (tensor, version_of(tensor)) for i, some in enumerate(found) for path, tensor in some}
+        given = tuple([frozen(value) for value in args])
+        edited = bool(sessions.edits)
+        now = Randomness.quickly()
+        found_so = Recipe(
+            weakref.ref(model), given, frozen(kwargs), tensors, model.training, context_now(), now, edited
+        )
+        found_so.attributes = noted_attributes(model)
+        return found_so
+
+    def complete(self, buffers: list[tuple[nn.Module, str, Tensor]], sources: Iterable[Any], *, holding: bool) -> None:
+        """Note the buffers before the run and the parameters it read; `holding` keeps the model alive.
+
+        A trace that holds every parameter by reference may as well hold the model.
+        """
+        if buffers:
+            self.buffers = tuple((weakref.ref(module), name, weakref.ref(tensor)) for module, name, tensor in buffers)
+        self.parameters = tuple((ref, version_of(t)) for ref in sources if isinstance(t := ref(), nn.Parameter))
+        if holding:
+            model = self.model()
+            self.model = lambda: model
+
+
+def tensors_of(args: Any, kwargs: Any) -> list[tuple[str, Tensor]]:
+    """Every tensor among the arguments, in objects too: "0.0" is the first positional one, "1.mask" one by name."""
+    return list(leaves((args, kwargs), lambda value: isinstance(value, Tensor)))

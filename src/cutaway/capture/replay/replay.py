@@ -1,0 +1,279 @@
+"""`trace.replay`: what the trace would be with a change, computed from where the change matters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Unpack
+
+import torch
+from torch import Tensor
+
+from cutaway.capture.interventions.boundary_check import Borders
+from cutaway.capture.interventions.new_values import Change, fitting, read, value_from
+from cutaway.capture.interventions.op_edit import call_instead
+from cutaway.capture.interventions.rebuild import with_tensors
+from cutaway.capture.interventions.regions import Part, Region
+from cutaway.capture.model.rng_state import randomness_kept
+from cutaway.capture.replay.call import (
+    Executed,
+    Missing,
+    after_alias_write,
+    executed,
+    generators_of,
+    inputs_of,
+    replayed,
+    saved_value,
+)
+from cutaway.capture.torch_functions import BACKWARD, Opaque
+from cutaway.capture.validation.compare import same
+from cutaway.core.errors import CannotReplayError, EditError, InputError, SiteError
+from cutaway.core.pytree import leaves
+from cutaway.core.units.layout import UnitLayout
+from cutaway.graph.op import Op
+from cutaway.graph.selection import rows_of
+from cutaway.graph.tables import ALIAS, IDENTITY, INPLACE, LEFT_TORCH, OPAQUE, Nodes
+from cutaway.graph.trace import Trace
+
+_MISSING: Any = object()
+VIEWS = frozenset(
+    [
+        *(
+            "T",
+            "mT",
+            "H",
+            "mH",
+            "real",
+            "imag",
+            "data",
+            "t",
+            "view",
+            "view_as",
+            "reshape",
+            "flatten",
+            "ravel",
+            "detach",
+        ),
+        *("transpose", "swapaxes", "swapdims", "permute", "movedim", "moveaxis", "squeeze", "unsqueeze", "adjoint"),
+        *("expand", "expand_as", "diagonal", "narrow", "select", "getitem", "unfold", "as_strided", "unflatten"),
+        *("split", "split_with_sizes", "tensor_split", "hsplit", "vsplit", "dsplit", "chunk", "unbind", "values"),
+        *("view_as_real", "view_as_complex", "positive", "contiguous", "alias", "detach"),
+    ]
+)
+"""Functions whose result may lie in the memory of their first argument."""
+
+
+def replay(trace: Trace, at: object, to: object = _MISSING, **part: Unpack[Part]) -> Trace:
+    """A trace with other values where a change reaches; `Trace.replay` says more."""
+    if trace.tables.read_from:
+        raise CannotReplayError(f"this trace was read from {trace.tables.read_from}: its functions are not stored.")
+    if to is _MISSING and not isinstance(at, Mapping):
+        raise InputError(f"say what {at!r} is changed to: trace.replay({at!r}, 0), or give a mapping.")
+    work = _Replay(trace)
+    for where, change in read(at, to):
+        work.at(where, change, part)
+    with torch._C.DisableTorchFunction(), randomness_kept(*generators_of(trace.tables)):
+        work.run()
+    return work.result()
+
+
+class _Replay:
+    """One replay as it goes on."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace, self.nodes = trace, trace.tables.nodes
+        self.changes: dict[int, list[tuple[Change, Region]]] = {}
+        self.new: dict[int, Any] = {}
+        """Node → its value where that is no longer the saved one."""
+        self.calls: dict[int, Executed] = {}
+        self.borders = Borders(trace)
+
+    def at(self, where: object, change: Change, part: Part) -> None:
+        """Note one change for every op it is made to."""
+        found = rows_of(self.trace, where)
+        if not found:
+            raise SiteError(f"{where!r} names nothing in this trace of {self.trace.model_name}.")
+        self.borders.check(where)
+        units = _units(where)
+        for node in sorted(found):
+            if self.nodes.flags[node] & IDENTITY:
+                self.refuse(node, "it hands back the very tensor it was given: change the op that made it")
+            self.changes.setdefault(node, []).append((change, Region.of(part, units)))
+
+    def run(self) -> None:
+        for node in sorted(self.changes):
+            if self.nodes.event[node] is None:
+                self.change(node, self.value(node))
+        parents = self.nodes.parents
+        for call in executed(self.trace.tables):
+            self.calls.update(dict.fromkeys(call.nodes, call))
+            if self.nodes.flags[call.nodes[0]] & INPLACE and self.is_through_edited_view(call.nodes[0]):
+                self.refuse(call.nodes[0], "it writes through a view that is edited and so reaches no other tensor")
+            targeted = [node for node in call.nodes if node in self.changes]
+            if not targeted and self.new.keys().isdisjoint(parents[call.nodes[0]]):
+                continue
+            reached = not self.new.keys().isdisjoint(parents[call.nodes[0]])
+            swap = next((c.swaps for node in targeted for c, _ in self.changes[node] if c.swaps is not None), None)
+            if reached or swap is not None:
+                self.call(call, swap)
+            for node in targeted:
+                self.change(node, self.new.get(node, _MISSING))
+
+    def change(self, node: int, value: Any) -> None:
+        """Make the changes that were asked for at one node."""
+        value = self.value(node) if value is _MISSING else value
+        if not isinstance(value, Tensor):
+            raise EditError(f"{self.label(node)} is {value!r}, a number that left torch: change the op it came from.")
+        op = Op(self.trace, node)
+        for change, region in self.changes[node]:
+            if change.swaps is not None:
+                continue
+            layout = _layout_for(op, region, value)
+            others = (layout.check(op.site),) if change.takes_layout else self.others(change, op)
+            value = region.put(fitting(change(value, *others), value), value, None, layout)
+        self.keep(node, value)
+
+    def others(self, change: Change, op: Op) -> tuple[Any, ...]:
+        """The values that a change reads besides the one it changes; of this very replay where it is about a site."""
+        if change.source is not None:
+            return (value_from(change.source, op.full_site),)
+        found = []
+        for site in change.needs:
+            (node,) = sorted(rows_of(self.trace, site))[:1] or [-1]
+            if node < 0 or node > op.node:
+                raise EditError(f"{str(site)!r} has not run yet when {op.label} is to take its value.")
+            found.append(self.new[node] if node in self.new else self.value(node))
+        return tuple(found)
+
+    def call(self, call: Executed, swap: Any) -> None:
+        """Call one function again, on the new values of its parents."""
+        node = call.nodes[0]
+        flags = self.nodes.flags[node]
+        if flags & ALIAS:
+            self.alias(call)
+            return
+        if flags & OPAQUE or type(call.event[0]) is Opaque or call.function.role == BACKWARD:
+            self.refuse(node, "it stands for code that cannot be called on its own")
+        try:
+            values: dict[int, Any] = {**inputs_of(self.trace, call, known=self.new)}
+        except Missing as reason:
+            self.refuse(node, f"a value it is computed from is missing: {reason}")
+        if swap is not None:
+            call = Executed(call.nodes, (_instead(swap, call), *call.event[1:]))
+        try:
+            found = replayed(self.trace, call, values)
+        except (EditError, CannotReplayError):
+            raise
+        except Exception as error:
+            self.refuse(node, f"called on the new values, it raised {type(error).__name__}: {error}")
+        for each, value in found.items():
+            self.keep(each, value)
+
+    def alias(self, call: Executed) -> None:
+        """A value that changes through another tensor in the same memory."""
+        node = call.nodes[0]
+        try:
+            value = after_alias_write(self.trace, call, self.calls, self.new)
+        except Missing as reason:
+            self.refuse(node, f"a value it is computed from is missing: {reason}")
+        if value is None:
+            self.refuse(node, "what was written through other tensors cannot be told")
+        self.keep(node, value)
+
+    def is_through_edited_view(self, node: int) -> bool:
+        """Whether a write goes through a view that is edited: in a full run it would be no view any more."""
+        while self.nodes.flags[node] & INPLACE or self.nodes.name[node] in VIEWS:
+            if node in self.changes and not self.nodes.flags[node] & INPLACE:
+                return True
+            above = self.nodes.parents[node]
+            if not above:
+                return False
+            node = above[0]
+        return False
+
+    def keep(self, node: int, value: Any) -> None:
+        """Keep a value that differs from the saved one; what is as it was reaches nobody."""
+        try:
+            before = saved_value(self.trace, node)
+        except Missing:
+            before = _MISSING
+        if self.nodes.flags[node] & LEFT_TORCH:
+            if before is _MISSING or not same(value, before):
+                was = "" if before is _MISSING else f" instead of {before!r:.40}"
+                self.refuse(node, f"it would give the program {value!r:.40}{was}; what it does with that is unknown")
+            return
+        value = value.detach() if isinstance(value, Tensor) else value
+        if before is not _MISSING and _shape(value) != _shape(before):
+            self.refuse(node, f"its shape would be {_shape(value)} instead of {_shape(before)}: the program may use it")
+        if before is not _MISSING and same(value, before):
+            self.new.pop(node, None)
+        else:
+            self.new[node] = value
+
+    def value(self, node: int) -> Any:
+        try:
+            return saved_value(self.trace, node)
+        except Missing as reason:
+            self.refuse(node, str(reason))
+
+    def refuse(self, node: int, reason: str) -> Any:
+        source = Op(self.trace, node).source
+        where = f" at {source}" if source is not None else ""
+        raise CannotReplayError(
+            f"the change reaches {self.label(node)}{where}, and {reason}. "
+            "Run the model in `with cutaway.edit(…):` instead."
+        )
+
+    def label(self, node: int) -> str:
+        return self.trace.names.label(node)
+
+    def result(self) -> Trace:
+        """The trace with the new values."""
+        tables, nodes = self.trace.tables, self.nodes
+        value, version, meta = list(nodes.value), list(nodes.version), list(nodes.meta)
+        for node, new in self.new.items():
+            value[node], version[node], meta[node] = new, None, None
+        columns = {name: getattr(nodes, name) for name in Nodes.__dataclass_fields__}
+        changed = Nodes(**{**columns, "value": value, "version": version, "meta": meta, "grads": {}})
+        found = Trace()
+        found.fill(
+            replace(
+                tables, nodes=changed, recipe=None, n_backwards=0, is_replay=True, recomputed=tuple(sorted(self.new))
+            ),
+            orphans=self.trace._orphans,
+        )
+        found.returned = self.returned()
+        return found
+
+    def returned(self) -> Any:
+        """What the model would return."""
+        other = {path: item.detach() for path, item in leaves(self.trace.returned, lambda t: isinstance(t, Tensor))}
+        for path, op in zip(self.trace.output_paths, self.trace.outputs, strict=True):
+            if op.node in self.new and path in other:
+                other[path] = self.new[op.node]
+        return with_tensors(self.trace.returned, other) if other else self.trace.returned
+
+
+def _shape(value: Any) -> list[int] | None:
+    return list(value.shape) if isinstance(value, Tensor) and not value.is_nested else None
+
+
+def _instead(function: Any, call: Executed) -> Any:
+    return lambda *args, **kwargs: call_instead(function, call.function.name, args, kwargs)
+
+
+def _units(where: object) -> list[int] | None:
+    """The unit that a site or an op names."""
+    if isinstance(where, Op):
+        return [where.unit] if where.unit is not None else None
+    if isinstance(where, str) and "#" in where:
+        return [int(where.rpartition("#")[2])]
+    return None
+
+
+def _layout_for(op: Op, region: Region, value: Tensor) -> UnitLayout:
+    """What the caller states of the dimensions, else what the trace knows."""
+    layout = op.unit_layout
+    if region.unit_dim is None:
+        return layout.check(op.site) if region.needs_units else layout
+    return layout.for_shape(value.shape).with_units(region.unit_dim)

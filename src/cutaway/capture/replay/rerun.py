@@ -1,0 +1,158 @@
+"""Run a traced model once more as it ran then: same arguments, same buffers, same random numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from cutaway.capture.eager import forced_eager
+from cutaway.capture.model.attributes import CannotPutBack
+from cutaway.capture.model.eval_mode import preserved
+from cutaway.capture.model.rng_state import randomness_kept, restored
+from cutaway.capture.model.tree import join, module_addresses, tensor_addresses
+from cutaway.capture.replay.call import generators_of
+from cutaway.capture.replay.recipe import Recipe, tensors_of
+from cutaway.capture.tensors.aliasing import version_of
+from cutaway.core.pytree import leaves, replace
+from cutaway.graph.op import Op
+from cutaway.graph.tables import UNSAVED
+from cutaway.graph.trace import Trace
+
+_PLAIN = (Tensor, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size, list, tuple, dict)
+
+
+class CannotRun(Exception):
+    """Why a model cannot be run again as it was; the message completes "the model was not run again: …"."""
+
+
+@contextmanager
+def as_it_was(trace: Trace) -> Iterator[tuple[nn.Module, Any, Any]]:
+    """The model and its arguments as they were before the traced run; afterwards the model is as it is now.
+
+    Raises `CannotRun` where something the run depended on is gone.
+    """
+    recipe = trace.tables.recipe
+    model = recipe.model() if isinstance(recipe, Recipe) else None
+    if model is None:
+        raise CannotRun("the trace does not know how the model was called" if recipe is None else "the model is gone")
+    if recipe.is_edited:
+        raise CannotRun("the model was edited then")
+    if sum(row.is_root for row in trace.tables.calls) != 1:
+        raise CannotRun("the block ran the model more than once")
+    if model.training != recipe.training:
+        raise CannotRun(f"the model was in {'training' if recipe.training else 'evaluation'} mode then")
+    _check_parameters(trace, model, recipe)
+    args, kwargs = _arguments(trace, recipe)
+    generators = generators_of(trace.tables)
+    core: nn.Module = getattr(model, "_orig_mod", model)
+    now = preserved(core, warns=False)  # `_state` puts back the parameters that the run is known to write to
+    with randomness_kept(*generators), now, _state(trace, model, recipe), restored(recipe.context):
+        try:
+            for noted in recipe.attributes:
+                noted.put_back()
+        except CannotPutBack as changed:
+            raise CannotRun(f"the run changed {changed}, and what it was before was not kept") from None
+        for generator, state in generators.items():
+            generator.set_state(state)
+        recipe.randomness.put_back()
+        # Asking for the stance loads the compiler, which takes seconds.
+        with forced_eager() if trace.is_compiled else nullcontext():
+            yield model, args, kwargs
+
+
+def _check_parameters(trace: Trace, model: nn.Module, recipe: Recipe) -> None:
+    """Raise where a parameter is no longer what the run read."""
+    present = {id(parameter) for parameter in model.parameters()}
+    addresses = tensor_addresses(model, module_addresses(model))
+    written = {name for names in trace.tables.nodes.writes.values() for name in names}
+    for ref, version in recipe.parameters:
+        tensor = ref()
+        if tensor is None or (id(tensor) not in present and tensor.is_leaf and _belongs(trace, tensor)):
+            raise CannotRun("a parameter was replaced since")
+        if version_of(tensor) != version and written.isdisjoint(addresses.get(id(tensor), ())):
+            raise CannotRun("a parameter was changed since")
+
+
+def _belongs(trace: Trace, tensor: Tensor) -> bool:
+    """Whether a parameter was one of the model's own during the run."""
+    rows = {row.node: row for row in trace.tables.parameters}
+    values = trace.tables.nodes.value
+    return any(values[node] is tensor for node in rows if node >= 0)
+
+
+def _arguments(trace: Trace, recipe: Recipe) -> tuple[Any, Any]:
+    """The arguments as they were: a tensor that was overwritten since comes from what the trace saved."""
+    given = recipe.args, recipe.kwargs
+    if next(leaves(given, lambda value: isinstance(value, torch.Generator)), None):
+        raise CannotRun("a random generator was among the arguments")
+    now = dict(tensors_of(*given))
+    for path in {**recipe.tensors, **now}:
+        if path not in recipe.tensors or now.get(path) is not recipe.tensors[path][0]:
+            raise CannotRun(f"the run changed its argument {_in_words(path)}")
+    saved = dict(zip(trace.input_paths, trace.inputs, strict=True))
+    earlier: dict[int, Tensor] = {}
+    for path, (tensor, version) in recipe.tensors.items():
+        if version_of(tensor) == version:
+            continue
+        op = saved.get(path.partition(".")[2])
+        is_plain = next(leaves(given, lambda value: not isinstance(value, _PLAIN)), None) is None
+        if op is None or not _is_readable(op) or not is_plain:
+            raise CannotRun(f"its argument {_in_words(path)} was overwritten and the earlier value was not kept")
+        earlier[id(tensor)] = op.value.clone().requires_grad_(tensor.requires_grad and tensor.is_leaf)
+    if earlier:
+        given = replace(given, lambda tensor: earlier.get(id(tensor), tensor), lambda value: isinstance(value, Tensor))
+    return given
+
+
+@contextmanager
+def _state(trace: Trace, model: nn.Module, recipe: Recipe) -> Iterator[None]:
+    """Buffers and parameters as they were before the traced run; parameters are put back afterwards.
+
+    Buffers are stood in for by copies: what the trace holds by reference to them must not be written to.
+    """
+    modules = module_addresses(model)
+    addresses = tensor_addresses(model, modules)
+    parameters = {name: tensor for tensor in model.parameters() for name in addresses.get(id(tensor), ())}
+    written = dict.fromkeys(name for names in trace.tables.nodes.writes.values() for name in names)
+    standins: dict[int, Tensor] = {}
+    places: list[tuple[nn.Module, str, Tensor]] = []
+    for module_ref, name, ref in recipe.buffers:
+        module, before = module_ref(), ref()
+        if module is None or before is None:
+            raise CannotRun(f"the run put another tensor in the place of the buffer {name!r}")
+        address = next((join(at, name) for at in modules.get(id(module), ()) if join(at, name) in written), None)
+        value = before if address is None else _earlier(trace, address)
+        places.append((module, name, standins.setdefault(id(before), value.detach().clone())))
+    changed = [(parameters[name], _earlier(trace, name)) for name in written if name in parameters]
+    kept = [(tensor, tensor.detach().clone()) for tensor, _ in changed]
+    try:
+        for module, name, standin in places:
+            module._buffers[name] = standin
+        for tensor, value in changed:
+            tensor.data.copy_(value)
+        yield
+    finally:
+        for tensor, value in kept:
+            tensor.data.copy_(value)
+
+
+def _earlier(trace: Trace, address: str) -> Tensor:
+    """What a buffer or parameter was before the run."""
+    op = trace.buffers.get(address) or trace.parameters.get(address)
+    if op is None or not _is_readable(op):
+        raise CannotRun(f"the run changed {address!r} and the earlier value was not kept")
+    value: Tensor = op.value
+    return value
+
+
+def _is_readable(op: Op) -> bool:
+    return op.trace.tables.nodes.value[op.node] is not UNSAVED and not op.trace.tables.is_transformed
+
+
+def _in_words(path: str) -> str:
+    """`0.1` is the second positional argument, `1.mask` the one named mask."""
+    return repr(path.partition(".")[2])

@@ -1,0 +1,105 @@
+"""Where the samples of a batch are: which dimension of each of its tensors counts them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from cutaway.core import pytree
+from cutaway.core.errors import InputError
+from cutaway.graph.analysis.units import unit_layouts
+from cutaway.graph.trace import Trace
+
+
+def is_array(value: Any) -> bool:
+    """Whether it is a tensor or an array."""
+    return isinstance(value, (Tensor, np.ndarray))
+
+
+@dataclass(frozen=True, slots=True)
+class SampleDims:
+    """The sample dimension of each tensor of a batch.
+
+    >>> dims = SampleDims({"0": 1})
+    >>> batch = (np.zeros((7, 2, 3)), np.zeros(7))
+    >>> dims.n(batch), [part.shape for part in dims.sliced(batch, 0, 1)]
+    (2, [(7, 1, 3), (7,)])
+    """
+
+    by_path: Mapping[str, int] = field(default_factory=dict)
+    """By the path in the batch."""
+    default: int = 0
+    """That of tensors which are not listed, if they have as many entries there as there are samples."""
+
+    @staticmethod
+    def of_trace(trace: Trace, batch: Any) -> SampleDims:
+        """What the graph says of a batch whose parts the model was given as they are.
+
+        A tensor of which it says nothing, such as a mask that the model reads as numbers, is taken to be like the rest.
+        """
+        dims = {path: _sample_dim(op.unit_layout) for path, op in zip(trace.input_paths, trace.inputs, strict=True)}
+        known = {
+            path: dim for path, given in _inputs(batch).items() if given in dims and (dim := dims[given]) is not None
+        }
+        if not known:
+            raise InputError(
+                f"no dimension of what {trace.model_name} is given counts samples: it computes across each of them. "
+                "Say which one does with samples=."
+            )
+        several = set(known.values())
+        return SampleDims(known, several.pop() if len(several) == 1 else 0)
+
+    def stated_in(self, trace: Trace, batch: Any) -> None:
+        """Let a trace of a run on a batch count samples as these say, whatever its graph does."""
+        nodes = dict(trace.tables.inputs)
+        stated = {nodes[given]: self.default for given in _inputs(batch).values() if given in nodes}
+        trace.unit_layouts = unit_layouts(trace.tables, stated)
+
+    def n(self, batch: Any, *, is_strict: bool = False) -> int:
+        """How many samples a batch has, by its first tensor of which that is known.
+
+        Args:
+            is_strict: whether all tensors have to have as many.
+        """
+        parts = sorted(self._parts(batch), key=lambda part: not part[2])  # those that are known first
+        counts = [part.shape[dim] for part, dim, _ in parts if part.ndim > dim]
+        if not counts:
+            raise InputError(f"a batch is a {type(batch).__name__} without a tensor of samples.")
+        odd = [count for count in counts if count != counts[0]]
+        if is_strict and odd:
+            raise InputError(f"the tensors have {counts[0]} and {odd[0]} samples: each needs as many.")
+        return int(counts[0])
+
+    def sliced(self, batch: Any, start: int, stop: int) -> Any:
+        """Some samples of a batch; what counts no samples stays whole. Nothing is copied."""
+        n = self.n(batch)
+        batch = dict(batch) if isinstance(batch, Mapping) else batch
+        dims = {id(part): dim for part, dim, _ in self._parts(batch)}
+
+        def cut(part: Any) -> Any:
+            dim = dims.get(id(part), self.default)
+            if part.ndim <= dim or part.shape[dim] != n:
+                return part
+            return part[(slice(None),) * dim + (slice(start, stop),)]
+
+        return pytree.replace(batch, cut, is_array)
+
+    def _parts(self, batch: Any) -> list[tuple[Any, int, bool]]:
+        """Each tensor with its dimension of samples, and whether that is known."""
+        known = self.by_path
+        return [(part, known.get(path, self.default), path in known) for path, part in pytree.leaves(batch, is_array)]
+
+
+def _sample_dim(layout: Any) -> int | None:
+    return layout.dim_of(layout.samples[0]) if len(layout.samples) == 1 else None
+
+
+def _inputs(batch: Any) -> dict[str, str]:
+    """Path in a batch → path in the arguments of the model."""
+    is_several = isinstance(batch, (Mapping, tuple, list))
+    paths = [path for path, _ in pytree.leaves(batch, is_array)]
+    return {path: path if is_several else f"0.{path}".rstrip(".") for path in paths}

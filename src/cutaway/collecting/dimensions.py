@@ -1,0 +1,244 @@
+"""How the value at each collected site becomes rows × units: by its unit layout, which one traced run tells.
+
+A second run of another size is a check, not the source: it has to have as many samples and tokens where the layout says
+that they are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from cutaway.capture.api import watch
+from cutaway.capture.units.live_units import SiteLayouts, UnitDim, dims_of, traced
+from cutaway.collecting.site_values import SiteValues, Value
+from cutaway.core.errors import CutawayError, InputError, UnitError
+from cutaway.core.sites import Site
+from cutaway.core.units.layout import UnitLayout
+from cutaway.graph.trace import Trace
+from cutaway.store.activations.windows import CollectedSite
+
+_PASSES = "name a pass that always runs, such as ':1'"
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How many samples, and tokens of each, a run has; no tokens where data is no text."""
+
+    samples: int
+    tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One site that is collected, and how its values lie."""
+
+    name: str
+    layout: UnitLayout
+    has_positions: bool = True
+
+    @property
+    def width(self) -> int:
+        return self.layout.n_units
+
+    @property
+    def collected(self) -> CollectedSite:
+        dim = self.layout.unit_dim
+        last = len(self.layout.split) - 1
+        return CollectedSite(self.name, self.width, -1 if dim in (None, last) else dim, layout=self.layout)  # type: ignore[arg-type]
+
+    def laid_out(self, value: Tensor, n_samples: int) -> Tensor:
+        """The value as samples × positions × units, one position where it has none."""
+        found: Tensor = self.layout.for_shape(value.shape, n_samples).rows(value)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """All that is collected."""
+
+    by_site: dict[Site, Column]
+    """By the full site, pass included."""
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Sites that a pattern covers and that have no rows and units, with the reason."""
+    passed_over: frozenset[Site] = frozenset()
+    """The same sites in full."""
+
+    def __iter__(self) -> Iterator[Column]:
+        return iter(self.by_site.values())
+
+    @property
+    def sites(self) -> tuple[CollectedSite, ...]:
+        return tuple(column.collected for column in self)
+
+    def met(self, value: Value, found: Container[str]) -> Column | None:
+        """The column that a value belongs to, which must not have had one in this run; None for sites left out."""
+        column = self.by_site.get(value.site)
+        if column is None and value.site in self.passed_over:
+            return None
+        if column is None or column.name in found:
+            raise InputError(f"{str(value.site)!r} ran more often than on the first items: {_PASSES}.")
+        return column
+
+    def check_all(self, found: Container[str]) -> None:
+        """Raise where a column had no value in a run."""
+        for column in self:
+            if column.name not in found:
+                raise InputError(f"{column.name!r} ran on the first items, and not on some later ones: {_PASSES}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What one small run gave."""
+
+    size: Size
+    values: dict[Site, Value]
+
+
+def see(values_at: SiteValues, call: Callable[[], Any]) -> dict[Site, Value]:
+    """The values of one run, by the full site."""
+    found: dict[Site, Value] = {}
+    values_at.run(call, lambda value: found.update({value.site: value}))
+    return found
+
+
+def see_traced(values_at: SiteValues, call: Callable[[], Any]) -> tuple[dict[Site, Value], list[Trace]]:
+    """The same, and traces of what was run."""
+    with watch(values_at.model, save=None) as trace:
+        found = see(values_at, call)
+    traces = [trace]
+    if any(value.was_nested for value in found.values()):
+        # A trace knows no shape of nested tensors, which torch's own encoder makes of padded ones on its fast path.
+        was_on = torch.backends.mha.get_fastpath_enabled()
+        torch.backends.mha.set_fastpath_enabled(False)
+        try:
+            traces.append(traced(values_at.model, call))
+        finally:
+            torch.backends.mha.set_fastpath_enabled(was_on)
+    return found, traces
+
+
+def columns_of(
+    values_at: SiteValues,
+    runs: Sequence[Seen],
+    traces: Sequence[Trace],
+    *,
+    unit_dim: UnitDim | None = None,
+    rows: str = "items",
+) -> Columns:
+    """What is collected at the sites: in the order asked for, then in that of the run.
+
+    Args:
+        runs: the one that was traced, and one of another size where there is enough data.
+        traces: of the first run; where one does not know a value, the next does.
+        unit_dim: what the caller states of the units, for all sites.
+        rows: what a row is; a site without positions has one only for whole items of text.
+    """
+    first, last = runs[0].values, runs[-1].values
+    asked = values_at.sites
+    for wanted in asked:
+        if not any(wanted.matches(site) for site in first) and not wanted.is_pattern:
+            raise values_at.nothing_at(wanted)
+    if not first:
+        raise values_at.nothing_at(asked[0])
+    if first.keys() != last.keys():
+        odd = next(iter(first.keys() ^ last.keys()))
+        raise InputError(f"how often {str(odd)!r} runs depends on the input: {_PASSES}.")
+
+    def turn(value: Value) -> int:
+        return next(i for i, site in enumerate(asked) if site.matches(value.site))
+
+    values = sorted(first.values(), key=turn)
+    layouts = [SiteLayouts(trace) for trace in traces]
+    columns: dict[Site, Column] = {}
+    left_out: dict[Site, tuple[str, CutawayError]] = {}
+    for value in values:
+        name = values_at.name_of(value, values)
+        shapes = [tuple(run.values[value.site].tensor.shape) for run in runs]
+        try:
+            layout = _layout_of(value, name, layouts, unit_dim)
+            columns[value.site] = _column(name, layout, shapes, [run.size for run in runs], rows)
+        except (InputError, UnitError) as error:
+            if values_at.is_named(value.site):
+                raise
+            left_out[value.site] = (name, error)
+    if not columns:
+        raise next(iter(left_out.values()))[1]
+    return Columns(columns, {name: str(error) for name, error in left_out.values()}, frozenset(left_out))
+
+
+def _layout_of(value: Value, name: str, layouts: Sequence[SiteLayouts], unit_dim: UnitDim | None) -> UnitLayout:
+    shape = tuple(value.tensor.shape)
+    found = [each.find(value.site) for each in layouts]
+    layout = next((each for each in found if each is not None and len(each.split) == len(shape)), None)
+    if layout is None:
+        layout = UnitLayout.refused(shape, "the traced run of the model has no such value")
+    if unit_dim is not None:
+        layout = layout.for_shape(shape).with_units(dims_of(unit_dim))
+    return layout.check(name)
+
+
+def _column(name: str, layout: UnitLayout, shapes: list[tuple[int, ...]], sizes: list[Size], rows: str) -> Column:
+    """One column, checked in every run."""
+    shape, size = list(shapes[0]), sizes[0]
+    if not layout.samples:
+        raise InputError(
+            f"{name!r} has no dimension for the samples: its shape is {shape} for {size.samples}. Its rows were "
+            "chosen or mixed by the model, or it is the same for all samples."
+        )
+    has_positions = True
+    for seen, expected in zip(shapes, sizes, strict=True):
+        here = _for_run(name, layout, seen, expected)
+        counted = prod(here.sizes[axis] for axis in here.samples)
+        if counted != expected.samples:
+            raise InputError(
+                f"{name!r} has {counted} samples in a run of {expected.samples}: its shape is {list(seen)}. Say which "
+                "dimension of the data counts samples with samples=."
+            )
+        if expected.tokens:
+            has_positions = _check_tokens(name, here, expected)
+            if not has_positions and rows != "items":
+                raise InputError(
+                    f"{name!r} has no positions, and so nothing for each token: collect it with rows='items'."
+                )
+    return Column(name, layout, has_positions)
+
+
+def _for_run(name: str, layout: UnitLayout, shape: tuple[int, ...], size: Size) -> UnitLayout:
+    if len(shape) != len(layout.split):
+        raise InputError(f"{name!r} has {len(shape)} dimensions in one run and {len(layout.split)} in another.")
+    units = [prod(s for a, s in _axes(layout, dim) if a in layout.units) for dim in range(len(shape))]
+    for dim, (n, now) in enumerate(zip(units, shape, strict=True)):
+        is_whole = all(axis in layout.units for axis, _ in _axes(layout, dim))
+        if is_whole and n != now:
+            raise InputError(f"{name!r} has {n} and then {now} units: their number must stay.")
+    return layout.for_shape(shape, size.samples)
+
+
+def _axes(layout: UnitLayout, dim: int) -> list[tuple[int, int]]:
+    """(axis, size) of one dimension."""
+    first = sum(map(len, layout.split[:dim]))
+    return list(enumerate(layout.split[dim], first))
+
+
+def _check_tokens(name: str, layout: UnitLayout, size: Size) -> bool:
+    """Whether a value of text has positions: one axis, as long as there are tokens."""
+    sizes = layout.sizes
+    long = [axis for axis in layout.positions if sizes[axis] != 1]
+    position = next(iter((*layout.tokens, *long)), None)
+    if position is None:
+        return False
+    given = f"{name!r} has the shape {list(layout.shape)} for {size.samples} sentences of {size.tokens} tokens"
+    if sizes[position] != size.tokens:
+        raise InputError(f"{given}: its positions are not the tokens, and its rows would be no words.")
+    if any(axis != position for axis in long):
+        raise InputError(
+            f"{given}: beside its {layout.n_units} units it has several positions for each, and a row of it would be "
+            "no vector. Collect a site of samples × tokens × units."
+        )
+    return True

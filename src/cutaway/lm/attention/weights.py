@@ -1,0 +1,117 @@
+"""Weights of attention, as the model computes with them, also where a fused kernel never writes them down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from cutaway.capture.interventions.edit import edit
+from cutaway.core.errors import InputError
+from cutaway.lm.model.forward_run import Reading
+from cutaway.lm.model.parts import Heads, Role
+
+
+def attention_weights(
+    reading: Reading,
+    role: Role | None = None,
+    *,
+    is_cross: bool = False,
+    layers: Sequence[int] | None = None,
+    rows: Sequence[int] | None = None,
+    dtype: torch.dtype | None = None,
+) -> Tensor:
+    """(layer, head, query, key): each row sums to 1.
+
+    Args:
+        role: of which stack; the one that leads to the logits if not given.
+        is_cross: attention to what the encoder gave, and not to the stack itself.
+        layers: which of the layers that have such attention, counted from 0; all if not given.
+        rows: which queries, counted from 0; all if not given.
+        dtype: what the weights are kept as; the model's own if not given.
+    """
+    heads = attentions(reading, role, is_cross=is_cross)
+    wanted = [heads[layer] for layer in (range(len(heads)) if layers is None else layers)]
+    n_keys = len(reading.ids("encoder" if is_cross else _role(reading, role)))
+    found: dict[str, Tensor] = {}
+
+    def note(site: str, weights: Tensor) -> None:
+        where = weights.device if dtype is None else "cpu"
+        found[site] = weights[..., :n_keys].detach().to(where, dtype, copy=True)
+
+    asked = None if rows is None else torch.tensor(list(rows), device=reading.device)
+    # The arguments of a fused kernel are at no site: it is called through a function that looks at them.
+    fused = {each.op: _fused(each, note, asked) for each in wanted if each.is_fused}
+    plain = {each.op: each for each in wanted if not each.is_fused}
+
+    def see(site: str, value: Tensor) -> None:
+        weights = value.reshape(-1, plain[site].n_heads, *value.shape[-2:])[0]  # some models join samples and heads
+        note(site, weights if asked is None else weights[:, asked])
+
+    with _opened(), edit(reading.model, fused) if fused else nullcontext(), reading.observed(list(plain), see):
+        reading.see()
+    return torch.stack([found[each.op] for each in wanted])
+
+
+def attentions(reading: Reading, role: Role | None = None, *, is_cross: bool = False) -> list[Heads]:
+    """The attentions of one kind of a stack, in order of layers; an error where there are none."""
+    by_block = reading.anatomy.heads(_role(reading, role))
+    found = [heads for block in by_block for heads in block if heads.is_cross == is_cross]
+    if not found:
+        to = "to what an encoder gives" if is_cross else "to itself"
+        raise InputError(f"{type(reading.model).__name__} has no attention {to} in this stack.")
+    return found
+
+
+@contextmanager
+def _opened() -> Iterator[None]:
+    """`nn.MultiheadAttention` takes a way without gradients that nobody can look into: not now."""
+    was = torch.backends.mha.get_fastpath_enabled()
+    try:
+        torch.backends.mha.set_fastpath_enabled(False)
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(was)
+
+
+def _role(reading: Reading, role: Role | None) -> Role:
+    return reading.anatomy.stack.role if role is None else reading.anatomy.part(role).role
+
+
+def _fused(heads: Heads, note: Callable[[str, Tensor], None], rows: Tensor | None) -> Any:
+    """A change that calls what was called, and works out from its arguments what it weighed by."""
+
+    def attend(query: Tensor, key: Tensor, value: Tensor, *more: Any, **named: Any) -> Any:
+        weights = _weights(query, key, rows, *more, **named)
+        note(heads.op, weights[0] if weights.dim() == 4 else weights)
+        return F.scaled_dot_product_attention(query, key, value, *more, **named)
+
+    return edit.swap(attend)
+
+
+def _weights(
+    query: Tensor,
+    key: Tensor,
+    rows: Tensor | None,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """(…, head, row, key): what `scaled_dot_product_attention` weighs values by, at some rows or all."""
+    n = query.shape[-2]
+    at = torch.arange(n, device=query.device) if rows is None else rows
+    if key.shape[-3] != query.shape[-3]:
+        key = key.repeat_interleave(query.shape[-3] // key.shape[-3], -3)
+    scores = query[..., at, :] @ key.mT * (query.shape[-1] ** -0.5 if scale is None else scale)
+    if is_causal:
+        scores = scores.masked_fill(torch.arange(key.shape[-2], device=key.device) > at[:, None], -torch.inf)
+    if attn_mask is not None:
+        mask = attn_mask[..., at, :] if attn_mask.shape[-2] == n else attn_mask  # or one row for all
+        scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
+    return scores.softmax(-1)

@@ -1,0 +1,220 @@
+"""Activations taken apart into few factors: by NMF, by PCA, or as clusters of units.
+
+Non-negative factors of neurons as in Olah et al., "The Building Blocks of Interpretability", 2018, and in Alammar,
+"Interfaces for Explaining Transformer Language Models", 2020.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutaway.core.errors import InputError, MissingExtraError
+from cutaway.core.matrices import as_matrix
+from cutaway.results.factors import FactorMethod, Factors, FactorText
+from cutaway.store.activations.activations import Activations
+
+Floats = NDArray[np.float64]
+Start = Literal["svd", "random"]
+"""Where NMF begins:
+
+svd      at the singular vectors, without their negative parts (Boutsidis and Gallopoulos 2008)
+random   at random numbers, as Ecco does; factors that lie apart may be missed, and the seed decides which
+"""
+_STARTS = 4
+"""From how many starts k-means takes the best."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Activations taken apart."""
+
+    weights: Floats
+    """(factor, position)"""
+    units: Floats
+    """(factor, unit)"""
+    mean: Floats | None = None
+    notes: tuple[str, ...] = ()
+
+
+def factored(
+    values: Any,
+    n: int,
+    method: FactorMethod = "nmf",
+    *,
+    seed: int = 0,
+    pieces: Sequence[str] = (),
+    n_prompt: int | None = None,
+    **options: Any,
+) -> Factors:
+    """Positions × units as a sum of n factors.
+
+    >>> when = np.array([[1.0, 0, 1, 0], [0, 2.0, 0, 2]])
+    >>> which = np.array([[1.0, 1, 0], [0, 0, 3.0]])
+    >>> found = factored(when.T @ which, 2)
+    >>> found.strongest.tolist(), found.counts.tolist(), round(found.error, 3)
+    ([1, 0, 1, 0], [1, 2], 0.0)
+
+    Args:
+        values: positions × units as an array, a tensor or `Activations`; or a mapping of layer → such an array, in the
+            order of the model.
+        n: how many factors; there are never more than positions.
+        seed: of NMF's and k-means' start.
+        pieces: the text of each token, one a position, or one more for what was written last.
+        n_prompt: how many of the tokens were given.
+        options: of NMF: `start` ("svd", or "random" as in Ecco), `max_iter` (500) and `tolerance` (1e-4).
+    """
+    names, parts = _layers(values)
+    x = np.concatenate(parts, axis=1)  # (position, unit)
+    if n < 1:
+        raise InputError(f"{n} factors were asked for: 1 is the least.")
+    if pieces and not len(x) <= len(pieces) <= len(x) + 1:
+        raise InputError(f"{len(pieces):,} texts of tokens were given for {len(x):,} positions: one each, or one more.")
+    found = _taken(x, n, method, seed, options)
+    order = _by_size(found)
+    target = np.maximum(x, 0.0) if method == "nmf" else x
+    weights, units = found.weights[order], found.units[order]
+    widths = [part.shape[1] for part in parts]
+    return Factors(
+        method=method,
+        weights=weights,
+        units=units,
+        layer_names=names,
+        layers=np.repeat(np.arange(len(names), dtype=np.int64), widths),
+        indices=np.concatenate([np.arange(width, dtype=np.int64) for width in widths]),
+        error=left_over(target, weights, units, found.mean),
+        mean=found.mean,
+        texts=(FactorText(0, len(x), tuple(pieces), n_prompt),),
+        about={"n": n, "seed": seed, **options},
+        notes=found.notes,
+    )
+
+
+def nmf(x: Any, n: int, *, seed: int = 0, start: Start = "svd", max_iter: int = 500, tolerance: float = 1e-4) -> Taken:
+    """Non-negative factors by scikit-learn's coordinate descent; what is below 0 counts as 0."""
+    if start not in ("svd", "random"):
+        raise InputError(f"start={start!r}: 'svd' or 'random'.")
+    NMF = _sklearn("decomposition").NMF
+    from sklearn.exceptions import ConvergenceWarning
+
+    positive = np.maximum(x, 0)
+    if not positive.any():
+        raise InputError("no activation is above 0, and non-negative factors are sums of such: use method='pca'.")
+    kept = min(n, *x.shape)
+    least = "positions" if len(x) == kept else "units"
+    notes = [f"{n} factors were asked for, and {kept} {least} have no more."] if kept < n else []
+    if (x < 0).any():
+        size = float(np.abs(x[x < 0]).sum() / np.abs(x).sum())
+        notes.append(f"Values below 0 counted as 0: {100 * size:.1f} % of the size of the activations.")
+    init = "random" if start == "random" else "nndsvda"
+    model = NMF(kept, init=init, random_state=seed, max_iter=max_iter, tol=tolerance, solver="cd")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # it is noted instead
+        weights = model.fit_transform(positive)
+    if model.n_iter_ >= max_iter:
+        notes.append(f"NMF was still moving after {max_iter} rounds: max_iter= gives it more.")
+    return Taken(np.asarray(weights.T, np.float64), np.asarray(model.components_, np.float64), None, tuple(notes))
+
+
+def pca(x: Any, n: int) -> Taken:
+    """Directions of most variance over the positions; the largest entry of each is above 0."""
+    if len(x) < 2:
+        raise InputError(f"{len(x)} position has no variance: PCA needs two at least.")
+    values = x.astype(np.float64)
+    mean = values.mean(axis=0)
+    u, s, vt = np.linalg.svd(values - mean, full_matrices=False)
+    kept = min(n, len(x) - 1, x.shape[1])
+    notes = (f"{n} factors were asked for, and {kept} directions are all there are.",) if kept < n else ()
+    signs = np.sign(vt[np.arange(kept), np.abs(vt[:kept]).argmax(axis=1)])
+    signs[signs == 0] = 1.0
+    return Taken((u[:, :kept] * s[:kept] * signs).T, vt[:kept] * signs[:, None], mean, notes)
+
+
+def kmeans(x: Any, n: int, *, seed: int = 0) -> Taken:
+    """Clusters of units whose activations are alike at all positions; a factor is the mean of its members."""
+    KMeans = _sklearn("cluster").KMeans
+    kept = min(n, x.shape[1])
+    columns = np.ascontiguousarray(x.T, np.float64)  # (unit, position)
+    n_distinct = len(np.unique(columns, axis=0)) if kept > 1 else 1
+    kept = min(kept, n_distinct)
+    notes = (f"{n} clusters were asked for, and {kept} units differ.",) if kept < n else ()
+    labels = KMeans(kept, n_init=_STARTS, random_state=seed).fit_predict(columns)
+    units = (labels == np.arange(kept)[:, None]).astype(np.float64)  # (cluster, unit)
+    return Taken(units @ columns / units.sum(axis=1, keepdims=True), units, None, notes)
+
+
+def _taken(x: NDArray[Any], n: int, method: str, seed: int, options: Mapping[str, Any]) -> Taken:
+    if method not in ("nmf", "pca", "kmeans"):
+        raise InputError(f"method={method!r}: 'nmf', 'pca' or 'kmeans'.")
+    offered = ("start", "max_iter", "tolerance") if method == "nmf" else ()
+    for option in options:
+        if option not in offered:
+            raise InputError(f"method={method!r} has no option {option!r}; it has {', '.join(offered) or 'none'}.")
+    if method == "nmf":
+        return nmf(x, n, seed=seed, **options)
+    return pca(x, n) if method == "pca" else kmeans(x, n, seed=seed)
+
+
+def _layers(values: Any) -> tuple[tuple[str, ...], list[NDArray[Any]]]:
+    """Names of layers, and of each (position, unit)."""
+    if isinstance(values, Activations):
+        given = [(site, values.at(site)) for site in values.sites]
+    elif isinstance(values, Mapping):
+        given = [(str(name), each) for name, each in values.items()]
+    elif getattr(values, "ndim", 2) == 3:
+        raise InputError(
+            f"an array of shape {list(values.shape)} was given: of [layer, position, unit] make a mapping of names, "
+            "{'h.0': x[0], …}; of [sequence, position, unit] make each position a row, x.reshape(-1, x.shape[-1])."
+        )
+    else:
+        given = [("", values)]
+    if not given:
+        raise InputError("no layer was given.")
+    parts = []
+    for name, each in given:
+        try:
+            parts.append(as_matrix(each).array())
+        except InputError as error:
+            raise InputError(f"{name}: {error}" if name else str(error)) from error
+    lengths = {len(part) for part in parts}
+    if len(lengths) > 1 or 0 in lengths:
+        told = ", ".join(f"{name} has {len(part):,}" for (name, _), part in zip(given, parts, strict=True))
+        raise InputError(f"all layers need the same positions, one at least: {told or 'there are none'}.")
+    return tuple(name for name, _ in given), parts
+
+
+def _by_size(found: Taken) -> NDArray[np.int64]:
+    """Factors by the size of what they say, largest first; PCA by variance, as they come."""
+    if found.mean is not None:
+        return np.arange(len(found.weights))
+    sizes = np.abs(found.weights).sum(axis=1) * np.abs(found.units).sum(axis=1)
+    return np.asarray(np.argsort(-sizes, kind="stable"), np.int64)
+
+
+def left_over(x: NDArray[Any], weights: Floats, units: Floats, mean: Floats | None) -> float:
+    """‖X - WᵀH‖ / ‖X‖, a block of positions at a time."""
+    left = total = 0.0
+    for start in range(0, len(x), 256):
+        block = x[start : start + 256].astype(np.float64)
+        if mean is not None:
+            block -= mean
+        total += float(np.einsum("ij,ij->", block, block))
+        block -= weights[:, start : start + 256].T @ units
+        left += float(np.einsum("ij,ij->", block, block))
+    return float(np.sqrt(left / total)) if total > 0 else 0.0
+
+
+def _sklearn(module: str) -> Any:
+    from importlib import import_module
+
+    try:
+        return import_module(f"sklearn.{module}")
+    except ImportError as error:
+        raise MissingExtraError(
+            "factors by NMF or k-means need scikit-learn: pip install 'cutaway[neurons]'"
+        ) from error

@@ -1,0 +1,158 @@
+"""A `Generation` out of ids: run once more as a whole for the scores, and described."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from cutaway.core.errors import InputError
+from cutaway.lm.generation.model_kind import check_length
+from cutaway.lm.generation.prompts import Prompt
+from cutaway.lm.generation.scores import form_of, steps_of
+from cutaway.lm.generation.tokens import Pieces
+from cutaway.lm.model.forward_run import Reading
+from cutaway.results.generation import Beams, Generation, GenerationKind, Steps, Tokens
+
+_MOST_SAID = 200
+
+
+def generation(
+    model: nn.Module,
+    tokenizer: Any,
+    prompt: Prompt,
+    *,
+    kind: GenerationKind,
+    read: Sequence[int],
+    n_prompt: int,
+    rows: Sequence[int],
+    chosen: Sequence[int] | None,
+    processed: Tensor | None = None,
+    beams: Beams | None = None,
+    decoding: Mapping[str, object] | None = None,
+    labels: Sequence[str] | None = None,
+) -> Generation:
+    """What a model read and chose, with the scores of every choice.
+
+    Args:
+        read: what the model reads: for an encoder–decoder its decoder, the prompt being what its encoder reads.
+        chosen: what was chosen at each row; None for the likeliest.
+        processed: (step, class): the scores from which tokens were drawn.
+        labels: the names of the classes, where they are no tokens.
+    """
+    pieces = Pieces(tokenizer)
+    is_double = kind == "encoder-decoder"
+    check_length(model, len(read))
+    bare = Generation(
+        kind=kind,
+        read=pieces.tokens(read, () if is_double else prompt.segments),
+        n_prompt=n_prompt,
+        rows=np.array(rows, np.int64),
+        targets=_labelled([0] * len(rows), None, pieces) if chosen is None else _labelled(chosen, labels, pieces),
+        steps=_NO_STEPS,
+        text="",
+        source=pieces.tokens(prompt.ids, prompt.segments) if is_double else None,
+        more_inputs={name: np.array(values, np.int64) for name, values in prompt.more.items()},
+    )
+    reading = Reading.of(bare, model=model)
+    bare = _with_accepted(bare, reading)
+    with readable(model, len(read)):
+        logits = Reading.of(bare, model=model).logits()
+    picked = logits.argmax(-1) if chosen is None else torch.as_tensor(list(chosen), device=logits.device)
+    targets = _labelled(picked.tolist(), labels, pieces)
+    made = Generation(
+        kind=kind,
+        read=bare.read,
+        n_prompt=n_prompt,
+        rows=bare.rows,
+        targets=targets,
+        steps=steps_of(logits, picked, pieces if labels is None else labels, processed, form=form_of(model, kind)),
+        text=_text(kind, read, rows, targets, pieces),
+        prompt=prompt.text,
+        source=bare.source,
+        beams=beams,
+        decoding={name: plain(value) for name, value in (decoding or {}).items()},
+        more_inputs=bare.more_inputs,
+        about=_about(model, tokenizer),
+    )
+    return made.with_model(model, tokenizer)
+
+
+@contextmanager
+def readable(model: nn.Module, n: int) -> Iterator[None]:
+    """A plain sentence in the place of an index error where a text goes beyond what a model says of its context."""
+    try:
+        yield
+    except (IndexError, RuntimeError) as error:
+        if not isinstance(error, IndexError) and "out of bounds" not in str(error):
+            raise
+        raise InputError(
+            f"{type(model).__name__} cannot read {n:,} tokens, most likely because they go beyond its context "
+            f"({error}): shorten the text."
+        ) from error
+
+
+def _with_accepted(gen: Generation, reading: Reading) -> Generation:
+    """Without the inputs that this model does not take."""
+    kept = {name: values for name, values in gen.more_inputs.items() if name in reading.accepted}
+    return replace(gen, more_inputs=kept)
+
+
+def _text(kind: str, read: Sequence[int], rows: Sequence[int], targets: Tokens, pieces: Pieces) -> str:
+    if kind == "classifier":
+        return ", ".join(targets.tokens)
+    if kind == "masked":
+        filled = list(read)
+        for row, number in zip(rows, targets.ids.tolist(), strict=True):
+            filled[row] = number
+        return pieces.text(filled)
+    return pieces.text(targets.ids.tolist())
+
+
+def _labelled(ids: Sequence[int], labels: Sequence[str] | None, pieces: Pieces) -> Tokens:
+    if labels is None:
+        return pieces.tokens(ids)
+    names = tuple(labels[number] for number in ids)
+    n = len(names)
+    return Tokens(np.array(ids, np.int64), names, names, np.arange(n), np.zeros(n, bool))
+
+
+def plain(value: object) -> object:
+    """An option of decoding as it is kept: numbers and texts as they are, all else as it says itself.
+
+    >>> plain([1, 2.0]), plain(slice(3))
+    ((1, 2.0), 'slice(None, 3, None)')
+    """
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return tuple(plain(each) for each in value)
+    return repr(value)[:_MOST_SAID]
+
+
+def _about(model: Any, tokenizer: Any) -> dict[str, object]:
+    config = getattr(model, "config", None)
+    found: dict[str, object] = {
+        "model": type(model).__name__,
+        "name": str(getattr(config, "_name_or_path", "") or getattr(config, "name_or_path", "") or ""),
+        "dtype": str(next((p.dtype for p in model.parameters()), "")).removeprefix("torch."),
+        "tokenizer": type(tokenizer).__name__ if tokenizer is not None else "",
+        "torch": str(torch.__version__),
+        "transformers": str(getattr(sys.modules.get("transformers"), "__version__", "")),
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _empty(*shape: int) -> Any:
+    return np.zeros(shape)
+
+
+_NO_STEPS = Steps(
+    _empty(0), _empty(0), _empty(0), np.zeros(0, np.int64), np.zeros((0, 0), np.int64), (), np.zeros((0, 0))
+)

@@ -1,0 +1,134 @@
+"""Models that write nothing: masks that are filled, sequences and tokens that get labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from cutaway.capture.interventions.token_positions import standing
+from cutaway.capture.model.eval_mode import device_of, eval_mode
+from cutaway.core.errors import InputError
+from cutaway.core.formatting import nearest
+from cutaway.lm.generation.build import generation, readable
+from cutaway.lm.generation.model_kind import check_ids, check_length, eager, kind_of
+from cutaway.lm.generation.prompts import continuation, is_several, prompted
+from cutaway.lm.model.forward_run import accepted_by, logits_of
+
+
+def fill(model: Any, tokenizer: Any, prompt: Any, *, text: Any = None) -> Any:
+    """Fill the masks of a text, each with its likeliest token.
+
+        cutaway.lm.fill(model, tokenizer, "Paris is the [MASK] of France.").text
+
+    Args:
+        prompt: a text with one mask or more, as the tokenizer writes it; or several such texts.
+        text: the tokens that are taken to stand in the masks, instead of the likeliest.
+    """
+    if is_several(prompt):
+        texts = list(text) if isinstance(text, list) else [text] * len(prompt)
+        if len(texts) != len(prompt):
+            raise InputError(f"{len(texts)} texts were given for {len(prompt)} prompts: give one for each.")
+        return [fill(model, tokenizer, each, text=its) for each, its in zip(prompt, texts, strict=True)]
+    core = eager(model)
+    if kind_of(core) != "masked":
+        raise InputError(f"{type(core).__name__} fills no masks: cutaway.generate lets it write.")
+    mask = getattr(tokenizer, "mask_token_id", None)
+    if mask is None:
+        raise InputError(f"{type(tokenizer).__name__} has no mask token: it is not the tokenizer of a masked model.")
+    asked = prompted(tokenizer, prompt)
+    check_ids(core, tokenizer, asked.ids)
+    rows = [i for i, number in enumerate(asked.ids) if number == mask]
+    if not rows:
+        raise InputError(f"the text has no mask: write {tokenizer.mask_token} where a word is to be found.")
+    given = None if text is None else continuation(tokenizer, text)
+    if given is not None and len(given) != len(rows):
+        raise InputError(f"text={text!r} has {len(given)} tokens for {len(rows)} masks: give one for each.")
+    return generation(
+        core, tokenizer, asked, kind="masked", read=asked.ids, n_prompt=len(asked.ids), rows=rows, chosen=given
+    )
+
+
+def classify(
+    model: Any, tokenizer: Any, prompt: Any, *, target: Any = None, positions: Sequence[int] | None = None
+) -> Any:
+    """Label a text, or each of its tokens; the label that is explained can be chosen.
+
+        cutaway.lm.classify(model, tokenizer, "What a film!", target="POSITIVE").steps.probs
+
+    Args:
+        prompt: a text, a pair of texts as a tuple, a `Template`, ids; or several of these in a list.
+        target: a label by name or number, or several; the likeliest if not given.
+        positions: of a model that labels tokens, which tokens; all but special ones if not given.
+    """
+    if is_several(prompt):
+        return [classify(model, tokenizer, each, target=target, positions=positions) for each in prompt]
+    core = eager(model)
+    if kind_of(core) != "classifier":
+        raise InputError(f"{type(core).__name__} gives no labels: cutaway.generate lets it write, or fill masks.")
+    asked = prompted(tokenizer, prompt)
+    check_ids(core, tokenizer, asked.ids)
+    check_length(core, len(asked.ids))
+    ids = torch.tensor([asked.ids], device=device_of(core))
+    with readable(core, ids.shape[1]), eval_mode(core), standing(ids.shape[1]):
+        shape = logits_of(core(input_ids=ids, **_plain(core)), core).shape
+    labels = labels_of(core, int(shape[-1]))
+    wanted = None if target is None else [label_of(labels, each) for each in _listed(target)]
+    if len(shape) == 2:
+        if positions is not None:
+            raise InputError(f"positions= is for models that label tokens; {type(core).__name__} labels whole texts.")
+        rows = [0] * len(wanted or [0])
+    else:
+        rows, wanted = _token_rows(tokenizer, asked.ids, positions, wanted)
+    return generation(
+        core,
+        tokenizer,
+        asked,
+        kind="classifier",
+        read=asked.ids,
+        n_prompt=len(asked.ids),
+        rows=rows,
+        chosen=wanted,
+        labels=labels,
+    )
+
+
+def labels_of(model: Any, n: int) -> list[str]:
+    """The names of the classes, as the configuration has them."""
+    known = getattr(getattr(model, "config", None), "id2label", None) or {}
+    return [str(known.get(i, known.get(str(i), f"LABEL_{i}"))) for i in range(n)]
+
+
+def _token_rows(
+    tokenizer: Any, ids: list[int], positions: Sequence[int] | None, wanted: list[int] | None
+) -> tuple[list[int], list[int] | None]:
+    special = set(getattr(tokenizer, "all_special_ids", None) or ())
+    rows = [i for i, number in enumerate(ids) if number not in special] if positions is None else list(positions)
+    for row in rows:
+        if not -len(ids) <= row < len(ids):
+            raise InputError(f"positions has {row}: the text has {len(ids)} tokens, from 0.")
+    rows = [row % len(ids) for row in rows]
+    if wanted is None:
+        return rows, None
+    return [row for row in rows for _ in wanted], [label for _ in rows for label in wanted]
+
+
+def label_of(labels: list[str], asked: Any) -> int:
+    if isinstance(asked, str):
+        if asked in labels:
+            return labels.index(asked)
+        near = ", ".join(map(repr, nearest(asked, labels) or labels[:6]))
+        raise InputError(f"target={asked!r} is no label of this model. Nearest: {near}.")
+    if isinstance(asked, bool) or not hasattr(asked, "__index__") or not 0 <= int(asked) < len(labels):
+        raise InputError(f"target={asked!r}: the model has {len(labels)} labels, counted from 0.")
+    return int(asked)
+
+
+def _listed(target: Any) -> list[Any]:
+    return list(target) if isinstance(target, (list, tuple)) else [target]
+
+
+def _plain(model: Any) -> dict[str, Any]:
+    accepted = accepted_by(model)
+    return {name: value for name, value in (("use_cache", False), ("return_dict", True)) if name in accepted}

@@ -1,0 +1,128 @@
+"""What sort of language model a model is, found by asking it."""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import nn
+
+from cutaway.capture import sessions
+from cutaway.capture.interventions.token_positions import ELSEWHERE, standing
+from cutaway.capture.model.eval_mode import device_of, eval_mode
+from cutaway.core.errors import InputError
+from cutaway.lm.model.forward_run import accepted_by, logits_of
+from cutaway.results.generation import GenerationKind
+
+_known: WeakKeyDictionary[nn.Module, GenerationKind] = WeakKeyDictionary()
+
+
+def eager(model: Any) -> nn.Module:
+    """The model behind a compiled one; an error where this is none."""
+    core = getattr(model, "_orig_mod", model)
+    if not isinstance(core, nn.Module):
+        raise InputError(
+            f"the model must be a loaded torch.nn.Module, and this is a {type(model).__name__}: "
+            "AutoModelForCausalLM.from_pretrained(…) loads one."
+        )
+    if not {"input_ids", "kwargs"} & accepted_by(core):
+        raise InputError(f"{type(core).__name__} is no language model: its forward takes no input_ids.")
+    return core
+
+
+def kind_of(model: nn.Module) -> GenerationKind:
+    """Whether a model writes on, writes from what an encoder read, fills masks, or gives labels.
+
+    >>> from transformers import GPT2Config, GPT2LMHeadModel
+    >>> kind_of(GPT2LMHeadModel(GPT2Config(vocab_size=9, n_embd=8, n_layer=1, n_head=1)))
+    'causal'
+    """
+    if model in _known:
+        return _known[model]
+    found = _kind_of(model)
+    if not sessions.edits:  # a changed model is no measure of what it is otherwise
+        _known[model] = found
+    return found
+
+
+def _kind_of(model: Any) -> GenerationKind:
+    config = getattr(model, "config", None)
+    can_generate = model.can_generate() if hasattr(model, "can_generate") else hasattr(model, "generate")
+    if getattr(config, "is_encoder_decoder", False) and can_generate:
+        return "encoder-decoder"
+    n = n_tokens(model) or 4
+    ids = torch.arange(1, 5, device=device_of(model))[None] % n
+    other = ids.clone()
+    other[0, -1] = 0
+    accepted = accepted_by(model)
+    fixed = {name: value for name, value in (("use_cache", False), ("return_dict", True)) if name in accepted}
+    if getattr(config, "is_encoder_decoder", False) and "labels" not in accepted and "decoder_input_ids" in accepted:
+        logits_of(None, model)  # nothing but the two stacks, which would not even run on these inputs
+    with eval_mode(model), standing(ELSEWHERE):
+        logits = logits_of(model(input_ids=ids, **fixed), model)
+        if logits.dim() == 2 or not (logits.shape[-1] in _sizes(model) or _has_output_embeddings(model)):
+            return "classifier"
+        if sessions.edits:  # who sees what may be what is changed
+            return "causal" if can_generate else "masked"
+        changed = logits_of(model(input_ids=other, **fixed), model)
+    # a head may rule tokens out, with -inf
+    one, other_one = (each[0, 0].double().masked_fill(each[0, 0].isinf(), 0.0) for each in (logits, changed))
+    # experts work on rows in another order, and round otherwise
+    slack = 4 * torch.finfo(logits.dtype).eps * float(one.abs().max())
+    return "causal" if float((one - other_one).abs().max()) <= slack else "masked"
+
+
+def _sizes(model: nn.Module) -> set[int]:
+    """How many tokens a model may know: those of the embedding that it names, or of any that it has."""
+    known = n_tokens(model)
+    found = [each.num_embeddings for each in model.modules() if isinstance(each, nn.Embedding)]
+    return set(found) if known is None else {known}
+
+
+def n_tokens(model: Any) -> int | None:
+    """How many tokens the embedding knows; None where that cannot be said."""
+    embedding = model.get_input_embeddings() if hasattr(model, "get_input_embeddings") else None
+    found = getattr(embedding, "num_embeddings", None)
+    if isinstance(found, int):
+        return found
+    weight = getattr(embedding, "weight", None)
+    return None if weight is None else int(weight.shape[0])
+
+
+def context_of(model: Any) -> int | None:
+    """How many positions the model was made for; None where it says nothing."""
+    found = getattr(getattr(model, "config", None), "max_position_embeddings", None)
+    return found if isinstance(found, int) and found > 0 else None
+
+
+def check_ids(model: Any, tokenizer: Any, ids: list[int]) -> None:
+    """Whether these tokens are some of the model's."""
+    n = n_tokens(model)
+    if n is not None and ids and max(ids) >= n:
+        what = "" if tokenizer is None else f", so {type(tokenizer).__name__} is of another model"
+        raise InputError(
+            f"the prompt has token {max(ids)}, and {type(model).__name__} knows {n:,} tokens{what}: "
+            "load the tokenizer from where the model comes from."
+        )
+    if ids and min(ids) < 0:
+        raise InputError(f"the prompt has token {min(ids)}: ids count from 0.")
+
+
+def check_length(model: Any, n_prompt: int, n_new: int = 0) -> None:
+    """Whether a text fits into the context of the model."""
+    most = context_of(model)
+    if most is None or n_prompt + n_new <= most:
+        return
+    if n_prompt >= most:
+        raise InputError(
+            f"the prompt has {n_prompt:,} tokens, and {type(model).__name__} reads {most:,} at most: shorten it."
+        )
+    raise InputError(
+        f"{n_prompt:,} tokens of prompt and {n_new:,} new ones go beyond the {most:,} that {type(model).__name__} reads"
+        f": give max_new_tokens={most - n_prompt} or less."
+    )
+
+
+def _has_output_embeddings(model: Any) -> bool:
+    return hasattr(model, "get_output_embeddings") and model.get_output_embeddings() is not None

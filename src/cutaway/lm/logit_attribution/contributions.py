@@ -1,0 +1,130 @@
+"""What one contribution to the stream is made of: heads of an attention, neurons of a feed-forward.
+
+Both are columns of a linear map that leads to the stream. What may follow it, a factor or a norm, is found by
+comparing what went in with what came out, and a norm is held still.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from cutaway.capture.interventions.targets import Named
+from cutaway.core.errors import InputError
+from cutaway.core.sites import Site
+from cutaway.lm.model.frozen_norms import frozen_norm
+from cutaway.lm.model.parts import Units
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """One contribution in parts; they and the bias sum to it."""
+
+    values: Tensor
+    """(target, part), float64."""
+    bias: Tensor
+    """(target,): what the map adds where nothing comes in."""
+
+
+def split(named: Named, address: str | None, taken: Tensor, given: Tensor, u: Tensor, *, site: str) -> Split:
+    """What each unit that enters a linear map adds along a direction.
+
+    Args:
+        address: of the module that is, or holds, the map.
+        taken: (target, unit): what enters it.
+        given: (target, d): the contribution that comes of it.
+        u: (target, d): the direction.
+        site: of the contribution; where a norm made it, that is held still.
+    """
+    for linear in _candidates(named, address):
+        made = _applied(linear, taken)
+        if made is None or made[0].shape != given.shape:
+            continue
+        out, bias = made
+        onto = _onto(named, out, given, u, site)
+        if onto is None:
+            continue
+        direction, rest = onto
+        leaf = taken.detach().clone().requires_grad_()
+        with torch.enable_grad():
+            (found,) = torch.autograd.grad((linear(leaf[None])[0].double() * direction).sum(), leaf)
+        return Split(found.double() * taken.double(), (bias.double() * direction).sum(-1) + rest)
+    raise InputError(
+        f"what leads from the parts of {site!r} to the stream is no linear map that could be found: by='component' "
+        "takes it as a whole."
+    )
+
+
+def _onto(named: Named, out: Tensor, given: Tensor, u: Tensor, site: str) -> tuple[Tensor, Tensor] | None:
+    """The direction as it is right behind the map, and what a norm's bias adds; None if neither explains it."""
+    limit = 1e-3 if given.dtype in (torch.float32, torch.float64) else 5e-2
+    x, y = out.double(), given.double()
+    factor = (x * y).sum(-1, keepdim=True) / x.square().sum(-1, keepdim=True).clamp_min(1e-300)  # or a gate, held still
+    factor = factor.where((factor - 1).abs() >= limit / 10, 1.0)
+    if bool((y - factor * x).norm() <= limit * y.norm()):
+        return u * factor, torch.zeros_like(u[:, 0])
+    where = Site.parse(site)
+    norm = named.modules.get(where.address) if where.op is None else None
+    frozen = None if norm is None else frozen_norm(norm, out)
+    if frozen is None or not bool((y - frozen(x)).norm() <= limit * y.norm()):
+        return None
+    return frozen.back(u), u @ frozen.bias
+
+
+def _candidates(named: Named, address: str | None) -> Iterator[nn.Module]:
+    """The module, what it holds (`nn.MultiheadAttention` has its projection inside), and what holds it: an adapter."""
+    module = None if address is None else named.modules.get(address)
+    if address is None or module is None:
+        return
+    for _, each in module.named_modules():
+        if not any(True for _ in each.children()):
+            yield each
+    around = named.modules.get(address.rpartition(".")[0])
+    if around is not None:
+        yield around
+
+
+def _applied(linear: nn.Module, taken: Tensor) -> tuple[Tensor, Tensor] | None:
+    """What it makes of what enters it, and of nothing; None where it is another kind of module."""
+    try:
+        with torch.no_grad():
+            found, nothing = linear(taken[None]), linear(torch.zeros_like(taken[None]))
+    except (RuntimeError, TypeError, ValueError, IndexError):
+        return None
+    return (found[0], nothing[0]) if isinstance(found, Tensor) and isinstance(nothing, Tensor) else None
+
+
+def split_experts(named: Named, units: Units, laid: Tensor, given: Tensor, u: Tensor) -> Split:
+    """The same of experts, `expert · width + unit`: what the router weighs each by follows from the whole.
+
+    Args:
+        laid: (target, expert · width): their units, 0 where a token did not go.
+    """
+    weights = named.tensors.get(units.down or "")  # (expert, d, unit) or (expert, unit, d)
+    values = laid.double().reshape(len(laid), units.n_experts, units.width)
+    for way in () if weights is None else (weights.detach(), weights.detach().mT):
+        if way.shape[1:] == (given.shape[-1], units.width):
+            found = _experts(way, values, given.double(), u)
+            if found is not None:
+                return found
+    raise InputError(
+        f"what the experts at {units.site!r} add is not their units times {units.down!r} alone: by='component' takes "
+        "it as a whole."
+    )
+
+
+def _experts(weights: Tensor, values: Tensor, given: Tensor, u: Tensor) -> Split | None:
+    found = torch.zeros_like(values)
+    for target, (units, whole) in enumerate(zip(values, given, strict=True)):
+        used = (units != 0).any(-1).nonzero()[:, 0]
+        own = weights[used].double()
+        outs = torch.einsum("edu,eu->ed", own, units[used])
+        routed = torch.linalg.lstsq(outs.mT, whole[:, None]).solution[:, 0]
+        if (routed @ outs - whole).norm() > 1e-3 * whole.norm():
+            return None
+        back = torch.einsum("edu,d->eu", own, u[target])
+        found[target, used] = routed[:, None] * units[used] * back
+    return Split(found.reshape(len(found), -1), torch.zeros_like(u[:, 0]))

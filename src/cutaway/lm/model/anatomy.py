@@ -1,0 +1,165 @@
+"""What a language model is made of, read off one traced run: embedding, blocks, what each adds, tail and head.
+
+No table of names: a block is what repeats, a contribution is what is added to the stream, attention is what mixes
+positions by a softmax, and a feed-forward is what mixes none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+
+from cutaway.capture import sessions
+from cutaway.capture.api import watch
+from cutaway.capture.interventions.token_positions import ELSEWHERE, standing
+from cutaway.capture.model.eval_mode import device_of, eval_mode
+from cutaway.capture.model.tree import structure_of
+from cutaway.core.errors import InputError
+from cutaway.lm.model.block_parts import joins_of, nearest_linear
+from cutaway.lm.model.blocks import Chain, chains_of
+from cutaway.lm.model.parts import Added, Anatomy, Block, Role, Stack
+from cutaway.lm.model.wiring import Wiring, seen_at, site_in, site_out
+
+_known: WeakKeyDictionary[nn.Module, dict[tuple[object, ...], Anatomy]] = WeakKeyDictionary()
+_named: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
+"""Model → the pattern of its blocks that somebody gave."""
+AUTO = "auto"
+
+
+def anatomy(model: nn.Module, inputs: Mapping[str, Any] | None = None, *, blocks: str | None = None) -> Anatomy:
+    """The parts of a model, found by tracing it on these inputs; found once for each model.
+
+    Args:
+        inputs: what the model is called with; a few tokens are enough, and some are made if nothing is given.
+        blocks: a pattern of the addresses of the blocks, `"decoder.layers.*"`, where they are not found, or others are
+            meant. It holds for this model from then on, for every question; `"auto"` ends that.
+    """
+    core: nn.Module = getattr(model, "_orig_mod", model)
+    if blocks == AUTO:
+        _named.pop(core, None)
+    pattern = _named.get(core) if blocks in (None, AUTO) else blocks
+    inputs = _some_tokens(core) if inputs is None else inputs
+    how = getattr(getattr(core, "config", None), "_attn_implementation", None)
+    experts = getattr(getattr(core, "config", None), "_experts_implementation", None)
+    key = (structure_of(core), pattern, how, experts, *sorted(inputs))
+    known = _known.setdefault(core, {})
+    if key in known:
+        return _chosen(core, pattern, known[key])
+    found = _found(core, shortened(inputs), pattern)
+    if not sessions.edits:  # a changed model is no measure of what it is otherwise
+        known[key] = found
+    return _chosen(core, pattern, found)
+
+
+def _chosen(model: nn.Module, pattern: str | None, found: Anatomy) -> Anatomy:
+    """What was found with a pattern that worked, which is kept."""
+    if pattern is not None:
+        _named[model] = pattern
+    return found
+
+
+def _some_tokens(model: nn.Module) -> dict[str, Any]:
+    ids = torch.arange(1, 9, device=device_of(model))[None]
+    config = getattr(model, "config", None)
+    found: dict[str, Any] = {"input_ids": ids % int(getattr(config, "vocab_size", None) or 9)}
+    if getattr(config, "is_encoder_decoder", False):
+        found["decoder_input_ids"] = found["input_ids"].clone()
+    fixed = {"use_cache": False, "return_dict": True}
+    return {**found, **{name: value for name, value in fixed.items() if hasattr(config, name)}}
+
+
+def shortened(inputs: Mapping[str, Any], most: int = 8) -> dict[str, Any]:
+    """The same inputs with a few tokens only: every tensor of ids or masks is cut alike.
+
+    The tokens are copies: a tensor that is a part of another would be seen as made from it.
+    """
+    return {
+        name: value[:1, :most].clone() if isinstance(value, Tensor) and value.dim() == 2 else value
+        for name, value in inputs.items()
+    }
+
+
+def _found(model: nn.Module, inputs: Mapping[str, Any], pattern: str | None) -> Anatomy:
+    # with autograd on, as only then modules of torch keep to Python and can be looked into
+    with standing(ELSEWHERE), eval_mode(model, gradients=True), torch.enable_grad(), watch(model, save=None) as trace:
+        model(**inputs)
+    wiring = Wiring(trace, model)
+    name = trace.model_name
+    chains = chains_of(wiring, pattern)
+    if not chains:
+        raise InputError(
+            f"the blocks of {name} were not found: no modules follow one another in it with the stream between them. "
+            "Name them, once: cutaway.lm.anatomy(model, blocks='decoder.layers.*')."
+        )
+    roles: list[Role] = ["encoder", "decoder"] if len(chains) > 1 else ["decoder"]
+    stacks = [
+        _stack(model, wiring, chain, role) for chain, role in zip((chains[0], *chains[1:][-1:]), roles, strict=True)
+    ]
+    logits = wiring.logits()
+    head = nearest_linear(wiring, logits, ends=set(chains[-1].outputs))
+    missing = {}
+    parts = [c for stack in stacks for block in stack.blocks for c in block.contributions]
+    if not any(c.kind == "attention" for c in parts):
+        missing["attention"] = "nothing in its blocks weighs positions by a softmax"
+    if any(c.kind == "mlp" and c.units is None for c in parts):
+        missing["mlp"] = (
+            "its experts run one by one, and model.set_experts_implementation('grouped_mm') runs them together"
+            if hasattr(model, "set_experts_implementation")
+            else "its experts run one by one; transformers 5 can run them together"
+        )
+    elif not any(c.units for c in parts):
+        missing["mlp"] = "no part of its blocks works on each position by itself"
+    if head is None:
+        missing["head"] = "no product with weights stands between the last block and the output"
+    return Anatomy(name, tuple(stacks), wiring.address_of(logits if head is None else head), missing)
+
+
+def _stack(model: nn.Module, wiring: Wiring, chain: Chain, role: Role) -> Stack:
+    blocks = []
+    for index, call in enumerate(chain.calls):
+        start, end = chain.inputs[index], chain.outputs[index]
+        joins = joins_of(wiring, call, start, end)
+        contributions = tuple(each for join in joins.joins for each in join.contributions)
+        added, n = [], 0
+        for join in joins.joins:
+            n += len(join.contributions)
+            is_end = wiring.same_numbers(end) == join.node
+            site = site_out(wiring, end, call=call) if is_end else site_out(wiring, join.node, within=call)
+            added.append(Added(n, site, site if is_end else seen_at(wiring, join.node, call) or site))
+        blocks.append(
+            Block(
+                index=index,
+                address=wiring.address(call),
+                pass_=wiring.rows[call].pass_,
+                input=site_in(wiring, call, start),
+                output=site_out(wiring, end, call=call),
+                out_path=chain.out_path,
+                contributions=contributions,
+                added=tuple(added),
+                is_residual=joins.is_residual,
+            )
+        )
+    shape = wiring.shape(chain.outputs[-1]) or (0,)
+    norm = wiring.norm_after(chain.outputs[-1])
+    return Stack(role, _embedding_site(model, wiring, chain.inputs[0]), tuple(blocks), shape[-1], norm)
+
+
+def _embedding_site(model: Any, wiring: Wiring, stream: int) -> str:
+    """The site of the token embeddings that lead into a stream: what their module returned."""
+    before = wiring.ancestors(stream)
+    looked_up = [node for node in sorted(before | {stream}) if wiring.name(node) == "embedding"]
+    ids = [node for node in looked_up if wiring.is_plain_input(wiring.parents(node)[1])]
+    own = model.get_input_embeddings() if hasattr(model, "get_input_embeddings") else None
+    names = wiring.addresses_of_module(own)
+    found = ids or [node for node in looked_up if wiring.address_of(node) in names]
+    if not found:
+        raise InputError(
+            f"the embedding of {wiring.trace.model_name} was not found: its tokens are looked up in no nn.Embedding."
+        )
+    call = wiring.trace.tables.nodes.call[found[0]]
+    made = [node for _, node in wiring.rows[call].outputs]  # scaled inside the module, in Gemma 3
+    return site_out(wiring, made[0] if len(made) == 1 and made[0] in before | {stream} else found[0], call=call)

@@ -1,0 +1,52 @@
+"""The activations of feed-forward neurons, layer by layer; those of experts at the tokens that went to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from cutaway.core.errors import InputError
+from cutaway.lm.model.forward_run import Reading, Seen
+from cutaway.lm.model.parts import Role, Units
+
+
+def unit_values(reading: Reading, role: Role | None = None, *, layers: Sequence[int] | None = None) -> list[Tensor]:
+    """For each feed-forward of a stack, in order of layers, (position, unit).
+
+    Of experts all are in a row, `expert · width + unit`; where a token did not go to one, its units are 0.
+
+    Args:
+        layers: which blocks, counted from 0; all if not given.
+    """
+    stack = reading.anatomy.stack if role is None else reading.anatomy.part(role)
+    reading.anatomy.units(stack.role)
+    chosen = range(len(stack.blocks)) if layers is None else layers
+    for layer in chosen:
+        if not -len(stack.blocks) <= layer < len(stack.blocks):
+            raise InputError(f"layers has {layer}: there are {len(stack.blocks)} blocks, counted from 0.")
+    units = [c.units for layer in chosen for c in stack.blocks[layer].contributions if c.units is not None]
+    return values_of(reading, stack.role, units)
+
+
+def values_of(reading: Reading, role: Role, units: Sequence[Units]) -> list[Tensor]:
+    """The same of these feed-forwards."""
+    sites = [site for each in units for site in (each.site, each.rows, each.ends) if site is not None]
+    seen = reading.see(list(dict.fromkeys(sites)))
+    return [_laid(seen, each, len(reading.ids(role))) for each in units]
+
+
+def _laid(seen: Seen, units: Units, n: int) -> Tensor:
+    value = seen.values[units.site]
+    if units.n_experts == 1:
+        return value.reshape(n, -1)
+    if units.rows is None or units.ends is None:
+        raise InputError(f"the tokens that went to the experts at {units.site!r} cannot be told.")
+    tokens = seen.values[units.rows].reshape(-1)
+    ends = seen.values[units.ends].reshape(-1)
+    value = value.reshape(len(tokens), -1)
+    experts = torch.searchsorted(ends.long(), torch.arange(len(tokens), device=ends.device), right=True)
+    laid = value.new_zeros(n, units.n_experts, value.shape[-1])
+    laid[tokens.long(), experts] = value
+    return laid.reshape(n, -1)

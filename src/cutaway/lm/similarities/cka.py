@@ -1,0 +1,190 @@
+"""Centred kernel alignment: whether the same rows are near to each other in both representations.
+
+Kornblith et al., "Similarity of Neural Network Representations Revisited", ICML 2019. Debiased by the estimator of
+Song et al., "Feature Selection via Dependence Maximization", JMLR 2012, as in Nguyen et al., ICLR 2021.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from cutaway.core.errors import InputError
+from cutaway.lm.similarities.products import products, row_squares
+from cutaway.lm.similarities.representations import Floats, Subject, blocks_of
+from cutaway.lm.similarities.scores import Question, Scores
+
+Kernel = Literal["linear", "rbf"]
+TILE_BYTES = 2**27
+"""What the tiles of all Gram matrices take that are held at a time."""
+_MOST_ROWS_FOR_MEDIAN = 2048
+_MOST_TILE = 2048
+_HELD_BYTES = 2**29
+
+
+@dataclass(slots=True)
+class _Kernels:
+    """Sums over Gram matrices, one a subject, from which every form of HSIC follows."""
+
+    products: Floats
+    """(subject, subject): the sum of the entries of one times those of the other; NaN where nobody asked."""
+    rows: Floats
+    """(subject, row): the sum of each row."""
+    diagonal: Floats
+    """(subject, row)"""
+
+
+def cka(question: Question, *, kernel: Kernel = "linear", debiased: bool = False, bandwidth: float = 1.0) -> Scores:
+    """HSIC of the two kernels over the root of the product of each with itself."""
+    if kernel not in ("linear", "rbf"):
+        raise InputError(f"kernel={kernel!r}: 'linear' or 'rbf'.")
+    if kernel == "linear" and bandwidth != 1.0:
+        raise InputError(f"bandwidth={bandwidth!r} is of kernel='rbf' alone.")
+    if not bandwidth > 0:
+        raise InputError(f"bandwidth={bandwidth!r}: a positive share of the median distance is needed.")
+    if debiased and question.n_rows < 4:
+        raise InputError(f"debiased CKA divides by rows - 3, and there are {question.n_rows}.")
+    scores = Scores()
+    if kernel == "rbf":
+        sums = _over_tiles(question.subjects, _widths(question.subjects, bandwidth))
+    elif _is_gram_cheaper(question):
+        sums = _over_tiles(question.subjects, None)
+    else:
+        sums = _over_units(question)
+    found = _unbiased(sums) if debiased else _biased(sums)
+    own = np.diag(found)
+    for i, j in question.pairs:
+        both = own[i] * own[j]
+        is_sound = min(own[i], own[j]) > 0
+        scores.values[i, j] = float(found[i, j] / np.sqrt(both)) if is_sound else float("nan")
+    lost = [question.subjects[i].name for i in question.used if not own[i] > 0]
+    if lost:
+        scores.warnings.append(
+            f"{', '.join(lost)}: no more alike to itself than chance; its similarities are not numbers."
+        )
+    if not debiased:
+        scores.values = {pair: min(value, 1.0) for pair, value in scores.values.items()}
+        wide = [each.name for each in question.subjects if each.n_units >= each.n_rows]
+        if wide:
+            scores.warnings.append(
+                f"{_some(wide)}: as many units as rows or more ({question.n_rows:,}). Plain CKA is then high even for "
+                "representations that have nothing in common; debiased=True corrects for it."
+            )
+    return scores
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _biased(sums: _Kernels) -> Floats:
+    n = sums.rows.shape[1]
+    totals = sums.rows.sum(axis=1)
+    found: Floats = sums.products - 2 / n * sums.rows @ sums.rows.T + np.outer(totals, totals) / n**2
+    return found
+
+
+def _unbiased(sums: _Kernels) -> Floats:
+    n = sums.rows.shape[1]
+    rows = sums.rows - sums.diagonal
+    totals = rows.sum(axis=1)
+    inner = sums.products - sums.diagonal @ sums.diagonal.T
+    found: Floats = (inner + np.outer(totals, totals) / ((n - 1) * (n - 2)) - 2 / (n - 2) * rows @ rows.T) / (
+        n * (n - 3)
+    )
+    return found
+
+
+def _is_gram_cheaper(question: Question) -> bool:
+    """Whether products of rows take less work than products of units."""
+    widths = [each.n_units for each in question.subjects]
+    n = question.n_rows
+    by_units = n * sum(widths[i] * widths[j] for i, j in question.pairs)
+    by_rows = n * n * (sum(widths) + len(widths) ** 2) / 2
+    return by_rows < by_units
+
+
+def _over_units(question: Question) -> _Kernels:
+    """Of linear kernels: `‖XᵀY‖²` is the sum of the products of their entries; rows of a centred one sum to nothing."""
+    n = len(question.subjects)
+    found = np.full((n, n), np.nan)
+    pairs = {*question.pairs, *((i, i) for i in range(n))}
+    for (i, j), product in products(question.subjects, sorted(pairs)):
+        found[i, j] = found[j, i] = np.einsum("ij,ij->", product, product)
+    diagonal = row_squares(question.subjects)
+    return _Kernels(found, np.zeros_like(diagonal), diagonal)
+
+
+def _over_tiles(subjects: Sequence[Subject], widths: Floats | None) -> _Kernels:
+    """Of Gram matrices, tile by tile: none of them is ever whole.
+
+    Args:
+        widths: of the RBF kernel of each subject; None for linear kernels. One is taken from every entry of an RBF
+            kernel, which changes no HSIC and keeps the digits of wide ones.
+    """
+    n_rows, n = subjects[0].n_rows, len(subjects)
+    size = int(max(16, min(_MOST_TILE, np.sqrt(TILE_BYTES / (8 * n)))))
+    sums = _Kernels(np.zeros((n, n)), np.zeros((n, n_rows)), np.zeros((n, n_rows)))
+    is_held = 8 * n_rows * sum(each.n_units for each in subjects) <= _HELD_BYTES
+    held = list(blocks_of(subjects, n_rows=size)) if is_held else None
+
+    def blocks() -> Iterator[tuple[slice, list[Floats]]]:
+        return iter(held) if held is not None else blocks_of(subjects, n_rows=size)
+
+    for above, left in blocks():
+        for beside, right in blocks():
+            if beside.start < above.start:
+                continue
+            tiles = np.empty((n, above.stop - above.start, beside.stop - beside.start))
+            for number in range(n):
+                tile = left[number] @ right[number].T  # (row, row)
+                tiles[number] = tile if widths is None else _radial(left[number], right[number], tile, widths[number])
+            flat = tiles.reshape(n, -1)
+            if above.start == beside.start:
+                corner = np.arange(above.stop - above.start)
+                if widths is not None:
+                    tiles[:, corner, corner] = 0.0
+                sums.diagonal[:, above] = tiles[:, corner, corner]
+                sums.products += flat @ flat.T
+            else:
+                sums.products += 2 * (flat @ flat.T)
+                sums.rows[:, beside] += tiles.sum(axis=1)
+            sums.rows[:, above] += tiles.sum(axis=2)
+    return sums
+
+
+def _radial(left: Floats, right: Floats, inner: Floats, width: float) -> Floats:
+    """`exp(-d² / 2σ²) - 1`, d being the distance of two rows."""
+    found: Floats = np.expm1(-_squares(left, right, inner) / (2 * width**2))
+    return found
+
+
+def _squares(left: Floats, right: Floats, inner: Floats) -> Floats:
+    own, other = np.einsum("ij,ij->i", left, left), np.einsum("ij,ij->i", right, right)
+    found: Floats = np.maximum(own[:, None] + other[None, :] - 2 * inner, 0.0)
+    return found
+
+
+def _widths(subjects: Sequence[Subject], bandwidth: float) -> Floats:
+    """A share of the median distance of two rows; of many rows, some that lie evenly among them stand for all."""
+    n = subjects[0].n_rows
+    chosen = np.unique(np.linspace(0, n - 1, min(n, _MOST_ROWS_FOR_MEDIAN)).round().astype(np.int64))
+    found = []
+    for subject in subjects:
+        values = np.concatenate(
+            [
+                block[chosen[(chosen >= rows.start) & (chosen < rows.stop)] - rows.start]
+                for rows, (block,) in blocks_of([subject])
+            ]
+        )
+        squares = _squares(values, values, values @ values.T)[np.triu_indices(len(values), 1)]
+        median = float(np.sqrt(np.median(squares)))
+        if not median > 0:
+            raise InputError(
+                f"{subject.name}: most of its rows are equal: the median distance, which scales the RBF kernel, is 0."
+            )
+        found.append(bandwidth * median)
+    return np.array(found)

@@ -1,0 +1,64 @@
+"""Products of representations, summed over the rows: what CCA and linear CKA need of them, however many rows there are.
+
+Rows are never held whole. As many products are summed in one pass as a limit of memory allows, so that a model with
+many layers costs some passes more, not more memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from cutaway.lm.similarities.representations import Floats, Subject, blocks_of
+
+PRODUCT_BYTES = 2**28
+"""What the products that are summed in one pass take."""
+
+Pair = tuple[int, int]
+
+
+def products(
+    subjects: Sequence[Subject], pairs: Sequence[Pair], *, maps: Sequence[Floats] | None = None
+) -> Iterator[tuple[Pair, Floats]]:
+    """`XᵀY` of the centred units of each pair, by the numbers of its subjects.
+
+    Args:
+        maps: for each subject, units × directions: its rows are projected before they are multiplied.
+    """
+    widths = [each.n_units for each in subjects] if maps is None else [each.shape[1] for each in maps]
+    for batch in _batches(pairs, widths):
+        used = sorted({subject for pair in batch for subject in pair})
+        place = {subject: number for number, subject in enumerate(used)}
+        sums = {(i, j): np.zeros((widths[i], widths[j])) for i, j in batch}
+        for _, blocks in blocks_of([subjects[i] for i in used]):
+            if maps is not None:
+                blocks = [block @ maps[i] for i, block in zip(used, blocks, strict=True)]
+            for (i, j), total in sums.items():
+                total += blocks[place[i]].T @ blocks[place[j]]
+        while sums:
+            yield sums.popitem()
+
+
+def row_squares(subjects: Sequence[Subject]) -> Floats:
+    """(subject, row): the squared length of each centred row."""
+    found = np.empty((len(subjects), subjects[0].n_rows))
+    for rows, blocks in blocks_of(subjects):
+        for number, block in enumerate(blocks):
+            found[number, rows] = np.einsum("ij,ij->i", block, block)
+    return found
+
+
+def _batches(pairs: Sequence[Pair], widths: Sequence[int]) -> Iterator[list[Pair]]:
+    """The pairs in groups whose products fit, one pair at least in each."""
+    batch: list[Pair] = []
+    n_bytes = 0
+    for i, j in pairs:
+        own = 8 * widths[i] * widths[j]
+        if batch and n_bytes + own > PRODUCT_BYTES:
+            yield batch
+            batch, n_bytes = [], 0
+        batch.append((i, j))
+        n_bytes += own
+    if batch:
+        yield batch

@@ -1,0 +1,182 @@
+"""What is compared: representations of the same rows, named, and read block by block, centred."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutaway.core.errors import InputError
+from cutaway.core.matrices import Matrix, as_matrix
+from cutaway.results.similarity import Dissimilarities
+from cutaway.store.activations.activations import Activations
+
+Floats = NDArray[np.float64]
+BLOCK_BYTES = 2**25
+"""What the blocks of rows that are held at a time take, all subjects together."""
+_MOST_ROWS = 8192
+_MOST_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Subject:
+    """Rows × units of one layer, model or checkpoint, with the means of its units."""
+
+    name: str
+    matrix: Matrix
+    mean: Floats
+    """(unit,)"""
+    live: NDArray[np.int64]
+    """Units that change from row to row; the others carry nothing that could be compared."""
+    distances: Floats | None = None
+    """Of each row to each later one, where these were given in place of units."""
+
+    @property
+    def n_rows(self) -> int:
+        return self.matrix.n_rows
+
+    @property
+    def n_units(self) -> int:
+        """How many units change."""
+        return len(self.live)
+
+    def centred(self, n_rows: int) -> Iterator[tuple[slice, Floats]]:
+        """The units that change, less their means, some rows at a time; the caller's own."""
+        is_all = self.n_units == self.matrix.n_units
+        for rows, block in self.matrix.blocks(n_rows):
+            values = block.astype(np.float64)  # (row, unit)
+            values -= self.mean
+            yield rows, values if is_all else values[:, self.live]
+
+    def array(self) -> Floats:
+        """All rows, centred, in memory."""
+        found = np.empty((self.n_rows, self.n_units))
+        for rows, block in self.centred(_MOST_ROWS):
+            found[rows] = block
+        return found
+
+
+def subjects_of(given: Any, name: str) -> list[Subject]:
+    """The representations in what was given: one of an array, one for each site, one for each entry of a list."""
+    found = [_measured(label, each) for label, each in _by_site(parts_of(given, name))]
+    if not found:
+        raise InputError(f"{name} holds nothing to compare: give rows × units, or a list of them.")
+    return found
+
+
+def parts_of(given: Any, name: str) -> list[tuple[str, Any]]:
+    """Arrays and activations, as they were given, by name."""
+    if isinstance(given, Mapping):
+        found = [(str(key), each) for key, each in given.items()]
+    elif _is_list_of_matrices(given):
+        sites = [each.sites[0] if isinstance(each, Activations) and len(each.sites) == 1 else "" for each in given]
+        are_names = all(sites) and len(set(sites)) == len(sites)
+        found = [(sites[place] if are_names else str(place), each) for place, each in enumerate(given)]
+    else:
+        found = [(name, given)]
+    for label, each in found:
+        if getattr(each, "ndim", 2) == 3:
+            raise InputError(
+                f"{label} has the shape {list(each.shape)}: rows × units are needed. Of [layer, position, unit] make a "
+                "list, list(x); of [sequence, position, unit] make each position a row, x.reshape(-1, x.shape[-1])."
+            )
+    return found
+
+
+def names_of(a: Any, b: Any) -> tuple[str, str]:
+    """What two are called: by their sites, where these differ."""
+    sites = [each.sites[0] if isinstance(each, Activations) else "" for each in (a, b)]
+    return (sites[0] or "a", sites[1] or "b") if sites[0] != sites[1] else ("a", "b")
+
+
+def is_several(given: Any) -> bool:
+    """Whether more than one representation is meant: a list of them, a mapping, or activations of several sites."""
+    if isinstance(given, Activations):
+        return len(given.sites) > 1
+    return isinstance(given, Mapping) or _is_list_of_matrices(given)
+
+
+def check_same_rows(parts: Sequence[tuple[str, Any]]) -> None:
+    """An error unless all are of the same rows, by their number and, where it is known, by word and item."""
+    counts = [(name, len(each)) for name, each in parts]
+    if len({count for _, count in counts}) > 1:
+        told = ", ".join(f"{name} has {count:,}" for name, count in counts[:_MOST_NAMED])
+        raise InputError(f"rows have to be the same items everywhere, and there are not as many: {told}.")
+    known = [(name, each) for name, each in parts if isinstance(each, Activations)]
+    for other in known[1:]:
+        _check_items(known[0], other)
+
+
+def blocks_of(subjects: Sequence[Subject], *, n_rows: int | None = None) -> Iterator[tuple[slice, list[Floats]]]:
+    """The same rows of all of them, centred, block by block."""
+    width = sum(subject.matrix.n_units for subject in subjects)
+    n_each = n_rows or max(1, min(_MOST_ROWS, BLOCK_BYTES // (8 * max(width, 1))))
+    for parts in zip(*(subject.centred(n_each) for subject in subjects), strict=True):
+        yield parts[0][0], [values for _, values in parts]
+
+
+def _by_site(parts: Sequence[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """Activations of several sites, site by site."""
+    for name, each in parts:
+        if isinstance(each, Activations) and len(each.sites) > 1:
+            yield from ((site if len(parts) == 1 else f"{name} {site}", each.at(site)) for site in each.sites)
+            continue
+        yield name, each
+
+
+def _is_list_of_matrices(given: Any) -> bool:
+    if not isinstance(given, (list, tuple)) or not given:
+        return False
+    first = given[0]
+    return isinstance(first, Activations) or getattr(first, "ndim", None) == 2 or np.ndim(_plain(first)) > 1
+
+
+def _plain(given: Any) -> Any:
+    return given.detach().cpu() if hasattr(given, "detach") else given
+
+
+def _measured(name: str, given: Any) -> Subject:
+    matrix = as_matrix(given.values if isinstance(given, Dissimilarities) else given)
+    if matrix.n_rows < 2:
+        raise InputError(
+            f"{name} has {matrix.n_rows} rows: what is alike shows from row to row, and two are the least."
+        )
+    n_units = matrix.n_units
+    shift, total = np.zeros(n_units), np.zeros(n_units)
+    least, most = np.full(n_units, np.inf), np.full(n_units, -np.inf)
+    try:
+        for rows, block in matrix.blocks():
+            values = block.astype(np.float64)
+            least, most = np.minimum(least, values.min(axis=0)), np.maximum(most, values.max(axis=0))
+            if rows.start == 0:
+                shift = values.mean(axis=0)
+            total += (values - shift).sum(axis=0)
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from error
+    live = np.flatnonzero(least < most)
+    if not len(live):
+        raise InputError(f"{name} is the same at every row: there is nothing that could be compared.")
+    distances = given.upper if isinstance(given, Dissimilarities) else None
+    return Subject(name, matrix, shift + total / matrix.n_rows, live, distances)
+
+
+def _check_items(one: tuple[str, Activations], other: tuple[str, Activations]) -> None:
+    (name, first), (other_name, second) = one, other
+    if first is second:
+        return
+    for row, (left, right) in enumerate(zip(first.words, second.words, strict=True)):
+        if left and right and left != right:
+            raise InputError(
+                f"rows have to be the same items everywhere: row {row} is {left!r} in {name} and {right!r} in "
+                f"{other_name}. Choose the rows that both have, in the same order, with acts.rows(…)."
+            )
+    differing = np.flatnonzero(first.items != second.items)
+    if len(differing):
+        row = int(differing[0])
+        raise InputError(
+            f"rows have to be the same items everywhere: row {row} is of item {first.items[row]} in {name} and of item "
+            f"{second.items[row]} in {other_name}. Choose the rows that both have with acts.rows(…)."
+        )

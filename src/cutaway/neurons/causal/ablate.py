@@ -1,0 +1,358 @@
+"""Causal ablation: what a running model loses without the units that a ranking puts first, beside random ones."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from cutaway.capture.interventions.edit import edit
+from cutaway.capture.interventions.new_values import Change
+from cutaway.capture.interventions.targets import units_by_site
+from cutaway.capture.model.rng_state import randomness_kept
+from cutaway.capture.model.state import ModelState
+from cutaway.capture.observe import Observation, check_single, nothing_ran, observe
+from cutaway.capture.units.live_units import LiveUnits, UnitDim
+from cutaway.core.errors import InputError
+from cutaway.core.progress import progress
+from cutaway.core.sites import Site
+from cutaway.core.units.layout import UnitLayout
+from cutaway.core.units.unit_sites import layouts_of
+from cutaway.results.ablation import Ablation
+from cutaway.results.ranking import Ranking
+from cutaway.store.activations.activations import Activations
+
+To = Literal["zero", "mean", "resample"]
+Metric = Callable[[], Any]
+"""Runs the model as it likes; a number, or several by name."""
+_SIZES = (1, 2, 5, 10, 20, 50, 100)
+
+
+def ablate(
+    model: nn.Module,
+    ranking: Ranking | Sequence[str],
+    metric: Metric | Mapping[str, Metric],
+    *,
+    n: int | Sequence[int] | None = None,
+    to: To = "zero",
+    acts: Activations | None = None,
+    n_random: int = 5,
+    seed: int = 0,
+    unit_dim: UnitDim | None = None,
+) -> Ablation:
+    """Metrics of a model without its best units, beside those without as many random ones.
+
+    >>> model = nn.Linear(3, 1, bias=False)
+    >>> _ = model.weight.data.copy_(torch.tensor([[5.0, 0.0, -1.0]]))
+    >>> x = torch.ones(1, 3)
+    >>> found = ablate(model, [".@in.0#0", ".@in.0#2"], lambda: model(x).item(), n=[1, 2], n_random=0)
+    >>> found.baseline.tolist(), found.scores.ravel().tolist()
+    ([4.0], [-1.0, 0.0])
+
+    Args:
+        ranking: a ranking with names, or sites of units, best first.
+        metric: a function that runs the model and returns a number, or numbers by name; several functions by name
+            to see side effects.
+        n: how many units are ablated at once, or several such numbers. Without it 1, 2, 5, … up to 100 of a ranking,
+            and all sites that are given.
+        to: "zero"; "mean", of each unit over all rows of `acts`; "resample", the values of random rows of `acts`.
+        acts: what `cutaway.collect` gave for these units.
+        n_random: how many times as many random units are ablated, at the same sites.
+        seed: of the random units and rows.
+        unit_dim: the dimension that counts units, or several in the order of the flat index, as for `cutaway.edit`.
+    """
+    units, method = _units(ranking)
+    sizes = _sizes(n, len(units), is_ranking=isinstance(ranking, Ranking))
+    if to not in ("zero", "mean", "resample"):
+        raise InputError(f"to={to!r}: give 'zero', 'mean' or 'resample'.")
+    if to != "zero" and acts is None:
+        raise InputError(f"to={to!r} takes its values from activations: give acts=, what cutaway.collect returned.")
+    if n_random < 0:
+        raise InputError(f"n_random={n_random}: 0 is the least.")
+    metrics = metric if isinstance(metric, Mapping) else {"": metric}
+    measure = _Measuring(model, metrics)
+    best = units[: sizes[-1]]
+    counting = _Counting(model, best, _known_layouts(ranking, acts), unit_dim)
+    baseline = measure("with all units", counting.looking)
+    counting.check_all()
+    values = _Values(to, acts, seed, counting.layouts)
+    random = _random(best, _others(ranking, best, acts, counting), n_random, seed) if n_random else []
+    scores = np.empty((len(sizes), len(baseline)))
+    drawn = np.empty((len(sizes), n_random, len(baseline)))
+    jobs = [(i, draw) for i in range(len(sizes)) for draw in range(-1, n_random)]
+    for i, draw in progress(jobs, len(jobs), "ablations"):
+        chosen = (best if draw < 0 else random[draw])[: sizes[i]]
+        at = counting.by_site(chosen)
+        found = measure(f"without {sizes[i]:,} units", lambda at=at: edit(model, values.at(at)))  # type: ignore[misc]
+        if draw < 0:
+            scores[i] = found
+        else:
+            drawn[i, draw] = found
+    return Ablation(
+        model=type(model).__name__,
+        method=method,
+        to=to,
+        metrics=tuple(measure.names),
+        units=tuple(best),
+        n=np.array(sizes, np.int64),
+        baseline=baseline,
+        scores=scores,
+        random=drawn,
+        seed=seed,
+    )
+
+
+def _units(ranking: Any) -> tuple[list[str], str]:
+    if isinstance(ranking, Ranking):
+        if ranking.names is None:
+            raise InputError(
+                "this ranking has no names, so nobody knows where in the model its units are: rank what "
+                "cutaway.collect gives, or Activations.of({site: array})."
+            )
+        if not len(ranking):
+            raise InputError("this ranking has no units.")
+        return ranking.top(len(ranking)), ranking.method
+    if isinstance(ranking, str) or not isinstance(ranking, Sequence) or not len(ranking):
+        raise InputError(f"a ranking or several sites of units are ablated, not {ranking!r}.")
+    found = list(dict.fromkeys(map(str, ranking)))
+    for name in found:
+        if Site.parse(name).unit is None or Site.parse(name).is_pattern:
+            raise InputError(f"{name!r} names no unit: write 'encoder.layer.3#17'.")
+    return found, "given"
+
+
+def _sizes(n: Any, n_units: int, *, is_ranking: bool) -> list[int]:
+    if n is None:
+        return [size for size in _SIZES if size <= n_units] if is_ranking else [n_units]
+    given = [n] if isinstance(n, (int, np.integer)) else list(n)
+    if not given or any(not isinstance(size, (int, np.integer)) or not 1 <= size <= n_units for size in given):
+        raise InputError(f"n={n!r}: there are {n_units:,} units to ablate, and 1 is the least.")
+    return sorted({int(size) for size in given})
+
+
+class _Measuring:
+    """Calls the metrics, each time from the same random state, and reads what they give."""
+
+    def __init__(self, model: nn.Module, metrics: Mapping[str, Metric]) -> None:
+        for name, each in metrics.items():
+            if not callable(each):
+                raise InputError(f"the metric {name or each!r} is no function that runs the model.")
+        if not metrics:
+            raise InputError("there is no metric.")
+        self._model: nn.Module = getattr(model, "_orig_mod", model)
+        self._metrics = metrics
+        self._state = ModelState(self._model)
+        self.names: list[str] = []
+
+    def __call__(self, where: str, around: Callable[[], AbstractContextManager[Any]]) -> NDArray[np.float64]:
+        """The metrics in a model that is changed, or looked at, inside a block; each metric has one of its own."""
+        before = self._versions()
+        found: dict[str, float] = {}
+        for name, metric in self._metrics.items():
+            with self._state.undone(), randomness_kept():
+                with around():
+                    value = metric()
+                found.update(_read(value, name or getattr(metric, "__name__", "metric"), is_named=bool(name)))
+        changed = [name for name, version in self._versions().items() if before.get(name) != version]
+        if changed:
+            raise InputError(
+                f"the metric changed the parameter {changed[0]!r} of the model, so that no two runs compare."
+            )
+        if not self.names:
+            self.names = list(found)
+        if list(found) != self.names:
+            raise InputError(f"the metric gave {list(found)} {where}, and {self.names} with all units.")
+        return np.array(list(found.values()), np.float64)
+
+    def _versions(self) -> dict[str, tuple[int, int]]:
+        return {
+            name: (id(tensor), tensor._version)
+            for name, tensor in self._model.named_parameters()
+            if not tensor.is_inference()
+        }
+
+
+def _read(value: Any, name: str, *, is_named: bool) -> Iterator[tuple[str, float]]:
+    if isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from _read(each, f"{name}.{key}" if is_named else str(key), is_named=True)
+        return
+    array = np.asarray(value.detach().cpu().double() if isinstance(value, Tensor) else value)
+    if array.size != 1 or array.dtype.kind not in "biuf":
+        what = "None" if value is None else f"a {type(value).__name__} of shape {list(array.shape)}"
+        raise InputError(f"the metric {name!r} returned {what}: return a number, or a dict of numbers by name.")
+    yield ("metric" if name == "<lambda>" else name), float(array.reshape(()))
+
+
+class _Values:
+    """What ablated units are changed to."""
+
+    def __init__(self, to: To, acts: Activations | None, seed: int, layouts: Mapping[str, UnitLayout]) -> None:
+        self._to = to
+        self._layouts = layouts
+        self._acts = acts
+        self._seed = seed
+        self._means: dict[str, float] = {}
+        self._is_by_item = acts is not None and bool((acts.word_index < 0).all())
+
+    def at(self, units: Mapping[str, list[int]]) -> dict[str, Change]:
+        """What `edit` is given, fresh for each run."""
+        generator = np.random.default_rng(self._seed)
+        return {site: self._changing(site, some, generator) for site, some in units.items()}
+
+    def _changing(self, site: str, units: list[int], generator: np.random.Generator) -> Change:
+        names = [f"{site}#{unit}" for unit in units]
+        rows: NDArray[Any]  # (row, unit)
+        if self._to == "zero":
+            rows = np.zeros((1, len(units)))
+        elif self._to == "mean":
+            rows = self._means_of(names)[None]
+        else:
+            rows = self._columns(names)
+
+        def changed(value: Tensor, layout: UnitLayout) -> Tensor:
+            out = layout.rows(value).clone()  # (sample, position, unit)
+            if max(units) >= out.shape[2]:
+                raise InputError(f"'{site}#{max(units)}' is to be ablated, and {site!r} has {out.shape[2]:,} units.")
+            if self._to == "resample":
+                if self._is_by_item and not layout.samples:
+                    raise InputError(
+                        f"a row of acts= stands for a whole sample, and no dimension of {site!r} is known to count "
+                        "samples: collect with rows='positions'."
+                    )
+                size = (out.shape[0], 1 if self._is_by_item else out.shape[1])
+                new = rows[generator.integers(len(rows), size=size)]  # (sample, position, unit)
+            else:
+                new = rows[0]
+            out[..., units] = torch.as_tensor(new, dtype=value.dtype, device=value.device)
+            return layout.from_rows(out, value.shape)  # type: ignore[no-any-return]
+
+        known = self._layouts.get(site)
+        if known is None:
+            return Change(changed, takes_layout=True)
+        return Change(lambda value: changed(value, known.for_shape(value.shape)))
+
+    def _means_of(self, names: Sequence[str]) -> NDArray[np.float64]:
+        missing = [name for name in names if name not in self._means]
+        if missing and self._acts is not None:
+            part = self._acts.at(missing)
+            total = np.zeros(part.n_units)
+            for _, block in part.blocks():
+                total += block.sum(axis=0, dtype=np.float64)
+            self._means.update(zip(missing, (total / max(len(part), 1)).tolist(), strict=True))
+        return np.array([self._means[name] for name in names])
+
+    def _columns(self, names: Sequence[str]) -> NDArray[np.float32]:
+        """(row, unit)."""
+        if self._acts is None:
+            raise InputError("acts= is needed.")
+        return self._acts.at(list(names)).array(np.float32)
+
+
+class _Counting:
+    """How the units of some sites are counted: as activations or a ranking say, else as the first run shows.
+
+    Args:
+        names: the units that are ablated.
+        known: layouts by site.
+        unit_dim: what the caller states.
+    """
+
+    def __init__(
+        self, model: nn.Module, names: Sequence[str], known: Mapping[str, UnitLayout], unit_dim: UnitDim | None
+    ) -> None:
+        self._model: nn.Module = getattr(model, "_orig_mod", model)
+        self._units = units_by_site(model, names)
+        self._unit_dim = unit_dim
+        self._missing = [site for site in self._units if unit_dim is not None or site not in known]
+        self._seen: dict[str, list[UnitLayout]] = {}
+        self.layouts = {site: known[site] for site in self._units if site not in self._missing}
+        """Those that all passes of a site share."""
+
+    @contextmanager
+    def looking(self) -> Iterator[None]:
+        """Learns what is missing while a metric runs."""
+        missing = [site for site in self._missing if site not in self._seen]
+        if not missing:
+            yield
+            return
+        sites = [Site.parse(site) for site in missing]
+        units = LiveUnits(self._model, sites, unit_dim=self._unit_dim, needs_samples=True)
+
+        def note(seen: Observation) -> None:
+            check_single(seen)
+            for site in map(str, seen.asked):
+                self._seen.setdefault(site, []).append(units.at(seen.site, seen.tensor, seen.module))
+
+        with observe(self._model, missing, note), units:
+            yield
+
+    def check_all(self) -> None:
+        """Raise where a site was not seen, or its units are not known."""
+        for site in self._missing:
+            if site not in self._seen:
+                raise nothing_ran(Site.parse(site))
+            first = self._seen[site][0].check(site)
+            # Without samples a layout may not hold for other batch sizes: then each edit finds it out again.
+            is_firm = bool(first.samples) or self._unit_dim is not None
+            if is_firm and all(first.is_like(layout) for layout in self._seen[site]):
+                self.layouts[site] = first
+
+    def by_site(self, names: Sequence[str]) -> dict[str, list[int]]:
+        """The units of each site."""
+        found: dict[str, list[int]] = {}
+        for name in names:
+            site, _, unit = name.rpartition("#")
+            found.setdefault(str(Site.parse(site)), []).append(int(unit))
+        return found
+
+    def names(self) -> list[str]:
+        """All units of these sites."""
+        return [
+            f"{site}#{unit}"
+            for site in self._units
+            for unit in range((self.layouts.get(site) or self._seen[site][0]).n_units)
+        ]
+
+
+def _known_layouts(ranking: Any, acts: Activations | None) -> dict[str, UnitLayout]:
+    """What activations, or those a ranking was made of, say of their sites."""
+    names = ranking.names if isinstance(ranking, Ranking) else ranking
+    if acts is not None and acts.unit_rule == "sizes":
+        warnings.warn(
+            "cutaway: acts= was collected by an older version, which counted units of some sites along other "
+            "dimensions: a value of acts= may be put into another unit. Collect again to be sure.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return {**layouts_of(names), **({} if acts is None else acts.layouts)}
+
+
+def _others(ranking: Any, best: Sequence[str], acts: Activations | None, counting: _Counting) -> list[str]:
+    """The units from which random ones are drawn."""
+    if isinstance(ranking, Ranking):
+        dead = set(ranking.dead.tolist())
+        living = [ranking.name_of(unit) for unit in ranking.order.tolist() if unit not in dead]
+        return [*dict.fromkeys([*living, *best])]
+    if acts is not None:
+        return list(acts.at(list(counting.by_site(best))).names)
+    return counting.names()
+
+
+def _random(best: Sequence[str], others: Sequence[str], n_random: int, seed: int) -> list[list[str]]:
+    """For each draw as many units as the best are, the i-th at the site of the i-th best."""
+    by_site: dict[str, list[str]] = {}
+    for name in others:
+        by_site.setdefault(name.rpartition("#")[0], []).append(name)
+    found = []
+    for draw in range(n_random):
+        generator = np.random.default_rng((seed, draw))
+        left = {site: iter(generator.permutation(np.array(names))) for site, names in sorted(by_site.items())}
+        found.append([str(next(left[name.rpartition("#")[0]])) for name in best])
+    return found

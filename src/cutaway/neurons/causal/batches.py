@@ -1,0 +1,156 @@
+"""The data of attributions in batches, and what the dimensions of values count in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from cutaway.capture.units.live_units import SiteLayouts, UnitDim, dims_of, traced
+from cutaway.capture.units.sample_dims import SampleDims, is_array
+from cutaway.core import pytree
+from cutaway.core.errors import InputError
+from cutaway.core.sites import Site
+from cutaway.core.units.layout import UnitLayout
+
+Call = Callable[[nn.Module, Any], Any]
+_AT_ONCE = 32
+
+
+def call_model(model: nn.Module, batch: Any) -> Any:
+    """A mapping by name, a tuple or list one after the other, all else as the only argument."""
+    if isinstance(batch, Mapping):
+        return model(**batch)
+    return model(*batch) if isinstance(batch, (tuple, list)) else model(batch)
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """What is known of the dimensions before anything is run."""
+
+    samples: int | None = None
+    """The dimension of the data that counts samples, where the caller states it."""
+    unit_dim: UnitDim | None = None
+    """The same of units."""
+    layouts: Mapping[str, UnitLayout] | None = None
+    """Those of activations, by site."""
+
+
+class Counting:
+    """Which dimensions count what: in the batches, and in the values of a model that runs on them.
+
+    One run on the first batch is traced; one more where that had a single sample and a later batch has several.
+    """
+
+    def __init__(self, model: nn.Module, call: Call, stated: Stated) -> None:
+        self._model = model
+        self._call = call
+        self._stated = stated
+        self.dims = SampleDims({}, stated.samples or 0)
+        self._layouts: SiteLayouts | None = None
+
+    def learn(self, batch: Any) -> None:
+        """Trace one run of the model."""
+        trace = traced(self._model, lambda: self._call(self._model, batch))
+        if self._call is call_model:
+            if self._stated.samples is None:
+                self.dims = SampleDims.of_trace(trace, batch)
+            else:
+                self.dims.stated_in(trace, batch)
+        self._layouts = SiteLayouts(trace)
+
+    def learn_again(self, batch: Any) -> None:
+        """The same where the first batch may have hidden a dimension of samples."""
+        if self._layouts is not None and self._layouts.n_samples == 1 and self.dims.n(batch) > 1:
+            self.learn(batch)
+
+    def at(self, name: str, site: Site, value: Tensor, n_samples: int) -> UnitLayout:
+        """The layout of one value.
+
+        Args:
+            name: of the site as it was asked for.
+            site: in full.
+        """
+        given = (self._stated.layouts or {}).get(name)
+        layout = given or (self._layouts.find(site) if self._layouts is not None else None)
+        if layout is None:
+            layout = UnitLayout.refused(value.shape, "the traced run of the model has no such value")
+        layout = layout.for_shape(value.shape, n_samples)
+        unit_dim = self._stated.unit_dim
+        return layout if unit_dim is None else layout.with_units(dims_of(unit_dim))
+
+    def refusal(self, name: str) -> str:
+        """Why the units of a site are not known; "" where they are, or where only a run tells."""
+        if self._layouts is None or self._stated.unit_dim is not None or name in (self._stated.layouts or {}):
+            return ""
+        layout = self._layouts.find(Site.parse(name))
+        return "" if layout is None or layout.is_known else layout.reason
+
+
+def batches_of(data: Any, size: int | None, counting: Counting, model: nn.Module) -> Iterable[Any]:
+    """The data in batches; what they count is learned from the first."""
+    given = dict(data) if isinstance(data, Mapping) else data
+    parts = list(given.values()) if isinstance(given, dict) else list(given) if isinstance(given, tuple) else [given]
+    if parts and all(map(is_array, parts)):
+        return _cut(given, size or _AT_ONCE, counting, model)
+    if isinstance(given, (str, bytes, dict)) or not isinstance(given, Iterable):
+        raise InputError(
+            f"data is a {type(data).__name__}: give a tensor of samples, a tuple of such (the model's arguments), "
+            "a mapping of such (by name), or batches of these."
+        )
+    if isinstance(given, Sequence) and len(given) and isinstance(_first_leaf(given), str):
+        raise InputError("data is text: give the tokenizer that cuts it, tokenizer=…, or what it gives for the texts.")
+    if size is not None:
+        raise InputError("batch_size= is for tensors: these are batches already.")
+    return _learned(given, counting, model)
+
+
+def _cut(data: Any, size: int, counting: Counting, model: nn.Module) -> list[Any]:
+    guess = counting.dims
+    n = guess.n(data, is_strict=True)
+    if n:
+        counting.learn(there(guess.sliced(data, 0, min(n, 3)), model))
+    n = counting.dims.n(data, is_strict=True)
+    return [counting.dims.sliced(data, start, min(start + size, n)) for start in range(0, n, size)]
+
+
+def _learned(batches: Iterable[Any], counting: Counting, model: nn.Module) -> Iterable[Any]:
+    rest = iter(batches)
+    first = next(rest, None)
+    if first is None:
+        return []
+    counting.learn(there(first, model))
+    return batches if isinstance(batches, Sequence) else _chained(first, rest)
+
+
+def _chained(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
+    yield from chain([first], rest)
+
+
+def there(batch: Any, model: nn.Module) -> Any:
+    """A batch where the model is."""
+    device = next((tensor.device for tensor in (*model.parameters(), *model.buffers())), torch.device("cpu"))
+    given = dict(batch) if isinstance(batch, Mapping) else batch
+    return pytree.replace(given, lambda part: torch.as_tensor(part).to(device), is_array)
+
+
+def encoded_texts(tokenizer: Any, texts: Any) -> Any:
+    """Texts, or lists of words, as the model takes them: padded to the longest, or one by one if nothing can pad."""
+    if isinstance(texts, (str, bytes, Mapping)) or not isinstance(_first_leaf(list(texts)), str):
+        raise InputError(f"data is a {type(texts).__name__} without texts: tokenizer= is for a list of them.")
+    how = {"return_tensors": "pt", "is_split_into_words": not isinstance(texts[0], str)}
+    if tokenizer.model_max_length < 1 << 24:
+        how["truncation"] = True
+    if getattr(tokenizer, "pad_token", None) is None:
+        return [dict(tokenizer([text], **how)) for text in texts]
+    return dict(tokenizer(list(texts), padding=True, **how))
+
+
+def _first_leaf(data: Any) -> Any:
+    while isinstance(data, (list, tuple)) and data:
+        data = data[0]
+    return data

@@ -1,0 +1,217 @@
+"""How well predictions fit: accuracy, F1, Matthews, Pearson, Spearman, or a function; each with resampled values.
+
+Everything is computed from sums over groups of rows, so that a thousand resamples of whole groups cost one product.
+Correlations are taken inside each fold and averaged: over folds together, the mean of the training rows, which lies
+opposite to that of the test rows, would push them below zero on noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutaway.core.errors import InputError
+from cutaway.neurons.labels.labels import Encoded
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Measure = Callable[[NDArray[Any], NDArray[Any]], float]
+"""A metric of the user's own: true labels and predicted ones, to a number that is larger for better."""
+
+OF_CLASSES = ("accuracy", "f1", "matthews")
+OF_NUMBERS = ("pearson", "spearman")
+_RANKED = 1 << 20
+"""Rows of some resamples that are ranked at once."""
+
+
+def checked(metric: str | Measure, encoded: Encoded) -> str | Measure:
+    """The metric, if there is such a one and it fits the labels."""
+    if callable(metric):
+        return metric
+    known = (*OF_CLASSES, *OF_NUMBERS)
+    if metric not in known:
+        near = get_close_matches(str(metric), known, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise InputError(f"no metric is called {metric!r}.{hint} There are {', '.join(known)}, or a function.")
+    if metric not in (fitting := OF_NUMBERS if encoded.kind == "numbers" else OF_CLASSES):
+        raise InputError(f"metric={metric!r} does not fit labels that are {encoded.kind}: {', '.join(fitting)} do.")
+    return metric
+
+
+def named(metric: str | Measure) -> str:
+    """What it is called."""
+    return metric if isinstance(metric, str) else getattr(metric, "__name__", type(metric).__name__)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fold:
+    """Predictions for rows that were left out together."""
+
+    rows: Ints
+    truth: NDArray[Any]
+    """(row,): codes of classes, or numbers."""
+    predicted: NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Resampling:
+    """How often each group of rows is drawn, for each resample."""
+
+    groups: Ints
+    """(row,): of all rows, the number of its group."""
+    counts: NDArray[np.uint8]
+    """(resample, group)."""
+
+    @classmethod
+    def drawn(cls, groups: Ints, n_resamples: int, seed: int) -> Resampling:
+        """Groups drawn with replacement, as many as there are."""
+        n_groups = int(groups.max()) + 1
+        random = np.random.default_rng(seed)
+        counts = np.empty((n_resamples, n_groups), np.uint8)
+        for row in counts:
+            row[:] = np.minimum(np.bincount(random.integers(n_groups, size=n_groups), minlength=n_groups), 255)
+        return cls(groups, counts)
+
+    def sums(self, rows: Ints, values: Floats) -> tuple[Floats, Floats]:
+        """Sums over these rows of `values` (row, column): (column,), and for each resample (resample, column)."""
+        numbers, own = np.unique(self.groups[rows], return_inverse=True)
+        per_group = np.zeros((len(numbers), values.shape[1]))
+        np.add.at(per_group, own, values)
+        drawn = np.empty((len(self.counts), values.shape[1]))
+        for first in range(0, len(drawn), 64):
+            drawn[first : first + 64] = self.counts[first : first + 64, numbers].astype(np.float64) @ per_group
+        return per_group.sum(axis=0), drawn
+
+    def rows_of(self, resample: int, rows: Ints) -> Ints:
+        """Places among these rows, as often as they are drawn."""
+        return np.repeat(np.arange(len(rows)), self.counts[resample, self.groups[rows]])
+
+
+def measured(metric: str | Measure, folds: list[Fold], encoded: Encoded, resampling: Resampling) -> Floats:
+    """(1 + resample,): the value, then that of each resample. What cannot be computed there is NaN."""
+    if isinstance(metric, str) and metric in OF_CLASSES:
+        return _of_classes(metric, folds, len(encoded.classes), resampling)
+    if metric == "pearson":
+        return _over_folds([_pearson(fold, resampling) for fold in folds], folds)
+    if metric == "spearman":
+        return _over_folds([_spearman(fold, resampling) for fold in folds], folds)
+    assert callable(metric)
+    rows, truth, predicted = (np.concatenate(parts) for parts in zip(*map(_parts, folds), strict=True))
+    if encoded.kind == "classes":
+        labels = np.asarray(encoded.classes)
+        truth, predicted = labels[truth], labels[predicted]
+    return _one_by_one(metric, truth, predicted, rows, resampling)
+
+
+def _parts(fold: Fold) -> tuple[Ints, NDArray[Any], NDArray[Any]]:
+    return fold.rows, fold.truth, fold.predicted
+
+
+def _of_classes(metric: str, folds: list[Fold], n_classes: int, resampling: Resampling) -> Floats:
+    rows, truth, predicted = (np.concatenate(parts) for parts in zip(*map(_parts, folds), strict=True))
+    is_right = truth == predicted
+    if metric == "accuracy":
+        own, drawn = resampling.sums(rows, np.stack([is_right, np.ones(len(rows))], axis=1).astype(np.float64))
+        both = np.concatenate([own[None], drawn])
+        return _ratio(both[:, 0], both[:, 1])
+    classes = np.arange(n_classes)
+    is_true, is_said = truth[:, None] == classes, predicted[:, None] == classes
+    own, drawn = resampling.sums(rows, np.concatenate([is_true & is_said, is_true, is_said], axis=1).astype(np.float64))
+    hits, true, said = np.split(np.concatenate([own[None], drawn]), 3, axis=1)  # each (1 + resample, class)
+    return _f1(hits, true, said) if metric == "f1" else _matthews(hits, true, said)
+
+
+def _f1(hits: Floats, true: Floats, said: Floats) -> Floats:
+    """Of the second of two classes; of more, the mean over those that occur or are predicted."""
+    each = _ratio(2 * hits, true + said)
+    if hits.shape[1] == 2:
+        return np.asarray(np.nan_to_num(each[:, 1]))
+    occurs = true + said > 0
+    return _ratio(np.where(occurs, np.nan_to_num(each), 0.0).sum(axis=1), occurs.sum(axis=1).astype(np.float64))
+
+
+def _matthews(hits: Floats, true: Floats, said: Floats) -> Floats:
+    """Gorodkin's for any number of classes; 0 where only one class is there or is predicted."""
+    n = true.sum(axis=1)
+    above = hits.sum(axis=1) * n - (true * said).sum(axis=1)
+    below = np.sqrt((n**2 - (said**2).sum(axis=1)) * (n**2 - (true**2).sum(axis=1)))
+    return np.asarray(np.divide(above, below, out=np.zeros_like(above), where=below > 0))
+
+
+def _pearson(fold: Fold, resampling: Resampling) -> Floats:
+    """0 where one of both does not vary: it says nothing."""
+    x, y = fold.truth - fold.truth.mean(), fold.predicted - fold.predicted.mean()
+    y = np.where(np.abs(y) < 1e-12 * (1 + abs(fold.predicted.mean())), 0.0, y)
+    own, drawn = resampling.sums(fold.rows, np.stack([np.ones(len(x)), x, y, x * x, y * y, x * y], axis=1))
+    n, sx, sy, sxx, syy, sxy = np.concatenate([own[None], drawn]).T
+    n = np.maximum(n, 1.0)
+    below = np.sqrt(np.maximum(sxx - sx**2 / n, 0.0) * np.maximum(syy - sy**2 / n, 0.0))
+    above = sxy - sx * sy / n
+    return np.asarray(np.divide(above, below, out=np.zeros_like(above), where=below > 1e-12 * np.sqrt(sxx * syy)))
+
+
+def _spearman(fold: Fold, resampling: Resampling) -> Floats:
+    """Pearson's of the ranks, which each resample has of its own; 0 where one of both does not vary."""
+    truth, predicted = _Sorted.of(fold.truth), _Sorted.of(fold.predicted)
+    own = np.ones((1, len(fold.rows)))
+    drawn = (
+        resampling.counts[first : first + n_each, resampling.groups[fold.rows]].astype(np.float64)
+        for n_each in [max(1, _RANKED // len(fold.rows))]
+        for first in range(0, len(resampling.counts), n_each)
+    )
+    return np.concatenate([_weighted(truth.ranks(each), predicted.ranks(each), each) for each in chain([own], drawn)])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sorted:
+    """Values in rising order, equal ones as one."""
+
+    order: Ints
+    starts: Ints
+    """Where each different value begins in the order."""
+    place: Ints
+    """(row,): the number of its value."""
+
+    @classmethod
+    def of(cls, values: NDArray[Any]) -> _Sorted:
+        _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+        place = place.reshape(-1)
+        return cls(np.argsort(place, kind="stable"), np.concatenate([[0], counts.cumsum()[:-1]]), place)
+
+    def ranks(self, times: Floats) -> Floats:
+        """(resample, row): ranks if each row occurs so many times; equal values share their mean rank."""
+        each = np.add.reduceat(times[:, self.order], self.starts, axis=1)
+        return np.asarray((each.cumsum(axis=1) - (each - 1) / 2)[:, self.place])
+
+
+def _weighted(x: Floats, y: Floats, times: Floats) -> Floats:
+    n = np.maximum(times.sum(axis=1, keepdims=True), 1.0)
+    x, y = x - (times * x).sum(axis=1, keepdims=True) / n, y - (times * y).sum(axis=1, keepdims=True) / n
+    above = (times * x * y).sum(axis=1)
+    below = np.sqrt((times * x * x).sum(axis=1) * (times * y * y).sum(axis=1))
+    return np.asarray(np.divide(above, below, out=np.zeros_like(above), where=below > 1e-9))
+
+
+def _one_by_one(
+    metric: Measure, truth: NDArray[Any], predicted: NDArray[Any], rows: Ints, resampling: Resampling
+) -> Floats:
+    found = [float(metric(truth, predicted))]
+    for resample in range(len(resampling.counts)):
+        drawn = resampling.rows_of(resample, rows)
+        found.append(float(metric(truth[drawn], predicted[drawn])) if len(drawn) > 1 else np.nan)
+    return np.array(found)
+
+
+def _over_folds(each: list[Floats], folds: list[Fold]) -> Floats:
+    """Their mean, each weighed by its rows."""
+    return np.asarray(np.average(np.stack(each), axis=0, weights=[len(fold.rows) for fold in folds]))
+
+
+def _ratio(above: Floats, below: Floats) -> Floats:
+    return np.asarray(np.divide(above, below, out=np.full(above.shape, np.nan), where=below > 0))

@@ -1,0 +1,100 @@
+"""Redundancy: units that rise and fall together, and one of each such cluster that stands for it.
+
+Dalvi et al., "Analyzing Redundancy in Pretrained Transformer Models", EMNLP 2020.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutaway.core.errors import InputError, MissingExtraError
+from cutaway.core.matrices import Matrix, as_matrix
+from cutaway.neurons.ranking.class_statistics import dead_units
+from cutaway.results.clusters import Clusters
+
+Floats = NDArray[np.float64]
+
+
+def clusters(acts: Any, threshold: float = 0.5, *, absolute: bool = True) -> Clusters:
+    """Clusters of units by average linkage of the distance `1 - |r|`, r being Pearson's correlation.
+
+    >>> x = np.random.default_rng(0).normal(size=(100, 3))
+    >>> clusters(np.column_stack([x, -x[:, 0]])).labels
+    array([0, 1, 2, 0])
+
+    Args:
+        threshold: the distance up to which clusters are joined.
+        absolute: False for `1 - r`: units that move against each other are then far apart.
+    """
+    matrix = as_matrix(acts)
+    if matrix.n_rows < 2:
+        raise InputError(f"{matrix.n_rows} rows were given: a correlation needs two at least.")
+    correlations, dead = correlation(matrix)
+    likeness = np.abs(correlations) if absolute else correlations
+    labels = _numbered(_cut(1 - likeness, threshold))
+    return Clusters(
+        labels=labels,
+        independent=_medoids(likeness, labels),
+        threshold=float(threshold),
+        absolute=absolute,
+        names=matrix.names,
+        dead=dead,
+    )
+
+
+def correlation(matrix: Matrix) -> tuple[Floats, NDArray[np.int64]]:
+    """(unit, unit): Pearson's correlation, 0 beside units that never change, 1 on the diagonal; and those units."""
+    n_units = matrix.n_units
+    shift, totals, products = np.zeros(n_units), np.zeros(n_units), np.zeros((n_units, n_units))
+    for rows, block in matrix.blocks():
+        values = block.astype(np.float64)  # (row, unit)
+        if rows.start == 0:
+            shift = values.mean(axis=0)
+        values -= shift
+        totals += values.sum(axis=0)
+        products += values.T @ values
+    covariance = products - np.outer(totals, totals) / matrix.n_rows
+    std = np.sqrt(np.maximum(np.diag(covariance), 0.0) / matrix.n_rows)
+    dead = dead_units(std, shift + totals / matrix.n_rows, matrix.dtype)
+    scale = np.where(std > 0, std, 1.0)
+    found = np.clip(covariance / (matrix.n_rows * np.outer(scale, scale)), -1, 1)
+    found[dead, :] = found[:, dead] = 0.0
+    np.fill_diagonal(found, 1.0)
+    return (found + found.T) / 2, dead
+
+
+def _cut(distances: Floats, threshold: float) -> NDArray[np.int64]:
+    try:
+        from scipy.cluster.hierarchy import fcluster, linkage
+        from scipy.spatial.distance import squareform
+    except ImportError as error:
+        raise MissingExtraError("clusters() needs scipy: pip install 'cutaway[neurons]'") from error
+    if len(distances) == 1:
+        return np.zeros(1, np.int64)
+    tree = linkage(squareform(distances, checks=False), method="average")
+    return np.asarray(fcluster(tree, threshold, criterion="distance"), np.int64)
+
+
+def _numbered(labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The same clusters, numbered by the first unit of each.
+
+    >>> _numbered(np.array([7, 3, 7, 1]))
+    array([0, 1, 0, 2])
+    """
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return rank[inverse]
+
+
+def _medoids(likeness: Floats, labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The member of each cluster that is most like the others, of equals the first."""
+    found = []
+    for cluster in range(int(labels.max()) + 1):
+        members = np.flatnonzero(labels == cluster)
+        total = likeness[np.ix_(members, members)].sum(axis=1)
+        found.append(members[np.flatnonzero(total >= total.max() - 1e-9)[0]])  # sums differ by rounding alone
+    return np.array(found, np.int64)

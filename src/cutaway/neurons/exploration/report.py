@@ -1,0 +1,321 @@
+"""Everything about the units that carry some labels, in one call: ranked, judged, located, looked at, ablated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from cutaway.core.errors import InputError
+from cutaway.core.matrices import Matrix, as_matrix
+from cutaway.core.progress import progress
+from cutaway.neurons.evaluation.evaluate import evaluate, layers
+from cutaway.neurons.evaluation.splits import groups_of, words_of
+from cutaway.neurons.exploration.clustering import clusters
+from cutaway.neurons.exploration.report_notes import call_of, notes_of, versions
+from cutaway.neurons.exploration.words import histograms, top_contexts, top_words
+from cutaway.neurons.labels.labels import Encoded, encode
+from cutaway.neurons.ranking.class_statistics import dead_units, moments
+from cutaway.neurons.ranking.compare import compare, vote
+from cutaway.neurons.ranking.rank import Scorer, rank
+from cutaway.results.ranking import Ranking
+from cutaway.results.report import Asked, Report
+
+Method = str | Scorer
+_METHODS = ("probeless", "linear", "gaussian")
+_OF_NUMBERS = ("probeless", "linear")
+_COUNTS = (1, 2, 5, 10, 20, 50, 100)
+_N_BEST = 20
+_N_FOLDS = 5
+_N_CLOSE = 4
+"""Units whose words, contexts and values are told."""
+_N_WORDS, _N_CONTEXTS = 12, 6
+_MOST_LABELS = 12
+"""Of several labels a row, those that are evaluated; and labels of a histogram."""
+_MOST_CORRELATED = 6_000
+"""Units that are clustered: each is correlated with each."""
+_OTHERS = "other labels"
+_ALL_DEAD = "no unit ever changes, so that no method has anything to go by: probeless alone was asked."
+
+
+def report(
+    acts: Any,
+    labels: Any,
+    *,
+    methods: Method | Sequence[Method] | None = None,
+    n: int | None = None,
+    model: Any = None,
+    metric: Any = None,
+    seed: int = 0,
+    **how: Any,
+) -> Report:
+    """All that can be asked of the units that carry the labels, as a result with a page.
+
+    >>> x = np.random.default_rng(0).normal(size=(120, 6))
+    >>> found = report(x, x[:, 3] < 0, n=1, methods="probeless", n_permutations=20, n_resamples=100)
+    >>> found.answer.verdict, found.best.tolist()
+    ('found', [3])
+
+    Args:
+        acts: `Activations`, or rows × units; parts that need words or sites are left out where there are none.
+        labels: one a row: classes, several labels, or numbers.
+        methods: of `rank`. The first leads: the answer and its permutation test are about it. Probeless, linear and
+            Gaussian if nothing is said; of numbers the first two.
+        n: how many units are the best; 20 if nothing is said, or half of them where they are few.
+        model: with `metric`, the best units are ablated in it, as by `ablate`.
+        metric: a function that runs the model and returns a number, or numbers by name.
+        seed: of everything that is drawn.
+        how: `score`, the metric of `evaluate`; `options` by method; `to` and `n_random` of `ablate`; and all that says
+            how `evaluate` splits and repeats, such as by, groups, words, folds, n_permutations.
+    """
+    if (model is None) != (metric is None):
+        raise InputError("model= and metric= belong together: one alone ablates nothing.")
+    matrix = as_matrix(acts)
+    encoded = encode(labels, matrix.n_rows)
+    given = {"methods": methods, "n": n, "model": model, "metric": metric, "seed": seed, **how}
+    told = _How.of(how, acts, matrix, seed)
+    chosen = _named(methods, encoded)
+    if _is_all_dead(matrix, encoded):
+        told = replace(told, notes=(*told.notes, _ALL_DEAD))
+        chosen = {"probeless": "probeless"}
+    work = _Work(acts, matrix, encoded, chosen, n, seed, told)
+    parts = list(work.parts(model, metric))
+    seconds = {}
+    for name, part in progress(parts, len(parts), "parts of the report"):
+        started = perf_counter()
+        part()
+        seconds[name] = perf_counter() - started
+    return work.report(call_of(given, tuple(work.methods)), seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class _How:
+    """What was said beside the arguments by name."""
+
+    score: Any
+    options: Mapping[str, Mapping[str, Any]]
+    to: Any
+    n_random: int
+    plan: Mapping[str, Any]
+    """Of `evaluate`."""
+    words: Any
+    """One a row; None where nothing is known of them."""
+    notes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, given: dict[str, Any], acts: Any, matrix: Matrix, seed: int) -> _How:
+        plan = {"seeds": (seed,), **given}
+        score, options, to = plan.pop("score", ""), plan.pop("options", {}), plan.pop("to", "mean")
+        n_random = plan.pop("n_random", 5)
+        groups, called = groups_of(acts, matrix.n_rows, plan.get("by", "item"), plan.get("groups"), plan.get("words"))
+        n_groups = int(groups.max()) + 1
+        notes = []
+        if "folds" not in plan and "test" not in plan and n_groups < _N_FOLDS:
+            if n_groups < 2:
+                raise InputError(
+                    f"all rows are of one group ({called}): nothing is left to test on. by='row' takes each by itself."
+                )
+            plan["folds"] = n_groups
+            notes.append(f"there are {n_groups} {called} only, so there are as many folds.")
+        words = words_of(acts, matrix.n_rows, plan.get("words"))
+        return cls(score, options, to, n_random, plan, words, tuple(notes))
+
+
+@dataclass(slots=True, eq=False)
+class _Work:
+    """A report in the making; each part leaves what it finds in `found`."""
+
+    acts: Any
+    matrix: Matrix
+    encoded: Encoded
+    methods: Mapping[str, Method]
+    n: int | None
+    seed: int
+    how: _How
+    rankings: dict[str, Ranking] = field(default_factory=dict)
+    evaluations: dict[str, Any] = field(default_factory=dict)
+    per_label: dict[Any, Any] = field(default_factory=dict)
+    found: dict[str, Any] = field(default_factory=dict)
+    """The other fields of the report."""
+
+    def parts(self, model: Any, metric: Any) -> Iterator[tuple[str, Callable[[], None]]]:
+        """What is to be done, in this order, each with its name."""
+        for name in self.methods:
+            yield f"ranking by {name}", partial(self._rank, name)
+        if self.encoded.kind == "multilabel":
+            for code in self._frequent():
+                yield f"evaluation of {self.encoded.classes[code]}", partial(self._judge, code)
+        else:
+            for name in self.methods:
+                yield f"evaluation of {name}", partial(self._evaluate, name)
+        if len(self._sites) > 1 and self.encoded.kind != "multilabel":
+            yield "layers", self._layers
+        if self.matrix.n_units <= _MOST_CORRELATED:
+            yield "clusters", self._clusters
+        yield "words and values", self._look
+        if model is not None:
+            yield "ablation", partial(self._ablate, model, metric)
+
+    def report(self, call: str, seconds: Mapping[str, float]) -> Report:
+        """What was found, put together."""
+        items = getattr(self.acts, "items", None)
+        asked = Asked(
+            kind=self.encoded.kind,
+            labels=self.encoded.classes,
+            counts=self.encoded.counts.copy(),
+            n_rows=self.matrix.n_rows,
+            n_units=self.matrix.n_units,
+            n_items=None if items is None or callable(items) else len(np.unique(items)),
+            sites=self._sites,
+            n=self._n_best,
+            seed=self.seed,
+            call=call,
+            provenance=getattr(self.acts, "provenance", {}),
+            versions=versions(),
+        )
+        made = Report(
+            asked=asked,
+            rankings=self.rankings,
+            vote=vote(self.rankings.values()),
+            evaluations=self.evaluations,
+            per_label=self.per_label,
+            comparison=compare(self.rankings, self._n_best) if len(self.rankings) > 1 else None,
+            layers=self.found.get("layers"),
+            clusters=self.found.get("clusters"),
+            words=self.found.get("words", ()),
+            contexts=self.found.get("contexts", ()),
+            histograms=self.found.get("histograms", ()),
+            ablation=self.found.get("ablation"),
+            seconds=seconds,
+        )
+        return replace(made, notes=(*self.how.notes, *notes_of(made, self.acts, has_words=self.how.words is not None)))
+
+    @property
+    def _lead(self) -> Ranking:
+        return next(iter(self.rankings.values()))
+
+    @property
+    def _sites(self) -> tuple[str, ...]:
+        return tuple(getattr(self.acts, "sites", ()))
+
+    @property
+    def _n_best(self) -> int:
+        """Where nothing was said, no more than half of the units that ever change."""
+        if self.n is not None:
+            return self.n
+        return max(1, min(_N_BEST, (self.matrix.n_units - len(self._lead.dead)) // 2))
+
+    @property
+    def _counts(self) -> list[int]:
+        return [*(n for n in _COUNTS if n < self._n_best), self._n_best]
+
+    def _options(self, name: str) -> dict[str, Any]:
+        chosen = {"n_units": max(self.n or 0, _N_BEST)} if self.methods[name] == "gaussian" else {}
+        return {**chosen, **self.how.options.get(name, {})}
+
+    def _rank(self, name: str) -> None:
+        self.rankings[name] = rank(self.matrix, self.encoded, self.methods[name], seed=self.seed, **self._options(name))
+
+    def _evaluate(self, name: str) -> None:
+        is_lead = not self.evaluations
+        options = self._options(name)
+        if self.methods[name] == "gaussian":
+            options["n_permutations"] = 0  # of its own null, which is not asked for in each split
+        self.evaluations[name] = self._evaluated(name, self.encoded, options, is_lead=is_lead)
+
+    def _judge(self, code: int) -> None:
+        """One of several labels against the rest, by the leading method."""
+        name = next(iter(self.methods))
+        labels = encode(self.encoded.codes[:, code])
+        self.per_label[self.encoded.classes[code]] = self._evaluated(name, labels, self._options(name), is_lead=True)
+
+    def _evaluated(self, name: str, labels: Encoded, options: dict[str, Any], *, is_lead: bool) -> Any:
+        plan = dict(self.how.plan)
+        if not is_lead:
+            plan |= {"n_permutations": 0, "ablations": False}
+        return evaluate(
+            self.methods[name], self.acts, labels, metric=self.how.score, n=self._counts, options=options, **plan
+        )
+
+    def _frequent(self) -> list[int]:
+        most = np.argsort(-self.encoded.counts, kind="stable")[:_MOST_LABELS]
+        return [int(code) for code in np.sort(most)]
+
+    def _layers(self) -> None:
+        plan = {**self.how.plan, "n_permutations": 0}
+        self.found["layers"] = layers(self.acts, self.encoded, metric=self.how.score, **plan)
+
+    def _clusters(self) -> None:
+        self.found["clusters"] = clusters(self.matrix)
+
+    def _look(self) -> None:
+        units = closest(self._lead, self._n_best)
+        if self.how.words is not None and hasattr(self.acts, "words"):
+            self.found["words"] = tuple(top_words(self.acts, unit, _N_WORDS) for unit in units)
+            self.found["contexts"] = tuple(top_contexts(self.acts, unit, _N_CONTEXTS) for unit in units)
+        kinds = kinds_of(self.encoded)
+        if kinds is not None:
+            self.found["histograms"] = tuple(histograms(self.matrix, unit, kinds) for unit in units)
+
+    def _ablate(self, model: Any, metric: Any) -> None:
+        from cutaway.neurons.causal.ablate import ablate  # needs torch, which reports of arrays do not
+
+        how = {"to": self.how.to, "n_random": self.how.n_random, "seed": self.seed}
+        acts = self.acts if hasattr(self.acts, "word_index") else None
+        self.found["ablation"] = ablate(model, self._lead, metric, n=self._counts[-3:], acts=acts, **how)
+
+
+def _is_all_dead(matrix: Matrix, encoded: Encoded) -> bool:
+    _, block = next(matrix.blocks())
+    some = dead_units(block.std(axis=0, dtype=np.float64), block.mean(axis=0, dtype=np.float64), matrix.dtype)
+    return len(some) == matrix.n_units and len(moments(matrix, encoded).dead) == matrix.n_units
+
+
+def closest(ranking: Ranking, n: int) -> list[int]:
+    """The units that are looked at closely: the best, or where labels are several, the best of each in turn."""
+    best: list[int] = ranking.order[:n].tolist()
+    if len(ranking.per_label) > 2:
+        own = [int(each.order[0]) for each in ranking.per_label.values()]
+        best = [*dict.fromkeys([*(unit for unit in best if unit in own), *own, *best])]
+    return best[:_N_CLOSE]
+
+
+def kinds_of(encoded: Encoded) -> Encoded | None:
+    """Labels for histograms: the most frequent, or quarters of numbers; None where there is nothing to tell apart.
+
+    >>> kinds_of(encode([0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7.5])).classes
+    ('1st quarter, up to 2.25', '2nd quarter, up to 4', '3rd quarter, up to 5.75', '4th quarter')
+    """
+    if encoded.kind == "numbers":
+        cuts = np.quantile(encoded.codes, (0.25, 0.5, 0.75))
+        names = [f"{which} quarter, up to {cut:.3g}" for which, cut in zip(("1st", "2nd", "3rd"), cuts, strict=True)]
+        names.append("4th quarter")
+        quarters = [names[place] for place in np.searchsorted(cuts, encoded.codes).tolist()]
+        return encode(quarters, rare="keep") if len(set(quarters)) > 1 else None
+    if len(encoded.classes) <= _MOST_LABELS:
+        return encoded
+    kept = np.sort(np.argsort(-encoded.counts, kind="stable")[: _MOST_LABELS - 1])
+    if encoded.kind == "multilabel":
+        classes = tuple(encoded.classes[code] for code in kept.tolist())
+        return replace(encoded, codes=encoded.codes[:, kept], classes=classes, counts=encoded.counts[kept])
+    names = [*(str(encoded.classes[code]) for code in kept.tolist()), _OTHERS]
+    place = np.full(len(encoded.classes), len(kept))
+    place[kept] = np.arange(len(kept))
+    codes = place[encoded.codes]
+    return replace(encoded, codes=codes, classes=tuple(names), counts=np.bincount(codes))
+
+
+def _named(methods: Any, encoded: Encoded) -> dict[str, Method]:
+    if methods is None:
+        methods = _OF_NUMBERS if encoded.kind == "numbers" else _METHODS
+    several = [methods] if isinstance(methods, str) or callable(methods) else list(methods)
+    found = {
+        each if isinstance(each, str) else getattr(each, "__name__", type(each).__name__): each for each in several
+    }
+    if not found or len(found) < len(several):
+        raise InputError(f"methods={methods!r}: one at least, each with a name of its own.")
+    return found

@@ -1,0 +1,79 @@
+"""Rankings that come out of a probe: it is fitted, and says which units it reads the labels from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib import import_module
+from inspect import signature
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cutaway.core.errors import InputError, MissingExtraError
+from cutaway.core.matrices import Matrix
+from cutaway.neurons.ranking.combine import assembled, refuse_numbers
+from cutaway.results.ranking import Ranking
+
+if TYPE_CHECKING:
+    from cutaway.neurons.labels.labels import Encoded
+
+_TOL = 1e-5
+
+
+def linear(matrix: Matrix, encoded: Encoded, *, seed: int = 0, **options: Any) -> Ranking:
+    """By the weights of a linear probe: `cutaway.probes.Linear`, which has the options.
+
+    Where a row has several labels, a probe is fitted to each, and the whole is the mean of their scores.
+    Its minimum is sought more closely than predictions need, so that the order of the weights is that of the minimum.
+    """
+    task = "regression" if encoded.kind == "numbers" else "classification"
+    return _ranked("linear", matrix, encoded, {"seed": seed, "task": task, "tol": _TOL, **options})
+
+
+def gaussian(matrix: Matrix, encoded: Encoded, *, seed: int = 0, **options: Any) -> Ranking:
+    """By what a Gaussian probe gains with each unit: `cutaway.probes.Gaussian`, which has the options."""
+    refuse_numbers(encoded, "gaussian", "it has a normal distribution for each class.", "'linear' fits numbers.")
+    return _ranked("gaussian", matrix, encoded, {"seed": seed, **options})
+
+
+def _ranked(method: str, matrix: Matrix, encoded: Encoded, options: dict[str, Any]) -> Ranking:
+    made = _estimator(method)
+    offered = signature(made).parameters
+    for option in options:
+        if option not in offered:
+            raise InputError(f"method={method!r} has no option {option!r}; it has {', '.join(offered)}.")
+    if encoded.kind == "multilabel":
+        return _of_several(made, matrix, encoded, options)
+    found: Ranking = made(**options).fit(matrix, encoded.codes).ranking_
+    about = {"kind": encoded.kind, "n_rows": matrix.n_rows, **found.about}
+    # Probes are fitted to the numbers of the classes, for labels that cannot be sorted.
+    per_label = {
+        encoded.classes[int(code)]: replace(each, about={**each.about, "label": encoded.classes[int(code)]})
+        for code, each in found.per_label.items()
+    }
+    return replace(found, per_label=per_label, names=matrix.names, about=about)
+
+
+def _of_several(made: Any, matrix: Matrix, encoded: Encoded, options: dict[str, Any]) -> Ranking:
+    each = [made(**options).fit(matrix, encoded.codes[:, i].astype(np.int64)) for i in range(len(encoded.classes))]
+    found = [probe.ranking_ for probe in each]
+    return assembled(
+        found[0].method,
+        matrix,
+        encoded,
+        scores=np.stack([ranking.scores for ranking in found]),
+        signs=np.stack([ranking.signs for ranking in found]),
+        dead=found[0].dead,
+        **options,
+    )
+
+
+def _estimator(method: str) -> Any:
+    try:
+        module = import_module(f"cutaway.neurons.{method}")
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("sklearn", "scipy", "torch"):
+            raise
+        what = "torch: pip install torch" if error.name == "torch" else "scikit-learn: pip install 'cutaway[neurons]'"
+        raise MissingExtraError(f"method={method!r} needs {what}") from error
+    return getattr(module, method.capitalize())

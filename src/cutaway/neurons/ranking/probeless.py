@@ -1,0 +1,84 @@
+"""Probeless: how far apart the means of the classes are.
+
+Antverg & Belinkov, "On the Pitfalls of Analyzing Individual Neurons in Language Models", ICLR 2022.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cutaway.core.matrices import Matrix
+from cutaway.neurons.ranking.class_statistics import Floats, Moments, moments, n_rows_of, safe_ratio
+from cutaway.neurons.ranking.combine import assembled
+from cutaway.results.ranking import Ranking
+
+if TYPE_CHECKING:
+    from cutaway.neurons.labels.labels import Encoded
+
+
+def probeless(matrix: Matrix, encoded: Encoded, *, standardise: bool = True) -> Ranking:
+    """With `q_c` the mean of class c: `r_c = Σ_c' |q_c - q_c'|` ranks for c, the sum over all pairs as a whole.
+
+    Differences are divided by the standard deviation within classes, pooled: without it, units of a large scale win
+    whatever they do, and the ranking of two layers together is one of their scales. Where a row has several labels,
+    each is a class beside the rest. Of numbers, the slope is what a difference of means is of two classes: in units
+    of the deviation about the line it is `|r| / √(1 - r²)`, which ranks as the correlation r does.
+
+    Args:
+        standardise: False for the plain differences of the paper and of NeuroX.
+    """
+    found = moments(matrix, encoded)
+    overall = None
+    if encoded.kind == "numbers":
+        effects, spread = _slopes(found, encoded)
+        scores = np.abs(effects)
+    elif encoded.kind == "multilabel":
+        effects, spread = _beside_rest(found, n_rows_of(encoded))
+        scores = np.abs(effects)
+    else:
+        n_rows = n_rows_of(encoded)
+        means = found.sums / n_rows  # (label, unit), about the shift
+        spread = _within(found, n_rows, means)
+        scores = np.stack([np.abs(means - mean).sum(axis=0) for mean in means])
+        effects = means * len(means) - means.sum(axis=0)  # of a class, beside the mean of the other classes
+        overall = scores.sum(axis=0) / 2
+    if standardise:
+        scores = safe_ratio(scores, spread)
+        overall = None if overall is None else safe_ratio(overall, spread)
+    return assembled(
+        "probeless",
+        matrix,
+        encoded,
+        scores=scores,
+        signs=effects,
+        dead=found.dead,
+        overall="mean" if overall is None else overall,
+        standardise=standardise,
+    )
+
+
+def _within(found: Moments, n_rows: Floats, means: Floats) -> Floats:
+    """(unit,): the standard deviation about the means of the classes."""
+    squares = found.squares - (n_rows * means**2).sum(axis=0)
+    # What is left of a difference of large sums is rounding: a unit that is all class would have an endless score.
+    least = 1e-12 * found.deviations
+    return np.asarray(np.sqrt(np.maximum(squares, least) / max(found.n_rows - len(means), 1)))
+
+
+def _beside_rest(found: Moments, n_rows: Floats) -> tuple[Floats, Floats]:
+    """(label, unit): mean with the label less mean without; and the deviation about the two."""
+    n_rest = found.n_rows - n_rows
+    with_label, without = found.sums / n_rows, (found.totals - found.sums) / n_rest
+    squares = found.squares - n_rows * with_label**2 - n_rest * without**2
+    spread = np.sqrt(np.maximum(squares, 1e-12 * found.deviations) / max(found.n_rows - 2, 1))
+    return with_label - without, spread
+
+
+def _slopes(found: Moments, encoded: Encoded) -> tuple[Floats, Floats]:
+    """(1, unit): what the unit changes by with one standard deviation of the numbers; the deviation about the line."""
+    numbers = encoded.codes - encoded.codes.mean()
+    slopes = found.sums / np.sqrt((numbers**2).sum() * found.n_rows)  # (1, unit)
+    left = found.deviations / found.n_rows - slopes**2
+    return slopes, np.sqrt(np.maximum(left, 1e-12 * found.deviations / found.n_rows))

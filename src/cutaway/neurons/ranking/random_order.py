@@ -1,0 +1,32 @@
+"""A random order: what every method has to be better than."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cutaway.core.matrices import Matrix
+from cutaway.neurons.ranking.class_statistics import moments, n_labels
+from cutaway.neurons.ranking.combine import assembled
+from cutaway.results.ranking import Ranking
+
+if TYPE_CHECKING:
+    from cutaway.neurons.labels.labels import Encoded
+
+
+def random(matrix: Matrix, encoded: Encoded, *, seed: int = 0) -> Ranking:
+    """Scores drawn evenly from 0 to 1, for each label and as a whole anew; dead units stand last here too."""
+    generator = np.random.default_rng(seed)
+    drawn = generator.random((1 + n_labels(encoded), matrix.n_units))  # the whole, then each label
+    found = moments(matrix, encoded)
+    return assembled(
+        "random",
+        matrix,
+        encoded,
+        scores=drawn[1:],
+        signs=np.zeros_like(drawn[1:]),
+        dead=found.dead,
+        overall=drawn[0],
+        seed=seed,
+    )

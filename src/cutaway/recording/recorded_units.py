@@ -1,0 +1,232 @@
+"""Which dimensions of recorded tensors count units and samples: learned from a traced step, kept for the whole run.
+
+A step that is traced for its dependency graph also tells the layout of every tensor, but only when the model has
+returned. Until then the tensors of that step wait: their layout is applied when it is known. Steps that are not traced
+use what was learned before. Where nothing can be traced (compiled models, `graph=False`), torch's own layers still
+know their units, and samples are taken along `batch_dim=`; the run has a note that says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+from cutaway.capture.tensors.aliasing import storage_of, version_of
+from cutaway.capture.units.module_units import output_layout, parameter_layout
+from cutaway.core.errors import UnitError
+from cutaway.core.sites import Site
+from cutaway.core.units.layout import UnitLayout, layout_of_pass
+from cutaway.graph.analysis.units import unit_layouts
+from cutaway.graph.tables import CONSTANT, PARAMETER
+
+if TYPE_CHECKING:
+    from cutaway.capture.session import Session
+    from cutaway.recording.tensors import Sighting
+
+UNTRACED = (
+    "the graph of the model was not traced (the program has compiled something, or graph=False): only torch's own "
+    "layers have known units, and samples are taken along dimension {dim}. batch_dim= sets another dimension"
+)
+
+
+class RecordedUnits:
+    """What is known of the layouts of a run's tensors.
+
+    Args:
+        batch_dim: the dimension of the samples in what the models are given, where the user says it.
+        unit_dims: site or pattern → the dimensions that count its units, where the user says it.
+    """
+
+    def __init__(self, batch_dim: int | None = None, unit_dims: Mapping[Site, tuple[int, ...]] | None = None) -> None:
+        self.batch_dim = batch_dim
+        self._unit_dims = dict(unit_dims or {})
+        self.is_traced = False
+        """Whether a step was traced, so that layouts come from the graph."""
+        self._known: dict[str, dict[int, UnitLayout]] = {}
+        """Site without a pass → pass, counted over the step → layout."""
+
+    def learn(self, base: str, pass_: int, layout: UnitLayout) -> None:
+        """Remember the layout of one tensor."""
+        self._known.setdefault(base, {})[pass_] = layout
+
+    def find(self, base: str, pass_: int, tensor: Tensor, n_samples: int | None = None) -> UnitLayout | None:
+        """What was learned of a tensor, for the shape that it has; None if nothing was, or if it does not fit.
+
+        Args:
+            n_samples: how many samples the model was given, which tells samples and tokens in one dimension apart.
+        """
+        layout = layout_of_pass(self._known.get(base, {}), pass_)
+        for count in (n_samples, None) if layout is not None and n_samples is not None else (None,):
+            try:
+                return None if layout is None else layout.for_shape(tensor.shape, count)
+            except UnitError:
+                continue
+        return None
+
+    def as_stated(self, base: str, layout: UnitLayout | None, tensor: Tensor) -> UnitLayout | None:
+        """The layout with the dimensions of units that the user says; a wrong one is an error, which the run notes."""
+        for site, dims in self._unit_dims.items():
+            if base.startswith("$") == (site.name is not None) and site.matches(Site.parse(base)):
+                return stated(dims, layout, tensor)
+        return layout
+
+    def alone(self, module: nn.Module, path: str, tensor: Tensor, batch_size: int | None) -> UnitLayout | None:
+        """What is known without a graph: the units of torch's own layers, and the samples that the user says."""
+        layout = output_layout(module, path, tensor.shape)
+        return self.with_samples(layout, tensor, self.batch_dim or 0, batch_size)
+
+    @staticmethod
+    def with_samples(layout: UnitLayout | None, tensor: Tensor, dim: int, batch_size: int | None) -> UnitLayout | None:
+        """A layout with the samples along a dimension, where that has as many entries as the batch has samples."""
+        n = tensor.dim()
+        if tensor.is_nested or not -n <= dim < n or batch_size is None or tensor.shape[dim] != batch_size:
+            return layout
+        if layout is None:
+            layout = UnitLayout.refused(tensor.shape, "the graph was not traced")
+        axis = dim % n
+        return layout if axis in layout.units or layout.samples else replace(layout, samples=(axis,))
+
+
+def stated(dims: tuple[int, ...], layout: UnitLayout | None, tensor: Tensor) -> UnitLayout:
+    """Whole dimensions as units, with the samples of the layout that is known besides."""
+    return (layout or UnitLayout(tuple((size,) for size in tensor.shape))).with_units(dims)
+
+
+def parameter_units(modules: Mapping[str, nn.Module], name: str, tensor: Tensor) -> UnitLayout | None:
+    """The output units of a parameter, where the module that owns it is one of torch's own layers."""
+    owner, _, own = name.rpartition(".")
+    module = modules.get(owner or ".")
+    return None if module is None or is_lazy(tensor) else parameter_layout(module, own, tensor.shape)
+
+
+@dataclass(slots=True, eq=False)
+class Waiting:
+    """A tensor of a traced step whose layout is not known yet."""
+
+    seen: Tensor
+    """The tensor of the program, by which the graph knows it."""
+    version: int | None
+    """How often it had been written to; None under inference_mode, where nobody counts."""
+    sighting: Sighting
+    copy: Tensor | None = None
+    """Made when it was about to be overwritten."""
+
+    @property
+    def tensor(self) -> Tensor | None:
+        """Its values as they were when it was seen; None if they were overwritten unseen."""
+        return self.copy if self.copy is not None or version_of(self.seen) != self.version else self.seen
+
+
+class WaitingTensors:
+    """The tensors of a traced step that wait for their layouts, which are known when the model has returned."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Waiting] = []
+
+    def add(self, tensor: Tensor, sighting: Sighting) -> None:
+        self.waiting.append(Waiting(tensor, version_of(tensor), sighting))
+
+    def before_write(self, tensors: list[Any]) -> None:
+        """Some tensors are about to be overwritten: keep copies of those that wait and lie in the same memory."""
+        if not self.waiting:
+            return
+        written = {storage_of(tensor) for tensor in tensors if isinstance(tensor, Tensor)} - {None}
+        for each in self.waiting:
+            if each.tensor is each.seen and storage_of(each.seen) in written:
+                each.copy = each.seen.detach().clone()
+
+    def settle(
+        self, layout_of: Callable[[Tensor], UnitLayout | None], take: Callable[..., None], *, is_final: bool
+    ) -> int:
+        """Hand each tensor on with its layout; gives how many could not be, because they were overwritten unseen.
+
+        Args:
+            is_final: whether the step is over. Until then tensors that the user named wait: of a target, only the loss
+                tells which dimension counts samples.
+        """
+        waiting = [each for each in self.waiting if is_final or not each.sighting.place.base.startswith("$")]
+        self.waiting = [each for each in self.waiting if each not in waiting]
+        for each in waiting:
+            take(each.tensor, each.sighting, layout_of(each.seen))
+        return sum(each.tensor is None for each in waiting)
+
+
+def layouts_so_far(session: Session, parameters: Mapping[int, str], batch_dim: int | None) -> LayoutsSoFar:
+    """The layouts of all tensors that a running capture has seen so far.
+
+    Args:
+        parameters: id of each parameter → its name; the capture names them at its end only.
+        batch_dim: the dimension of the samples in the inputs, where the user says it.
+    """
+    tables, resolver = session.tables_so_far(), session.resolver
+    kinds = list(tables.nodes.kind)
+    named: dict[str, int] = {}
+    for node, ref in resolver.sources.items():
+        name = parameters.get(id(ref()))
+        if kinds[node] in (CONSTANT, PARAMETER) and name is not None:
+            kinds[node] = PARAMETER  # plain tensors among them are known as parameters at the end only
+            named[name] = node
+    tables.nodes = replace(tables.nodes, kind=kinds)
+    samples = None if batch_dim is None else {node: batch_dim for _, node in tables.inputs}
+    return LayoutsSoFar(resolver, unit_layouts(tables, samples), named)
+
+
+class LayoutsSoFar:
+    """Layouts by tensor, and by the name of a parameter."""
+
+    def __init__(self, resolver: Any, layouts: list[UnitLayout | None], named: Mapping[str, int]) -> None:
+        self._resolver, self._layouts = resolver, layouts
+        self.parameters = {name: layouts[node] for name, node in named.items()}
+
+    def of(self, tensor: Tensor) -> UnitLayout | None:
+        rows = self._resolver.rows_of(tensor)
+        layout = self._layouts[rows[0]] if rows and rows[0] < len(self._layouts) else None
+        return layout if layout is None or layout.shape == tuple(tensor.shape) else None
+
+
+def as_summarized(tensor: Tensor, layout: UnitLayout | None, *, is_full: bool) -> tuple[Tensor, int | None, int | None]:
+    """The tensor as the statistics take it: with one dimension of samples and one of units, where it has them.
+
+    Cutting a dimension into factors is a view. Only units in several dimensions, and only for the statistics of each
+    unit, need a copy in another order.
+    """
+    if layout is None or tensor.is_nested:
+        return tensor, None, None
+    plan = _plan(layout, is_full)
+    if tuple(tensor.shape) != plan.shape:
+        return tensor, None, None
+    if plan.sizes is None:
+        return layout.rows(tensor), plan.samples, plan.units
+    return (tensor if plan.sizes == plan.shape else tensor.reshape(plan.sizes)), plan.samples, plan.units
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """How the tensors of one layout are summarized; the same at every step."""
+
+    shape: tuple[int, ...]
+    sizes: tuple[int, ...] | None
+    """What it is viewed as; None if it is copied as samples × positions × units."""
+    samples: int | None
+    units: int | None
+
+
+@lru_cache(1 << 14)
+def _plan(layout: UnitLayout, is_full: bool) -> _Plan:
+    shape = layout.shape
+    samples = layout.samples[0] if len(layout.samples) == 1 else None
+    if not (is_full and layout.is_known and layout.units):
+        return _Plan(shape, layout.sizes, samples, None)
+    first, stop = layout.units[0], layout.units[0] + len(layout.units)
+    if layout.units != tuple(range(first, stop)):
+        return _Plan(shape, None, 0 if samples is not None else None, 2)
+    sizes = list(layout.sizes)
+    sizes[first:stop] = [layout.n_units]
+    if samples is not None and samples >= stop:
+        samples -= len(layout.units) - 1
+    return _Plan(shape, tuple(sizes), samples, first)

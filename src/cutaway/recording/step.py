@@ -1,0 +1,239 @@
+"""One step that is being recorded, from its first hook to the record that is handed to the writer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from time import perf_counter
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from cutaway.core.arrays import Raw
+from cutaway.core.errors import InputError
+from cutaway.core.pytree import escape
+from cutaway.core.units.layout import UnitLayout
+from cutaway.recording.autograd_graph import AutogradGraph
+from cutaway.recording.error_guard import Guard
+from cutaway.recording.hooks import Observer, Wanted
+from cutaway.recording.models import Subjects
+from cutaway.recording.op_values import TracedStep
+from cutaway.recording.recorded_units import UNTRACED, RecordedUnits, stated
+from cutaway.recording.sample_fields import chosen
+from cutaway.recording.settings import Settings
+from cutaway.recording.statistics.summary import Summary
+from cutaway.recording.step_graph import Structures
+from cutaway.recording.tensors import Place, Sightings, merged
+from cutaway.recording.values import Keeper
+from cutaway.store.format.frames import Plain
+from cutaway.store.format.records import MOST_CELLS, VALUE, Row
+from cutaway.store.runs.samples import packed_samples
+from cutaway.store.writing.writer import Writer
+
+Role = Literal["input", "target", "loss", "parameter", "buffer", "value"]
+ROLES: tuple[str, ...] = get_args(Role)
+About = tuple[str, str, str]
+"""What the user said of a tensor: its role, its node, its part in the node."""
+
+
+Dims = tuple[int | None, tuple[int, ...] | None]
+"""The dimension of the samples and those of the units, where the user says them."""
+
+
+class RecordedStep:
+    """Watches one step and writes it down."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        subjects: Subjects,
+        wanted: Wanted,
+        guard: Guard,
+        *,
+        units: RecordedUnits,
+        is_traced: bool,
+    ) -> None:
+        self._settings = settings
+        self._guard = guard
+        self._began = perf_counter()
+        summary = Summary(settings.statistics, spectral_norm=settings.spectral_norm)
+        self.sightings = Sightings(summary, Keeper(settings.samples, settings.batch_dim or 0))
+        most = settings.most_update_bytes
+        self.observer = Observer(subjects, self.sightings, wanted, guard, units=units, most_update_bytes=most)
+        self.observer.returned = self._settle_units
+        self._units = units
+        self._traced: TracedStep | None = None
+        ops = [site for site in settings.at if site.op is not None]
+        if (is_traced or ops) and subjects.is_traceable:
+            self._traced = TracedStep(subjects.root, ops, self.sightings, self.observer.follow, guard)
+        elif is_traced:
+            self.observer.autograd = AutogradGraph()
+        if ops and self._traced is None:
+            said = "it would run otherwise if it were traced. Name modules instead of ops"
+            guard.trouble(InputError(f"at={str(ops[0])!r} is an op, and this program has compiled something: {said}."))
+        self._is_traced = is_traced
+        self.lost_values = 0
+        """Tensors that were overwritten before it was known what their dimensions count."""
+        self._fields: dict[str, Any] = {}
+        self.about: dict[str, Plain] = {}
+        self.n_iterations = 0
+        self.is_late = False
+        """Whether its kind shows only at its end."""
+        self.is_whole = False
+        """Whether it was seen to its end, so that it can be written."""
+
+    def start(self) -> None:
+        """Switch the hooks on."""
+        self.observer.start()
+        if self._traced is not None:
+            self._traced.start()
+
+    def _settle_units(self, is_final: bool = False) -> None:
+        """The model has returned: of the tensors seen so far it is known now what their dimensions count."""
+        if self._traced is not None:
+            n_lost = self._traced.settle_units(self._units, self.observer.parameter_names(), is_final=is_final)
+            if n_lost:
+                self.lost_values += n_lost
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was left out of the step and why, in words."""
+        return (*self.observer.notes, *self._notes_on_units())
+
+    def _notes_on_units(self) -> Iterator[str]:
+        if not self._units.is_traced:
+            yield UNTRACED.format(dim=self._units.batch_dim or 0)
+        if self.lost_values:
+            yield (
+                f"{self.lost_values:,} tensors of a traced step were overwritten before it was known what their "
+                "dimensions count: the step has no values and no statistics of units and samples of them"
+            )
+        if self._settings.statistics == "full":
+            yield from self._note_on_unknown_units()
+
+    def _note_on_unknown_units(self) -> Iterator[str]:
+        values = (seen for seen in self.sightings.seen if seen.of == VALUE and seen.place.role == "value")
+        unknown = [seen for seen in values if seen.layout is None or not seen.layout.is_known]
+        if unknown:
+            first = unknown[0]
+            reason = first.layout.reason if first.layout is not None else "the graph does not tell"
+            others = f", and of {len(unknown) - 1:,} others" if len(unknown) > 1 else ""
+            yield (
+                f"which dimension of {self.sightings.site(first.place)!r} counts units is not known{others}, so there "
+                f"are no statistics of each unit: {reason}; unit_dim= says which it is"
+            )
+
+    def stop(self, error: BaseException | None) -> None:
+        """Read what is left to be read, and switch the hooks off."""
+        self._guard(self._settle_units, True)
+        self._guard(self.observer.read_rest)
+        self.observer.stop()
+        if self._traced is not None:
+            self._guard(self._traced.stop, error)
+            self._is_traced = self._is_traced and not self._traced.is_on
+        self.about["seconds"] = perf_counter() - self._began
+        if self.sightings.keeper.batch_size is not None:
+            self.about["batch_size"] = self.sightings.keeper.batch_size
+        if error is not None:
+            self.about["error"] = f"{type(error).__name__}: {error}"[:1000]
+        self.is_whole = True
+
+    def release(self) -> None:
+        """Switch off whatever is still on; for when `stop` has failed."""
+        try:
+            self.observer.stop()
+        finally:
+            if self._traced is not None:
+                self._traced.stop(None)
+
+    # from the user's code
+
+    def tensor(self, name: str, tensor: Tensor, about: About, dims: Dims) -> None:
+        """Take in a tensor that the user named."""
+        role, node, part = about
+        place = Place(f"${escape(name)}", role=role, node=node, part=part)
+        if not isinstance(tensor, Tensor):
+            raise InputError(f"run.tensor({name!r}) was given a {type(tensor).__name__}: give it a torch.Tensor.")
+        if place.role not in ROLES:
+            raise InputError(f"run.tensor({name!r}) was given the role {place.role!r}. There are: {', '.join(ROLES)}.")
+        pass_ = self.sightings.next_pass(place.base)
+        overall = self.sightings.overall(place.base)
+        place = replace(place, counted=place.base, pass_=pass_, iteration=self.sightings.iteration, overall=overall)
+        layout = self._layout(tensor, place, dims)
+        sighting, is_new = self.sightings.see(tensor, place, layout=layout)
+        if is_new:
+            self.observer.follow(tensor, sighting)
+        if self.observer.autograd is not None:
+            self.observer.autograd.note(sighting, tensor, is_result=False)
+        if self._traced is not None:
+            self._traced.name(name if overall == 1 else f"{name}:{overall}", tensor)
+
+    def _layout(self, tensor: Tensor, place: Place, dims: Dims) -> UnitLayout | None:
+        """What is known of a tensor that the user named; what they say of its dimensions comes first."""
+        batch_dim, unit_dims = dims
+        units, batch_size = self._units, self.sightings.keeper.batch_size
+        layout = units.find(place.base, place.overall, tensor)
+        is_unknown = layout is None and not units.is_traced and self.sightings.waiting is None
+        if batch_dim is not None or unit_dims is not None or is_unknown:
+            dim = batch_dim if batch_dim is not None else units.batch_dim or 0
+            layout = units.with_samples(layout, tensor, dim, batch_size)
+        return layout if unit_dims is None else stated(unit_dims, layout, tensor)
+
+    def samples(self, fields: Mapping[str, Any]) -> None:
+        """Take in what the kept samples are."""
+        keeper = self.sightings.keeper
+        if not keeper.is_off:
+            for name, values in fields.items():
+                if values is not None:
+                    self._fields[name] = chosen(name, values, keeper)
+
+    # writing
+
+    def write(self, writer: Writer, structures: Structures, number: int, kind: str, order: dict[Any, int]) -> int:
+        """Hand the step to the writer; gives the bytes it takes."""
+        self._guard(self.observer.gradients.settle)
+        rows, values = self.sightings.rows(), self.sightings.values()
+        beside: dict[Row, Raw] = {}
+        if self._settings.statistics == "full":
+            self._guard(lambda: beside.update(self.sightings.arrays(rows)))
+        places = [order.setdefault((row.site, row.of, row.iteration), len(order)) for row in rows]
+        in_order = sorted(range(len(rows)), key=places.__getitem__)  # gradients come when they come
+        rows = [rows[place] for place in in_order]
+        numbers = [self.sightings.seen[place].number for place in in_order]
+        values = {new: values[old] for new, old in enumerate(in_order) if old in values}
+        self._guard(lambda: beside.update(packed_samples({name: plain() for name, plain in self._fields.items()})))
+        all_rows, all_values = merged(rows, values, beside)
+        statistics = self.sightings.summary.names
+        most = MOST_CELLS // len(statistics)
+        if len(all_rows) > most:
+            self.about["left_out"] = len(all_rows) - most
+            all_rows, numbers = all_rows[:most], numbers[:most]
+            all_values = {place: value for place, value in all_values.items() if place < most}
+        schema = writer.schema(all_rows, statistics)
+        if "error" not in self.about:
+            self._guard(self._derive_structure, structures, kind, schema)
+        structure = structures.seen(kind, schema, is_late=self.is_late)
+        if structure:
+            self.about["structure"] = structure
+        # Here and not in the thread that writes: two threads that both run Python hold each other up for longer.
+        matrix = _matrix(self.sightings.summary, numbers, len(all_rows))
+        writer.step(number, schema=schema, kind=kind, matrix=matrix, values=all_values, about=self.about)
+        return 4 * len(all_rows) * len(statistics) + sum(part.nbytes for part in all_values.values())
+
+    def _derive_structure(self, structures: Structures, kind: str, schema: int) -> None:
+        if self._traced is not None and self._is_traced:
+            structures.traced(kind, schema, self.sightings.recorded(), self._traced.trace)
+        elif self.observer.autograd is not None:
+            values = [sighting for sighting in self.sightings.seen if sighting.of == VALUE]
+            seen = list(zip(values, self.sightings.recorded(), strict=True))
+            structures.known(schema, self.observer.autograd.dependencies(seen, self.observer.held_names()))
+
+
+def _matrix(summary: Summary, numbers: list[int], n_rows: int) -> NDArray[np.float32]:
+    """The statistics of these rows, and behind them rows that have none."""
+    matrix = summary.matrix()
+    found = np.full((n_rows, matrix.shape[1]), np.nan, np.float32)
+    found[: len(numbers)] = matrix[numbers]
+    return found

@@ -1,0 +1,137 @@
+"""What is asked of one tensor at one step: its view, all its kept values, its units, its samples."""
+
+from __future__ import annotations
+
+from io import BytesIO, StringIO
+from itertools import product
+from math import prod
+from typing import Final
+
+import numpy as np
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from cutaway.core.arrays import Array
+from cutaway.core.errors import InputError
+from cutaway.server.archives.open_archives import Held, Opened, rows_of
+from cutaway.server.http import (
+    BINARY,
+    Answer,
+    Endpoint,
+    answered,
+    as_file,
+    as_json,
+    as_numbers,
+    is_asked,
+    number,
+    optional_number,
+    step_tag,
+    told,
+)
+
+FORMATS: Final = ("bin", "npy", "csv")
+
+
+def routes(opened: Opened) -> list[Route]:
+    """The addresses, below `/api`."""
+
+    async def tensor(request: Request) -> Response:
+        row, step, sample = number(request, "row"), number(request, "step"), optional_number(request, "sample")
+        is_normalised, is_each = is_asked(request, "normalised"), is_asked(request, "each")
+        tile = optional_number(request, "tile")
+
+        def ask(held: Held) -> Answer:
+            from cutaway.views.run.tensor_view import tensor_view
+
+            found = tensor_view(
+                rows_of(held),
+                row,
+                step=step,
+                sample=sample,
+                is_normalised=is_normalised,
+                is_each=is_each,
+                tile=tile,
+            )
+            return as_json(found)
+
+        return await answered(request, opened, ask, tag=step_tag(step))
+
+    async def values(request: Request) -> Response:
+        row, step, sample = number(request, "row"), number(request, "step"), optional_number(request, "sample")
+        is_normalised = is_asked(request, "normalised")
+        format_ = request.query_params.get("format", "bin")
+        if format_ not in FORMATS:
+            raise InputError(f"format={format_[:40]!r} is none of {', '.join(FORMATS)}.")
+
+        def ask(held: Held) -> Answer:
+            from cutaway.views.run.tensor_view import tensor_values
+
+            array = tensor_values(rows_of(held), row, step=step, sample=sample, is_normalised=is_normalised)
+            name = _name_of(held, row, step) + ("" if sample is None else f"-sample-{sample}")
+            if format_ == "npy":
+                return as_file(as_npy(array), BINARY, f"{name}.npy")
+            return as_file(as_csv(array), "text/csv", f"{name}.csv") if format_ == "csv" else as_numbers(array)
+
+        return await answered(request, opened, ask, tag=step_tag(step))
+
+    async def units(request: Request) -> Response:
+        row, step = number(request, "row"), number(request, "step")
+
+        def ask(held: Held) -> Answer:
+            from cutaway.views.run.tensor_view import unit_values
+
+            return as_numbers(unit_values(rows_of(held), row, step=step))
+
+        return await answered(request, opened, ask, tag=step_tag(step))
+
+    async def samples_table(request: Request) -> Response:
+        row, step = number(request, "row"), number(request, "step")
+
+        def ask(held: Held) -> Answer:
+            from cutaway.views.run.tensor_view import sample_values
+
+            return as_numbers(sample_values(rows_of(held), row, step=step))
+
+        return await answered(request, opened, ask, tag=step_tag(step))
+
+    below: dict[str, Endpoint] = {
+        "/tensor": tensor,
+        "/values": values,
+        "/units": units,
+        "/samples_table": samples_table,
+    }
+    return [Route(f"/api/run/{{id}}{path}", told(endpoint)) for path, endpoint in below.items()]
+
+
+def _name_of(held: Held, number_: int, step: int) -> str:
+    """What a file of one tensor at one step is called."""
+    rows = rows_of(held)
+    row = rows.row(number_)
+    iteration = f"-iteration-{row.iteration}" if row.iteration else ""
+    pass_ = f"-pass-{row.pass_}" if rows.n_passes(row) > 1 and (row.pass_ > 1 or not row.iteration) else ""
+    return f"{rows.run.name}-step-{step}-{row.base}-{row.of}{iteration}{pass_}"
+
+
+def as_npy(array: Array) -> bytes:
+    """The array as NumPy's own file."""
+    file = BytesIO()
+    np.save(file, array, allow_pickle=False)
+    return file.getvalue()
+
+
+def as_csv(array: Array) -> bytes:
+    """One line for each row of the last dimension, before it where it stands in the others.
+
+    >>> print(as_csv(np.float32([[[0.1, 1]], [[2, 3]]])).decode(), end="")
+    i0,i1,0,1
+    0,0,0.1,1.0
+    1,0,2.0,3.0
+    """
+    *before, n_columns = array.shape or (1,)
+    out = StringIO()
+    out.write(",".join([*(f"i{dimension}" for dimension in range(len(before))), *map(str, range(n_columns))]) + "\n")
+    lines = array.reshape(prod(before), n_columns)
+    for places, line in zip(product(*map(range, before)), lines, strict=True):
+        out.write(",".join([*map(str, places), *line.astype(str).tolist()]) + "\n")
+    return out.getvalue().encode()

@@ -1,0 +1,148 @@
+"""`show`: things on a screen, in the notebook, in the browser or as a file, whichever fits."""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+import tempfile
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cutaway.core.errors import InputError
+from cutaway.core.io import write
+from cutaway.server.browser import open_in_browser
+from cutaway.server.page import html
+from cutaway.views.showable import Showing, ShowingPage, showing, still
+
+if TYPE_CHECKING:
+    from cutaway.server.widget import Picture
+
+_LOG = logging.getLogger("cutaway")
+_PATIENCE = 3.0
+"""Who asks for a picture on the screen waits so many seconds for details of its ops; who asks for a file gets all."""
+_HINT = "Interactive pictures in notebooks need anywidget: pip install anywidget"
+
+
+def show(*things: object, path: str | PathLike[str] | None = None) -> Shown:
+    """Show traces, diffs, rankings, pages or views: in a notebook below the cell, elsewhere in the browser.
+
+    Outside notebooks the picture is an HTML file that needs nothing from outside. Where no browser can be opened (a
+    machine without a screen, or `CUTAWAY_BROWSER=none`), the file is written all the same.
+
+        cutaway.show(trace)
+        cutaway.show(before, after, path="both.html")
+
+    Args:
+        path: where the file is written, with the details of all ops, however many; without it, a folder for temporary
+            files, and in a notebook nowhere.
+    """
+    if not things:
+        raise InputError("show needs something to show: a Trace, a Diff, a Ranking, a Page or a GraphView.")
+    ready = [showing(thing) for thing in things]
+    kernel, in_marimo = _kernel(), _is_marimo()
+    file = None if path is None else write(path, html(ready))
+    if path is None and kernel is None and not in_marimo:
+        file = write(_temporary(ready), html(ready, seconds=_PATIENCE))
+    shown = Shown(ready, file)
+    if kernel is not None:
+        shown._display(kernel)
+    elif not in_marimo:  # which displays what a cell ends with
+        shown._open()
+    return shown
+
+
+class Shown:
+    """What was shown; shows itself again as the last value of a cell.
+
+    Attributes:
+        path: the HTML file; None in a notebook, unless a path was asked for.
+    """
+
+    def __init__(self, shown: Sequence[Showing | ShowingPage], path: Path | None) -> None:
+        self.path = path
+        self._shown, self._titles = tuple(shown), [each.view.title for each in shown]
+        self._picture: Picture | None = None
+        self._cell: int | None = None
+
+    def close(self) -> None:
+        """Let go of what is shown: a notebook keeps it alive for the questions of the picture."""
+        self._shown = ()
+        if self._picture is not None:
+            self._picture.close()
+
+    @property
+    def widget(self) -> Picture | None:
+        """The anywidget in a notebook; None where anywidget is not installed."""
+        if self._picture is None and self._shown:
+            try:
+                from cutaway.server.widget import Picture
+            except ModuleNotFoundError as error:
+                if error.name not in ("anywidget", "traitlets", "ipywidgets"):
+                    raise
+                return None
+            self._picture = Picture(self._shown)
+        return self._picture
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The widget, and a picture that stands still for where there is none: GitHub, exports, a closed kernel."""
+        data: dict[str, Any] = {"text/plain": repr(self)}
+        metadata: dict[str, Any] = {}
+        if _kernel() is None:  # IPython in a terminal
+            return data, metadata
+        widget = self.widget
+        if widget is not None:
+            data, metadata = widget._repr_mimebundle_(**kwargs) or (data, metadata)
+            data = {**data, "text/plain": repr(self)}
+        data["text/html"] = "\n".join(still(each.view) for each in self._shown)
+        if widget is None:
+            data["text/html"] += f'<p style="opacity: 0.7">{_HINT}</p>'
+        return data, metadata
+
+    def _ipython_display_(self) -> None:
+        # `show` has displayed it; the notebook would do so again where that call is the last line of its cell.
+        kernel = _kernel()
+        if kernel is None or self._cell != kernel.execution_count:
+            raise NotImplementedError("by its mimebundle, as usual")
+        self._cell = None
+
+    def _display_(self) -> object:
+        """What marimo displays."""
+        return self.widget
+
+    def _display(self, kernel: Any) -> None:
+        data, metadata = self._repr_mimebundle_()
+        kernel.display_pub.publish(data=data, metadata=metadata)
+        self._cell = kernel.execution_count
+
+    def _open(self) -> None:
+        """Open the file in a browser. A picture that cannot be opened is no reason for a program to end."""
+        if self.path is None:
+            return
+        if not open_in_browser(self.path.absolute().as_uri()):
+            _LOG.warning("no browser was opened; the picture is in %s", self.path)
+
+    def __repr__(self) -> str:
+        where = "" if self.path is None else f" in {self.path}"
+        return f"<Shown {', '.join(self._titles)}{where}>"
+
+
+def _temporary(shown: Sequence[Showing | ShowingPage]) -> Path:
+    words = "-".join(each.view.title for each in shown)
+    name = re.sub(r"[^\w.-]+", "-", words).strip("-.")[:60] or "picture"
+    return Path(tempfile.mkdtemp(prefix="cutaway-")) / f"{name}.html"
+
+
+def _kernel() -> Any:
+    """The shell of the notebook that runs this; None outside notebooks, in a terminal too."""
+    if "IPython" not in sys.modules:
+        return None
+    shell = sys.modules["IPython"].get_ipython()
+    return shell if shell is not None and hasattr(shell, "kernel") else None
+
+
+def _is_marimo() -> bool:
+    marimo = sys.modules.get("marimo")
+    return marimo is not None and bool(marimo.running_in_notebook())

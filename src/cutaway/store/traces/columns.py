@@ -1,0 +1,138 @@
+"""Columns: the rows of a trace as named arrays, with every text written once; and back, with every number checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutaway.core.arrays import Raw
+from cutaway.core.errors import DamagedError
+from cutaway.store.format.ragged import join_ints, join_strings, split_ints, split_strings
+
+Array = NDArray[Any]
+_TEXT = "text"
+
+
+class Columns:
+    """Takes columns one by one and gives all of them as arrays.
+
+    >>> columns = Columns()
+    >>> columns.texts("name", ["relu", "add", "relu"])
+    >>> columns.rows("parents", [[], [0], [0, 1]])
+    >>> Checked(columns.arrays()).texts("name", 3)
+    ['relu', 'add', 'relu']
+    """
+
+    def __init__(self) -> None:
+        self._arrays: dict[str, Array] = {}
+        self._texts: dict[str, int] = {}
+
+    def numbers(self, name: str, values: Sequence[int]) -> None:
+        self._arrays[name] = _narrow(np.array(values, np.int64))
+
+    def floats(self, name: str, values: Sequence[float]) -> None:
+        self._arrays[name] = np.array(values, np.float64)
+
+    def rows(self, name: str, rows: Sequence[Sequence[int]]) -> None:
+        """A list of numbers for each row."""
+        flat, offsets = join_ints(rows)
+        self._arrays[name], self._arrays[f"{name}.offsets"] = _narrow(flat), _narrow(offsets)
+
+    def texts(self, name: str, values: Sequence[str | None]) -> None:
+        """A text for each row, or None."""
+        self.numbers(name, [-1 if text is None else self._number(text) for text in values])
+
+    def text_rows(self, name: str, rows: Sequence[Sequence[str]]) -> None:
+        """A list of texts for each row."""
+        self.rows(name, [[self._number(text) for text in row] for row in rows])
+
+    def _number(self, text: str) -> int:
+        return self._texts.setdefault(text, len(self._texts))
+
+    def arrays(self) -> dict[str, Raw]:
+        """All columns so far."""
+        data, offsets = join_strings(list(self._texts))
+        found = {**self._arrays, _TEXT: data, f"{_TEXT}.offsets": _narrow(offsets)}
+        return {name: Raw.of(array) for name, array in found.items()}
+
+
+def _narrow(numbers: Array) -> Array:
+    """In 32 bits where they fit."""
+    limits = np.iinfo(np.int32)
+    fits = not len(numbers) or (limits.min <= numbers.min() and numbers.max() <= limits.max)
+    return numbers.astype(np.int32) if fits else numbers
+
+
+class Checked:
+    """Gives columns back; what cannot be is a `DamagedError`."""
+
+    def __init__(self, arrays: Mapping[str, Raw]) -> None:
+        self._arrays = arrays
+        self._texts = split_strings(self._array(_TEXT, "u"), self._array(f"{_TEXT}.offsets", "i"))
+
+    def numbers(self, name: str, n: int | None, *, low: int = 0, high: int | None = None) -> list[int]:
+        """`n` numbers from `low` up to below `high`."""
+        array = self._array(name, "i")
+        _check_length(name, len(array), n)
+        _check_range(name, array, low, high)
+        found: list[int] = array.tolist()
+        return found
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._arrays
+
+    def truths(self, name: str, n: int) -> list[bool]:
+        return [bool(number) for number in self.numbers(name, n, high=2)]
+
+    def floats(self, name: str, n: int) -> list[float]:
+        array = self._array(name, "f")
+        _check_length(name, len(array), n)
+        found: list[float] = array.tolist()
+        return found
+
+    def rows(self, name: str, n: int | None, *, low: int = 0, high: int | None = None) -> list[list[int]]:
+        """A list of numbers from `low` up to below `high` for each of `n` rows."""
+        flat = self._array(name, "i")
+        _check_range(name, flat, low, high)
+        found = split_ints(flat, self._array(f"{name}.offsets", "i"))
+        _check_length(name, len(found), n)
+        return found
+
+    def texts(self, name: str, n: int | None) -> list[str]:
+        texts = self._texts
+        return [texts[number] for number in self.numbers(name, n, high=len(texts))]
+
+    def optional_texts(self, name: str, n: int) -> list[str | None]:
+        texts = self._texts
+        numbers = self.numbers(name, n, low=-1, high=len(texts))
+        return [None if number < 0 else texts[number] for number in numbers]
+
+    def text_rows(self, name: str, n: int) -> list[list[str]]:
+        texts = self._texts
+        return [[texts[number] for number in row] for row in self.rows(name, n, high=len(texts))]
+
+    def _array(self, name: str, kind: str) -> Array:
+        try:
+            raw = self._arrays[name]
+        except KeyError:
+            raise DamagedError(f"the column {name!r} is missing from this trace.") from None
+        array = raw.array()
+        if array.ndim != 1 or array.dtype.kind != kind:
+            raise DamagedError(f"the column {name!r} is a {array.dtype} array of shape {list(array.shape)}.")
+        return array
+
+
+def _check_length(name: str, found: int, wanted: int | None) -> None:
+    if wanted is not None and found != wanted:
+        raise DamagedError(f"the column {name!r} has {found:,} rows instead of {wanted:,}.")
+
+
+def _check_range(name: str, array: Array, low: int, high: int | None) -> None:
+    if len(array) and (array.min() < low or (high is not None and array.max() >= high)):
+        bound = "" if high is None else f" and below {high:,}"
+        raise DamagedError(
+            f"the column {name!r} holds numbers from {array.min()} to {array.max()}; they must be {low} or more{bound}."
+        )

@@ -1,0 +1,378 @@
+"""Reads every byte of a segment, sealed or growing, and holds it against the checksums in the index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from zlib import crc32
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutaway.core.errors import DamagedError
+from cutaway.core.safetensors import MOST_BYTES, Entry, parse
+from cutaway.store.backends.backend import Backend
+from cutaway.store.format.filenames import PART, SEALED, statistics_stem, values_stem
+from cutaway.store.format.records import VALUE, Block, Row, Schema, Seal, StepRecord
+from cutaway.store.reading.index import SessionIndex
+from cutaway.store.verify.report import Findings, counted, named, named_steps, spoken
+
+_CHUNK = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """A block of values and whom it belongs to."""
+
+    block: Block
+    step: int | None
+    name: str
+    """Of a named block."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Tensor:
+    start: int
+    stop: int
+    checksum: int
+    dtype: str
+    shape: tuple[int, ...]
+    key: str
+    owner: Owned
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file of which every byte is to be read."""
+
+    backend: Backend
+    name: str
+    size: int
+
+    def chunks(self, start: int, stop: int) -> Iterator[bytes]:
+        for at in range(start, stop, _CHUNK):
+            yield self.backend.read(self.name, at, min(_CHUNK, stop - at))
+
+    def checksum(self, start: int, stop: int) -> int | None:
+        """CRC-32 of a stretch; None if the file ends before, or the disk does not give it."""
+        if stop > self.size:
+            return None
+        found = 0
+        try:
+            for chunk in self.chunks(start, stop):
+                found = crc32(chunk, found)
+        except FileNotFoundError:
+            raise  # it got another name meanwhile
+        except OSError:
+            return None
+        return found
+
+
+def check_values(
+    backend: Backend, index: SessionIndex, segment: int, owned: Sequence[Owned], findings: Findings
+) -> str:
+    """Check one segment of values; the name of its file, "" if there is none."""
+    stem = values_stem(index.folder, index.number, segment)
+    file = _opened(backend, stem)
+    if file is None:
+        findings.problem(stem + SEALED, "the file is not there", _cost_of_blocks(owned))
+        return ""
+    start = _check_head(file, index.values_seals.get(segment), findings)
+    if start is None:
+        findings.problem(file.name, "it does not begin with the length of a header", _cost_of_blocks(owned))
+        return file.name
+    tensors = _tensors(index, owned, findings)
+    if file.name.endswith(SEALED):
+        entries = _entries(file, start, findings, cost="")
+        if entries is not None:
+            _note_steps(findings, index, (name.split("/")[0] for name in entries))
+            _compare_names(file, entries, tensors, findings)
+    bad = [tensor for tensor in tensors if file.checksum(start + tensor.start, start + tensor.stop) != tensor.checksum]
+    findings.n_tensors += len(tensors)
+    if bad:
+        whole = start + max((tensor.stop for tensor in tensors), default=0)
+        what = "it was cut short" if file.size < whole else "values are not what was written"
+        findings.problem(file.name, what, _cost_of_tensors(bad))
+    _read_between(file, start, tensors, findings, is_part=file.name.endswith(PART))
+    return file.name
+
+
+def check_statistics(
+    backend: Backend, index: SessionIndex, segment: int, steps: Sequence[StepRecord], findings: Findings
+) -> str:
+    """Check one segment of statistics; the name of its file, "" if there is none."""
+    stem = statistics_stem(index.folder, index.number, segment)
+    file = _opened(backend, stem)
+    cost = f"statistics of {named_steps(record.step for record in steps)} cannot be read"
+    if file is None:
+        findings.problem(stem + SEALED, "the file is not there", cost)
+        return ""
+    findings.n_matrices += len(steps)
+    if file.name.endswith(PART):
+        _check_growing(file, index, steps, findings)
+        return file.name
+    seal = index.matrix_seals.get(segment)
+    start = _check_head(file, seal, findings)
+    entries = None if start is None else _entries(file, start, findings, cost=cost)
+    if start is None:
+        findings.problem(file.name, "it does not begin with the length of a header", cost)
+    if start is not None and entries is not None:
+        _Sealed(file, start, index, seal, findings).check(entries, steps)
+    return file.name
+
+
+def read_through(backend: Backend, name: str, findings: Findings) -> None:
+    """Read a file that nothing refers to: at least the disk gives all of it."""
+    file = _File(backend, name, backend.size(name))
+    for chunk in file.chunks(0, file.size):
+        findings.n_bytes += len(chunk)
+
+
+def _opened(backend: Backend, stem: str) -> _File | None:
+    for name in (stem + SEALED, stem + PART, stem + SEALED):  # it may be sealed in between
+        try:
+            return _File(backend, name, backend.size(name))
+        except FileNotFoundError:
+            continue
+    return None
+
+
+def _check_head(file: _File, seal: Seal | None, findings: Findings) -> int | None:
+    """Where the data begins; None if that cannot be told."""
+    findings.n_bytes += file.size
+    length = int.from_bytes(file.backend.read(file.name, 0, 8), "little")
+    if file.size < 8 or length > MOST_BYTES:
+        return None
+    head = 8 + length
+    if seal is not None and file.name.endswith(SEALED):
+        if file.size != seal.size:
+            findings.problem(file.name, f"it has {file.size:,} bytes, and {seal.size:,} were written")
+        if file.checksum(0, head) != seal.head:
+            findings.problem(
+                file.name, "its header is not what was written", "stock tools may not open it or show wrong names"
+            )
+    return head
+
+
+def _entries(file: _File, start: int, findings: Findings, *, cost: str) -> Mapping[str, Entry] | None:
+    try:
+        return parse(file.backend.read(file.name, 8, start - 8), file.size - start)[0]
+    except DamagedError as error:
+        cost = cost or "stock tools cannot open it; Cutaway reads it by its index"
+        findings.problem(file.name, str(error).rstrip("."), cost)
+        return None
+
+
+def _note_steps(findings: Findings, index: SessionIndex, steps: Iterator[str]) -> None:
+    found = findings.unindexed.setdefault((index.folder, index.number), set())
+    found |= {int(step) for step in steps if step.isdecimal() and len(step) < 20 and step not in index.blocks}
+
+
+def _tensors(index: SessionIndex, owned: Sequence[Owned], findings: Findings) -> list[_Tensor]:
+    """The tensors of some blocks, in the order they lie in the file."""
+    found: list[_Tensor] = []
+    lost: dict[str, list[Owned]] = {}
+    for owner in owned:
+        block = owner.block
+        try:
+            layout = index.layout_of(block)
+            rows = index.schema_of(layout.schema).rows
+        except DamagedError as error:
+            lost.setdefault(str(error), []).append(owner)
+            continue
+        for place, row in enumerate(layout.rows):
+            start, stop = (block.offset + at for at in layout.starts[place : place + 2])
+            checksum = int.from_bytes(block.checksums[4 * place : 4 * place + 4], "little")
+            about = (layout.dtypes[place], layout.shapes[place], _label(rows[row]))
+            found.append(_Tensor(start, stop, checksum, *about, owner))
+    for reason, owners in lost.items():
+        findings.problem(index.name, reason.removeprefix(f"{index.name}: ").rstrip("."), _cost_of_blocks(owners))
+    return sorted(found, key=lambda tensor: (tensor.start, tensor.stop))
+
+
+def _compare_names(file: _File, entries: Mapping[str, Entry], tensors: Sequence[_Tensor], findings: Findings) -> None:
+    there = {(entry.start, entry.stop, entry.dtype, entry.shape) for entry in entries.values()}
+    missing = [t.key for t in tensors if (t.start, t.stop, t.dtype, t.shape) not in there]
+    if missing:
+        what = f"its header does not list {counted(len(missing), 'tensor')} that the index knows ({named(missing)})"
+        findings.problem(file.name, what, "stock tools do not show them; Cutaway reads them by its index")
+
+
+def _read_between(file: _File, start: int, tensors: Sequence[_Tensor], findings: Findings, *, is_part: bool) -> None:
+    """Read also what belongs to no known tensor: a header area, gaps, a tail."""
+    reached = start
+    n_between = 0
+    for tensor in tensors:
+        if start + tensor.start > reached:
+            n_between += start + tensor.start - reached
+            file.checksum(reached, min(start + tensor.start, file.size))
+        reached = max(reached, start + tensor.stop)
+    n_behind = max(file.size - reached, 0)
+    file.checksum(min(reached, file.size), file.size)
+    if is_part:
+        _check_reserved(file, start, findings)
+        if n_behind:
+            what = f"{n_behind:,} bytes at its end belong to a step that was not finished, which is normal after a kill"
+            findings.remark(file.name, what)
+    elif n_between or n_behind:
+        findings.remark(file.name, f"{n_between + n_behind:,} bytes in it belong to nothing that the index knows")
+
+
+def _check_reserved(file: _File, start: int, findings: Findings) -> None:
+    if any(any(chunk) for chunk in file.chunks(8, start)):
+        findings.remark(file.name, "it was being sealed when its session ended; its values are read by the index")
+
+
+def _check_growing(file: _File, index: SessionIndex, steps: Sequence[StepRecord], findings: Findings) -> None:
+    findings.n_bytes += file.size
+    bad: list[int] = []
+    unnamed: list[int] = []
+    reached = 0
+    for record in steps:
+        schema = index.schemas.get(record.schema)
+        if schema is None or record.matrix is None:
+            unnamed.append(record.step)
+            continue
+        _, offset, checksum = record.matrix
+        if file.checksum(offset, offset + schema.matrix_bytes) != checksum:
+            bad.append(record.step)
+        reached = max(reached, offset + schema.matrix_bytes)
+    file.checksum(0, file.size)
+    if bad:
+        what = "it was cut short" if file.size < reached else "statistics are not what was written"
+        findings.problem(file.name, what, f"statistics of {named_steps(bad)} cannot be read")
+    _tell_unnamed(index, unnamed, findings)
+    if file.size > reached and not unnamed:
+        what = f"{file.size - reached:,} bytes at its end belong to a step that was not finished"
+        findings.remark(file.name, f"{what}, which is normal after a kill")
+
+
+def _tell_unnamed(index: SessionIndex, steps: Sequence[int], findings: Findings) -> None:
+    if steps:
+        cost = f"nothing of {named_steps(steps)} can be read"
+        findings.problem(index.name, "a schema is not there, and nothing recorded under it has names", cost)
+
+
+class _Sealed:
+    """A sealed segment of statistics."""
+
+    def __init__(self, file: _File, start: int, index: SessionIndex, seal: Seal | None, findings: Findings) -> None:
+        self.file = file
+        self.start = start
+        self.index = index
+        self.seal = seal
+        self.findings = findings
+        self.steps: dict[str, NDArray[np.int64]] = {}
+        self.n_passed: dict[str, int] = {}
+        self.bad_steps: list[int] = []
+
+    def check(self, entries: Mapping[str, Entry], records: Sequence[StepRecord]) -> None:
+        known = {record.step: record for record in records}
+        for entry in sorted(entries.values(), key=lambda entry: entry.start):
+            data = self.file.backend.read(self.file.name, self.start + entry.start, entry.stop - entry.start)
+            schema = entry.name.split("/")[1] if "/" in entry.name else ""
+            bad = self._bad_rows(entry, data)
+            if entry.name == f"steps/{schema}":
+                self._take_steps(schema, data, is_sound=not bad)
+            elif entry.name.startswith("statistics/"):
+                self._check_tile(entry, schema, data, bad, known)
+        _note_steps(self.findings, self.index, (str(step) for steps in self.steps.values() for step in steps.tolist()))
+        self._tell(records)
+
+    def _bad_rows(self, entry: Entry, data: bytes) -> list[int]:
+        if self.seal is None:
+            return []
+        checksums = np.frombuffer(self.seal.checksums.get(entry.name, b"").ljust(4, b"\0"), "<u4")
+        size = len(data) // max(len(checksums), 1)
+        view = memoryview(data)
+        return [row for row, checksum in enumerate(checksums.tolist())
+                if crc32(view[row * size : (row + 1) * size]) != checksum]  # fmt: skip
+
+    def _take_steps(self, schema: str, data: bytes, *, is_sound: bool) -> None:
+        if is_sound and len(data) % 8 == 0:
+            self.steps[schema] = np.frombuffer(data, "<i8")
+        else:
+            self.findings.problem(
+                self.file.name,
+                "the list of its steps is not what was written",
+                "statistics of all steps in it cannot be read",
+            )
+
+    def _check_tile(
+        self, entry: Entry, id_: str, data: bytes, bad: Sequence[int], known: Mapping[int, StepRecord]
+    ) -> None:
+        first = self.n_passed.get(id_, 0)
+        n_steps = entry.shape[-1] if entry.shape else 0
+        self.n_passed[id_] = first + n_steps
+        steps = self.steps.get(id_, np.empty(0, np.int64))[first : first + n_steps].tolist()
+        schema = self.index.schemas.get(int(id_)) if id_.isdecimal() else None
+        is_fitting = schema is not None and _fits(entry, schema)
+        if schema is not None and not is_fitting and steps:
+            cost = f"statistics of {named_steps(steps)} cannot be read"
+            self.findings.problem(self.file.name, f"{entry.name} has not the shape of its schema", cost)
+        bad_steps = []
+        if schema is not None and is_fitting:
+            matrices = np.frombuffer(data, schema.dtype).reshape(entry.shape)
+            for number, step in enumerate(steps):
+                record = known.get(step)
+                matrix = np.ascontiguousarray(matrices[:, :, number])
+                if record is not None and record.matrix is not None and crc32(matrix.data) != record.matrix[2]:
+                    bad_steps.append(step)
+        if not bad:
+            self.bad_steps += bad_steps
+            return
+        curves = f"the curves of {_row_names(schema.rows if schema else (), bad)} at {named_steps(steps)}"
+        parts = [curves, *([f"all statistics of {named_steps(bad_steps)}"] if bad_steps else [])]
+        cost = f"{spoken(parts)} cannot be read" if steps else ""
+        self.findings.problem(self.file.name, "statistics are not what was written", cost)
+
+    def _tell(self, records: Sequence[StepRecord]) -> None:
+        there = {step for steps in self.steps.values() for step in steps.tolist()}
+        gone = [record.step for record in records if record.step not in there and str(record.schema) in self.steps]
+        if gone:
+            cost = f"statistics of {named_steps(gone)} cannot be read"
+            self.findings.problem(self.file.name, "it does not hold all steps that it should", cost)
+        if self.bad_steps:
+            cost = f"statistics of {named_steps(self.bad_steps)} cannot be trusted"
+            self.findings.problem(self.file.name, "statistics are not what was recorded", cost)
+        absent = {record.schema for record in records} - self.index.schemas.keys()
+        _tell_unnamed(self.index, [record.step for record in records if record.schema in absent], self.findings)
+
+
+def _fits(entry: Entry, schema: Schema) -> bool:
+    return (
+        len(entry.shape) == 3
+        and entry.shape[:2] == (len(schema.rows), len(schema.statistics))
+        and entry.dtype == schema.dtype
+    )
+
+
+def _label(row: Row) -> str:
+    """What a tensor is called in a sentence."""
+    iteration = f" in iteration {row.iteration}" if row.iteration else ""
+    return f"{row.site}{iteration}" if row.of == VALUE else f"{row.of} of {row.site}{iteration}"
+
+
+def _row_names(rows: Sequence[Row], numbers: Sequence[int]) -> str:
+    return named(_label(rows[number]) if number < len(rows) else f"row {number}" for number in numbers)
+
+
+def _cost_of_blocks(owned: Sequence[Owned]) -> str:
+    steps = [owner.step for owner in owned if owner.step is not None]
+    parts = [f"all values of {named_steps(steps)}"] if steps else []
+    blocks = [repr(owner.name) for owner in owned if owner.step is None]
+    parts += [f"the arrays of block {named(blocks)}"] if blocks else []
+    return f"{spoken(parts)} cannot be read"
+
+
+def _cost_of_tensors(bad: Sequence[_Tensor]) -> str:
+    steps = [tensor.owner.step for tensor in bad if tensor.owner.step is not None]
+    n_stepped = len(steps)
+    parts = []
+    if steps:
+        names = named(tensor.key for tensor in bad if tensor.owner.step is not None)
+        parts.append(f"values of {counted(n_stepped, 'tensor')} ({names}) at {named_steps(steps)}")
+    others = [tensor for tensor in bad if tensor.owner.step is None]
+    if others:
+        parts.append(f"{counted(len(others), 'array')} ({named(tensor.key for tensor in others)})")
+    return f"{spoken(parts)} cannot be read"

@@ -1,0 +1,156 @@
+"""Saliency as a page: the text coloured for each target, a map of all, and the numbers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from cutaway.core.formatting import figures, percent
+from cutaway.results.saliency import Saliency
+from cutaway.results.token_names import quoted, readable
+from cutaway.views.pages.model import (
+    Cell,
+    ColouredText,
+    Column,
+    Heatmap,
+    Page,
+    Prose,
+    Section,
+    Table,
+    Text,
+)
+from cutaway.views.pages.provenance import counted, made_section, model_name, told
+
+_MOST_NUMBERS = 12
+"""Wider maps have colours alone; a number shows for who points at its cell."""
+_MOST_CELLS = 6000
+_MOST_BEST = 5
+_HOW = {
+    "gradient": "How strongly the smallest change of a token would change it.",
+    "grad_x_input": "Gradient × input: what a token adds, as far as a straight line tells.",
+    "integrated_gradients": "Integrated gradients: what a token adds on the way from the baseline to the text.",
+    "occlusion": "What is lost when a token is taken away.",
+    "rollout": "The share of a token in what attention mixes, through all layers.",
+    "flow": "The most that attention could let through from a token, through all layers.",
+}
+
+
+def saliency_page(saliency: Saliency) -> Page:
+    """All of it."""
+    notes = [Prose(note) for note in saliency.notes]  # what to mistrust is read before the colours
+    sections = [Section("Text", _reading(saliency), [*notes, _text(saliency, is_signed=False)], is_wide=True)]
+    if saliency.has_signs:
+        about = "Red spoke for the target, blue against it: plain sums over the embedding."
+        sections.append(Section("For and against", about, [_text(saliency, is_signed=True)], is_wide=True))
+    shown = _map(saliency)
+    if shown is not None:
+        sections.append(
+            Section("All targets", "A row is a target, a column what the model read.", [shown], is_wide=True)
+        )
+    sections += [Section("What mattered most", "", [_best(saliency)], is_wide=True), _made(saliency)]
+    about = told(model_name(saliency.about), saliency.described, counted(len(saliency), "target"))
+    return Page(saliency.title, about, sections, topic="language")
+
+
+def _made(saliency: Saliency) -> Section:
+    more = [(f"{saliency.unit}s read", f"{len(saliency.positions):,}")]
+    if saliency.delta is not None and len(saliency.delta):
+        worst = float(np.abs(saliency.delta).max())
+        more.append(("farthest from complete", f"{figures(worst)}: the sum of a row less what the path changed"))
+    return made_section(saliency.about, [("method", saliency.described), *more], _HOW.get(saliency.method, ""))
+
+
+def _reading(saliency: Saliency) -> str:
+    what = "label" if (saliency.places < 0).all() else "target"
+    how = "Choose a label" if what == "label" else "Point at a target, or choose one"
+    about = f"{how}: the text is coloured by how much each {saliency.unit} mattered to it"
+    return about + (f", rather than to {_others(saliency)}." if saliency.contrast else ".")
+
+
+def _others(saliency: Saliency) -> str:
+    """What targets are compared with, where that is one token for all."""
+    return readable(saliency.contrast[0]) if len(set(saliency.contrast)) == 1 else "another one"
+
+
+def _text(saliency: Saliency, *, is_signed: bool) -> ColouredText:
+    """One text a stack, one channel a target."""
+    values = saliency.signed if is_signed else saliency.scores
+    target_at: dict[int, int] = {}
+    for target, place in enumerate(saliency.places.tolist()):
+        target_at.setdefault(place, target)  # of the targets in one word the first
+    texts = []
+    for role in dict.fromkeys(saliency.roles):
+        at = [i for i, each in enumerate(saliency.roles) if each == role]
+        pieces = [_spaced(saliency, i) for i in at]
+        places = set(saliency.places.tolist())
+        marks = [j for j, i in enumerate(at) if i in places]
+        chooses = [target_at.get(i, -1) for i in at] if marks else []
+        title = {"encoder": "source"}.get(role, "written") if len(set(saliency.roles)) > 1 else ""
+        texts.append(Text(pieces, [row[at].tolist() for row in values], title, marks, chooses))
+    return ColouredText(
+        _channels(saliency),
+        texts,
+        is_signed=is_signed,
+        is_share=not is_signed,
+        missing="not seen by this target",
+        link="targets",
+    )
+
+
+def _map(saliency: Saliency) -> Heatmap | None:
+    columns = [i for i in range(len(saliency.positions)) if not np.isnan(saliency.scores[:, i]).all()]
+    if not columns or len(columns) * len(saliency) > _MOST_CELLS:
+        return None
+    return Heatmap(
+        _channels(saliency),
+        [readable(saliency.positions[i]) for i in columns],
+        saliency.scores[:, columns].tolist(),
+        low=0.0,
+        is_share=True,
+        shows_numbers=len(columns) <= _MOST_NUMBERS,
+    )
+
+
+def _best(saliency: Saliency) -> Table:
+    columns = [Column("target"), _explained(saliency)]
+    if saliency.delta is not None:
+        columns.append(Column("missing", "number", "how far the sum is from complete"))
+    columns += [Column("mattered most"), Column("its share", "share"), Column("next")]
+    rows: list[list[Cell]] = []
+    for i, name in enumerate(_channels(saliency)):
+        best = saliency.top(i, _MOST_BEST)
+        value = float(saliency.values[i])
+        row: list[Cell] = [name, value if math.isfinite(value) else None]
+        if saliency.delta is not None:
+            row.append(float(saliency.delta[i]))
+        others = ", ".join(f"{quoted(piece)} {percent(score)}" for piece, score in best[1:])
+        rows.append([*row, *([readable(best[0][0]), best[0][1]] if best else ["", None]), others])
+    if not saliency.has_signs:
+        columns.pop(1)
+        rows = [[row[0], *row[2:]] for row in rows]
+    return Table(columns, rows)
+
+
+def _explained(saliency: Saliency) -> Column:
+    """The column of what is explained: a value, or by how much the target leads."""
+    if not saliency.contrast:
+        return Column(saliency.explained, "number", "of the target: what is explained")
+    is_one = len(set(saliency.contrast)) == 1
+    what = saliency.explained.removeprefix("lead in ")
+    about = f"the {what} of the target less that of {_others(saliency)}: above 0 where the target is the likelier"
+    return Column(f"lead over {_others(saliency)}" if is_one else "lead", "number", about)
+
+
+def _channels(saliency: Saliency) -> list[str]:
+    """The targets by number, so that two of the same text are told apart."""
+    is_told = len(set(saliency.contrast)) == 1 < len(saliency)  # above, once for all
+    others = () if is_told else saliency.contrast
+    against = [f" rather than {readable(each)}" for each in others] or [""] * len(saliency)
+    return [
+        f"{i} {readable(piece)}{other}" for i, (piece, other) in enumerate(zip(saliency.targets, against, strict=True))
+    ]
+
+
+def _spaced(saliency: Saliency, i: int) -> str:
+    return saliency.positions[i] if saliency.unit == "token" else f" {saliency.positions[i]}"

@@ -1,0 +1,193 @@
+"""Similarities as a page: a map of all pairs, what lies beside each other, and the numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutaway.results.similarity import Dissimilarities, Similarity
+from cutaway.views.pages.model import (
+    Bars,
+    Column,
+    Fact,
+    Facts,
+    Heatmap,
+    Line,
+    Lines,
+    Page,
+    Plate,
+    Prose,
+    Section,
+    Table,
+)
+
+_MOST_NUMBERS = 14
+"""Wider maps have colours alone; a number shows for who points at its cell."""
+_MOST_PAIRS = 500
+_MOST_CELLS = 120
+_WHAT = {
+    "cca": "The mean of the canonical correlations: 1 where one is an invertible linear map of the other.",
+    "svcca": "The mean canonical correlation of the directions of most variance.",
+    "pwcca": "Canonical correlations, weighed by how much of the units each accounts for.",
+    "cka": "Whether the same rows are near to each other in both: 1 where one is a turned, scaled copy of the other.",
+    "rsa": "Whether rows that are far apart in one are far apart in the other: a correlation of distances.",
+}
+
+
+def similarity_page(similarity: Similarity) -> Page:
+    """All of a similarity: of two, a number and what it is made of; of more, a map."""
+    sections = [Section("In short", _WHAT[similarity.method], _in_short(similarity))]
+    n_rows, n_columns = similarity.shape
+    if n_rows > 1 and n_columns > 1:
+        sections += [_map(similarity), *_neighbours(similarity)]
+    elif n_rows > 1 or n_columns > 1:
+        sections.append(_against_one(similarity))
+    else:
+        sections += _spectrum(similarity)
+    if n_rows * n_columns > 1:
+        sections.append(Section("All pairs", "", [_pairs(similarity)]))
+    return Page(_title(similarity), "", sections, topic="language")
+
+
+def dissimilarities_page(found: Dissimilarities) -> Page:
+    """The matrix, and how its distances lie; of many rows, some that lie evenly among them."""
+    n = len(found)
+    chosen = np.unique(np.linspace(0, n - 1, min(n, _MOST_CELLS)).round().astype(np.int64))
+    names = [found.name_of(int(row)) for row in chosen]
+    some = found.values[np.ix_(chosen, chosen)]
+    told = f"{len(chosen):,} of {n:,} rows, evenly." if len(chosen) < n else ""
+    heatmap = Heatmap(names, names, some.tolist(), low=0.0, shows_numbers=len(chosen) <= _MOST_NUMBERS)
+    facts = [Fact("rows", f"{n:,}"), Fact("metric", found.metric)]
+    if n > 1:
+        low, middle, high = np.quantile(found.upper, [0, 0.5, 1]).tolist()
+        facts.append(Fact("distance", f"{middle:.4g}", f"median; {low:.4g} to {high:.4g}"))
+    sections = [Section("In short", "", [Facts(facts)]), Section("Distances", told, [heatmap], is_wide=True)]
+    return Page("How far rows are from each other", "", sections, topic="language")
+
+
+def _title(similarity: Similarity) -> str:
+    if similarity.shape == (1, 1):
+        return f"Similarity of {similarity.row_names[0]} and {similarity.column_names[0]}"
+    return f"Similarity by {similarity.described}"
+
+
+def _in_short(similarity: Similarity) -> list[Plate]:
+    facts = [Fact("method", similarity.described), Fact("rows", f"{similarity.n_rows:,}", "the same in all")]
+    facts += [
+        Fact(name.replace("_", " "), str(value))
+        for name, value in similarity.about.items()
+        if name not in ("kernel", "debiased", "compat")
+    ]
+    if similarity.shape == (1, 1):
+        facts.insert(0, Fact("similarity", f"{similarity.value:.4f}"))
+        for name, units in zip(
+            (*similarity.row_names, *similarity.column_names),
+            (*similarity.row_units, *similarity.column_units),
+            strict=False,
+        ):
+            facts.append(Fact(f"units of {name}", f"{units:,}"))
+    else:
+        pairs = _found(similarity)
+        values = [value for *_, value in pairs if math.isfinite(value)]
+        if values:
+            facts.append(Fact("pairs", f"{len(pairs):,}", f"from {min(values):.3f} to {max(values):.3f}"))
+        widths = sorted({*similarity.row_units, *similarity.column_units})
+        facts.append(Fact("units", " to ".join(f"{each:,}" for each in dict.fromkeys(widths[:: len(widths) - 1 or 1]))))
+    return [Facts(facts), *(Prose(note) for note in similarity.notes)]
+
+
+def _map(similarity: Similarity) -> Section:
+    rows, columns = _shortened(similarity.row_names), _shortened(similarity.column_names)
+    is_wide = len(columns) > _MOST_NUMBERS
+    low = _low(similarity.values)
+    heatmap = Heatmap(rows, columns, similarity.values.tolist(), low=low, high=1.0, shows_numbers=not is_wide)
+    about = (
+        "Each with each other." if similarity.is_within else "Rows are the first that were given, columns the second."
+    )
+    return Section("Map", about, [heatmap], is_wide=is_wide)
+
+
+def _neighbours(similarity: Similarity) -> list[Section]:
+    """Of one model, each layer beside the next: where a bar is short, much changes."""
+    if not similarity.is_within or len(similarity.row_names) < 3:
+        return []
+    names = _shortened(similarity.row_names)
+    steps = [f"{here} → {there}" for here, there in pairwise(names)]
+    values = [float(similarity.values[i, i + 1]) for i in range(len(steps))]
+    bars = Bars(steps, values, is_signed=min(values) < 0)
+    return [Section("Each beside the next", "In the order in which they were given.", [bars])]
+
+
+def _against_one(similarity: Similarity) -> Section:
+    is_column = similarity.shape[1] == 1
+    names = similarity.row_names if is_column else similarity.column_names
+    other = (similarity.column_names if is_column else similarity.row_names)[0]
+    values = similarity.values.ravel().tolist()
+    steps = _numbers(names)
+    plate: Plate
+    if steps is not None:
+        plate = Lines("step", similarity.described, steps, [Line(f"beside {other}", values)])
+    else:
+        plate = Bars(_shortened(names), values, is_signed=min(values) < 0)
+    return Section(f"Beside {other}", "", [plate], is_wide=True)
+
+
+def _spectrum(similarity: Similarity) -> list[Section]:
+    """The canonical correlations of a pair."""
+    if similarity.correlations is None:
+        return []
+    own = similarity.correlations[0, 0]
+    own = own[np.isfinite(own)]
+    lines = Lines(
+        "number", "canonical correlation", list(range(1, len(own) + 1)), [Line("canonical correlations", own.tolist())]
+    )
+    return [Section("Canonical correlations", "Largest first; their number is that of the smaller side.", [lines])]
+
+
+def _pairs(similarity: Similarity) -> Table:
+    found = sorted(_found(similarity), key=lambda pair: -pair[2] if math.isfinite(pair[2]) else math.inf)[:_MOST_PAIRS]
+    heads = ("first", "second") if similarity.is_within else ("row", "column")
+    columns = [Column(heads[0]), Column(heads[1]), Column(similarity.described, "bar")]
+    return Table(columns, found)
+
+
+def _found(similarity: Similarity) -> list[tuple[str, str, float]]:
+    """Each pair once, nothing beside itself."""
+    values = similarity.values
+    is_even = similarity.is_within and np.allclose(values, values.T, equal_nan=True)
+    return [
+        (row, column, float(values[i, j]))
+        for i, row in enumerate(similarity.row_names)
+        for j, column in enumerate(similarity.column_names)
+        if not similarity.is_within or (i < j if is_even else i != j)
+    ]
+
+
+def _low(values: NDArray[np.float64]) -> float:
+    """What is palest: 0 for what is spread, a tenth below the least for what is all alike or less than nothing."""
+    finite = values[np.isfinite(values)]
+    least = float(finite.min()) if len(finite) else 0.0
+    return min(math.floor(least * 10) / 10, 0.9) if least < 0 or least > 0.5 else 0.0
+
+
+def _shortened(names: Sequence[str]) -> list[str]:
+    """Names without what all begin with, up to a dot or a space: layers by their numbers."""
+    if len(names) < 2:
+        return list(names)
+    first, last = min(names), max(names)
+    n = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
+    cut = max(first.rfind(".", 0, n), first.rfind(" ", 0, n)) + 1
+    return [name[cut:] for name in names] if all(len(name) > cut for name in names) else list(names)
+
+
+def _numbers(names: Sequence[str]) -> list[float] | None:
+    """Names that are rising numbers, as numbers: steps of a training, say."""
+    try:
+        found = [float(name.removeprefix("step").strip()) for name in names]
+    except ValueError:
+        return None
+    return found if all(a < b for a, b in pairwise(found)) else None

@@ -1,0 +1,144 @@
+"""Texts coloured by units: several units over several sentences, or one unit where it is far from its mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutaway.core.errors import InputError
+from cutaway.results.words import Context, TopContexts
+from cutaway.store.activations.activations import Activations
+from cutaway.views.pages.model import ColouredText, Page, Section, Text
+
+Scale = Literal["std", "raw"]
+"""What colours tokens: standard deviations from the mean of all rows, or the values as they are."""
+_AROUND = 8
+
+
+def units_text(
+    acts: Activations,
+    units: int | str | Iterable[int | str],
+    items: Sequence[int] | None = None,
+    *,
+    n: int = 12,
+    scale: Scale = "std",
+    title: str = "",
+) -> ColouredText:
+    """Sentences coloured by units, one channel each.
+
+    >>> acts = Activations.of({"h": np.array([[0.0, 1], [2, 1], [4, 1]])}, words=[["a", "b"], ["c"]])
+    >>> text = units_text(acts, ["h#0"], scale="raw")
+    >>> text.channels, [(each.tokens, each.values) for each in text.texts]
+    (('h#0',), [(('c',), ((4.0,),)), (('a', 'b'), ((0.0, 2.0),))])
+
+    Args:
+        units: their indices or names.
+        items: the sentences, by number; without them, those in which one of the units is strongest.
+        n: how many of these.
+    """
+    indices = unit_numbers(units, acts.names)
+    values = _scaled(acts.columns(indices), scale)  # (row, unit)
+    rows_of = _strongest(acts, values, n) if items is None else [_rows(acts, item) for item in items]
+    texts = [
+        Text(_words(acts, rows), values[rows].T.tolist(), title=f"sentence {acts.items[rows[0]]}") for rows in rows_of
+    ]
+    return ColouredText([acts.names[index] for index in indices], texts, title=title)
+
+
+def units_page(acts: Activations, units: int | str | Iterable[int | str], **how: Any) -> Page:
+    """The same as a page of its own; `how` as for `units_text`."""
+    text = units_text(acts, units, **how)
+    n = f"{len(text.texts):,} sentence{'s' if len(text.texts) != 1 else ''}"
+    title, sections = f"Text by {', '.join(text.channels)}", [Section("Sentences", plates=[text])]
+    return Page(title, f"{n} of {acts.n_items:,}.", sections, topic="neurons")
+
+
+def contexts_text(contexts: TopContexts, acts: Activations | None = None, *, title: str = "") -> ColouredText:
+    """The top contexts of a unit; with the activations, more of the words around are shown."""
+    values = None
+    if acts is not None:
+        values = _scaled(acts.columns(unit_numbers(contexts.unit, acts.names)), "std")[:, 0]
+    texts = [_context(each, acts, values) for each in contexts.contexts]
+    return ColouredText([contexts.unit], texts, title=title)
+
+
+def unit_numbers(units: int | str | Iterable[int | str], names: Sequence[str] | None) -> list[int]:
+    """The indices of units that are given by index or name.
+
+    >>> unit_numbers(["h#1", 0, "#2"], ["h#0", "h#1", "h#2"])
+    [1, 0, 2]
+    """
+    several = [units] if isinstance(units, (int, str, np.integer)) else list(units)
+    wanted = {unit for unit in several if isinstance(unit, str)}
+    known = {} if names is None or not wanted else {name: place for place, name in enumerate(names) if name in wanted}
+    return [_number(unit, known, names) for unit in several]
+
+
+def _number(unit: int | str, known: dict[str, int], names: Sequence[str] | None) -> int:
+    if not isinstance(unit, str):
+        number = int(unit)
+    elif unit in known:
+        return known[unit]
+    elif unit.startswith("#") and unit[1:].isdecimal():
+        number = int(unit[1:])
+    else:
+        raise InputError(f"there is no unit {unit!r}; names are like {names[0]!r}." if names else f"no unit {unit!r}.")
+    if names is not None and not 0 <= number < len(names):
+        raise InputError(f"there is no unit {number}: there are {len(names):,}.")
+    return number
+
+
+def _scaled(values: NDArray[Any], scale: Scale) -> NDArray[np.float64]:
+    found = values.astype(np.float64)
+    if scale == "raw":
+        return found
+    if scale != "std":
+        raise InputError(f"scale={scale!r}: 'std' for standard deviations, 'raw' for values as they are.")
+    spread = found.std(axis=0)
+    spread[spread <= 1e-12 * np.abs(found).max(axis=0, initial=0.0)] = np.inf  # what never changes is at its mean
+    standard: NDArray[np.float64] = (found - found.mean(axis=0)) / np.where(spread > 0, spread, np.inf)
+    return standard
+
+
+def _strongest(acts: Activations, values: NDArray[np.float64], n: int) -> list[NDArray[np.int64]]:
+    """The rows of the sentences with the largest value of any unit, strongest first; of equal sentences one."""
+    most = np.abs(values).max(axis=1, initial=0.0)
+    seen: set[int] = set()
+    found: dict[tuple[str, ...], NDArray[np.int64]] = {}
+    for row in np.argsort(-most, kind="stable").tolist():
+        item = int(acts.items[row])
+        if item not in seen:
+            seen.add(item)
+            rows = _rows(acts, item)
+            found.setdefault(tuple(_words(acts, rows)), rows)
+        if len(found) >= n:
+            break
+    return list(found.values())
+
+
+def _rows(acts: Activations, item: int) -> NDArray[np.int64]:
+    rows = np.flatnonzero(acts.items == item)
+    if not len(rows):
+        raise InputError(f"item {item} has no row: there are items from {acts.items.min()} to {acts.items.max()}.")
+    return rows
+
+
+def _words(acts: Activations, rows: NDArray[np.int64]) -> list[str]:
+    return list(acts.rows(rows).words)
+
+
+def _context(context: Context, acts: Activations | None, values: NDArray[np.float64] | None) -> Text:
+    title = f"sentence {context.item}"
+    if acts is None or values is None:
+        tokens = [*context.before, context.word, *context.after]
+        place = len(context.before)
+        own = context.around or [context.score if at == place else None for at in range(len(tokens))]
+        return Text(tokens, [own], title=title, marks=[place])
+    same = np.flatnonzero(acts.items == context.item)
+    place = int(np.searchsorted(same, context.row))
+    rows = same[max(0, place - _AROUND) : place + _AROUND + 1]
+    marks = np.flatnonzero(rows == context.row).tolist()
+    return Text(_words(acts, rows), [values[rows].tolist()], title=title, marks=marks)

@@ -1,0 +1,111 @@
+"""What the nodes of a dependency graph are called in a picture, which modules are around them, which pass they are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cutaway.core.errors import SiteSyntaxError
+from cutaway.core.sites import ROOT, Site
+from cutaway.graph.dependencies.graph import Node
+from cutaway.views.run.node_order import Way
+
+_CONTAINERS = frozenset({"ModuleList", "ModuleDict", "ParameterList", "ParameterDict"})
+"""Modules that hold others and never run."""
+_DEEPEST = 64
+_ITERATION = re.compile(r"(.+)~([0-9]+)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What a node is called."""
+
+    base: str
+    """The name without iteration: that of all its iterations."""
+    iteration: int
+    finishes: Mapping[str, str]
+    """The modules whose results it is → which pass of each."""
+    own: str
+    """The name that tells it from others in its module; "" for the result of the module."""
+    is_output: bool
+    output: str
+    """Its place in what the model returned."""
+
+    @property
+    def looped(self) -> tuple[str, bool, str]:
+        """The same for all passes and iterations of one tensor."""
+        return self.base, self.iteration > 0, self.own
+
+
+def named(node: Node, iterated: frozenset[tuple[str, int]]) -> Named:
+    """Read the names of a node.
+
+    Args:
+        iterated: sites of rows and the iterations they have.
+    """
+    match = _ITERATION.fullmatch(node.name)
+    is_iterated = match is not None and (match[1], int(match[2][:9])) in iterated
+    base, iteration = (match[1], int(match[2][:9])) if match is not None and is_iterated else (node.name, 0)
+    own_names = (base, *node.sites) if iteration or base in node.sites else node.sites
+    sites = [site for site in map(parsed, own_names) if site is not None]
+    first = sites[0] if sites else None
+    outputs = [site for site in sites if _is_result(site) and site.address == ROOT]
+    output = outputs[0].path if outputs else ""
+    if first is None or first.name is not None or own_names is node.sites:
+        return Named(base, iteration, {}, base.removeprefix("$"), bool(outputs), output)
+    is_held = node.role in ("parameter", "buffer")
+    results = {} if is_held else {s.address: f"{iteration}.{s.pass_ or 1}" for s in sites if _is_result(s)}
+    unpassed = base.removesuffix(f":{first.pass_}") if first.pass_ is not None else base
+    return Named(unpassed, iteration, results, _own(first, is_held), bool(outputs), output)
+
+
+def parsed(text: str) -> Site | None:
+    """A site; None where the text is none."""
+    try:
+        return Site.parse(text)
+    except (SiteSyntaxError, ValueError):
+        return None
+
+
+def _is_result(site: Site) -> bool:
+    return site.name is None and site.op is None and site.side in (None, "out")
+
+
+def _own(site: Site, is_held: bool) -> str:
+    if is_held:
+        return site.address.rpartition(".")[2] or site.address
+    if site.op is not None:
+        return site.op if site.ordinal in (None, 1) else f"{site.op}.{site.ordinal}"
+    if site.side == "in":
+        word = "input" if site.address == ROOT else "in"
+        return f"{word} {site.path}" if site.path else word
+    if site.address == ROOT and site.path and not site.path.isdecimal():
+        return site.path
+    word = "output " if site.address == ROOT else "out."
+    return f"{word}{site.path}" if site.path else ""
+
+
+class Modules:
+    """The modules of a run, as its document says; of a run without one nothing is known."""
+
+    def __init__(self, document: Any) -> None:
+        columns: Mapping[str, Any] = document if isinstance(document, dict) else {}
+        addresses, classes = columns.get("address"), columns.get("class")
+        self.classes: dict[str, str] = {}
+        if isinstance(addresses, list) and isinstance(classes, list):
+            pairs = zip(addresses, classes, strict=False)
+            self.classes = {str(address): str(name) for address, name in pairs}
+
+    def way(self, group: str, used: frozenset[str]) -> Way:
+        """The modules around something in `group`; those that only hold others are left out.
+
+        Args:
+            used: addresses that something stands in.
+        """
+        if group in ("", ROOT):
+            return ()
+        parts = group.split(".")[:_DEEPEST]
+        prefixes = (".".join(parts[: n + 1]) for n in range(len(parts)))
+        return tuple(p for p in prefixes if p in used or (p in self.classes and self.classes[p] not in _CONTAINERS))

@@ -1,0 +1,85 @@
+"""All statistics of one kept sample at a step, so that a graph can be coloured by it as by the whole batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cutaway.core.errors import DamagedError, InputError
+from cutaway.core.statistics import PER_SAMPLE
+from cutaway.store.format.records import UPDATE, Row, what_of
+from cutaway.store.runs.step import Step
+from cutaway.views.run.kept_values import array_beside, n_samples, row_at
+from cutaway.views.run.rows import Matrix, RunRows
+
+_HELD: Final = ("parameter", "buffer")
+
+
+def sample_matrix(rows: RunRows, step: int, sample: int) -> Matrix:
+    """What `RunRows.matrix` says of the batch, of one of its samples: `[row, statistic]`.
+
+    Computed from kept values, else as it was recorded for each sample. Parameters are the same for all samples. What is
+    known of the whole batch only is NaN.
+    """
+    at = rows.run.at(step)
+    n = n_samples(at)
+    if not 0 <= sample < n:
+        raise InputError(f"sample {sample} was asked for, and step {step} has kept {n}.")
+    batch = rows.matrix(at)
+    out: Matrix = np.full_like(batch, np.nan)
+    places = {name: column for column, name in enumerate(rows.statistics)}
+    for number, row in enumerate(rows.rows):
+        own = row_at(at, row)
+        if own is None:
+            continue
+        if row.role in _HELD or what_of(row.of) == UPDATE:
+            out[number] = batch[number]
+            continue
+        for name, value in _own(at, own, sample, n).items():
+            if name in places:
+                out[number, places[name]] = value
+    return out
+
+
+def _own(at: Step, row: Row, sample: int, n: int) -> Mapping[str, float]:
+    """The statistics of one of `n` samples, as far as they are known."""
+    try:
+        raw = at.raw(row)
+        if raw is not None and raw.shape[:1] == (n,):
+            values = raw.array()[sample]
+            return _statistics(np.abs(values) if values.dtype.kind == "c" else values)
+        each = array_beside(at, row, "samples")
+    except DamagedError:
+        return {}
+    if each is None or len(each) <= sample:
+        return {}
+    return dict(zip(PER_SAMPLE, each[sample].tolist(), strict=True))
+
+
+def _statistics(values: NDArray[Any]) -> dict[str, float]:
+    numbers = np.asarray(values, np.float64).reshape(-1)
+    n = numbers.size
+    if not n:
+        return {"count": 0.0, "nonfinite": 0.0}
+    with np.errstate(all="ignore"):
+        sizes = np.abs(numbers)
+        total, squares = float(numbers.sum()), float(np.dot(numbers, numbers))
+        mean = total / n
+        found = {
+            "count": float(n),
+            "mean": mean,
+            "abs_mean": float(sizes.sum()) / n,
+            "std": float(numbers.std()),
+            "norm": float(np.sqrt(squares)),
+            "min": float(numbers.min()),
+            "max": float(numbers.max()),
+            "abs_max": float(sizes.max()),
+            "zeros": float(n - np.count_nonzero(numbers)),
+        }
+    nans = infs = 0.0
+    if not np.isfinite(squares):  # seldom, and never without one that is not finite or nearly so
+        nans, infs = float(np.isnan(numbers).sum()), float(np.isinf(numbers).sum())
+    return found | {"nans": nans, "infs": infs, "nonfinite": nans + infs}
