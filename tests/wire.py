@@ -37,7 +37,7 @@ ROOTS = (
 )
 FILES = {
     FOLDER / "lib" / "wire.ts": (MODULES, ROOTS),
-    FOLDER / "plates" / "wire.ts": (
+    FOLDER / "pages" / "wire.ts": (
         ("cutaway.views.pages.model", "cutaway.views.pages.results.activations"),
         ("Page", "PageView"),
     ),

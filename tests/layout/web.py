@@ -20,14 +20,14 @@ WITHOUT = "CUTAWAY_TESTS_WITHOUT_WEB"
 
 
 def in_typescript(cases: Sequence[tuple[str, Sequence[Any]]]) -> list[Any]:
-    """What the functions of `web/src/agree.ts` answer to (name, arguments); dataclasses go there as JSON knows them."""
+    """What the functions of `web/src/layout/agree.ts` answer to (name, arguments); dataclasses go there as JSON knows them."""
     if not (WEB / "node_modules").is_dir():
         if os.environ.get(WITHOUT):
             pytest.skip(f"{WITHOUT} is set and web/node_modules is not there")
         pytest.fail(f"web/node_modules is not there: run `npm ci` in web/, or set {WITHOUT}=1 to go without")
     with tempfile.TemporaryDirectory() as folder:
         bundle, asked, answered = (Path(folder) / name for name in ("agree.mjs", "cases", "results"))
-        run("node", "build.mjs", "--bundle", "src/agree.ts", str(bundle))
+        run("node", "build.mjs", "--bundle", "src/layout/agree.ts", str(bundle))
         lines = [json.dumps([name, [plain(value) for value in given]]) for name, given in cases]
         asked.write_text("\n".join(lines), encoding="utf-8")
         run("node", str(bundle), str(asked), str(answered))

@@ -7,7 +7,7 @@ import { render as mount } from "preact";
 import { decoded, embedded, inflated, kernel, type Host, type Model } from "./lib/host";
 import { follow } from "./lib/theme";
 import { Shell, type View } from "./shell";
-import { makeClient } from "./viewer/client";
+import { makeClient } from "./viewer/data/client";
 import { restoreTheme, Viewer } from "./viewer/viewer";
 
 /** The build puts the style sheet here. */

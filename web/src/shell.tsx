@@ -1,12 +1,12 @@
 // One view fills the place; several have a tab each, and keep their state when another is looked at.
 
 import { useState } from "preact/hooks";
-import { App } from "./app/app";
+import { App } from "./graph/app";
 import type { Host } from "./lib/host";
-import { tabNames } from "./lib/tabs";
+import { tabNames } from "./lib/tab-titles";
 import type { GraphView } from "./lib/wire";
-import { PlatesPage } from "./plates/page";
-import type { Page } from "./plates/wire";
+import { PlatesPage } from "./pages/page";
+import type { Page } from "./pages/wire";
 import "./shell.css";
 
 /** What can be shown: a graph that is looked into, or a page that is read. */

@@ -1,6 +1,6 @@
 """What is shown of a graph: which groups are open, which loops and repeated blocks are drawn once.
 
-The browser folds by the same rules (`web/src/lib/fold.ts`), and a test holds the two together.
+The browser folds by the same rules (`web/src/layout/fold.ts`), and a test holds the two together.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Frames are laid out one by one, the innermost first, and each is a single box to the frame around it. So a
 frame can never cover what does not belong to it, and what is inside one does not move what is inside another.
-The browser does the same (`web/src/lib/place.ts`), and a test holds the two together.
+The browser does the same (`web/src/layout/place.ts`), and a test holds the two together.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ result             What all results can do: be shown as a page, printed, and wri
 saliency           Why each token was written: a score for every token that the model could see
 similarity         How alike representations are: the answers of `cutaway.lm.similarity` and `cutaway.lm.rdm`
 table_columns      Columns of tables of results
-token_names        Tokens as names: what would not be seen of them is written out, as `web/src/plates/tokens.ts`
+token_names        Tokens as names: what would not be seen of them is written out, as `web/src/pages/tokens.ts`
                    does
 validation         The report of `trace.validate()`
 verdicts           What evaluations answer, in sentences that promise no more than the numbers do

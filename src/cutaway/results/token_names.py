@@ -1,4 +1,4 @@
-"""Tokens as names: what would not be seen of them is written out, as `web/src/plates/tokens.ts` does."""
+"""Tokens as names: what would not be seen of them is written out, as `web/src/pages/tokens.ts` does."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { described } from "./announce";
 import { open } from "./example";
 import { Stage } from "./stage";
-import { LIGHT_THEME } from "./theme";
+import { LIGHT_THEME } from "./paint/theme";
 import { PLAIN } from "./types";
 
 test("a box and a frame in words", () => {

@@ -4,7 +4,7 @@ import { toScreen } from "./camera";
 import { folded, open } from "./example";
 import { Glide, anchored, carried, inTheMiddle, placeIn } from "./glide";
 import { Stage } from "./stage";
-import { LIGHT_THEME } from "./theme";
+import { LIGHT_THEME } from "./paint/theme";
 import { PLAIN } from "./types";
 
 const size = { width: 800, height: 700 };

@@ -2,7 +2,7 @@
 
 import { between, eased, intersects, inView } from "./camera";
 import type { Size } from "./camera";
-import type { Items } from "./paint";
+import type { Items } from "./paint/paint";
 import type { BoxItem, FrameItem, LineItem, Stage } from "./stage";
 import type { Camera, Point, Rect } from "./types";
 

@@ -2,9 +2,9 @@
 
 import { inView } from "./camera";
 import type { Size } from "./camera";
-import { mix, withAlpha } from "./colour";
+import { mix, withAlpha } from "./color";
 import type { Stage } from "./stage";
-import type { Theme } from "./theme";
+import type { Theme } from "./paint/theme";
 import type { Camera, Rect } from "./types";
 
 const WIDEST = 168;

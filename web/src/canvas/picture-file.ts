@@ -1,11 +1,11 @@
 /** The picture as a PNG file. */
 
 import type { Size } from "./camera";
-import { frameTitles } from "./frame-titles";
-import { itemsIn, paint } from "./paint";
-import { paintTitles } from "./paint-overlay";
+import { frameTitles } from "./paint/frame-titles";
+import { itemsIn, paint } from "./paint/paint";
+import { paintTitles } from "./paint/overlay";
 import type { Stage } from "./stage";
-import type { Theme } from "./theme";
+import type { Theme } from "./paint/theme";
 import type { Camera } from "./types";
 import { areaOf, viewOf } from "./view";
 

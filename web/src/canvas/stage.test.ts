@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { box, open } from "./example";
 import { Stage } from "./stage";
-import { LIGHT_THEME } from "./theme";
+import { LIGHT_THEME } from "./paint/theme";
 import { PLAIN, edgeKey } from "./types";
 import type { Decorations } from "./types";
 

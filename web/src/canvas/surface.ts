@@ -1,6 +1,6 @@
 /** The drawn picture, kept as a bitmap: while the camera pans, only what comes into sight is drawn. */
 
-import { itemsIn, paint } from "./paint";
+import { itemsIn, paint } from "./paint/paint";
 import type { Stage } from "./stage";
 import type { Rect } from "./types";
 import { areaOf } from "./view";

@@ -1,6 +1,6 @@
 // Statistics as people read them, by the table that Python sends: titles, order, and which of them call for a look.
 
-import { exact, short } from "./units";
+import { exact, short } from "./formatting";
 import { FAR, LARGEST, STATISTICS, UNKNOWN, type Sibling, type Statistic, type StatisticView } from "./wire";
 
 const BY_NAME: ReadonlyMap<string, Statistic> = new Map(STATISTICS.map((each) => [each.name, each]));

@@ -1,12 +1,12 @@
 // The top of the viewer: runs, tabs, whether something is being written, and the few buttons.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { IconButton } from "../app/controls";
-import { Icon, Logo } from "../app/icons";
-import { counted } from "../lib/units";
+import { IconButton } from "../graph/controls";
+import { Icon, Logo } from "../graph/icons";
+import { counted } from "../lib/formatting";
 import type { RunItem } from "../lib/wire";
 import { TAB_NAMES } from "./address";
-import { RANK } from "./asks";
+import { RANK } from "./data/api";
 import { TABS, type Action, type State, type Tab } from "./state";
 
 /** So many runs have a chip of their own whether or not they are on the page. */

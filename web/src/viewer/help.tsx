@@ -1,9 +1,9 @@
 // The sheet of keys.
 
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { IconButton } from "../app/controls";
+import { IconButton } from "../graph/controls";
 import { sheetOf } from "./keys";
-import { isPageTab } from "./pages";
+import { isPageTab } from "./data/pages";
 import type { Tab } from "./state";
 
 /** Keys as they are on a tab: the graph of a saved trace has most of them for itself. */

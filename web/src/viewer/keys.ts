@@ -1,9 +1,9 @@
 // Which key does what in the viewer; the help sheet is made from the same list. Panels have further keys of their own.
 
-import { KEYS as GRAPH_KEYS } from "../app/keyboard";
-import { isPageTab } from "./pages";
+import { KEYS as GRAPH_KEYS } from "../graph/keyboard";
+import { isPageTab } from "./data/pages";
 import { TABS, type Tab } from "./state";
-import { UNIT_KEYS } from "./unit-bar";
+import { UNIT_KEYS } from "./panels/unit-bar";
 
 export const COMMANDS = [
   "earlier", "later", "earlier of kind", "later of kind", "first", "last", "type step", "follow", "next kind", "next iteration", "next pass", "next of", "next sample",

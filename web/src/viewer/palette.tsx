@@ -1,9 +1,9 @@
 // The palette: type a few letters to go to a tensor, a step, a run, a tab, or to do something.
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { Icon } from "../app/icons";
+import { Icon } from "../graph/icons";
 import type { RunItem, RunView } from "../lib/wire";
-import { found, nameOf, offers, type Offered } from "./finding";
+import { found, nameOf, offers, type Offered } from "./palette-search";
 import type { Tab } from "./state";
 
 const RECENT = "cutaway.recent";

@@ -2,14 +2,14 @@
 
 import type { RefObject } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
-import { IconButton, Labelled, Menu, Segments, type Choice as Segment } from "../app/controls";
+import { IconButton, Labelled, Menu, Segments, type Choice as Segment } from "../graph/controls";
 import { quantityName } from "../lib/quantity";
-import { counted } from "../lib/units";
+import { counted } from "../lib/formatting";
 import type { RunView, SamplesView } from "../lib/wire";
-import { baseOf, RANK } from "./asks";
+import { baseOf, RANK } from "./data/api";
 import { offerOf, rowsOfNode } from "./choice";
-import { actionOf, partsOf, type Running } from "./running";
-import { StepSlider } from "./step-slider";
+import { actionOf, partsOf, type Running } from "./commands";
+import { StepSlider } from "./charts/step-slider";
 
 /** More choices than this stand in a menu. */
 const MOST = 5;

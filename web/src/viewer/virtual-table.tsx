@@ -2,9 +2,9 @@
 
 import { Component, type ComponentChildren } from "preact";
 import { useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { IconButton } from "../app/controls";
-import { heightOf, inOrder, rowAfter, scrollTo, tabbed, upTo, windowAt } from "../lib/virtual";
-import { copied } from "./copied";
+import { IconButton } from "../graph/controls";
+import { heightOf, inOrder, rowAfter, scrollTo, tabbed, upTo, windowAt } from "../lib/virtual-rows";
+import { copied } from "./clipboard";
 import "../style/table.css";
 
 export interface Column {

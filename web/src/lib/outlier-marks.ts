@@ -1,0 +1,61 @@
+// The nodes that stand out: where NaN begins, outliers by their z-score, what changed a hundredfold.
+
+import { zText } from "./statistics";
+import type { Tints } from "./node-colors";
+import { FAR } from "./wire";
+
+/** A mark at a node: in a few words, in a sentence, and whether it is too large, too small or broken. */
+export interface Striking {
+  readonly text: string;
+  readonly about: string;
+  readonly how: "broken" | "above" | "below";
+}
+
+/** Edges of a graph as two columns. */
+export interface Links {
+  readonly parent: readonly number[];
+  readonly child: readonly number[];
+}
+
+/** More beginnings than this are none: then everything is broken alike. */
+const FEW = 3;
+/** More than this part of all nodes is no exception: colours tell that everything changed. */
+const PART = 0.25;
+const MOST = 12;
+/** A change by this factor, in doublings. */
+const HUGE = Math.log2(100);
+
+/**
+ * The nodes to mark. Values break from what they were made from onwards, gradients the other way round.
+ *
+ * @param scores by node, the z-score that Python computed, or of a change, how often the size has doubled; NaN for none.
+ */
+export function striking(tints: Tints, links: Links, scores: ArrayLike<number>, isBackward: boolean): Map<number, Striking> {
+  const marks = new Map<number, Striking>();
+  const firsts = beginnings(tints, isBackward ? { parent: links.child, child: links.parent } : links);
+  if (firsts.length <= FEW) for (const node of firsts) marks.set(node, { text: "NaN begins here", about: `nothing ${isBackward ? "made from it" : "it was made from"} holds NaN or Inf`, how: "broken" });
+  const far = Float64Array.from(scores);
+  const least = tints.isChange ? HUGE : FAR;
+  const loud = [...far.keys()].filter((node) => Math.abs(far[node]) >= least).sort((a, b) => Math.abs(far[b]) - Math.abs(far[a]));
+  if (loud.length > Math.max(FEW, PART * far.length)) return marks;
+  for (const node of loud.slice(0, MOST)) if (!marks.has(node)) marks.set(node, tints.isChange ? changed(far[node]) : outlying(far[node]));
+  return marks;
+}
+
+function changed(doublings: number): Striking {
+  return doublings > 0 ? { text: "exploded", about: "grew a hundredfold or more", how: "above" } : { text: "died away", about: "shrank a hundredfold or more", how: "below" };
+}
+
+function outlying(z: number): Striking {
+  const how = z > 0 ? "above" : "below";
+  return { text: `z ${zText(z)} vs. step`, about: `far ${how} the other tensors of its role at this step (robust z-score)`, how };
+}
+
+/** Nodes that hold NaN or Inf, and got it from nowhere. */
+function beginnings({ oddities }: Tints, { parent, child }: Links): number[] {
+  const isHeir = new Uint8Array(oddities.length);
+  child.forEach((node, edge) => {
+    if (oddities[parent[edge]] === "nonfinite") isHeir[node] = 1;
+  });
+  return [...oddities.keys()].filter((node) => oddities[node] === "nonfinite" && !isHeir[node]);
+}

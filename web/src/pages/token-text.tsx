@@ -1,0 +1,96 @@
+// The tokens of one text in the colours of one channel, pointed at, walked through and chosen by.
+
+import { Component } from "preact";
+import { said } from "./numbers";
+import { tokenTint } from "./colors";
+import { written } from "./tokens";
+import { after } from "./grid-keys";
+import type { Text } from "./wire";
+
+export interface WordsProps {
+  readonly text: Text;
+  readonly values: readonly (number | null)[];
+  /** The style of each token, where it does not follow from its number. */
+  readonly tints?: readonly (Readonly<Record<string, string>> | undefined)[];
+  /** The channel that is shown; -1 for none. */
+  readonly channel: number;
+  readonly name: string;
+  readonly isNamed: boolean;
+  readonly most: number;
+  readonly isSigned: boolean;
+  readonly isShare: boolean;
+  readonly isDark: boolean;
+  readonly isNumbered: boolean;
+  /** Whether tokens choose channels, here or in a text beside this one: then those without a number are faint. */
+  readonly isChoice: boolean;
+  /** The token that is looked at; -1 for none. */
+  readonly at: number;
+  onAt(token: number, element: HTMLElement | null): void;
+  onChoose(token: number): void;
+}
+
+/** Made anew only where it looks otherwise: thousands of tokens must not be, at every move of the pointer. */
+export class Words extends Component<WordsProps> {
+  shouldComponentUpdate(next: WordsProps): boolean {
+    return (Object.keys(next) as (keyof WordsProps)[]).some((name) => name !== "onAt" && name !== "onChoose" && next[name] !== this.props[name]);
+  }
+
+  private readonly over = (event: PointerEvent): void => {
+    const element = tokenOf(event);
+    if (element) this.props.onAt(Number(element.dataset.token), element);
+  };
+
+  private readonly click = (event: MouseEvent): void => {
+    const element = tokenOf(event);
+    if (element) this.props.onChoose(Number(element.dataset.token));
+  };
+
+  private readonly key = (event: KeyboardEvent): void => {
+    const { at, text } = this.props;
+    if (event.key === "Enter" && at >= 0) this.props.onChoose(at);
+    else if (!this.walk(event, at, text.tokens.length)) return;
+    event.preventDefault();
+    event.stopPropagation();
+  };
+
+  private walk(event: KeyboardEvent, at: number, n: number): boolean {
+    const next = after(event.key, at < 0 ? null : [0, at], 1, n);
+    if (!next && !(event.key === "Escape" && at >= 0)) return false;
+    const element = next ? (event.currentTarget as HTMLElement).querySelector<HTMLElement>(`[data-token="${next[1]}"]`) : null;
+    element?.scrollIntoView({ block: "nearest" });
+    this.props.onAt(next ? next[1] : -1, element);
+    return true;
+  }
+
+  render({ text, values, tints, name, isNamed, most, isSigned, isShare, isDark, isNumbered, isChoice }: WordsProps) {
+    return (
+      <>
+        {isNamed && <div class="coloured-channel">{name}</div>}
+        <div class={`tokens${isNumbered ? " numbered" : ""}${isChoice ? " choosing" : ""}`} role="group" tabIndex={0}
+          aria-label={`${text.title || "Text"}, coloured by ${name}${text.chooses.length ? "; Enter chooses the token at the cursor" : ""}`}
+          onPointerOver={this.over} onClick={this.click} onKeyDown={this.key} onBlur={() => this.props.onAt(-1, null)}>
+          {text.tokens.map((token, place) => (
+            <span key={place} data-token={place} class={this.classOf(place)}
+              style={(tints ? tints[place] : tokenTint(values[place], most, isSigned, isDark)) ?? undefined}>
+              {written(token)}
+              {isNumbered && <small>{said(values[place], isShare)}</small>}
+            </span>
+          ))}
+        </div>
+      </>
+    );
+  }
+
+  private classOf(place: number): string {
+    const { text, values, channel, isChoice, at } = this.props;
+    const chosen = text.chooses[place] ?? -1;
+    const isChosen = chosen >= 0 && chosen === channel;
+    const names = ["tok", chosen >= 0 ? "choice" : !isChoice && text.marks.includes(place) && "marked", isChosen && "chosen",
+      isChoice && !isChosen && values[place] === null && "unseen", place === at && "at"];
+    return names.filter(Boolean).join(" ");
+  }
+}
+
+function tokenOf(event: Event): HTMLElement | null {
+  return (event.target as Element).closest<HTMLElement>("[data-token]");
+}

@@ -1,0 +1,141 @@
+// What can be asked of the server: the address of each thing, and how its answer is read.
+
+import type { PageView } from "../../pages/wire";
+import type { Matrix } from "../../lib/node-colors";
+import type { Detail, GraphView, NetworkView, RunGraph, RunItem, RunView, SamplesView, TensorView } from "../../lib/wire";
+
+/** One thing to ask for. Two with the same key are the same. */
+export interface Ask<T> {
+  readonly key: string;
+  /** Id of the run it belongs to; "" for none. */
+  readonly run: string;
+  /** Whether the answer changes while the run is written; the answers of recorded steps do not. */
+  readonly isGrowing: boolean;
+  readonly read: (response: Response) => Promise<T>;
+}
+
+/** A number over steps. */
+export interface CurveData {
+  readonly steps: Float64Array;
+  readonly values: Float32Array;
+  /** Since the session began; null where the server does not tell. */
+  readonly seconds: Float32Array | null;
+  /** The smallest and the largest of all passes of a step, of which the value is the mean. */
+  readonly band?: { readonly low: Float32Array; readonly high: Float32Array };
+}
+
+/** Between the id of a run and a rank of it that is asked for, if that is not the first. */
+export const RANK = "~";
+
+/** The id of a run without a rank. */
+export function baseOf(id: string): string {
+  return id.split(RANK)[0];
+}
+
+const json = <T>(response: Response): Promise<T> => response.json() as Promise<T>;
+
+export const runsAsk = (): Ask<RunItem[]> => ({ key: "/api/runs", run: "", isGrowing: true, read: json });
+export const runAsk = (run: string): Ask<RunView> => grown(run, "");
+/** `digest` is that of the run: new rows are new rows of nodes. */
+export const graphAsk = (run: string, structure: string, digest = "", wishes = ""): Ask<RunGraph> =>
+  marked(fixed(run, "/graph", { structure, wishes: wishes || null }), digest);
+export const networkAsk = (run: string, digest = ""): Ask<NetworkView> => marked(fixed(run, "/network", {}), digest);
+export const samplesAsk = (run: string, step: number): Ask<SamplesView> => fixed(run, "/samples", { step });
+/** How the picture of a tensor is painted. */
+export interface Paint {
+  readonly scale: "raw" | "batch" | "each";
+  /** The one channel or head that is shown alone; null for all. */
+  readonly tile: number | null;
+}
+
+/** `row` is the `row` of a RowView. */
+export const tensorAsk = (run: string, row: number, step: number, sample: number | null = null, paint: Paint | null = null): Ask<TensorView> =>
+  fixed(run, "/tensor", { row, step, sample, normalised: paint?.scale === "batch" ? 1 : null, each: paint?.scale === "each" ? 1 : null, tile: paint?.tile ?? null });
+/** All statistics of a step with their z-scores: of the whole batch, or of one of the kept samples. */
+export const matrixAsk = (run: string, step: number, sample: number | null = null): Ask<Matrix> =>
+  ({ ...fixed(run, "/matrix", { z: 1, step, sample }), read: matrix });
+/** One statistic of one row over steps, those of one kind if one is given. */
+export const curveAsk = (run: string, row: number, stat: string, kind: string | null = null): Ask<CurveData> =>
+  ({ ...grown(run, "/curve", { row, stat, kind }), read: curve });
+/** The same of all passes of its tensor together, or of those that are picked. */
+export const bandAsk = (run: string, row: number, stat: string, iteration: number | null, pass: number | null): Ask<CurveData> =>
+  ({ ...grown(run, "/band", { row, stat, iteration, pass }), read: band });
+export const scalarAsk = (run: string, name: string): Ask<CurveData> => ({ ...grown(run, "/scalar", { name }), read: curve });
+/** A number for each unit and statistic of one tensor. */
+export const unitsAsk = (run: string, row: number, step: number): Ask<Matrix> => ({ ...fixed(run, "/units", { row, step }), read: matrix });
+/** A number for each sample and statistic of one tensor. */
+export const samplesTableAsk = (run: string, row: number, step: number): Ask<Matrix> =>
+  ({ ...fixed(run, "/samples_table", { row, step }), read: matrix });
+/** All kept values of one tensor, or of one of its samples, row by row, as numbers; see `shape` of its picture. */
+export const valuesAsk = (run: string, row: number, step: number, sample: number | null = null, isNormalised = false): Ask<Float32Array> =>
+  ({ ...fixed(run, "/values", { row, step, sample, format: "bin", normalised: isNormalised ? 1 : null }), read: async (response) => new Float32Array(await response.arrayBuffer()) });
+/** The same as a table, with all the figures that the values have. */
+export const tableAsk = (run: string, row: number, step: number, sample: number | null = null): Ask<string> =>
+  ({ ...fixed(run, "/values", { row, step, sample, format: "csv" }), read: (response: Response) => response.text() });
+export const traceAsk = (id: string): Ask<GraphView> => ({ key: `/api/trace/${encodeURIComponent(id)}`, run: id, isGrowing: false, read: json });
+export const detailAsk = (id: string, row: number): Ask<Detail | null> =>
+  ({ key: `/api/trace/${encodeURIComponent(id)}/detail?row=${row}`, run: id, isGrowing: false, read: json });
+
+/** `edition` is that of the thing, as the list tells it. */
+export const pageAsk = (id: string, edition: string): Ask<PageView> =>
+  marked({ key: `/api/page/${encodeURIComponent(id)}`, run: id, isGrowing: false, read: json<PageView> }, edition);
+export const unitAsk = (id: string, unit: string, edition: string): Ask<PageView> =>
+  marked({ key: `/api/page/${encodeURIComponent(id)}/unit?${new URLSearchParams({ name: unit })}`, run: id, isGrowing: false, read: json<PageView> }, edition);
+
+/** Where the values of a tensor can be downloaded. */
+export function valuesLink(run: string, row: number, step: number, format: "npy" | "csv", sample: number | null = null): string {
+  return address(run, "/values", { row, step, sample, format });
+}
+
+type Query = Readonly<Record<string, string | number | null>>;
+
+function address(run: string, path: string, query: Query): string {
+  const pairs = Object.entries(query).filter(([, value]) => value !== null).map(([name, value]) => [name, String(value)]);
+  const text = new URLSearchParams(pairs).toString();
+  return `/api/run/${encodeURIComponent(run)}${path}${text && `?${text}`}`;
+}
+
+function fixed<T>(run: string, path: string, query: Query): Ask<T> {
+  return { key: address(run, path, query), run, isGrowing: false, read: json };
+}
+
+function grown<T>(run: string, path: string, query: Query = {}): Ask<T> {
+  return { key: address(run, path, query), run, isGrowing: true, read: json };
+}
+
+/** The same address at another time. What stands behind `#` is not sent. */
+function marked<T>(ask: Ask<T>, mark: string): Ask<T> {
+  return mark ? { ...ask, key: `${ask.key}#${mark}` } : ask;
+}
+
+/** Float32 numbers, behind them the z-scores of the statistics that a header names. */
+async function matrix(response: Response): Promise<Matrix> {
+  const [n_rows = 0, n_columns = 0] = (response.headers.get("X-Shape") ?? "").split(/[,x ]+/).map(Number);
+  const [numbers, names] = [await response.arrayBuffer(), response.headers.get("X-Z")];
+  const values = new Float32Array(numbers, 0, n_rows * n_columns);
+  return { n_rows, n_columns, values, ...(names && { z: { names: names.split(","), values: new Float32Array(numbers, values.byteLength) } }) };
+}
+
+/** int32 n, int64 steps[n], float32 values[n], and float32 seconds[n] if they are told; all little-endian. */
+async function curve(response: Response): Promise<CurveData> {
+  const { steps, columns: [values, seconds = null] } = columnsOf(await response.arrayBuffer());
+  return { steps, values, seconds };
+}
+
+/** int32 n, int64 steps[n], then float32 values, low, high and seconds, [n] each; all little-endian. */
+async function band(response: Response): Promise<CurveData> {
+  const { steps, columns: [values, low, high, seconds] } = columnsOf(await response.arrayBuffer());
+  return { steps, values, seconds, band: { low, high } };
+}
+
+/** Steps, and as many columns of numbers as there are behind them. */
+function columnsOf(buffer: ArrayBuffer): { steps: Float64Array; columns: Float32Array[] } {
+  const view = new DataView(buffer);
+  const n = view.getInt32(0, true);
+  const steps = Float64Array.from({ length: n }, (_, i) => Number(view.getBigInt64(4 + 8 * i, true)));
+  const start = 4 + 8 * n;
+  const nColumns = n ? Math.floor((buffer.byteLength - start) / (4 * n)) : 4;
+  const columns = Array.from({ length: nColumns }, (_, column) =>
+    Float32Array.from({ length: n }, (_, i) => view.getFloat32(start + 4 * (column * n + i), true)));
+  return { steps, columns };
+}

@@ -1,0 +1,129 @@
+// The looks of boxes under a statistic: a strip or a fill for each, and signs for what no colour can tell.
+
+import type { Decorations, EdgeLook, Look } from "../../canvas";
+import { edgeKey } from "../../canvas";
+import type { Drawn } from "../../graph/decorate";
+import { at, css, type ColourScale } from "../../lib/colors";
+import type { Striking } from "../../lib/outlier-marks";
+import { foremost, placeOn, type Oddity, type Tints } from "../../lib/node-colors";
+
+/** Not on any ramp, by day and by night. */
+export const ODD: Readonly<Record<Exclude<Oddity, "">, string>> = { nonfinite: "#e000e0", zero: "#868c95", none: "transparent" };
+
+/** Steps of a ramp that nobody can tell apart. */
+const SHADES = 200;
+
+export interface Tinting {
+  readonly tints: Tints;
+  readonly scale: ColourScale | null;
+  /** Whether colours fill the boxes, not only a strip. */
+  readonly isFilled: boolean;
+  /** What should leap to the eye, by node. */
+  readonly striking?: ReadonlyMap<number, Striking>;
+  /** Which of the nodes of a box count: those of the iteration that is looked at, where it stands for several. */
+  chosen(nodes: readonly number[]): readonly number[];
+}
+
+type Draft = { -readonly [K in keyof Look]: Look[K] };
+
+/** Rings around what leaps to the eye; seen by day and by night. */
+const RINGS: Readonly<Record<Striking["how"], string>> = { broken: ODD.nonfinite, above: "#d9304c", below: "#3f6fe0" };
+const NO_CELL = "rgba(128,134,145,0.25)";
+/** More cells than this cannot be told apart; then several blocks share one. */
+const CELLS = 48;
+
+/** The looks there are, with colours over them. */
+export function tinted(base: Decorations, drawn: Drawn, tinting: Tinting): Decorations {
+  const { tints, scale, isFilled, chosen, striking } = tinting;
+  const boxes = new Map(base.boxes);
+  const shades: string[] = [];
+  const placeOf = placesIn(drawn);
+  const colourOf = (nodes: readonly number[]): { colour: string | null; oddity: Oddity } => {
+    const { node, oddity } = foremost(tints, nodes);
+    if (oddity === "nonfinite" || oddity === "zero") return { colour: ODD[oddity], oddity };
+    const place = node < 0 || isOff(drawn, scale, node, tints.values[node]) ? null : placeOn(scale, tints.values[node]);
+    if (place === null || !scale) return { colour: null, oddity };
+    const step = Math.round(place * SHADES);
+    return { colour: (shades[step] ??= css(at(scale.ramp, step / SHADES))), oddity };
+  };
+  drawn.picture.boxes.forEach(({ key, kind }, number) => {
+    if (kind === "standin") return;
+    const nodes = chosen(drawn.shown.nodes[number]);
+    const { colour, oddity } = colourOf(nodes);
+    const mark = first(nodes, striking);
+    if (colour === null && !mark) return;
+    const look: Draft = { ...base.boxes.get(key) };
+    if (colour !== null) look.strip = colour;
+    if (oddity === "nonfinite" || oddity === "zero") {
+      look.badge ??= oddity === "zero" ? "all 0" : "NaN";
+      look.about ??= oddity === "zero" ? "nothing but zeros" : "NaN or Inf in it";
+    }
+    if (mark && !look.ring) [look.ring, look.note] = [RINGS[mark.how], mark.text];
+    const cells = placeOf && inPlaces(nodes, placeOf);
+    if (cells) look.cells = cells.map((own) => colourOf(own).colour ?? NO_CELL);
+    if (isFilled && colour !== null) look.fill = colour;
+    boxes.set(key, look);
+  });
+  return { ...base, boxes };
+}
+
+/** Whether a number is beyond the scale and does not count: one of an input or a target. */
+function isOff({ view }: Drawn, scale: ColourScale | null, node: number, value: number): boolean {
+  return scale !== null && isLoose(view.nodes.kind[node]) && (value < scale.low || value > scale.high);
+}
+
+/** Inputs and targets are what the reader gave: words by their numbers, say. */
+export function isLoose(kind: string): boolean {
+  return kind === "input" || kind === "target";
+}
+
+function first(nodes: readonly number[], marks: ReadonlyMap<number, Striking> | undefined): Striking | undefined {
+  if (!marks?.size) return undefined;
+  for (const node of nodes) if (marks.has(node)) return marks.get(node);
+  return undefined;
+}
+
+/** By node, its place among identical blocks that are drawn once, -1 for none; null where there are no such blocks. */
+function placesIn({ view: { groups, nodes, runs }, fold }: Drawn): ((node: number) => number) | null {
+  if (runs.length === fold.apart.length) return null;
+  const places = new Int32Array(groups.parent.length).fill(-1);
+  for (let group = 1; group < places.length; group++) {
+    const run = groups.run[group];
+    const around = places[groups.parent[group]];
+    places[group] = around >= 0 ? around : run >= 0 && !fold.apart.includes(run) ? groups.place[group] : -1;
+  }
+  return (node) => places[nodes.group[node]];
+}
+
+/** Nodes by the block they belong to; null where all are of one. */
+function inPlaces(nodes: readonly number[], placeOf: (node: number) => number): number[][] | null {
+  const last = nodes.reduce((most, node) => Math.max(most, placeOf(node)), -1);
+  if (last < 1) return null;
+  const cells = Array.from({ length: Math.min(CELLS, last + 1) }, (): number[] => []);
+  for (const node of nodes) {
+    const place = placeOf(node);
+    if (place >= 0) cells[Math.floor((place * cells.length) / (last + 1))].push(node);
+  }
+  return cells;
+}
+
+/** The looks of edges where those that carry no gradient are faint, and where there are too many, all are hidden. */
+export function withEdges(base: Decorations, drawn: Drawn, noGradient: ReadonlySet<number>, areHidden: boolean): Decorations {
+  if (areHidden) return base.otherEdges ? base : { ...base, otherEdges: "hidden" };
+  if (!noGradient.size) return base;
+  const { view, picture, shown } = drawn;
+  const n = picture.boxes.length;
+  const carrying = new Set<number>();
+  view.edges.parent.forEach((parent, edge) => {
+    if (!noGradient.has(edge)) carrying.add(shown.box[parent] * n + shown.box[view.edges.child[edge]]);
+  });
+  const numbers = new Map(picture.boxes.map(({ key }, number) => [key, number]));
+  const edges = new Map<string, EdgeLook>(base.edges);
+  for (const { parent, child } of picture.edges) {
+    const upper = picture.boxes[parent];
+    const from = upper.stands_for.length ? upper.stands_for.map((key) => numbers.get(key) ?? -1) : [parent];
+    const key = edgeKey(upper.key, picture.boxes[child].key);
+    if (!edges.has(key) && !from.some((one) => carrying.has(one * n + child))) edges.set(key, "faint");
+  }
+  return { ...base, edges };
+}

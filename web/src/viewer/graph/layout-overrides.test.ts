@@ -1,0 +1,39 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { grouped, ordered, renamed, renumbered, spotOf, ungrouped, wishesOf, wishesText, type Wish } from "./layout-overrides";
+
+const told = (wishes: readonly Wish[]): Wish[] => [...wishesOf(wishesText(wishes))];
+
+test("nodes are put in a new group, or in that of one of them", () => {
+  const one = grouped([], ["a", "b"]);
+  assert.deepEqual(told(one), [{ at: "a", within: "group 1" }, { at: "b", within: "group 1" }]);
+  assert.deepEqual(told(grouped(one, ["c", "b"])).map(({ within }) => within), ["group 1", "group 1", "group 1"]);
+  assert.equal(told(grouped(one, ["c"])).at(-1)!.within, "group 2");
+});
+
+test("what left its group and has no other wish is forgotten", () => {
+  assert.equal(wishesText(ungrouped(grouped([], ["a", "b"]), ["a", "b"])), "");
+  assert.deepEqual(told(ungrouped(grouped(ordered([], ["a"], true), ["a"]), ["a"])), [{ at: "a", order: -1 }]);
+});
+
+test("a group is renamed for all in it", () => {
+  assert.deepEqual(told(renamed(grouped([], ["a", "b"]), "group 1", "core")).map(({ within }) => within), ["core", "core"]);
+});
+
+test("what is put first later stands before what was put first earlier", () => {
+  const wishes = told(ordered(ordered([], ["a"], true), ["b"], true));
+  assert.ok(wishes[1].order! < wishes[0].order!);
+});
+
+test("what is no list of wishes is none", () => {
+  for (const text of ["", "{", "3", '[1, {"at": 2}, null]']) assert.deepEqual(wishesOf(text), []);
+});
+
+test("arrangements under other wishes are others", () => {
+  assert.equal(spotOf("abc", ""), "abc");
+  assert.notEqual(spotOf("abc", "[1]").slice(0, 8), spotOf("abc", "[2]").slice(0, 8));
+});
+
+test("things keep their names when numbers change", () => {
+  assert.deepEqual(renumbered([0, 2, 3], ["a", "b", "c", "d"], ["c", "a"]), new Set([1, 0]));
+});

@@ -1,0 +1,78 @@
+// What can be done with a box or module of a dependency graph: hide it, look at it alone, pin, move and group it.
+
+import type { Item } from "../../graph/context-menu";
+import type { Ways } from "../../lib/reachability";
+import type { Wish } from "./layout-overrides";
+import { grouped, ordered, ungrouped } from "./layout-overrides";
+
+/** What the menu is about. */
+export interface Meant {
+  readonly key: string;
+  /** Numbers of the nodes it stands for, and their names. */
+  readonly nodes: readonly number[];
+  readonly names: readonly string[];
+  /** The same of what is selected, with what it is called; null where that is nothing else. */
+  readonly selected: { readonly names: readonly string[]; readonly title: string } | null;
+}
+
+/** How things are arranged, and how that is changed. */
+export interface Arranging {
+  readonly n: number;
+  readonly ways: Ways;
+  readonly hidden: ReadonlySet<number>;
+  readonly pinned: ReadonlySet<number>;
+  readonly isMoved: boolean;
+  readonly wishes: readonly Wish[];
+  hide(hidden: ReadonlySet<number>, isFitted: boolean): void;
+  pin(pinned: ReadonlySet<number>): void;
+  back(): void;
+  move(): void;
+  wish(wishes: readonly Wish[]): void;
+  rename(group: string): void;
+}
+
+export function graphItems({ key, nodes, names, selected }: Meant, how: Arranging): Item[] {
+  const { hidden, pinned, wishes } = how;
+  const node = Number(key.slice(1));
+  const group = groupOf(wishes, names);
+  const isPinned = pinned.has(node);
+  return [
+    { text: "Hide", run: () => how.hide(new Set([...hidden, ...nodes]), false) },
+    { text: "Show only this, with its neighbours", run: () => how.hide(allBut(how.n, withNeighbours(nodes, how.ways)), true) },
+    ...(key.startsWith("n") ? [{ text: isPinned ? "Unpin" : "Pin: keep its number in view", run: () => how.pin(toggled(pinned, node)) }] : []),
+    { text: "Move with the arrow keys", run: how.move },
+    ...(how.isMoved ? [{ text: "Back to its place", run: how.back }] : []),
+    { text: "Order: as early as can be", run: () => how.wish(ordered(wishes, names, true)) },
+    { text: "Order: as late as can be", run: () => how.wish(ordered(wishes, names, false)) },
+    ...(selected ? [{ text: `Group with ${selected.title}`, run: () => how.wish(grouped(wishes, [...selected.names, ...names])) }] : []),
+    ...(group ? [
+      { text: `Rename ${group}…`, run: () => how.rename(group) },
+      { text: `Take out of ${group}`, run: () => how.wish(ungrouped(wishes, names)) },
+    ] : [{ text: "Group by itself", run: () => how.wish(grouped(wishes, names)) }]),
+  ];
+}
+
+/** The group of the reader's own in which all of these are; "" for none. */
+function groupOf(wishes: readonly Wish[], names: readonly string[]): string {
+  const known = new Map(wishes.map(({ at, within }) => [at, within ?? ""]));
+  const groups = new Set(names.map((name) => known.get(name) ?? ""));
+  return groups.size === 1 ? [...groups][0] : "";
+}
+
+function withNeighbours(nodes: readonly number[], { up, down }: Ways): Set<number> {
+  const out = new Set(nodes);
+  for (const node of nodes) {
+    for (const { start, to } of [up, down]) for (let at = start[node]; at < start[node + 1]; at++) out.add(to[at]);
+  }
+  return out;
+}
+
+function allBut(n: number, nodes: ReadonlySet<number>): Set<number> {
+  return new Set(Array.from({ length: n }, (_, node) => node).filter((node) => !nodes.has(node)));
+}
+
+export function toggled(set: ReadonlySet<number>, value: number): ReadonlySet<number> {
+  const out = new Set(set);
+  if (!out.delete(value)) out.add(value);
+  return out;
+}

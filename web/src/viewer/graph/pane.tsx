@@ -1,0 +1,217 @@
+// One dependency graph on the canvas, with the bar over it and the legend in its corner.
+
+import { useEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
+import { GraphPane } from "../../graph/graph-pane";
+import { PageContext, type Page } from "../../graph/context";
+import { runner } from "../../graph/commands";
+import { reduce, type Action, type State } from "../../graph/state";
+import { useKeys } from "../../graph/hooks/use-keys";
+import { useMoves } from "../../graph/hooks/use-navigation";
+import { useDecorations, useFound, usePicture, visible } from "../../graph/hooks/use-picture";
+import type { GraphCanvas } from "../../canvas";
+import type { Host } from "../../lib/host";
+import { moved, pushed, type Offsets } from "../../layout/moved-boxes";
+import { isGradient } from "../../lib/quantity";
+import { between, ways as waysOf } from "../../lib/reachability";
+import { nodesOf } from "../../layout/box-of-node";
+import type { GraphView, RunGraph } from "../../lib/wire";
+import { toText } from "./arrangement";
+import { namesOf, renamed } from "./layout-overrides";
+import { GraphBar } from "./bar";
+import { GroupName } from "./group-name";
+import { graphItems, toggled } from "./menu";
+import { keyIn, keyOf, nodeAt, recordedAt, selecting } from "./selection";
+import { GraphTooltip } from "./tooltip";
+import type { PanelProps } from "../panels/props";
+import { Pins } from "./pins";
+import { TintLegend } from "./color-legend";
+import { tinted, withEdges } from "./box-colors";
+import { firstArrangement, unarranged, useKept, type Carried } from "./use-arrangement";
+import { usePushes } from "./use-move-keys";
+import { useTinting } from "./use-node-colors";
+import type { Wishes } from "./use-layout-overrides";
+
+interface Props extends PanelProps {
+  readonly graph: RunGraph;
+  readonly view: GraphView;
+  /** Of the structure and the groups of the reader's own. */
+  readonly spot: string;
+  readonly wishes: Wishes;
+  /** Takes the arrangement along where other groups number all anew. */
+  readonly carried: { current: Carried | "nothing" | null };
+}
+
+/** More edges than this hide each other, and the boxes. */
+const DENSE = 400;
+const HOST: Host = { detail: () => Promise.resolve(null) };
+/** What the viewer around the graph does itself. */
+const NOT_OURS = new Set(["theme", "panel", "help"]);
+
+export function RunGraphPane(props: Props) {
+  const { graph, view, choice, isDark } = props;
+  const [element, setElement] = useState<HTMLElement | null>(null);
+  const canvas = useRef<GraphCanvas | null>(null);
+  const first = useMemo(() => firstArrangement(props), [view]);
+  const wanted = keyOf(graph, view, choice.node, choice);
+  const [state, dispatch] = useReducer<State, Action>((now, action) => reduce(view, now, action), { ...first.state, selection: wanted });
+  const [hidden, setHidden] = useState(first.hidden);
+  const [pinned, setPinned] = useState(first.pinned);
+  const [offsets, setOffsets] = useState(first.offsets);
+  const [camera, setCamera] = useState(first.camera);
+  const [areEdgesShown, showEdges] = useState(false);
+  const [isMoving, setMoving] = useState(false);
+  const [naming, setNaming] = useState<string | null>(null);
+  const own = { state, hidden, pinned, offsets, camera };
+  useKept(props, own);
+
+  const ways = useMemo(() => waysOf(view.nodes.row.length, view.edges.parent, view.edges.child), [view]);
+  const { drawn, placement: laid } = usePicture(view, state, hidden, graph.loops as [number, number][]);
+  const { placement, shift } = useMemo(() => moved(laid, drawn.picture, offsets), [laid, offsets]);
+  const names = useMemo(() => view.nodes.row.map((row) => [graph.nodes[row]?.name, ...(graph.nodes[row]?.sites ?? [])].join("\n")), [graph, view]);
+  const { found, hits } = useFound(view, state.query, names);
+  const selected = state.selection === null ? null : visible(drawn, state.selection) ?? state.selection;
+
+  // What hangs together first, then edges, then colours: only the last changes from step to step.
+  const base = useDecorations(drawn, ways, state, { colour: null, size: null, found });
+  const isDense = drawn.picture.edges.length > DENSE;
+  const isBackward = isGradient(choice.of);
+  const edged = useMemo(
+    () => withEdges(base, drawn, new Set(isBackward ? graph.no_gradient : []), isDense && !areEdgesShown),
+    [base, drawn, graph, isBackward, isDense, areEdgesShown],
+  );
+  const { drifted, tinting, missing, isWide, menu, rows, fit } = useTinting(props, { graph, view, isRolled: state.rolled });
+  const decorations = useMemo(() => (tinting ? tinted(edged, drawn, tinting) : edged), [edged, drawn, tinting]);
+  const hasCells = useMemo(() => [...decorations.boxes.values()].some(({ cells }) => cells !== undefined), [decorations]);
+
+  const act = (action: Action): void => {
+    // Whoever selects a box selects its tensor on the whole page; the other end of a path is only looked at.
+    if (action.do !== "select" || state.isPicking) return dispatch(action);
+    const node = nodeAt(graph, action.key);
+    const own = node < 0 ? action.key : state.rolled ? keyIn(graph, view, `n${node}`, choice) : `n${node}`;
+    dispatch({ do: "select", key: action.key?.startsWith("n") ? own : action.key });
+    const told = selecting(graph, view, own, props.state, state.rolled);
+    if (told) props.act(told);
+  };
+  const moves = useMoves({ view, state, drawn, hits, canvas, act, first: camera ? { camera } : {} });
+  const isFirst = useRef(true);
+  useEffect(() => {
+    // What was selected elsewhere is selected here, unless it is what is selected: a module, say, for its result.
+    const isSame = wanted === null ? state.selection === null || recordedAt(graph, view, state.selection) === null
+      : recordedAt(graph, view, state.selection) === recordedAt(graph, view, wanted);
+    if (!isSame) {
+      dispatch({ do: "select", key: wanted });
+      const target = wanted && visible(drawn, wanted);
+      if (target && !isFirst.current) canvas.current?.focus(target, { animate: true });
+    }
+    isFirst.current = false;
+  }, [wanted]);
+
+  const page: Page = {
+    view, host: HOST, state, drawn, ways, colour: null, size: null, hits, isDark, isCompact: false, act,
+    go: moves.go, toggle: moves.toggle, part: moves.part, step: moves.step, fit: moves.fit,
+  };
+  const nothing = (): void => undefined;
+  const perform = runner(page, { canvas: () => canvas.current, element: element!, selected, turn: nothing, help: nothing, panel: nothing });
+  useKeys(element, true, (command) => {
+    if (command === "clear" && isMoving) {
+      setMoving(false);
+      return true;
+    }
+    if (command === "clear" && !state.isPicking && !state.highlight && !state.query) {
+      if (state.selection === null) return false;
+      act({ do: "select", key: null });
+      return true;
+    }
+    return !NOT_OURS.has(command) && perform(command);
+  });
+
+  /** Everything else keeps its place on the screen. */
+  const put = (next: Offsets): void => {
+    const at = canvas.current?.camera;
+    const { shift: then } = moved(laid, drawn.picture, next);
+    if (at) moves.move.current = { camera: { ...at, x: at.x + then[0] - shift[0], y: at.y + then[1] - shift[1] } };
+    setOffsets(next);
+  };
+  usePushes(element, isMoving, (by) => {
+    if (!selected || !drawn.picture.boxes.some(({ key }) => key === selected)) return false;
+    put(pushed(offsets, selected, by));
+    return true;
+  });
+
+  const named = useMemo(() => namesOf(graph, view), [graph, view]);
+  const nodesAt = (key: string): readonly number[] => nodesOf(view, drawn.picture, drawn.shown, key);
+  const wish = (wishes: Wishes["list"]): void => {
+    props.carried.current = { own, names: named };
+    props.wishes.set(wishes);
+  };
+  const show = (next: ReadonlySet<number>, isFitted: boolean): void => {
+    if (isFitted) moves.move.current = { fit: true };
+    setHidden(next);
+  };
+  const items = (key: string) => {
+    const nodes = nodesAt(key);
+    const picked = selected !== null && selected !== key ? nodesAt(selected) : [];
+    // What lies between the two comes along: a group around a gap would be two.
+    const on = picked.length ? between(ways, picked, nodes) : null;
+    const other = on ? [...new Set([...picked, ...drawn.shown.nodes.filter((inside) => inside.some((one) => on[one])).flat()])] : [];
+    const title = (selected && drawn.picture.boxes.find((box) => box.key === selected)?.lines[0]) ?? "the selection";
+    return graphItems(
+      { key, nodes, names: nodes.map((one) => named.nodes[one]), selected: other.length ? { names: other.map((one) => named.nodes[one]), title } : null },
+      {
+        n: view.nodes.row.length, ways, hidden, pinned, isMoved: offsets.has(key), wishes: props.wishes.list,
+        hide: show, pin: setPinned, wish, rename: setNaming,
+        back: () => put(new Map([...offsets].filter(([moved]) => moved !== key))),
+        move: () => {
+          act({ do: "select", key });
+          setMoving(true);
+        },
+      },
+    );
+  };
+  const isArranged = props.wishes.text !== "" || toText(view, { ...own, camera: null }) !== toText(view, unarranged(view));
+  const reset = (): void => {
+    const fresh = unarranged(view);
+    moves.move.current = { fit: true };
+    setHidden(fresh.hidden);
+    setPinned(fresh.pinned);
+    setOffsets(fresh.offsets);
+    dispatch({ do: "restore", state: { ...fresh.state, selection: state.selection } });
+    if (!props.wishes.text) return;
+    props.carried.current = "nothing";
+    props.wishes.set([]);
+  };
+  const node = nodeAt(graph, state.selection);
+  return (
+    <PageContext.Provider value={page}>
+      <div class="run-graph" ref={setElement}>
+        <GraphBar colour={menu} nHidden={hidden.size} nEdges={isDense ? drawn.picture.edges.length : null}
+          areEdgesShown={areEdgesShown} onEdges={showEdges} onShowHidden={() => show(new Set(), true)} onReset={isArranged ? reset : null} />
+        {graph.why_missing && <p class="graph-note quiet">{graph.why_missing}</p>}
+        <Pins pinned={pinned} view={view} tints={tinting?.tints ?? null} selected={state.selection}
+          onGo={moves.go} onUnpin={(node) => setPinned(toggled(pinned, node))} />
+        <GraphPane drawn={drawn} placement={placement} direction={state.direction} decorations={decorations} selected={selected}
+          hasGuide={false} takeMove={moves.takeMove} onReady={(made) => (canvas.current = made)} onCamera={setCamera}
+          onOpen={moves.open} onAct={moves.partOrNot}
+          onSelect={(key, isSecond) => {
+            const isPath = isSecond && key !== null && state.selection !== null && !state.isPicking;
+            if (isPath) dispatch({ do: "pick" });
+            (isPath ? dispatch : act)({ do: "select", key });
+          }}
+          over={{
+            legend: <>
+              <TintLegend tinting={tinting} missing={missing} selected={tinting && node >= 0 ? tinting.tints.values[node] : NaN}
+                isWide={isWide} hasCells={hasCells} hasLoops={drawn.picture.edges.some(({ parent, child }) => parent >= child)} onFit={fit} />
+              {drifted && <p class="drifted" role="status">{drifted}</p>}
+              {isMoving && <div class="hint" role="status">Arrow keys move the box; Esc ends it.</div>}
+              {naming !== null && <GroupName name={naming} onName={(name) => wish(renamed(props.wishes.list, naming, name))} onClose={() => setNaming(null)} />}
+            </>,
+            tooltip: (hover) => (
+              <GraphTooltip hover={hover} drawn={drawn} look={decorations.boxes.get(hover.key)} tinting={tinting} rows={rows} run={props.run.item.id}
+                step={choice.step} client={props.client} resultOf={(key) => nodeAt(graph, key)} />
+            ),
+            items,
+          }} />
+      </div>
+    </PageContext.Provider>
+  );
+}

@@ -1,0 +1,125 @@
+// What colours the graph: the statistic that is looked at, of every node, at this step or since another one.
+
+import { useMemo, useRef, useState } from "preact/hooks";
+import type { ColourScale } from "../../lib/colors";
+import { isGradient, quantityTitle } from "../../lib/quantity";
+import { usual } from "../../lib/statistics";
+import { striking } from "../../lib/outlier-marks";
+import { drift, isSigned, joined, rowsAt, scaleFor, statisticAt, tints, zAt, type Matrix } from "../../lib/node-colors";
+import { short } from "../../lib/formatting";
+import type { GraphView, RunGraph } from "../../lib/wire";
+import { matrixAsk } from "../data/api";
+import { choose } from "../choice";
+import type { ColourChoice } from "./bar";
+import { ofPass } from "./selection";
+import type { PanelProps } from "../panels/props";
+import { isLoose, type Tinting } from "./box-colors";
+import { useAsked } from "../data/use-query";
+
+/** What most tensors have to differ by from the middle of the run to be told. */
+const FAR = 10;
+
+export interface Tinted {
+  readonly tinting: Tinting | null;
+  /** Why nothing is coloured; "" if something is. */
+  readonly missing: string;
+  /** Whether colours reach further than this step needs. */
+  readonly isWide: boolean;
+  readonly menu: ColourChoice;
+  /** By node of the view, the row of the tensor that is looked at; -1 for none. */
+  readonly rows: Int32Array;
+  /** Where nearly all is far larger or smaller than in the middle of the run, in words; else "". */
+  readonly drifted: string;
+  /** Colours for this step alone. */
+  fit(): void;
+}
+
+export function useTinting(
+  { run, state, choice, act, client }: PanelProps, { graph, view, isRolled }: { graph: RunGraph; view: GraphView; isRolled: boolean },
+): Tinted {
+  const known = run.statistics.includes(state.statistic) ? state.statistic : usual(run.statistics);
+  const statistic = state.kept.colour === "role" ? "" : known;
+  const isFilled = state.kept.fill === "1";
+  const since = state.since !== null && run.steps.includes(state.since) ? state.since : null;
+  const { sample } = choice;
+  const ask = (step: number | null, of: number | null = null) =>
+    (statistic && step !== null && step >= 0 ? matrixAsk(run.item.id, step, of) : null);
+  const batch = useAsked(client, ask(choice.step));
+  const batchThen = useAsked(client, ask(since));
+  const single = useAsked(client, sample === null ? null : ask(choice.step, sample));
+  const singleThen = useAsked(client, sample === null ? null : ask(since, sample));
+  // One tensor without a gradient must not turn all the others to their values.
+  const { of, iteration } = choose(run, { ...state, node: null });
+  const { part, pass } = state;
+  const rows = useMemo(() => {
+    const byNode = rowsAt(graph.nodes, run.rows, { of, iteration, pass, part });
+    return Int32Array.from(view.nodes.row, (row) => (row < 0 ? -1 : byNode[row] ?? -1));
+  }, [graph, view, run.rows, of, iteration, pass, part]);
+  // Of the sample alone as far as it was kept; numbers of the whole batch beside them would not compare.
+  const isSingle = useMemo(() => sample !== null && isKnown(single.value, rows, view, run.statistics.indexOf(statistic)), [single.value, rows, sample, statistic]);
+  const [now, then] = isSingle ? [single, singleThen] : [batch, batchThen];
+  const over = sample === null ? "" : isSingle ? `sample ${sample}` : "over the batch";
+  const found = useMemo(() => {
+    if (!statistic || !now.value || (since !== null && !then.value)) return null;
+    const asked = { statistics: run.statistics, statistic, of, over, matrix: now.value };
+    return tints(rows, { ...asked, since: since === null ? null : { step: since, matrix: then.value! } });
+  }, [rows, now.value, then.value, since, statistic, of, over]);
+  // What is usual in this run: a step from its middle. Without it, a step where all is a thousand times too large looks like any other.
+  const anchor = useAsked(client, since === null && !isSingle ? ask(run.steps[middleOf(run.steps.length)] ?? null) : null);
+  const anchored = useMemo(() => (anchor.value && statistic ? tints(rows, { statistics: run.statistics, statistic, of, matrix: anchor.value, since: null }) : null), [anchor.value, rows, statistic, of]);
+  const times = useMemo(() => (found && anchored && !isSigned(statistic) ? drift(found, anchored) : NaN), [found, anchored, statistic]);
+  const drifted = times >= FAR || times <= 1 / FAR ? `most is ×${short(times)} of what it was at step ${run.steps[middleOf(run.steps.length)].toLocaleString("en")}` : "";
+  const marks = useMemo(() => {
+    if (!found || !now.value) return undefined;
+    const matrix = now.value;
+    const scores = found.isChange ? found.values.map((value, node) => (isLoose(view.nodes.kind[node]) ? NaN : value))
+      : Float64Array.from(rows, (row) => zAt(matrix, row, statistic));
+    return striking(found, view.edges, scores, isGradient(of));
+  }, [found, view]);
+  const scales = useRef(new Map<string, ColourScale | null>());
+  const [nFits, setFits] = useState(0);
+  const shown = useMemo((): { tinting: Tinting; isWide: boolean } | null => {
+    if (!found) return null;
+    const name = `${statistic} ${of} ${since} ${over}`;
+    // Nor does a loss: it would leave no colours for what it is made from, and has a curve of its own.
+    const isBeside = (node: number): boolean => isLoose(view.nodes.kind[node]) || view.nodes.kind[node] === "loss";
+    const own = scaleFor(found, statistic, isBeside);
+    // A step that is broken altogether says nothing of the colours of others.
+    const isTold = found.values.some((value, node) => Number.isFinite(value) && !isBeside(node));
+    const usually = anchored && nFits === 0 ? scaleFor(anchored, statistic, isBeside) : null;
+    const scale = isTold ? joined(joined(scales.current.get(name) ?? null, usually), own) : own;
+    if (isTold) scales.current.set(name, scale);
+    const isWide = own !== null && scale !== null && (scale.low !== own.low || scale.high !== own.high);
+    const chosen = (nodes: readonly number[]): readonly number[] => ofPass(graph, view, nodes, { iteration, pass });
+    return { tinting: { tints: found, scale, isFilled, striking: marks, chosen: isRolled ? chosen : (nodes) => nodes }, isWide };
+  }, [found, anchored, marks, isFilled, isRolled, iteration, pass, nFits]);
+  const isNothing = shown !== null && shown.tinting.tints.oddities.every((oddity) => oddity === "none");
+  const missing = now.error ?? then.error ?? (isNothing ? `No ${quantityTitle(of)} was recorded at this step.` : "");
+  return {
+    tinting: shown?.tinting ?? null, isWide: shown?.isWide ?? false, missing, rows, drifted,
+    fit: () => {
+      scales.current.clear();
+      setFits(nFits + 1);
+    },
+    menu: {
+      statistics: run.statistics, statistic, since, step: choice.step, first: run.steps[0] ?? 0, isFilled,
+      onStatistic: (name) => {
+        act({ do: "keep", name: "colour", text: name ? "" : "role" });
+        if (name) act({ do: "statistic", statistic: name });
+      },
+      onSince: (step) => act({ do: "since", step }),
+      onFill: (is) => act({ do: "keep", name: "fill", text: is ? "1" : "" }),
+    },
+  };
+}
+
+/** The place of a step about in the middle; the same one while a run grows to twice its length. */
+function middleOf(n: number): number {
+  return n < 2 ? 0 : Math.min(n - 1, 2 ** Math.floor(Math.log2(n / 2)));
+}
+
+/** Whether a matrix has this statistic of something that is not the same for all samples. */
+function isKnown(matrix: Matrix | undefined, rows: Int32Array, { nodes }: GraphView, column: number): boolean {
+  if (!matrix) return false;
+  return rows.some((row, node) => !["parametric", "buffer"].includes(nodes.kind[node]) && !Number.isNaN(statisticAt(matrix, row, column)));
+}

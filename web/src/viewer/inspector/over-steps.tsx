@@ -1,0 +1,47 @@
+// One statistic of the selected tensor over all steps, in every run on the page.
+
+import { Menu } from "../../graph/controls";
+import { stepAt, xOf } from "../../lib/charts/lines";
+import { allMissing, isWide, ranked, titleOf } from "../../lib/statistics";
+import type { RowView, TensorView } from "../../lib/wire";
+import { counterpart, passesSaid } from "../choice";
+import { Curve, CurveLegend } from "../charts/curve";
+import type { PanelProps } from "../panels/props";
+import { useTensorLines } from "../charts/use-lines";
+
+const LOG = "inspect.log";
+
+export function OverSteps({ run, runs, choice, state, client, act, isDark, row, tensor, statistic }: PanelProps & { row: RowView; tensor: TensorView | undefined; statistic: string }) {
+  const { lines, isLoading, errors } = useTensorLines(client, runs, row, statistic, { kind: choice.kind, isByKind: true, xName: "step", picked: choice.picked });
+  const kept = state.kept[LOG];
+  const isLog = kept ? kept === "1" : isWide(statistic);
+  const pick = (x: number): void => {
+    const step = stepAt(lines, x);
+    if (step !== null) act({ do: "step", step });
+  };
+  const lacking = runs.filter(({ view }) => !counterpart(view, row, choice.picked)).map(({ view }) => view.item.name);
+  const passes = passesSaid(run, row, choice.picked);
+  const among = new Set(lines.map(({ run: id }) => id)).size;
+  return (
+    <figure class="over-steps">
+      <figcaption>
+        <span class="over-title">
+          <Menu name="Statistic" value={statistic} onChoose={(name) => act({ do: "statistic", statistic: name })}
+            choices={ranked(run.statistics).map((name) => [name, titleOf(name)] as const)} />
+          over steps{among > 1 ? (among === 2 ? ", both runs" : `, ${among} runs`) : ""}
+        </span>
+        <span class="over-end">
+          <span class="hide-narrow">click a point to go there</span>
+          <button type="button" class="toggle" aria-pressed={isLog} title="Logarithmic heights" onClick={() => act({ do: "keep", name: LOG, text: isLog ? "0" : "1" })}>log</button>
+        </span>
+      </figcaption>
+      {errors.map((error) => <p class="note" key={error}>{error}</p>)}
+      <Curve lines={lines} name={`${titleOf(statistic)} over steps`} height={168} isLog={isLog} isDark={isDark} onPick={pick}
+        mark={choice.step < 0 ? null : xOf(lines, choice.step)} hint={isLoading ? "Reading …" : "This statistic was not recorded of this tensor."}
+        broken={tensor?.statistics.some(({ name, value }) => name === "count" && value === 0) ? "It has no elements." : allMissing(statistic)} />
+      <CurveLegend lines={lines} />
+      {passes && <p class="quiet">{passes}</p>}
+      {lacking.length > 0 && <p class="quiet">{lacking.join(", ")} {lacking.length > 1 ? "have" : "has"} no such tensor.</p>}
+    </figure>
+  );
+}

@@ -1,0 +1,224 @@
+// All curves of the runs on the page: what was logged, and every statistic of the selected tensor.
+
+import type { ComponentChildren } from "preact";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { Labelled, Segments } from "../../graph/controls";
+import { Icon } from "../../graph/icons";
+import { nearest } from "../../lib/charts/decimate";
+import { allKinds, dashOf, stepAt, valueAtStep, xOf, type StepLine } from "../../lib/charts/lines";
+import { allMissing, isWide, ranked, titleOf } from "../../lib/statistics";
+import { short } from "../../lib/formatting";
+import { passesSaid } from "../choice";
+import { Curve, Swatch } from "../charts/curve";
+import type { PanelProps, ShownRun } from "./props";
+import { useScalarLines, useTensorLines, type Lines, type LinesWanted } from "../charts/use-lines";
+
+const [LOW, TALL] = [150, 360];
+
+/** How the curves are looked at; kept in the address. */
+interface Manner extends LinesWanted {
+  readonly search: string;
+  /** Null: each as suits it. */
+  readonly isLog: boolean | null;
+  readonly smoothing: number;
+  /** The one that is drawn large. */
+  readonly large: string;
+}
+
+export function CurvesPanel(props: PanelProps) {
+  const { runs, choice, state } = props;
+  const kept = (name: string): string => state.kept[`curves.${name}`] ?? "";
+  const keep = (name: string, text: string): void => props.act({ do: "keep", name: `curves.${name}`, text });
+  const manner: Manner = {
+    search: kept("search"), isLog: kept("log") ? kept("log") === "1" : null, smoothing: Math.min(0.99, Math.max(0, Number(kept("smooth")) || 0)),
+    large: kept("large"), xName: kept("x") === "seconds" ? "seconds" : "step", kind: choice.kind, isByKind: kept("kinds") !== "0",
+  };
+  const scalars = useMemo(() => [...new Set(runs.flatMap(({ view }) => view.scalars))], [runs]);
+  const statistics = useMemo(() => ranked([...new Set(runs.flatMap(({ view }) => view.statistics))]), [runs]);
+  const kinds = allKinds(runs.map(({ view }) => view));
+  const isApart = manner.kind === null && manner.isByKind && kinds.length > 1;
+  const word = manner.search.trim().toLowerCase();
+  const isFound = (name: string): boolean => name.toLowerCase().includes(word);
+  const found = scalars.filter(isFound);
+  const foundStatistics = choice.row ? statistics.filter((name) => isFound(name) || isFound(titleOf(name))) : [];
+  const chart = { ...props, manner, onLarge: (id: string) => keep("large", manner.large === id ? "" : id) };
+  return (
+    <div class="curves-panel">
+      <CurvesBar manner={manner} keep={keep} hasKinds={runs.some(({ view }) => view.kinds.length > 1)} />
+      <div class="curves-scroll">
+        <CurvesPart title="Logged" about={scalars.length ? `${found.length} of ${scalars.length}` : ""} legend={<RunsLegend runs={runs} kinds={[]} />}>
+          {scalars.length === 0 && <p class="note">No numbers were logged. <code>run.log(loss=loss)</code> inside a step keeps one for every step.</p>}
+          {scalars.length > 0 && found.length === 0 && <p class="note">No logged number has “{manner.search}” in its name.</p>}
+          <div class="curve-grid">{found.map((name) => <ScalarChart key={name} name={name} {...chart} />)}</div>
+        </CurvesPart>
+        <CurvesPart title={choice.row ? choice.row.site : "Statistics"} about={choice.row ? words(choice.row.of, passesSaid(props.run, choice.row, choice.picked)) : ""}
+          legend={choice.row && <RunsLegend runs={runs} kinds={isApart ? kinds : []} />}>
+          {!choice.row && <p class="note">Select a tensor, in Tensors or in the Overview: every statistic of it is drawn here, step by step.</p>}
+          {choice.row && foundStatistics.length === 0 && <p class="note">No statistic has “{manner.search}” in its name.</p>}
+          <div class="curve-grid">{foundStatistics.map((name) => <StatisticChart key={name} name={name} {...chart} />)}</div>
+        </CurvesPart>
+      </div>
+    </div>
+  );
+}
+
+function words(of: string, passes: string): string {
+  return [of, passes].filter(Boolean).join(" · ");
+}
+
+/** Which colour is which run, and which dash which kind of step. */
+function RunsLegend({ runs, kinds }: { runs: readonly ShownRun[]; kinds: readonly string[] }) {
+  if (runs.length < 2 && !kinds.length) return null;
+  return (
+    <span class="curve-legend">
+      {runs.length > 1 && runs.map(({ view, colour, dash }) => <span key={view.item.id}><Swatch line={{ colour, dash: kinds.length ? undefined : dash }} />{view.item.name}</span>)}
+      {kinds.map((kind, place) => <span key={`kind ${kind}`}><Swatch line={{ colour: runs.length > 1 ? "var(--soft)" : runs[0].colour, dash: dashOf(place) }} />{kind || "no kind"}</span>)}
+    </span>
+  );
+}
+
+function CurvesPart({ title, about, legend, children }: { title: string; about: string; legend?: ComponentChildren; children: ComponentChildren }) {
+  return (
+    <section class="curves-part">
+      <header><h3>{title}{about && <span class="quiet"> {about}</span>}</h3>{legend}</header>
+      {children}
+    </section>
+  );
+}
+
+function CurvesBar({ manner, keep, hasKinds }: { manner: Manner; keep(name: string, text: string): void; hasKinds: boolean }) {
+  const { isLog } = manner;
+  const onOff = (value: boolean, texts: readonly [string, string], titles: readonly [string, string]) => [
+    { value, text: texts[0], title: titles[0] }, { value: !value, text: texts[1], title: titles[1] },
+  ];
+  return (
+    <div class="curves-bar">
+      <Labelled name="Find">
+        <label class="curves-search">
+          <Icon name="search" />
+          <input type="search" value={manner.search} placeholder="name of a number" aria-label="Find a number"
+            onInput={(event) => keep("search", event.currentTarget.value)} />
+        </label>
+      </Labelled>
+      <Labelled name="Height">
+        <Segments name="Height" value={isLog === null ? "auto" : isLog ? "log" : "linear"}
+          onChoose={(value: string) => keep("log", { auto: "", log: "1" }[value] ?? "0")}
+          choices={[
+            { value: "auto", text: "auto", title: "As suits each number" }, { value: "linear", text: "linear", title: "Linear heights" },
+            { value: "log", text: "log", title: "Logarithmic heights; on both sides of zero where numbers cross it" },
+          ]} />
+      </Labelled>
+      <Labelled name={`Smoothing ${manner.smoothing ? manner.smoothing.toFixed(2) : "off"}`}>
+        <input class="curves-smooth" type="range" min="0" max="0.99" step="0.01" value={manner.smoothing} aria-label="Smoothing"
+          title="How much older points count" onInput={(event) => keep("smooth", Number(event.currentTarget.value) ? event.currentTarget.value : "")} />
+      </Labelled>
+      <Labelled name="Over">
+        <Segments name="Over" value={manner.xName} onChoose={(value: string) => keep("x", value === "seconds" ? value : "")}
+          choices={[{ value: "step", text: "steps", title: "Over steps" }, { value: "seconds", text: "time", title: "Over the seconds of the training" }]} />
+      </Labelled>
+      {hasKinds && manner.kind === null && (
+        <Labelled name="Kinds">
+          <Segments name="Kinds" value={manner.isByKind} onChoose={(value: boolean) => keep("kinds", value ? "" : "0")}
+            choices={onOff(true, ["apart", "as one"], ["A line for each kind of step", "One line for all"])} />
+        </Labelled>
+      )}
+    </div>
+  );
+}
+
+interface ChartProps extends PanelProps {
+  readonly name: string;
+  readonly manner: Manner;
+  onLarge(id: string): void;
+}
+
+/** A logged number may be called like a statistic. */
+function loggedId(name: string): string {
+  return `logged ${name}`;
+}
+
+function ScalarChart(props: ChartProps) {
+  return <Lazy isLarge={props.manner.large === loggedId(props.name)}>{() => <LoadedScalar {...props} />}</Lazy>;
+}
+
+function LoadedScalar(props: ChartProps) {
+  // Numbers are logged at every step, of which few have a kind that was recorded.
+  const lines = useScalarLines(props.client, props.runs, props.name, { ...props.manner, kind: null, isByKind: false });
+  return <Chart {...props} id={loggedId(props.name)} title={props.name} found={lines} isLogBySelf={false} />;
+}
+
+function StatisticChart(props: ChartProps) {
+  return <Lazy isLarge={props.manner.large === props.name}>{() => <LoadedStatistic {...props} />}</Lazy>;
+}
+
+function LoadedStatistic(props: ChartProps) {
+  const lines = useTensorLines(props.client, props.runs, props.choice.row, props.name, { ...props.manner, picked: props.choice.picked });
+  return <Chart {...props} id={props.name} title={titleOf(props.name)} found={lines} isLogBySelf={isWide(props.name)} broken={allMissing(props.name)} />;
+}
+
+interface LoadedProps extends ChartProps {
+  readonly id: string;
+  readonly title: string;
+  readonly found: Lines;
+  readonly isLogBySelf: boolean;
+  /** What to say where it is a number at no step. */
+  readonly broken?: string;
+}
+
+function Chart({ id, title, found, manner, choice, act, isDark, onLarge, isLogBySelf, broken }: LoadedProps) {
+  const { lines, isLoading, errors } = found;
+  const isLarge = manner.large === id;
+  const mark = choice.step < 0 ? null : xOf(lines, choice.step);
+  const pick = (x: number): void => {
+    const step = stepAt(lines, x);
+    if (step !== null) act({ do: "step", step });
+  };
+  return (
+    <figure class="chart">
+      <figcaption>
+        <button type="button" class="chart-title" title={isLarge ? "Draw it small" : "Draw it large"} aria-pressed={isLarge} onClick={() => onLarge(id)}>
+          {title}
+        </button>
+        <span class="chart-values">
+          {(isLarge ? lines : foremost(lines, choice.step)).slice(0, isLarge ? 12 : 4).map((line) => {
+            const value = valueAtStep(line, choice.step);
+            return <span key={line.key} title={line.name}><Swatch line={line} />{value === null ? "–" : short(value)}</span>;
+          })}
+        </span>
+      </figcaption>
+      {errors.map((error) => <p class="note" key={error}>{error}</p>)}
+      <Curve lines={lines} name={title} height={isLarge ? TALL : LOW} isLog={manner.isLog ?? isLogBySelf} smoothing={manner.smoothing}
+        xName={manner.xName} mark={mark} onPick={pick} isDark={isDark} broken={broken}
+        hint={isLoading ? "Reading …" : "Nothing of it was recorded in these runs."} />
+    </figure>
+  );
+}
+
+/** Of each run the line that has the step, or is next to it. */
+function foremost(lines: readonly StepLine[], step: number): StepLine[] {
+  const found = new Map<string, { line: StepLine; far: number }>();
+  for (const line of lines) {
+    const far = Math.abs(line.steps[nearest(line.steps, step)] - step);
+    const known = found.get(line.run);
+    if (!known || far < known.far) found.set(line.run, { line, far });
+  }
+  return [...found.values()].map(({ line }) => line);
+}
+
+/** Made when it comes into view, and let go when it leaves: of hundreds of curves only those that are looked at cost anything. */
+function Lazy({ isLarge, children }: { isLarge: boolean; children(): ComponentChildren }) {
+  const place = useRef<HTMLDivElement>(null);
+  const height = useRef(LOW + 42);
+  const [isSeen, setSeen] = useState(false);
+  useEffect(() => {
+    const element = place.current!;
+    const observer = new IntersectionObserver((entries) => {
+      const { isIntersecting, boundingClientRect: box } = entries[entries.length - 1];
+      if (!isIntersecting && box.height > 0) height.current = box.height;
+      setSeen(isIntersecting);
+    }, { rootMargin: "300px" });
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, []);
+  return <div class={isLarge ? "lazy large" : "lazy"} ref={place} style={isSeen ? {} : { height: `${height.current}px` }}>{isSeen && children()}</div>;
+}

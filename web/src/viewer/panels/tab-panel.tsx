@@ -1,0 +1,55 @@
+// The place of one tab. It is made when first looked at, then kept; while it is hidden it rests, and it falls alone.
+//
+// Each has a root of its own. Where a part of one tree is left out of a render, what Preact keeps of it points at the
+// tree of the render before, which keeps whatever was on the page then: an hour of clicking would keep all of it.
+
+import { Component, render, type ComponentChildren } from "preact";
+import { useLayoutEffect, useRef } from "preact/hooks";
+import { Failure } from "../hint";
+
+interface Props {
+  readonly name: string;
+  readonly isShown: boolean;
+  readonly children: ComponentChildren;
+}
+
+export function TabPanel({ name, isShown, children }: Props) {
+  const place = useRef<HTMLDivElement>(null);
+  const wasShown = useRef(false);
+  wasShown.current ||= isShown;
+  useLayoutEffect(() => {
+    if (isShown) render(<Falling name={name}>{children}</Falling>, place.current!);
+  });
+  useLayoutEffect(() => {
+    const own = place.current!;
+    return () => render(null, own);
+  }, []);
+  return <div class={wasShown.current ? "tab-panel" : ""} role="tabpanel" aria-label={name} hidden={!isShown} ref={place} />;
+}
+
+interface Fallen {
+  readonly error: string | null;
+}
+
+class Falling extends Component<{ readonly name: string; readonly children: ComponentChildren }, Fallen> {
+  state: Fallen = { error: null };
+
+  static getDerivedStateFromError(error: unknown): Fallen {
+    return { error: String(error instanceof Error ? error.message : error) };
+  }
+
+  componentDidCatch(error: unknown): void {
+    console.error(error);
+  }
+
+  render() {
+    const { name, children } = this.props;
+    const { error } = this.state;
+    if (error === null) return children;
+    return (
+      <Failure what={`The tab ${name}`} error={`Something in this page went wrong: ${error}`}>
+        <button type="button" class="button" onClick={() => this.setState({ error: null })}>Try again</button>
+      </Failure>
+    );
+  }
+}

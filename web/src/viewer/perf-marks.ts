@@ -1,0 +1,50 @@
+// How long a change takes from the event to the pixels, as marks that a benchmark reads: "cutaway:selected", "cutaway:shown".
+
+import type { Client } from "./data/client";
+
+export const SELECTED = "cutaway:selected";
+export const SHOWN = "cutaway:shown";
+
+export interface Pace {
+  /** Something was asked for. */
+  selected(): void;
+  /** The page was rendered; called before it is painted. */
+  rendered(): void;
+  end(): void;
+}
+
+export function makePace(client: Client): Pace {
+  let n = 0;
+  let isOpen = false;
+  const channel = new MessageChannel();
+  channel.port1.onmessage = ({ data }) => {
+    if (!isOpen || data !== n || client.n_waiting > 0) return;
+    isOpen = false;
+    mark(SHOWN, n);
+  };
+  // A message sent within a frame arrives when that frame has been painted.
+  const rendered = (): void => {
+    if (!isOpen || client.n_waiting > 0) return;
+    const own = n;
+    requestAnimationFrame(() => channel.port2.postMessage(own));
+  };
+  const unhear = client.onIdle(rendered);
+  return {
+    selected() {
+      n += 1;
+      isOpen = true;
+      mark(SELECTED, n);
+    },
+    rendered,
+    end() {
+      unhear();
+      channel.port1.close();
+    },
+  };
+}
+
+/** Only the last of each name is kept: an hour of clicking leaves no more behind than a minute. */
+function mark(name: string, detail: number): void {
+  performance.clearMarks(name);
+  performance.mark(name, { detail });
+}
