@@ -28,8 +28,7 @@ import torch
 from torch import Tensor, nn
 
 import cutaway
-from cutaway.views.pages.model import Page, Prose, Section
-from cutaway.views.pages.result_pages import page_of
+from cutaway.pages import Page, Prose, Section, page_of
 
 DOCS = Path(__file__).parent.parent / "docs"
 ENDINGS = {"ing": r"[a-z]{3,}ing$", "ed": r"[a-z]{3,}ed$", "s": r"[a-z]{2,}[^su]s$"}

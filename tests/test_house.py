@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from functools import cache
+from graphlib import TopologicalSorter
 from importlib import import_module
 from pathlib import Path
 
@@ -36,9 +38,46 @@ ALLOWED = {
 }
 MAY_USE_TORCH = {"capture", "recording", "collecting", "neurons", "lm", "studies", "integrations"}
 PUBLIC = [
-    *("Activations", "CutawayError", "Generation", "Op", "Run", "Trace", "collect", "diff", "edit", "generate"),
-    *("lm", "load", "neurons", "probes", "record", "show", "sites", "studies", "trace", "watch"),
+    *("Activations", "CutawayError", "Generation", "Op", "Run", "Site", "Trace", "collect", "diff", "edit", "errors"),
+    *("generate", "graph", "lm", "load", "neurons", "pages", "probes", "record", "results", "schedules", "server"),
+    *("show", "sites", "store", "studies", "trace", "watch"),
 ]
+MOST_FILES = 22
+TERMS = {
+    "formatting",
+    "patching",
+    "pooling",
+    "sampling",
+    "sharding",
+    "ranking",
+    "clustering",
+    "aliasing",
+    "indexing",
+    "wiring",
+}
+"""Words in -ing that are terms of the field."""
+RETIRED = {
+    *("apart", "held", "meeting", "standing", "stillness", "unseen", "returned", "borders", "places", "eagerness"),
+    *("sightings", "observing", "stepping", "subjects", "kept", "contents", "pending", "guarding", "structures"),
+    *("moments_of", "waiting", "losses_of", "descriptors", "hints", "gone", "beside", "likeness", "lettering", "looks"),
+    *("making", "passing", "deciding", "wording", "plates", "scene", "arms", "reach", "spending", "counterparts"),
+    *("spreading", "assembling", "estimated", "nulls", "sweeps", "attributed", "tail", "changed", "pieces", "seeing"),
+    *(
+        "answers",
+        "opened",
+        "shelf",
+        "guard",
+        "striking",
+        "tinting",
+        "tinted",
+        "saying",
+        "asks",
+        "wishes",
+        "pace",
+        "strip",
+    ),
+}
+"""Names of files that had to be decoded."""
 
 
 @cache
@@ -58,26 +97,52 @@ def imports(path: Path, *, top_level: bool = False) -> frozenset[str]:
 FILES = sorted(SRC.rglob("*.py"))
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SRC)))
-def test_imports_point_down(path: Path) -> None:
-    parts = path.relative_to(SRC).parts
-    if len(parts) == 1 or parts[0] == "cli":
-        return  # the facade and the command line are the top
-    layer = parts[0]
-    for name in imports(path):
-        head, *rest = name.split(".")
-        if head == "cutaway" and rest and rest[0] != layer:
-            assert rest[0] in ALLOWED[layer], f"{layer} must not import {name}"
-        if head == "torch":
-            assert layer in MAY_USE_TORCH, f"{layer} must not import torch"
-        assert head not in ("pickle", "dill", "cloudpickle"), name
+def test_imports_point_down() -> None:
+    for path in FILES:
+        layer = path.relative_to(SRC).parts[0]
+        if path.parent == SRC or layer == "cli":
+            continue  # the facade and the command line are the top
+        for name in imports(path):
+            head, *rest = name.split(".")
+            if head == "cutaway" and rest and rest[0] != layer:
+                assert rest[0] in ALLOWED[layer], f"{path}: {layer} must not import {name}"
+            if head == "torch":
+                assert layer in MAY_USE_TORCH, f"{path}: {layer} must not import torch"
+            assert head not in ("pickle", "dill", "cloudpickle"), f"{path}: {name}"
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SRC)))
-def test_every_module_says_what_it_holds_and_stays_short(path: Path) -> None:
-    text = path.read_text()
-    assert ast.get_docstring(ast.parse(text)), "a module opens with a sentence"
-    assert len(text.splitlines()) <= 500
+def test_every_module_says_what_it_holds_and_stays_short() -> None:
+    for path in FILES:
+        text = path.read_text()
+        assert ast.get_docstring(ast.parse(text)), f"{path}: a module opens with a sentence"
+        assert len(text.splitlines()) <= 500, f"{path} is too long"
+
+
+def test_every_package_opens_with_a_map_of_its_folder() -> None:
+    for path in SRC.rglob("__init__.py"):
+        if path.parent == SRC:
+            continue
+        text = ast.get_docstring(ast.parse(path.read_text())) or ""
+        entries = {line.split()[0] for line in text.splitlines() if line.strip()}
+        for entry in path.parent.iterdir():
+            name = entry.name + "/" if entry.is_dir() else entry.stem
+            is_code = entry.suffix == ".py" or (entry / "__init__.py").is_file()
+            if is_code and entry.stem != "__init__":
+                assert name in entries, f"the map of {path.parent} lacks {name}"
+
+
+def test_no_folder_is_crowded() -> None:
+    for root, pattern in ((SRC, "*.py"), (ROOT / "web" / "src", "*.*"), (ROOT / "tests", "*.py")):
+        for folder in [root, *(each for each in root.rglob("*") if each.is_dir())]:
+            files = [each for each in folder.glob(pattern) if not re.search(r"__init__|\.test\.|\.pyi$", each.name)]
+            assert len(files) <= MOST_FILES, f"{folder} has {len(files)} files"
+
+
+def test_file_names_are_nouns_of_the_field() -> None:
+    for path in [*FILES, *(ROOT / "web" / "src").rglob("*.ts*")]:
+        stem = path.name.split(".")[0].replace("-", "_")
+        assert stem not in RETIRED, f"{path}: {stem!r} is retired; see the floor plan in CONTRIBUTING.md"
+        assert not stem.endswith("ing") or stem.split("_")[-1] in TERMS, f"{path}: a file name is a noun"
 
 
 def test_the_public_names_are_the_pinned_list() -> None:
@@ -105,25 +170,15 @@ def test_tracing_does_not_load_what_the_model_does_not_need() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SRC)))
-def test_every_module_can_be_imported_first(path: Path) -> None:
+def test_every_module_can_be_imported_first() -> None:
     """No circle of imports, whichever file is asked for first."""
-    names = {p: ".".join(p.relative_to(SRC.parent).with_suffix("").parts) for p in FILES}
-    seen: dict[str, set[str]] = {
-        names[p]: {n for n in imports(p, top_level=True) if n in names.values()} for p in FILES
+    names = {".".join(path.relative_to(SRC.parent).with_suffix("").parts) for path in FILES}
+    below = {
+        name: sorted(imports(path, top_level=True) & names - {name})
+        for path in FILES
+        for name in [".".join(path.relative_to(SRC.parent).with_suffix("").parts)]
     }
-    above: list[str] = []
-    stack = [(names[path], iter(seen[names[path]]))]
-    above.append(names[path])
-    while stack:
-        for below in stack[-1][1]:
-            assert below != names[path], f"{' → '.join(above)} → {below}"
-            if below not in above:
-                above.append(below)
-                stack.append((below, iter(seen[below])))
-                break
-        else:
-            stack.pop()
+    TopologicalSorter(below).prepare()  # raises CycleError, which names the circle
 
 
 def test_late_bound_methods_exist() -> None:

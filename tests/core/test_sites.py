@@ -206,7 +206,7 @@ def test_a_syntax_error_quotes_the_text_and_says_what_is_wrong(text: str, why: s
 
 def test_a_syntax_error_shows_how_sites_are_written_and_is_a_value_error() -> None:
     with pytest.raises(ValueError, match=r"module\.address/op\.ordinal@out\.path:pass#unit") as caught:
-        Site.parse("a bc")
+        Site.parse("a b@@c")
     assert isinstance(caught.value, CutawayError)
 
 

@@ -20,7 +20,7 @@ WITHOUT = "CUTAWAY_TESTS_WITHOUT_WEB"
 
 
 def in_typescript(cases: Sequence[tuple[str, Sequence[Any]]]) -> list[Any]:
-    """What the functions of `web/src/layout/agree.ts` answer to (name, arguments); dataclasses go there as JSON knows them."""
+    """What the functions of `web/src/layout/agree.ts` answer to (name, arguments); dataclasses go as JSON."""
     if not (WEB / "node_modules").is_dir():
         if os.environ.get(WITHOUT):
             pytest.skip(f"{WITHOUT} is set and web/node_modules is not there")

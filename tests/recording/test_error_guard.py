@@ -93,8 +93,8 @@ SHIELDS = {
 """What stands between the program and the rest, and is too small to fail."""
 PUBLIC = {name for name in vars(recorder.Recorder) if not name.startswith("_")}
 MODULES = (
-    autograd_graph, backward_calls, module_calls, sample_fields, environment, gradients, values, observing, op_values, scalars,
-    recorder, tensors, summary, step, step_graph, models,
+    autograd_graph, backward_calls, module_calls, sample_fields, environment, gradients, values, observing, op_values,
+    scalars, recorder, tensors, summary, step, step_graph, models,
 )  # fmt: skip
 CONSTRUCTION = {"record", "_rank", "_as_one", "Subjects.__init__", "_Several.__init__"}
 

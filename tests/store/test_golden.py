@@ -23,7 +23,7 @@ from cutaway.store.format import manifest
 from cutaway.store.format.frames import MAGIC, encode, scan
 from cutaway.store.reading.archive import Archive
 from cutaway.store.results.result_file import described
-from cutaway.store.verify.verify import verify
+from cutaway.store.verification.verify import verify
 from cutaway.store.writing.writer import Writer
 
 GOLDEN = Path(__file__).parent / "golden" / "v1"

@@ -9,7 +9,7 @@ from typing import get_args
 from cutaway.cli.output import printable, say, say_json
 from cutaway.cli.paths import add_steps
 from cutaway.core.formatting import human_bytes
-from cutaway.store.export.export import Format, What, export
+from cutaway.store.exports.export import Format, What, export
 
 _MOST_FILES = 10
 

@@ -19,7 +19,7 @@ from cutaway.store.results.result_file import described
 from cutaway.store.results.result_file import read as read_result
 from cutaway.store.runs.run import Run
 from cutaway.store.runs.timeline import ends
-from cutaway.store.verify.verify import files_of
+from cutaway.store.verification.verify import files_of
 
 _MOST_LINES = 40
 _STEPS = ("n_steps", "first_step", "last_step")

@@ -14,7 +14,7 @@ from cutaway.store.activations.activations import Activations
 from cutaway.store.reading.archive import Archive
 from cutaway.store.results.result_file import described
 from cutaway.store.runs.run import Run
-from cutaway.store.verify.verify import files_of
+from cutaway.store.verification.verify import files_of
 
 
 @dataclass(frozen=True, slots=True)

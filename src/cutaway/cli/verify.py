@@ -8,7 +8,7 @@ import sys
 from cutaway.cli.output import plain, printable, say, say_json
 from cutaway.cli.paths import places
 from cutaway.core.errors import CutawayError
-from cutaway.store.verify.verify import Verification, verify
+from cutaway.store.verification.verify import Verification, verify
 
 
 def describe(parser: argparse.ArgumentParser) -> None:

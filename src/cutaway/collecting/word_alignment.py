@@ -16,7 +16,7 @@ from dataclasses import dataclass
 _SKIPPED_LETTER = 2
 _SKIPPED_TOKEN = 3
 _FOREVER = 1 << 60
-_MARKS = ("</w>", "")
+_MARKS = ("</w>", "@@")
 _BROKEN = "\ufffd"
 
 Spans = list[tuple[int, int] | None]

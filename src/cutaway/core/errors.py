@@ -34,6 +34,11 @@ class CutawayError(Exception):
     Errors of the watched model are never wrapped: they pass through as they are.
     """
 
+    def __init_subclass__(cls) -> None:
+        # Tracebacks and docs name errors by their public address.
+        if cls.__module__ == __name__:
+            cls.__module__ = "cutaway.errors"
+
     def __str__(self) -> str:
         # KeyError would show the repr of its message, quotes and all.
         return str(self.args[0]) if self.args else ""

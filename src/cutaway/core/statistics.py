@@ -1,8 +1,8 @@
 """The table of statistics: what the recorder computes, and how views, command line and page name and draw it.
 
 To add a statistic, add one line to `STATISTICS` and fill its column in every backend that computes it:
-`recording/statistics/cpu.py`, `recording/statistics/device.py` and `recording/statistics/triton_kernels.py` (Triton). Everything else reads this table; the
-web page does so through `web/src/lib/wire.ts`, which `python -m tests.wire` writes from it.
+`cpu.py`, `device.py` and `triton_kernels.py` in `recording/statistics/`. Everything else reads this table; the
+viewer does so through `web/src/lib/wire.ts`, which `python -m tests.wire` writes from it.
 """
 
 from __future__ import annotations

@@ -15,3 +15,7 @@ stored_facts   What a trace that was read from disk knows without working it out
 tables         The columns behind a trace
 trace          A trace: everything that is known of one run of a model
 """
+
+from cutaway.core import late
+
+__getattr__, __dir__, __all__ = late.facade(__name__, __file__)

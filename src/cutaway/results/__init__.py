@@ -27,3 +27,7 @@ validation         The report of `trace.validate()`
 verdicts           What evaluations answer, in sentences that promise no more than the numbers do
 words              What fires a unit: words, contexts and histograms, as plain data
 """
+
+from cutaway.core import late
+
+__getattr__, __dir__, __all__ = late.facade(__name__, __file__)

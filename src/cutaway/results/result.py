@@ -12,8 +12,8 @@ from cutaway.core import late
 class Result:
     """An answer as plain data, a frozen dataclass. What can be shown or saved of it is the business of other layers.
 
-    A class that is to be saved needs a line in the registry of `store/results/result_file.py`; one that is to be shown, in
-    `views/pages/result_pages.py`.
+    A class that is to be saved needs a line in the registry of `store/results/result_file.py`; one that is to be shown,
+    in `views/pages/result_pages.py`.
     """
 
     __slots__ = ()

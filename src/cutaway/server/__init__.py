@@ -17,3 +17,7 @@ view_json  Views as compressed JSON, the form in which they travel to a browser
 widget     The interactive picture in a notebook, as an anywidget: JupyterLab, VS Code, Colab and marimo take the
            same one
 """
+
+from cutaway.core import late
+
+__getattr__, __dir__, __all__ = late.facade(__name__, __file__)

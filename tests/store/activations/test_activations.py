@@ -21,7 +21,7 @@ import cutaway
 from cutaway.core.errors import DamagedError, InputError, MemoryLimitError, SiteError
 from cutaway.store.activations.activations import Activations
 from cutaway.store.activations.writer import Dtype
-from cutaway.store.verify.verify import verify
+from cutaway.store.verification.verify import verify
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])

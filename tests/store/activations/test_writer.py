@@ -24,7 +24,7 @@ from cutaway.store.activations.windows import CollectedSite
 from cutaway.store.activations.writer import ActivationsWriter, Rows
 from cutaway.store.format.segments import Limits
 from cutaway.store.reading.archive import Archive
-from cutaway.store.verify.verify import verify
+from cutaway.store.verification.verify import verify
 from cutaway.store.writing.writer import Options, Writer
 
 SMALL = Options(limits=Limits(bytes=600, header=4096), beat_every=0.01)

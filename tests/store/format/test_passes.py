@@ -254,7 +254,7 @@ def test_a_name_that_only_looks_like_a_pass_is_a_name(tmp_path: Path) -> None:
 
 
 def test_exports_have_a_line_for_each_pass(tmp_path: Path) -> None:
-    from cutaway.store.export.export import export
+    from cutaway.store.exports.export import export
 
     run, written = write(tmp_path / "run", varying)
     export(run.path, tmp_path / "csv", format="csv", what="statistics", at="cell")

@@ -14,19 +14,19 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+
+from cutaway.core.arrays import Raw
+from cutaway.results.generation import Beams, Generation, Segment, Steps, Tokens
+from cutaway.results.ranking import Ranking
 from cutaway.store.activations.unit_selection import Names, Units
 from cutaway.store.activations.windows import CollectedSite
 from cutaway.store.activations.writer import ActivationsWriter, Rows
 from cutaway.store.format.manifest import FORMAT_VERSION
 from cutaway.store.format.records import Loss, Row
-from cutaway.store.runs.samples import packed_samples
 from cutaway.store.format.segments import Limits
-from cutaway.store.writing.writer import Options, Writer
-
-from cutaway.core.arrays import Raw
-from cutaway.results.generation import Beams, Generation, Segment, Steps, Tokens
-from cutaway.results.ranking import Ranking
 from cutaway.store.results.result_file import save
+from cutaway.store.runs.samples import packed_samples
+from cutaway.store.writing.writer import Options, Writer
 
 HERE = Path(__file__).parent
 NOW = 1_700_000_000.0

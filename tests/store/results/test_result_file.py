@@ -28,7 +28,7 @@ from cutaway.store.reading.archive import Archive
 from cutaway.store.results import result_file
 from cutaway.store.results.result_file import REGISTRY, Registered, class_of, described, packed, save, unpacked
 from cutaway.store.results.types import fields_of
-from cutaway.store.verify.verify import verify
+from cutaway.store.verification.verify import verify
 from cutaway.store.writing.writer import Writer
 from cutaway.views.pages.model import Column, Page, Section, Table
 
@@ -323,7 +323,7 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
 
 def test_a_save_that_was_killed_does_not_pretend_to_be_whole(tmp_path: Path) -> None:
     code = (
-        "import os, signal; from tests.store.saved_results import ranking; from cutaway.store.writing.writer import Writer\n"
+        "import os, signal; from tests.store.saved_results import ranking; from cutaway.store import Writer\n"
         "def die(self, name, content): self.flush(); os.kill(os.getpid(), signal.SIGKILL)\n"
         f"Writer.document = die; ranking().save({str(tmp_path / 'r')!r})"
     )

@@ -51,7 +51,11 @@ def elsewhere(backend: Backend) -> Lease:
 
 
 def child(code: str, *args: str) -> subprocess.Popen[str]:
-    head = "import sys, time\nfrom cutaway.store.backends.backend import backend_for\nfrom cutaway.store.writing.lease import *\n"
+    head = (
+        "import sys, time\n"
+        "from cutaway.store.backends.backend import backend_for\n"
+        "from cutaway.store.writing.lease import *\n"
+    )
     return subprocess.Popen(
         [sys.executable, "-c", head + code, *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )

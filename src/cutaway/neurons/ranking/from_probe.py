@@ -70,7 +70,7 @@ def _of_several(made: Any, matrix: Matrix, encoded: Encoded, options: dict[str, 
 
 def _estimator(method: str) -> Any:
     try:
-        module = import_module(f"cutaway.neurons.{method}")
+        module = import_module(f"cutaway.neurons.probes.{method}.probe")
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("sklearn", "scipy", "torch"):
             raise

@@ -146,7 +146,7 @@ def _whole(every: Any, asked: str) -> Schedule:
     missing = [name for name in ("wants", "recorded", "state", "restore") if not callable(getattr(every, name, None))]
     if missing:
         raise InputError(
-            f"{asked} has no {', '.join(missing)}. Let its class inherit from cutaway.recording.schedules.parse.Schedule, "
+            f"{asked} has no {', '.join(missing)}. Let its class inherit from cutaway.schedules.Schedule, "
             "which has all but `wants`."
         )
     schedule: Schedule = every

@@ -6,7 +6,7 @@ from cutaway.core.errors import DamagedError
 from cutaway.store.activations.sources import ArchiveSource
 from cutaway.store.activations.windows import DOCUMENT, windows_of
 from cutaway.store.reading.archive import Archive
-from cutaway.store.verify.report import Findings, counted
+from cutaway.store.verification.report import Findings, counted
 
 
 def check_activations(archive: Archive, findings: Findings, *, is_live: bool | None) -> None:

@@ -15,7 +15,7 @@ from cutaway.store.backends.backend import Backend
 from cutaway.store.format.filenames import PART, SEALED, statistics_stem, values_stem
 from cutaway.store.format.records import VALUE, Block, Row, Schema, Seal, StepRecord
 from cutaway.store.reading.index import SessionIndex
-from cutaway.store.verify.report import Findings, counted, named, named_steps, spoken
+from cutaway.store.verification.report import Findings, counted, named, named_steps, spoken
 
 _CHUNK = 8 << 20
 

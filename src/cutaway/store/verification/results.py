@@ -5,7 +5,7 @@ from __future__ import annotations
 from cutaway.core.errors import DamagedError, VersionError
 from cutaway.store.reading.archive import Archive
 from cutaway.store.results.result_file import BLOCK, DOCUMENT, read
-from cutaway.store.verify.report import Findings
+from cutaway.store.verification.report import Findings
 
 
 def check_result(archive: Archive, findings: Findings, *, is_live: bool | None) -> None:

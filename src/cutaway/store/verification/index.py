@@ -8,7 +8,7 @@ from collections import Counter
 from cutaway.store.backends.backend import Backend
 from cutaway.store.format.frames import MOST_BYTES, Scanned, scan
 from cutaway.store.reading.index import SessionIndex
-from cutaway.store.verify.report import Findings, counted, named_steps, spoken
+from cutaway.store.verification.report import Findings, counted, named_steps, spoken
 
 _CHUNK = 8 << 20
 _HEAD = 12

@@ -17,11 +17,11 @@ from cutaway.store.format.filenames import HEAD, INDEX, SEALED, rank_folder, ses
 from cutaway.store.format.records import StepRecord
 from cutaway.store.reading.archive import Archive
 from cutaway.store.reading.index import SessionIndex
-from cutaway.store.verify.activations import check_activations
-from cutaway.store.verify.index import check_index
-from cutaway.store.verify.report import Findings, Problem, counted, named, named_steps
-from cutaway.store.verify.results import check_result
-from cutaway.store.verify.segments import Owned, check_statistics, check_values, read_through
+from cutaway.store.verification.activations import check_activations
+from cutaway.store.verification.index import check_index
+from cutaway.store.verification.report import Findings, Problem, counted, named, named_steps
+from cutaway.store.verification.results import check_result
+from cutaway.store.verification.segments import Owned, check_statistics, check_values, read_through
 
 _LEASE: Final = ".lease"
 _OURS = re.compile(r"(rank-[0-9]+)/([0-9]{4,9})(?:-([vs])([0-9]{4,9}))?(\.[a-z]+)")

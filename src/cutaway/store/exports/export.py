@@ -11,9 +11,9 @@ from secrets import token_hex
 from typing import Final, Literal, get_args
 
 from cutaway.core.errors import ExistsError, InputError, MissingExtraError, NotFoundError
-from cutaway.store.export.arrays import export_scalar_arrays, export_statistic_arrays, export_value_arrays
-from cutaway.store.export.selection import Chosen
-from cutaway.store.export.tables import (
+from cutaway.store.exports.arrays import export_scalar_arrays, export_statistic_arrays, export_value_arrays
+from cutaway.store.exports.selection import Chosen
+from cutaway.store.exports.tables import (
     export_note_table,
     export_sample_table,
     export_scalar_table,

@@ -30,7 +30,7 @@ from tests.store.recorded import (
 import cutaway
 from cutaway.core.arrays import Raw
 from cutaway.core.errors import ExistsError, InputError, MissingExtraError, NotFoundError, SiteError
-from cutaway.store.export.export import export
+from cutaway.store.exports.export import export
 from cutaway.store.format.records import Row
 from cutaway.store.writing.writer import Writer
 

@@ -16,7 +16,7 @@ import numpy as np
 from cutaway.core.arrays import Raw
 from cutaway.core.errors import DamagedError, InputError
 from cutaway.core.progress import progress
-from cutaway.store.export.selection import Chosen, Tensor
+from cutaway.store.exports.selection import Chosen, Tensor
 
 _AT_ONCE = 65_536
 

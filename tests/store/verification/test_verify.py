@@ -15,7 +15,7 @@ from cutaway.core.errors import DamagedError, NotFoundError
 from cutaway.store.backends.local import LocalBackend
 from cutaway.store.format.frames import encode
 from cutaway.store.runs.run import Run
-from cutaway.store.verify.verify import verify
+from cutaway.store.verification.verify import verify
 from cutaway.store.writing.writer import Writer
 
 

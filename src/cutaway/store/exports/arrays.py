@@ -15,7 +15,7 @@ from cutaway.core.arrays import Array, Raw
 from cutaway.core.errors import DamagedError
 from cutaway.core.progress import progress
 from cutaway.core.safetensors import Entry, header
-from cutaway.store.export.selection import Chosen, Tensor, file_name
+from cutaway.store.exports.selection import Chosen, Tensor, file_name
 from cutaway.store.runs.series import Series
 
 _MOST_IN_FILE = 50_000
