@@ -9,6 +9,7 @@ from cutaway.core.errors import EditError as EditError
 from cutaway.core.errors import ExistsError as ExistsError
 from cutaway.core.errors import FitError as FitError
 from cutaway.core.errors import InputError as InputError
+from cutaway.core.errors import InputTypeError as InputTypeError
 from cutaway.core.errors import LeaseError as LeaseError
 from cutaway.core.errors import MemoryLimitError as MemoryLimitError
 from cutaway.core.errors import MissingBundleError as MissingBundleError

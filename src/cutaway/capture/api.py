@@ -14,7 +14,7 @@ from cutaway.capture.model.eval_mode import preserved
 from cutaway.capture.model.rng_state import seeded
 from cutaway.capture.saved.save_policy import Save, Saver
 from cutaway.capture.session import Session, watch_forks
-from cutaway.core.errors import InputError, SiteError
+from cutaway.core.errors import InputError, InputTypeError, SiteError
 from cutaway.core.events import ValueSink
 from cutaway.core.formatting import nearest
 from cutaway.graph.analysis.components import Sites
@@ -120,7 +120,7 @@ def _session(found: Trace, model: nn.Module | None, saver: Saver, *, orphans: bo
 def _check_model(model: object) -> None:
     if not isinstance(model, nn.Module):
         what = "a class: make an instance of it first" if isinstance(model, type) else f"a {type(model).__name__}"
-        raise InputError(
+        raise InputTypeError(
             f"the model must be a torch.nn.Module, and this is {what}. "
             "To watch other code, put it in a block: `with cutaway.watch() as trace:`."
         )

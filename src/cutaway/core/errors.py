@@ -1,7 +1,8 @@
 """Every error Cutaway raises, as one tree.
 
 CutawayError
-├── InputError (TypeError)        what was handed in cannot be worked with
+├── InputError (ValueError)       an argument has a value that cannot be used
+│   ├── InputTypeError (TypeError) an argument has a type that cannot be used
 │   └── FitError (ValueError)     a probe cannot be fitted to it, or cannot predict from it
 ├── SiteError (KeyError)          no tensor answers to that name
 │   ├── AmbiguousSiteError        several do
@@ -44,11 +45,15 @@ class CutawayError(Exception):
         return str(self.args[0]) if self.args else ""
 
 
-class InputError(CutawayError, TypeError):
-    """What was handed in cannot be worked with."""
+class InputError(CutawayError, ValueError):
+    """An argument has a value that cannot be used."""
 
 
-class FitError(InputError, ValueError):
+class InputTypeError(InputError, TypeError):
+    """An argument has a type that cannot be used."""
+
+
+class FitError(InputError):
     """A probe cannot be fitted to these rows and labels, or cannot predict from them."""
 
 
