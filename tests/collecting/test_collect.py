@@ -138,9 +138,9 @@ def test_the_same_call_goes_on_where_it_was_interrupted(tmp_path: Path, monkeypa
 
 KILLED = """
 import os, sys, time, torch
-from cutaway.collecting import samples
+from cutaway.collecting import tensor_sweep
 from cutaway.collecting.collect import collect
-samples.WINDOW_BYTES = 1
+tensor_sweep.WINDOW_BYTES = 1
 model = torch.nn.Linear(4, 3)
 torch.nn.init.constant_(model.weight, 0.5)
 torch.nn.init.constant_(model.bias, 0.25)

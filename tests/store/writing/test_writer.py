@@ -42,7 +42,7 @@ from cutaway.store.writing.lease import Lease
 from cutaway.store.writing.session_files import Log
 from cutaway.store.writing.writer import Options, Writer
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 PROGRAM = """
 import sys, os, time, threading
 sys.path.insert(0, {here!r})
