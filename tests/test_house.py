@@ -145,6 +145,14 @@ def test_file_names_are_nouns_of_the_field() -> None:
         assert not stem.endswith("ing") or stem.split("_")[-1] in TERMS, f"{path}: a file name is a noun"
 
 
+def test_the_map_in_the_guide_is_that_of_the_layers() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| .* \| (.*) \|$", text, re.MULTILINE)
+    drawn = {name: set(re.findall(r"`(\w+)`", below)) for name, below in rows if below != "anything"}
+    assert drawn == ALLOWED
+    assert {name for name, _ in rows} >= {path.name for path in SRC.iterdir() if (path / "__init__.py").is_file()}
+
+
 def test_the_public_names_are_the_pinned_list() -> None:
     assert cutaway.__all__ == PUBLIC
     for name in PUBLIC:
