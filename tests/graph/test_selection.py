@@ -133,20 +133,20 @@ def test_a_name_that_means_nothing_is_an_error_with_the_nearest(trace: Trace) ->
         trace.select([3.5])
 
 
-# neighbours
+# neighbors
 
 
 @pytest.mark.parametrize("name", ZOO)
-def test_neighbours_in_the_zoo_are_those_that_networkx_finds(name: str) -> None:
-    check_neighbours(zoo(name))
+def test_neighbors_in_the_zoo_are_those_that_networkx_finds(name: str) -> None:
+    check_neighbors(zoo(name))
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_neighbours_in_random_graphs_are_those_that_networkx_finds(seed: int) -> None:
-    check_neighbours(tangle(seed))
+def test_neighbors_in_random_graphs_are_those_that_networkx_finds(seed: int) -> None:
+    check_neighbors(tangle(seed))
 
 
-def check_neighbours(trace: Trace) -> None:
+def check_neighbors(trace: Trace) -> None:
     graph = networkx.DiGraph(trace.to_networkx())
     for op in sample(trace):
         here = trace.select(op)

@@ -1,4 +1,4 @@
-"""Focus: what the picture is about is open and framed, its neighbours are clear, all else is faint and folded."""
+"""Focus: what the picture is about is open and framed, its neighbors are clear, all else is faint and folded."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def clear(text: str) -> set[str]:
     return {name for name, own in classes(text).items() if "faint" not in own}
 
 
-def test_what_is_in_focus_is_framed_its_neighbours_are_clear_and_the_rest_is_faint() -> None:
+def test_what_is_in_focus_is_framed_its_neighbors_are_clear_and_the_rest_is_faint() -> None:
     trace = perceptron()
     text = trace.draw(focus="relu_1")
     assert framed(text) == {"relu_1_2"}
@@ -45,7 +45,7 @@ def test_modules_around_it_are_opened_and_all_others_folded() -> None:
     assert clear(text) == {trace[site].label for site in ("blocks.1.inner.0", "blocks.1.inner.1", "blocks.1.inner.2")}
 
 
-def test_a_folded_neighbour_is_clear() -> None:
+def test_a_folded_neighbor_is_clear() -> None:
     trace = stack()
     text = trace.draw(focus="blocks.1.norm")
     assert "blocks.0" in clear(text)

@@ -54,13 +54,13 @@ def match(trace: Trace, key: str) -> list[Op]:
     try:
         site = Site.parse(key)
     except SiteSyntaxError:
-        found = index_of(trace).labelled(key)
+        found = index_of(trace).labeled(key)
         if found:
             return [Op(trace, node) for node in found]
         raise
     index = index_of(trace)
     nodes = dict.fromkeys(node for node, _ in index.at(site))
-    found = [*nodes] or index.labelled(str(site.without_unit())) or index.in_loop(site)
+    found = [*nodes] or index.labeled(str(site.without_unit())) or index.in_loop(site)
     kinds = trace.tables.nodes.kind
     return [
         Op(trace, node, site.unit, str(site.address) if site.unit is not None and kinds[node] == PARAMETER else "")
@@ -176,7 +176,7 @@ class Index:
     def first_addresses(self) -> dict[str, str]:
         return {address: first for first, all_ in self.addresses.items() for address in all_}
 
-    def labelled(self, text: str) -> list[int]:
+    def labeled(self, text: str) -> list[int]:
         """The nodes that a label means; with a pass, that run of the same op, or the same place in that pass."""
         label, colon, pass_ = text.partition(":")
         nodes = self._numbered(label)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 Pull = tuple[int, float, float, int]
-"""A neighbour in the next row: which, where the line meets it, where it meets us, how much it counts."""
+"""A neighbor in the next row: which, where the line meets it, where it meets us, how much it counts."""
 LOOSE, SKIP, MAIN, PASSING = 1, 2, 4, 8
 """How much ties count: of what is loose, where a line begins or ends to pass, between members, along a passing line."""
 

@@ -16,7 +16,7 @@ _BAND, _MOST_BANDS = 24.0, 500
 
 
 _STEP = 4.0
-"""From one edge to the next where they go round a neighbour."""
+"""From one edge to the next where they go round a neighbor."""
 
 Span = tuple[float, float, float]
 """From, to, and how far to the right something there reaches."""
@@ -46,7 +46,7 @@ class Back:
 def ways_back(backs: Iterable[Back], members: Sequence[Span], lines: Sequence[Span]) -> list[tuple[Back, list[Point]]]:
     """The ways of the edges: out at the right, back in a lane of their own, and in from the right.
 
-    Where a neighbour is in the way, an edge goes round it: out below, in from above.
+    Where a neighbor is in the way, an edge goes round it: out below, in from above.
     """
     # The short ones first: they get the inner lanes.
     ordered = sorted(backs, key=lambda back: back.upper.rect.y - back.lower.rect.y)

@@ -17,7 +17,7 @@ class Focus:
     boxes: frozenset[int]
     """Those that hold something of what the picture is about."""
     faint: frozenset[int]
-    """Those that hold neither this nor a neighbour of it."""
+    """Those that hold neither this nor a neighbor of it."""
 
 
 def keys_of(view: GraphView, how: Fold) -> tuple[str, ...]:
@@ -45,7 +45,7 @@ def focus(view: GraphView, picture: Picture, keys: Sequence[str], nodes: Collect
     """Where these nodes are in a picture, and what is far from them."""
     own = {keys[node] for node in nodes}
     chosen = set(nodes)
-    near = {keys[node] for node in neighbours(view, chosen)}
+    near = {keys[node] for node in neighbors(view, chosen)}
     boxes, faint = set(), set()
     for number, box in enumerate(picture.boxes):
         user = box.key.rpartition(":")[2]
@@ -56,7 +56,7 @@ def focus(view: GraphView, picture: Picture, keys: Sequence[str], nodes: Collect
     return Focus(frozenset(boxes), frozenset(faint))
 
 
-def neighbours(view: GraphView, nodes: Collection[int]) -> set[int]:
+def neighbors(view: GraphView, nodes: Collection[int]) -> set[int]:
     """The nodes that these read from, and those that read from them."""
     found = set()
     for parent, child in zip(view.edges.parent, view.edges.child, strict=True):

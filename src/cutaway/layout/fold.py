@@ -17,7 +17,7 @@ from cutaway.layout.representatives import Representatives
 
 _MANY = 8
 """A tensor with more users than this is drawn again, small, beside each of them."""
-_LABELLED = 12
+_MAX_LABELED = 12
 """Where more tensors than this arrive, labels would only hide each other."""
 
 Key = tuple[str, int]
@@ -222,7 +222,7 @@ class _Draft:
         return " ".join(filter(None, (begins, self.argument_label(lower, wire), passes)))
 
     def argument_label(self, lower: Key, wire: _Wire) -> str:
-        if lower[0] == "g" or not 2 <= self.n_arriving[wire.child] <= _LABELLED:
+        if lower[0] == "g" or not 2 <= self.n_arriving[wire.child] <= _MAX_LABELED:
             return ""
         parents = [parent for parent, _ in wire.taken]
         repeats = f"×{len(parents)}" if len(parents) > len(set(parents)) else ""

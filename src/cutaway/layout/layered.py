@@ -2,7 +2,7 @@
 
 It lays out one level. A group of boxes is laid out first and is then a single box to the level around it; a
 line that enters or leaves it does so at ports, boxes without size at its upper and lower border. Who stands where
-among its neighbours is decided by `arranging`; here everything gets its coordinates. For a picture that runs from
+among its neighbors is decided by `arranging`; here everything gets its coordinates. For a picture that runs from
 left to right, give and take widths as heights.
 """
 
@@ -135,7 +135,7 @@ def layout(
 
 @dataclass(slots=True)
 class _Piece:
-    """A line, or a part of it, between neighbouring rows; or all of a line that takes a lane."""
+    """A line, or a part of it, between neighboring rows; or all of a line that takes a lane."""
 
     upper: int
     lower: int
@@ -180,7 +180,7 @@ class _Sheet:
         self.n = len(self.width)
         self._set_rows()
         self._cut_wires()
-        self._find_neighbours(by_center=False)
+        self._find_neighbors(by_center=False)
         self._set_x()
         widest = 0.0
         for row in self.rows:
@@ -189,7 +189,7 @@ class _Sheet:
                 total += self.width[i] + _BETWEEN
             widest = max(widest, total)
         if self.right > _DRIFT * widest:
-            self._find_neighbours(by_center=True)
+            self._find_neighbors(by_center=True)
             self._set_x()
         return self._route()
 
@@ -275,7 +275,7 @@ class _Sheet:
                 at, out = point, into
             self.short.append(_Piece(at, wire.lower, wire.value, out, wire.into, wire.room, wire.stub))
 
-    def _find_neighbours(self, *, by_center: bool) -> None:
+    def _find_neighbors(self, *, by_center: bool) -> None:
         """Lines between the same two items pull as one; what is loose pulls the least."""
         n, n_in = self.n, self.border.n_in
         end = n - self.border.n_out

@@ -1,7 +1,7 @@
 """Which layer each member of a level stands in, and in what order: from who feeds whom, and from nothing else.
 
 Sizes do not count, nor what is inside a member, nor what is around the level. So nothing changes its place among its
-neighbours when a member is opened or folded, and a picture is the same however one came to it.
+neighbors when a member is opened or folded, and a picture is the same however one came to it.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class _Draft:
 
 
 def _order(layers: list[list[int]], above: list[list[int]], below: list[list[int]]) -> list[list[int]]:
-    """Sort each layer by the mean place of the neighbours, down and up; keep the order with fewest crossings."""
+    """Sort each layer by the mean place of the neighbors, down and up; keep the order with fewest crossings."""
     rank = [0] * len(above)
     for layer in layers:
         for place, i in enumerate(layer):
@@ -174,7 +174,7 @@ def _order(layers: list[list[int]], above: list[list[int]], below: list[list[int
 
 
 def _crossings(layers: list[list[int]], wide: Sequence[int], below: list[list[int]], rank: list[int]) -> int:
-    """How often links between neighbouring layers cross, counted with a tree of partial sums."""
+    """How often links between neighboring layers cross, counted with a tree of partial sums."""
     total = 0
     for number in wide:
         if number + 1 == len(layers) or len(layers[number + 1]) == 1:

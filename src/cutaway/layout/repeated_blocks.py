@@ -119,7 +119,7 @@ class _Finder:
         return self.groups.class_name[group], self.groups.size[group], self.groups.parameters[group]
 
     def _fed(self, group: int, previous: int) -> list[Feed]:
-        """All that comes into a block, seen from it: the same where it is fed as its neighbour is."""
+        """All that comes into a block, seen from it: the same where it is fed as its neighbor is."""
         self._shape(group)
         low, high = (self.groups.first[previous], self.groups.end[previous]) if previous >= 0 else (0, 0)
         return [

@@ -57,7 +57,7 @@ class Events:
 
 
 def events_of(tables: Tables, op_nodes: list[int]) -> Events:
-    """The events behind these nodes, with their classes, places and neighbours."""
+    """The events behind these nodes, with their classes, places and neighbors."""
     nodes, found = tables.nodes, Events()
     of_node = [-1] * len(nodes)
     last: Any = None

@@ -168,7 +168,7 @@ def _einsum(call: Call) -> int:
 
 
 def _sizes(term: str, shape: Shape) -> dict[str, int]:
-    """Label → size; the dimensions behind `...` are labelled by their place from the right."""
+    """Label → size; the dimensions behind `...` are labeled by their place from the right."""
     before, dots, after = term.partition("...")
     n_dots = len(shape) - len(before) - len(after)
     middle = [f".{i}" for i in range(n_dots, 0, -1)] if dots else []

@@ -106,10 +106,10 @@ class Passes(Op):
         """For each of `children`, the passes from which it was computed, from 1."""
         return self._by_pass(self.trace.children_of)
 
-    def _by_pass(self, neighbours: Callable[[int], Sequence[int]]) -> dict[Op, tuple[int, ...]]:
+    def _by_pass(self, neighbors: Callable[[int], Sequence[int]]) -> dict[Op, tuple[int, ...]]:
         found: dict[Op, dict[int, None]] = {}
         for number, node in enumerate(self.nodes, 1):
-            for other in neighbours(node):
+            for other in neighbors(node):
                 found.setdefault(self.trace.rolled.of(other), {})[number] = None
         return {op: tuple(numbers) for op, numbers in found.items()}
 

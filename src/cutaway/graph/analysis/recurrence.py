@@ -1,7 +1,7 @@
 """Which ops are passes of one op: the three rules of recurrence.
 
 1. Calls of one function with the same parameters are passes of one op, wherever they run.
-2. Around them, neighbours that are alike and stand in the same relative place join as well, and so on outwards.
+2. Around them, neighbors that are alike and stand in the same relative place join as well, and so on outwards.
 3. Without parameters, a sequence of calls that is repeated back to back is a loop.
 """
 
@@ -84,7 +84,7 @@ class _Groups:
         self._places: dict[int, set[int]] = {}
         self._visits: dict[int, int] = {}
         self._sides: dict[tuple[int, int], int] = {}
-        """(group, its neighbour) → the side on which the neighbour lies."""
+        """(group, its neighbor) → the side on which the neighbor lies."""
         self._apart: set[tuple[int, int]] = set()
         self._waiting: list[tuple[int, int]] = []
         self._made = 0
@@ -123,16 +123,16 @@ class _Groups:
             if len(members) == -size and self._visits.get(group, 0) < _MOST_VISITS:
                 self._visits[group] = self._visits.get(group, 0) + 1
                 for side in (_DOWN, _UP):
-                    for neighbours in self._around(group, side):
-                        self._settle_all(group, side, neighbours)
+                    for neighbors in self._around(group, side):
+                        self._settle_all(group, side, neighbors)
 
     def _around(self, group: int, side: int) -> list[list[int]]:
-        """The neighbours of all members by tie and class: member and neighbour, one after the other; most first."""
+        """The neighbors of all members by tie and class: member and neighbor, one after the other; most first."""
         classes = self.events.classes
-        neighbours = self.events.below if side == _DOWN else self.events.above
+        neighbors = self.events.below if side == _DOWN else self.events.above
         found: dict[tuple[int, int], list[int]] = {}
         for member in self.members[group]:
-            ties = iter(neighbours[member])
+            ties = iter(neighbors[member])
             for event in ties:
                 key = (next(ties), classes[event])
                 if key in found:
@@ -142,7 +142,7 @@ class _Groups:
         return sorted((pairs for pairs in found.values() if len(pairs) > 2), key=len, reverse=True)
 
     def _settle_all(self, group: int, side: int, pairs: list[int]) -> None:
-        """Settle neighbours: first those at one place in the code, then those that are the n-th of each member."""
+        """Settle neighbors: first those at one place in the code, then those that are the n-th of each member."""
         if group not in self.members:
             return
         of, places = self.of, self.events.places
@@ -194,7 +194,7 @@ class _Groups:
             elif most != group and self._sides.setdefault((group, most), side) == side:
                 self._join(most, free)
             else:
-                # A neighbour on the other side plays another part there, unless it is the same expression.
+                # A neighbor on the other side plays another part there, unless it is the same expression.
                 known = [event for event in free if self.events.places[event] in self._places[most]]
                 if known:
                     self._join(most, known)

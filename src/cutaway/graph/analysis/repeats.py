@@ -31,7 +31,7 @@ def runs(numbers: list[int]) -> list[Run]:
     """
     after = _following(numbers)
     text = _Hashed(numbers)
-    ended = [*numbers, -1]  # so that there is a neighbour also at both ends
+    ended = [*numbers, -1]  # so that there is a neighbor also at both ends
     found: list[Run] = []
     active: list[Run] = []
     for i, following in enumerate(after):
