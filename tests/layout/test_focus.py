@@ -8,7 +8,7 @@ from tests.views.draw.test_svg import boxes, parsed
 from tests.views.nets import loop, perceptron, stack
 
 from cutaway.core.errors import SiteError
-from cutaway.layout.focus import keys_of
+from cutaway.layout.focus import box_keys
 from cutaway.layout.fold import fold, fold_to_depth
 from cutaway.views.graph.from_trace import graph_view
 
@@ -81,4 +81,4 @@ def test_every_node_is_in_a_box_of_the_picture_and_every_box_holds_one(name: str
     for depth in (None, 0, 1, 2):
         how = fold_to_depth(view, depth, rolled=rolled)
         drawn = {box.key for box in fold(view, how).boxes if not box.stands_for}
-        assert set(keys_of(view, how)) == drawn
+        assert set(box_keys(view, how)) == drawn

@@ -319,7 +319,7 @@ def test_another_suffix_is_refused_in_one_sentence(tmp_path: Path, monkeypatch: 
 
 @pytest.mark.parametrize("depth", [-1, 1.5, "2", True])
 def test_a_depth_that_is_no_depth_is_refused(depth: object) -> None:
-    with pytest.raises(InputError, match="depth is a whole number"):
+    with pytest.raises(InputError, match="depth must be "):
         MODELS["perceptron"]().draw(depth=depth)  # type: ignore[arg-type]
 
 

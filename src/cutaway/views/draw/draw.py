@@ -13,8 +13,8 @@ from cutaway.core.io import write
 from cutaway.graph.op import Op
 from cutaway.graph.selection import What
 from cutaway.graph.trace import Trace
+from cutaway.layout.focus import box_keys, open_around
 from cutaway.layout.focus import focus as focus_on
-from cutaway.layout.focus import keys_of, opened_for
 from cutaway.layout.fold import fold, fold_to_depth
 from cutaway.layout.graph_view import Fold, GraphView
 from cutaway.layout.picture import Picture
@@ -72,9 +72,9 @@ def draw(
         return _render(trace, view, how, fold(view, how), options)
     rows = set(trace.select(focus).nodes)
     nodes = {node for node, row in enumerate(view.nodes.row) if row in rows}
-    how = opened_for(view, fold_to_depth(view, 1 if depth is None else depth, rolled=rolled), nodes)
+    how = open_around(view, fold_to_depth(view, 1 if depth is None else depth, rolled=rolled), nodes)
     picture = fold(view, how)
-    focused = focus_on(view, picture, keys_of(view, how), nodes)
+    focused = focus_on(view, picture, box_keys(view, how), nodes)
     picture = replace(picture, faint=focused.faint, subtitle=f"{len(nodes):,} in focus of {picture.subtitle}")
     return _render(trace, view, how, picture, options, focused=focused.boxes)
 
@@ -148,7 +148,7 @@ def _render(
         return _save(model_explorer(trace, view, measure), options.path)
     color_scale = None
     if measure is not None:
-        color_scale = ColorScale(measure, box_values(picture, keys_of(view, how), measure))
+        color_scale = ColorScale(measure, box_values(picture, box_keys(view, how), measure))
     placed = place(picture, options.direction)
     return _encode(
         Sheet(picture, placed, options.direction, focused, _tooltips(view, picture), color_scale), options.path
