@@ -181,7 +181,7 @@ def test_what_is_near_is_what_a_search_finds_that_does_not_pass_through_sources(
 
 def test_a_distance_is_a_whole_number_of_steps(trace: Trace) -> None:
     for distance in (-1, 1.5, True):
-        with pytest.raises(InputError, match="whole number of steps"):
+        with pytest.raises(InputError, match="distance must be an integer number of steps"):
             trace.ops.near(distance)  # type: ignore[arg-type]
 
 
@@ -235,7 +235,7 @@ def test_sources_are_counted_where_they_are_in_and_never_in_what_is_left(trace: 
 
 def test_selections_of_two_traces_do_not_combine(trace: Trace) -> None:
     other = cutaway.trace(Net().eval(), torch.randn(2, 3, 16, 16))
-    with pytest.raises(InputError, match=r"two traces. The same sites .* trace.select\(selection.sites\)"):
+    with pytest.raises(InputError, match=r"different traces. trace.select\(selection.sites\) finds the same sites"):
         _ = trace.ops & other.ops
     with pytest.raises(InputError, match="belongs to another trace"):
         trace.between(other[0], "head")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cutaway.graph.argument_text import said
+from cutaway.graph.argument_text import arguments_text
 from cutaway.graph.control_flow.stored_code import fingerprint_of
 from cutaway.graph.diff.match import MISSING, Pair, modules_of, parameters_of, sources_of
 from cutaway.graph.diff.sequences import MOST_CELLS, common, ends, heaviest
@@ -336,4 +336,4 @@ def _in_order(pairs: list[Pair]) -> tuple[Pair, ...]:
 def arguments_of(trace: Trace, node: int) -> str:
     """The arguments of an op in words, tensors by their places only."""
     event = trace.tables.nodes.event[node]
-    return "" if event is None else said(event[1], event[2] or {}, trace.tables.is_tensor)
+    return "" if event is None else arguments_text(event[1], event[2] or {}, trace.tables.is_tensor)

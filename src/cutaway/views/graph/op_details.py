@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from cutaway.core.errors import CutawayError
 from cutaway.core.formatting import human_bytes, human_number, human_seconds, plural
-from cutaway.graph.argument_text import word
+from cutaway.graph.argument_text import value_text
 from cutaway.graph.op import Op
 from cutaway.graph.tables import BUFFER, PARAMETER
 from cutaway.graph.trace import Trace
@@ -303,7 +303,7 @@ def _expand(name: str, value: Any, most: int) -> Iterator[Argument]:
         for key, part in parts[: most + 1]:
             yield from _expand(f"{name}.{key}", part, most)
         return
-    said = word(value, lambda _: False)
+    said = value_text(value, lambda _: False)
     yield Argument(printable(name), printable(said if len(said) <= _MOST_TEXT else f"{said[:_MOST_TEXT]}…"), None)
 
 
