@@ -107,7 +107,7 @@ def test_the_first_difference_is_the_op_that_reads_the_changed_weight() -> None:
     assert row(found, "3.weight").distance.absolute == pytest.approx(5)
     assert found.first is not None
     assert (found.first.label, found.first.different) == ("linear_2_4", ("3.weight",))
-    assert "test_differing.py" in found.first.source
+    assert "test_diff.py" in found.first.source
 
 
 def test_a_weight_changed_in_place_is_noted_as_overwritten() -> None:
