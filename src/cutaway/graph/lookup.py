@@ -356,7 +356,7 @@ def _not_found_message(trace: Trace, key: str) -> str:
     index = index_of(trace)
     if site.op is not None and site.address in trace.modules:
         kinds = index.ops.get(index.first_addresses.get(site.address, ""), {})
-        executed = ", ".join(_counted(kind, nodes) for kind, nodes in kinds.items()) or "no ops of its own"
+        executed = ", ".join(_counted(kind, nodes) for kind, nodes in kinds.items()) or "no direct ops"
         return f"no site matches {key!r} {where}: module {site.address!r} executed {executed}."
     if site.op is None and site.address in trace.modules:
         return _about_module(trace, site, key)

@@ -275,10 +275,10 @@ class Diff:
         for kind in ("op", "module", "parameter", "buffer", "input", "output"):
             rows = [row for row in self.structure if row.kind == kind]
             counts = [(sum(row.how == how for row in rows), how) for how in SIGNS]
-            said = [f"{n:,} {how}" for n, how in counts if n]
-            said += [f"{self.n_ops:,} in both"] if kind == "op" else []
+            parts = [f"{n:,} {how}" for n, how in counts if n]
+            parts += [f"{self.n_ops:,} in both"] if kind == "op" else []
             if rows or kind == "op":
-                lines.append(f"  {kind + 's':<11} {', '.join(said)}")
+                lines.append(f"  {kind + 's':<11} {', '.join(parts)}")
         n, n_different = len(self.values), len(self.different)
         lines.append(f"  values      {n:,} compared, {n - n_different:,} equal, {n_different:,} different")
         return lines + [f"  output      {row}" for row in self.outputs[:_MOST_SHOWN]]

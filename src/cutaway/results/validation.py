@@ -71,8 +71,8 @@ class Coverage:
             (self.without_inputs, "without saved inputs"),
             (self.not_saved, "not saved"),
         ]
-        said = [f"{n:,} {what}" for n, what in rest if n]
-        return ", ".join([f"{self.proven:,} of {self.total:,} ops proven", *said])
+        parts = [f"{n:,} {what}" for n, what in rest if n]
+        return ", ".join([f"{self.proven:,} of {self.total:,} ops proven", *parts])
 
 
 @dataclass(frozen=True, slots=True)

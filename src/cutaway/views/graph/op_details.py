@@ -120,11 +120,11 @@ def _detail(op: Op, level: DetailLevel) -> Detail:
         site=printable(op.site),
         kind=op.kind,
         function=printable(op.function),
-        facts=tuple((what, printable(said)) for what, said in _facts(op)),
+        facts=tuple((what, printable(text)) for what, text in _facts(op)),
         arguments=tuple(_arguments(op)),
         source=_source(op, with_files=level.with_files),
         stack=tuple((printable(place.file), place.line, printable(place.function)) for place in stack),
-        tests=tuple(printable(said) for said in _tests(op)),
+        tests=tuple(printable(text) for text in _tests(op)),
         parameters=_parameters(op, level),
         value=value,
         missing=printable(missing),
@@ -303,8 +303,8 @@ def _expand(name: str, value: Any, most: int) -> Iterator[Argument]:
         for key, part in parts[: most + 1]:
             yield from _expand(f"{name}.{key}", part, most)
         return
-    said = value_text(value, lambda _: False)
-    yield Argument(printable(name), printable(said if len(said) <= _MOST_TEXT else f"{said[:_MOST_TEXT]}…"), None)
+    text = value_text(value, lambda _: False)
+    yield Argument(printable(name), printable(text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"), None)
 
 
 def _holds_op(value: Any) -> bool:
@@ -325,11 +325,11 @@ def _source(op: Op, *, with_files: bool) -> Source | None:
     if place is None:
         return None
     lines = linecache.getlines(place.file) if with_files else []
-    first, said = max(place.line - _AROUND, 1), place.text
+    first, line = max(place.line - _AROUND, 1), place.text
     text = lines[first - 1 : place.line + _AROUND]
-    if not 0 < place.line <= len(lines) or lines[place.line - 1].strip() != said:
+    if not 0 < place.line <= len(lines) or lines[place.line - 1].strip() != line:
         # The file is gone or has changed since the trace was made.
-        first, text = place.line, [said] if said else []
+        first, text = place.line, [line] if line else []
     return Source(
         file=printable(place.file),
         function=printable(place.function),
