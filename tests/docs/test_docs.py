@@ -22,7 +22,7 @@ import cutaway
 from cutaway.core import errors
 from cutaway.graph.analysis.cost_summary import Total, Totals
 from cutaway.graph.analysis.paths import Paths
-from cutaway.graph.analysis.saved_for_backward import Held, Retained
+from cutaway.graph.analysis.saved_for_backward import Retained, RetainedTensor
 from cutaway.graph.control_flow.source import Source
 from cutaway.graph.modules import Module, ModuleCall, ParameterCount
 from cutaway.graph.op import Edge, Op
@@ -128,7 +128,7 @@ SECTIONS = {
     Total: "Totals and retained tensors",
     Totals: "Totals and retained tensors",
     Retained: "Totals and retained tensors",
-    Held: "Totals and retained tensors",
+    RetainedTensor: "Totals and retained tensors",
     Edge: "Edges, sources, counts",
     Source: "Edges, sources, counts",
     ParameterCount: "Edges, sources, counts",

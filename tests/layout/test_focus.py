@@ -1,4 +1,4 @@
-"""Focus: what the picture is about is open and framed, its neighbours are clear, all else is faint and folded."""
+"""Focus: what the picture is about is open and framed, its neighbors are clear, all else is faint and folded."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.views.draw.test_svg import boxes, parsed
 from tests.views.nets import loop, perceptron, stack
 
 from cutaway.core.errors import SiteError
-from cutaway.layout.focus import keys_of
+from cutaway.layout.focus import box_keys
 from cutaway.layout.fold import fold, fold_to_depth
 from cutaway.views.graph.from_trace import graph_view
 
@@ -25,7 +25,7 @@ def clear(text: str) -> set[str]:
     return {name for name, own in classes(text).items() if "faint" not in own}
 
 
-def test_what_is_in_focus_is_framed_its_neighbours_are_clear_and_the_rest_is_faint() -> None:
+def test_what_is_in_focus_is_framed_its_neighbors_are_clear_and_the_rest_is_faint() -> None:
     trace = perceptron()
     text = trace.draw(focus="relu_1")
     assert framed(text) == {"relu_1_2"}
@@ -45,7 +45,7 @@ def test_modules_around_it_are_opened_and_all_others_folded() -> None:
     assert clear(text) == {trace[site].label for site in ("blocks.1.inner.0", "blocks.1.inner.1", "blocks.1.inner.2")}
 
 
-def test_a_folded_neighbour_is_clear() -> None:
+def test_a_folded_neighbor_is_clear() -> None:
     trace = stack()
     text = trace.draw(focus="blocks.1.norm")
     assert "blocks.0" in clear(text)
@@ -81,4 +81,4 @@ def test_every_node_is_in_a_box_of_the_picture_and_every_box_holds_one(name: str
     for depth in (None, 0, 1, 2):
         how = fold_to_depth(view, depth, rolled=rolled)
         drawn = {box.key for box in fold(view, how).boxes if not box.stands_for}
-        assert set(keys_of(view, how)) == drawn
+        assert set(box_keys(view, how)) == drawn

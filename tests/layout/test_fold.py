@@ -155,7 +155,7 @@ def test_a_tensor_with_very_many_users_gets_stand_ins() -> None:
 def test_depth_zero_is_the_model_as_one_box() -> None:
     drawn = picture(cutaway.trace(nn.Sequential(nn.Linear(4, 4), nn.ReLU()), X), depth=0)
     assert [box.lines[0] for box in drawn.boxes] == ["input_1", "Sequential"]
-    with pytest.raises(InputError, match="depth is a whole number from 0"):
+    with pytest.raises(InputError, match="depth must be at least 0"):
         fold_to_depth(stack_of_blocks(), -1)
 
 

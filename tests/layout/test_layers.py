@@ -28,7 +28,7 @@ def plain(n: int, links: Collection[Link], reads: Collection[int] = (), feeds: C
 
 
 def crossings(arranged: Arrangement, links: Collection[Link]) -> int:
-    """Counted one by one, over all pairs of pieces between neighbouring layers."""
+    """Counted one by one, over all pairs of pieces between neighboring layers."""
     place = {i: at for layer in arranged.layers for at, i in enumerate(layer)}
     pieces: dict[int, set[Link]] = {}
     for upper, lower in links:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import cutaway
-from cutaway.views.diff.diff_graph import difference_view
+from cutaway.views.diff.diff_graph import diff_view
 from cutaway.views.graph.from_trace import graph_view
 
 
@@ -232,7 +232,7 @@ def test_blocks_of_a_comparison_differ_by_their_arguments_too() -> None:
         torch.manual_seed(0)
         return cutaway.trace(nn.Sequential(*(inside(nn.LeakyReLU(slope)) for slope in slopes)), X)
 
-    view = difference_view(cutaway.diff(traced(0.1, 0.1, 0.1), traced(0.1, 0.1, 0.1)))
+    view = diff_view(cutaway.diff(traced(0.1, 0.1, 0.1), traced(0.1, 0.1, 0.1)))
     assert [len(run.groups) for run in view.runs] == [3]
-    view = difference_view(cutaway.diff(traced(0.1, 0.2, 0.3), traced(0.1, 0.2, 0.3)))
+    view = diff_view(cutaway.diff(traced(0.1, 0.2, 0.3), traced(0.1, 0.2, 0.3)))
     assert view.runs == ()

@@ -22,7 +22,7 @@ from cutaway.layout.fold import fold, fold_to_depth
 from cutaway.layout.graph_view import Fold, GraphView, plain
 from cutaway.layout.picture import Box, Edge, Frame, Picture
 from cutaway.layout.place import Direction, Placement, place
-from cutaway.views.diff.diff_graph import difference_view
+from cutaway.views.diff.diff_graph import diff_view
 from cutaway.views.graph.from_trace import graph_view, picture
 
 MODELS = [
@@ -105,7 +105,7 @@ def test_what_is_shown_of_a_graph_is_the_same_in_python_and_in_the_browser() -> 
         model, args, kwargs = ZOO[name]()
         views.append(graph_view(cutaway.trace(model, *args, **kwargs)))
     a, b = (cutaway.trace(ZOO[name]()[0], *ZOO["cnn"]()[1]) for name in ("cnn", "cnn"))
-    views.append(difference_view(cutaway.diff(a, b)))
+    views.append(diff_view(cutaway.diff(a, b)))
     cases: list[tuple[GraphView, Fold]] = []
     for view in views:
         cases += [

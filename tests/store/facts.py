@@ -13,7 +13,7 @@ from cutaway.core.errors import CutawayError
 from cutaway.core.sites import Site
 from cutaway.graph.analysis.passes import Passes
 from cutaway.graph.analysis.paths import Paths
-from cutaway.graph.argument_text import Thing, plain
+from cutaway.graph.argument_text import OpaqueArgument, plain
 from cutaway.graph.control_flow.conditionals import Conditional
 from cutaway.graph.control_flow.source import Source
 from cutaway.graph.modules import Module, ModuleCall, ParameterCount
@@ -106,7 +106,7 @@ def plainly(value: Any) -> Any:
             return repr(value)
         case BaseException():
             return (type(value).__name__, str(value))
-        case Thing():
+        case OpaqueArgument():
             return ("thing", value.text)
         case np.ndarray():
             assert value.dtype.kind != "O"

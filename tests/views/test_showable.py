@@ -14,7 +14,7 @@ from torch import nn
 import cutaway
 from cutaway.core.errors import InputError
 from cutaway.views.graph.from_trace import graph_view
-from cutaway.views.showable import showing, still
+from cutaway.views.showable import as_showable, static_html
 
 
 def drawn(html: str) -> str:
@@ -27,7 +27,7 @@ def drawn(html: str) -> str:
 
 def test_a_trace_is_shown_with_numbers_to_colour_it_by_and_told_op_by_op() -> None:
     trace = tower()
-    shown = showing(trace)
+    shown = as_showable(trace)
     assert {"seconds", "flops", "std"} <= {measure.name for measure in shown.view.measures}
     row = trace["head"].node
     assert row in shown.view.nodes.row
@@ -38,7 +38,7 @@ def test_a_trace_is_shown_with_numbers_to_colour_it_by_and_told_op_by_op() -> No
 
 def test_a_diff_is_shown_as_its_second_trace_with_marks() -> None:
     before, after = tower(3), tower(4)
-    shown = showing(cutaway.diff(before, after))
+    shown = as_showable(cutaway.diff(before, after))
     assert shown.view.comparison is not None
     assert "new" in shown.view.comparison.mark
     assert shown.trace is after
@@ -50,21 +50,21 @@ def test_a_diff_is_shown_as_its_second_trace_with_marks() -> None:
 
 def test_a_view_is_shown_as_it_is_and_knows_no_details() -> None:
     view = graph_view(tower())
-    shown = showing(view)
+    shown = as_showable(view)
     assert shown.view is view
     assert shown.detail(1) is None
     assert shown.details(10**6) == {}
 
 
 def test_a_row_that_is_not_there_has_no_detail() -> None:
-    shown = showing(tower())
+    shown = as_showable(tower())
     assert shown.detail(-1) is None
     assert shown.detail(10**6) is None
 
 
 def test_details_are_those_of_every_op_that_is_drawn_unless_time_runs_out() -> None:
     trace = tower(40)
-    shown = showing(trace)
+    shown = as_showable(trace)
     drawn_rows = {row for row in shown.view.nodes.row if row >= 0}
     assert shown.details(10**7).keys() == drawn_rows
     some = shown.details(10**7, seconds=0).keys()
@@ -87,13 +87,13 @@ def test_a_still_picture_stays_small_however_large_the_model() -> None:
                 x = part(x)
             return x
 
-    svg = drawn(still(graph_view(cutaway.trace(Branches(), torch.ones(2, 4)))))
+    svg = drawn(static_html(graph_view(cutaway.trace(Branches(), torch.ones(2, 4)))))
     assert "parts.39" in svg
     assert "relu_" not in svg, "the parts are folded"
 
 
 def test_a_small_model_is_drawn_down_to_its_ops() -> None:
-    svg = drawn(still(graph_view(tower())))
+    svg = drawn(static_html(graph_view(tower())))
     assert "relu_1" in svg
     assert "×3" in svg
 
@@ -110,5 +110,5 @@ def test_a_notebook_shows_a_trace_once_it_is_made() -> None:
 def test_a_diff_that_lost_its_traces_says_so() -> None:
     diff = cutaway.diff(tower(), tower())
     del diff.__dict__["_traces"]
-    with pytest.raises(InputError, match="no longer knows its traces"):
-        showing(diff)
+    with pytest.raises(InputError, match="no longer has its traces"):
+        as_showable(diff)

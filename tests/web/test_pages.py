@@ -15,7 +15,7 @@ import cutaway
 from cutaway.server.page import html
 from cutaway.server.widget import Picture
 from cutaway.views.pages.model import Bars, ColouredText, Fact, Facts, Heatmap, Page, Section, Text
-from cutaway.views.showable import showing
+from cutaway.views.showable import as_showable
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator
@@ -313,7 +313,7 @@ def test_it_is_dark_where_the_reader_wants_it(opened: Tab) -> None:
 
 def test_several_pages_have_a_tab_each(page: Tab, tmp_path: Path) -> None:
     path = tmp_path / "two.html"
-    path.write_text(html([showing(SMALL), showing(Page("Other"))]), encoding="utf-8")
+    path.write_text(html([as_showable(SMALL), as_showable(Page("Other"))]), encoding="utf-8")
     page.goto(path.as_uri())
     assert page.get_by_role("tab").all_inner_texts() == ["Small", "Other"]
     page.get_by_role("listitem").hover()
@@ -329,7 +329,7 @@ def test_show_writes_a_page_and_to_html_the_same(tmp_path: Path, monkeypatch: py
 def test_a_notebook_draws_the_page_in_its_cell(page: Tab) -> None:
     page.goto("about:blank")
     page.set_content("<body data-jp-theme-light='false'></body>")
-    render(page, Picture([showing(every_plate())]))
+    render(page, Picture([as_showable(every_plate())]))
     page.wait_for_selector(".cutaway-notebook .plates")
     box = page.locator(".cutaway-notebook").bounding_box()
     assert box is not None

@@ -53,7 +53,7 @@ def diff(a: Trace, b: Trace) -> Diff:
 
 
 def _in_words(trace: Trace) -> str:
-    return f"{trace.model_name or 'code around no model'} ({len(trace):,} ops)"
+    return f"{trace.model_name or 'code without a model'} ({len(trace):,} ops)"
 
 
 def _circumstances(a: Trace, b: Trace) -> list[str]:

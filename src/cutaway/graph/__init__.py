@@ -1,19 +1,18 @@
-"""A computation as a graph: trace, ops, modules, names. Plain data, no torch.
+"""The computation graph: trace, ops, modules and names. Plain data, no torch.
 
-analysis/      Questions about a trace: units, recurrence, paths, costs, consistency. Plain data, no torch
-argument_text  The arguments of a call in words, the same in every run of the same program
-control_flow/  Conditionals and loops of a traced program: which tensors decided which branch, found in the
-               bytecode
+analysis/      Analyses of a trace: units, recurrence, paths, costs, consistency
+argument_text  Deterministic text for the arguments of a call
+control_flow/  Finds the conditionals that tensors decided, from the bytecode of the traced program
 dependencies/  The dependency graph of recorded tensors, contracted from a trace
-diff/          Compares two traces: aligns their ops, matches modules and parameters, lists what changed
-labels         Names of ops: ordinals, passes, sites, labels
-lookup         From a name to the ops it means
-modules        Modules and their calls, as a trace saw them
-op             One operation of a trace: a light view on a row of its columns
-selection      Selections: the answer to a question about a trace, and the start of the next one
-stored_facts   What a trace that was read from disk knows without working it out: the code behind it is not stored
+diff/          Compares two traces: aligns their ops, matches modules and parameters, lists changes
+labels         Labels, sites, ordinals and passes of ops
+lookup         Looks up ops by site, pattern or label
+modules        Modules and their calls
+op             One op of a trace: a lightweight view of a row of its columns
+selection      Selections of ops that can be filtered, extended and combined
+stored_facts   Analysis results that are saved with a trace, because its code objects are not
 tables         The columns behind a trace
-trace          A trace: everything that is known of one run of a model
+trace          `Trace`: one run of a model
 """
 
 from cutaway.core import late

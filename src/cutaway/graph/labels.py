@@ -1,7 +1,7 @@
-"""Names of ops: ordinals, passes, sites, labels.
+"""Labels, sites, ordinals and passes of ops.
 
-Counted in one place, because a value can be chosen by its site while the model still runs, and must
-answer to the same site afterwards.
+They are counted in one place, because a value can be selected by its site while the model runs, and must have the same
+site afterwards.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from cutaway.graph.tables import BUFFER, INPUT, OP, PARAMETER, Tables
 
 
 class Namer:
-    """Counts ops as they come and gives each its ordinal and its pass.
+    """Assigns each op its ordinal and its pass, in order of execution.
 
-    The ordinal counts ops of one kind within one module call; the pass counts how often that place (module
-    address, kind, ordinal) has been reached.
+    The ordinal counts ops of one kind within one module call. The pass counts how often that site (module address,
+    kind, ordinal) has been reached.
     """
 
     __slots__ = ("_last", "_ordinals", "_passes")
@@ -47,7 +47,7 @@ class Namer:
 
 
 def kind_of(name: str) -> str:
-    """The kind of op under which a function is counted: `relu_` is a relu.
+    """The kind of op under which a function is counted: `relu_` is a `relu`.
 
     >>> kind_of("relu_"), kind_of("_softmax"), kind_of("__and__")
     ('relu', 'softmax', 'and')
@@ -56,12 +56,12 @@ def kind_of(name: str) -> str:
 
 
 def op_site(address: str, kind: str, ordinal: int, pass_: int, path: str) -> Site:
-    """The fully written site of an op."""
+    """The full site of an op."""
     return Site(address=address, op=kind, ordinal=ordinal, side="out" if path else None, path=path, pass_=pass_)
 
 
 class Names:
-    """The names of all nodes of a finished trace, worked out in one go when the first is asked for."""
+    """The names of all nodes of a finished trace; sites are computed together on first use."""
 
     def __init__(self, tables: Tables, op_nodes: list[int]) -> None:
         self._tables = tables
@@ -77,7 +77,7 @@ class Names:
         return self.labels.get(node) or f"orphan_{node}"
 
     def describe(self, node: int) -> str:
-        """The name for messages."""
+        """The name of a node in messages."""
         return self.label(node)
 
     def position(self, node: int) -> int | None:
@@ -87,7 +87,7 @@ class Names:
         return self._addresses[call]
 
     def full_site(self, node: int) -> Site:
-        """The site with ordinal and pass written out."""
+        """The site with explicit ordinal and pass."""
         nodes = self._tables.nodes
         if nodes.kind[node] != OP:
             return self._source_site(node)
@@ -96,7 +96,7 @@ class Names:
         return op_site(address, kind, ordinal, pass_, nodes.path[node])
 
     def site(self, node: int) -> Site:
-        """The site without what is not needed to tell it from others."""
+        """The shortest unique site."""
         full = self.full_site(node)
         if self._tables.nodes.kind[node] != OP or full.op is None:
             return full
@@ -128,7 +128,7 @@ class Names:
         return Site(address=self._addresses[nodes.call[node]], op=self.label(node))
 
     def _root_pass(self, node: int) -> int | None:
-        """Which run of the model an input belongs to; None if it ran once."""
+        """The pass of the model that an input belongs to; None if the model ran once."""
         runs = [row.pass_ for row in self._tables.calls if row.is_root and any(n == node for _, n in row.inputs)]
         n_runs = sum(row.is_root for row in self._tables.calls)
         return runs[0] if runs and n_runs > 1 else None

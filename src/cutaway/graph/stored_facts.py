@@ -1,4 +1,4 @@
-"""What a trace that was read from disk knows without working it out: the code behind it is not stored."""
+"""Analysis results that are saved with a trace, because the code objects they are computed from are not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cutaway.graph.control_flow.source import Source
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class StoredTest:
     """One test that a tensor decided; the fields are those of `Conditional`."""
 
     node: int
@@ -23,26 +23,26 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Known:
-    """Results of analyses, as they were when the trace was saved."""
+class StoredFacts:
+    """Analysis results at the time the trace was saved."""
 
-    tests: Sequence[Asked]
+    tests: Sequence[StoredTest]
     arms: Mapping[int, tuple[int, ...]]
-    """Node → the tests in whose arms it ran, the outermost first."""
+    """Node → the tests in whose branches it ran, outermost first."""
     recurrent: Sequence[tuple[int, ...]]
-    """The nodes that are passes of one op."""
+    """Groups of nodes that are passes of one op."""
     flops: Mapping[int, int]
     """Node → floating-point operations, where there are any."""
     units: Sequence[UnitLayout | None] | None = None
-    """Which dimensions of each node count units; None in a trace that an older Cutaway saved."""
+    """The unit layout of each node; None in a trace saved by an older Cutaway."""
 
     def around(self, node: int) -> tuple[int, ...]:
-        """The tests in whose arms a node ran, the outermost first."""
+        """The tests in whose branches a node ran, outermost first."""
         return self.arms.get(node, ())
 
 
 class RecordedError(Exception):
-    """Stands for the error that ended a trace which was read from disk; its class has the name of the original's."""
+    """Stands for the error that ended a trace loaded from disk; its class has the name of the original class."""
 
     @staticmethod
     def of(name: str, message: str) -> RecordedError:

@@ -1,7 +1,7 @@
 """The columns behind a trace.
 
-A trace of 20,000 operations holds no 20,000 objects: it holds these lists, and hands out an `Op` for a
-row when somebody asks for one. Parents always stand before their children.
+A trace of 20,000 ops has these lists instead of 20,000 objects, and creates an `Op` for a row on access. Parents always
+come before their children.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from cutaway.core.events import GroupEvent, Ref, TensorMeta
 
 if TYPE_CHECKING:
-    from cutaway.graph.stored_facts import Known
+    from cutaway.graph.stored_facts import StoredFacts
 
 OP: Final = "op"
 INPUT: Final = "input"
@@ -28,39 +28,39 @@ IDENTITY: Final = 2
 OPAQUE: Final = 4
 ALIAS: Final = 8
 NEEDS_GRAD: Final = 16
-"""Set where the value is our own copy, which cannot tell."""
+"""`requires_grad` of the original, recorded because a saved copy does not have it."""
 LEFT_TORCH: Final = 32
-"""Its result is no tensor: a number or an array that the program went on with."""
+"""Its result is not a tensor but a Python number or an array, as of `item()`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Unsaved:
-    """Stands where there is no value: it was not kept, or could not be written when the trace was saved."""
+    """Placeholder for a missing value: it was not saved, or could not be written when the trace was stored."""
 
     reason: str = ""
     """Why it could not be written."""
 
 
 UNSAVED: Final = Unsaved()
-"""The value was not kept. Of traces that were read from disk there are others besides."""
+"""The value was not saved. Traces loaded from disk can have further instances, with a reason."""
 
 
 @dataclass(slots=True)
 class Nodes:
-    """One row for each tensor that came into being: results of operations, and sources (inputs, parameters…)."""
+    """One row for each tensor: results of operations, and sources (inputs, parameters…)."""
 
     kind: list[str] = field(default_factory=list)
     name: list[str] = field(default_factory=list)
     event: list[tuple[Any, ...] | None] = field(default_factory=list)
     """The `OpEvent` as a bare tuple; results of one call share it. None for sources."""
     parents: list[tuple[int, ...]] = field(default_factory=list)
-    """One entry for each tensor among the arguments, in the order of the walk over them."""
+    """One entry for each tensor argument, in the order of the tree walk."""
     call: list[int] = field(default_factory=list)
     path: list[str] = field(default_factory=list)
-    """Place among the results of the call, "" for a single one; for sources their address or path."""
+    """Path among the results of the call, "" for a single one; for sources their address or path."""
     value: list[Any] = field(default_factory=list)
     version: list[int | None] = field(default_factory=list)
-    """The version counter at which a value kept by reference is right; None where it is our own copy."""
+    """The version counter for which a value kept by reference is valid; None for a copy."""
     meta: list[TensorMeta | None] = field(default_factory=list)
     flags: list[int] = field(default_factory=list)
     writes: dict[int, list[str]] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class Nodes:
     def add(
         self, kind: str, name: str, event: tuple[Any, ...] | None, parents: tuple[int, ...], call: int, path: str
     ) -> int:
-        """Append a row without a value and return its number."""
+        """Append a row without a value and return its index."""
         self.kind.append(kind)
         self.name.append(name)
         self.event.append(event)
@@ -88,7 +88,7 @@ class Nodes:
         return len(self.kind) - 1
 
     def add_op(self, name: str, event: tuple[Any, ...], parents: tuple[int, ...], value: Any, version: Any) -> int:
-        """Append the single result of an operation, with its value. Most rows are made here, so it is written flat."""
+        """Append the single result of an operation, with its value. This is the hot path, so it is not factored out."""
         self.kind.append(OP)
         self.name.append(name)
         self.event.append(event)
@@ -102,7 +102,7 @@ class Nodes:
         return len(self.kind) - 1
 
     def meta_of(self, node: int) -> TensorMeta | None:
-        """Shape, dtype and device; read off the value the first time."""
+        """Shape, dtype and device; read from the value on first access."""
         meta = self.meta[node]
         if meta is None:
             value = self.value[node]
@@ -112,7 +112,7 @@ class Nodes:
 
 
 def describe(tensor: Any) -> TensorMeta:
-    """The metadata of anything that has a shape, a dtype and a device; equal ones are one object."""
+    """The metadata of anything with a shape, a dtype and a device; equal metadata share one object."""
     try:
         shape = tensor.shape
         if not _INTEGERS.issuperset(map(type, shape)):
@@ -132,10 +132,10 @@ def _meta(shape: tuple[int, ...] | None, dtype: Any, device: Any) -> TensorMeta:
 
 @dataclass(slots=True)
 class CallRow:
-    """One run of a module's forward."""
+    """One call of a module's forward."""
 
     module: int
-    """Row in the table of modules; -1 for the world outside all modules."""
+    """Row in the table of modules; -1 for code outside all modules."""
     parent: int
     pass_: int
     training: bool
@@ -143,7 +143,7 @@ class CallRow:
     code: CodeType | None
     instruction: int
     inputs: list[tuple[str, int]] = field(default_factory=list)
-    """(path, node) of every tensor handed in."""
+    """(path, node) of every input tensor."""
     outputs: list[tuple[str, int]] = field(default_factory=list)
     is_finished: bool = False
     is_root: bool = False
@@ -157,11 +157,11 @@ class ModuleRow:
     addresses: tuple[str, ...]
     class_name: str
     parameters: tuple[int, ...]
-    """Rows in the table of parameters that belong to it directly."""
+    """Rows of its direct parameters in the table of parameters."""
     children: tuple[int, ...] = ()
     calls: list[int] = field(default_factory=list)
     has_forward: bool = True
-    """False for mere containers, such as a `ModuleList`."""
+    """False for containers such as a `ModuleList`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,23 +181,23 @@ class ParameterRow:
 
 @dataclass(frozen=True, slots=True)
 class FailedOp:
-    """The operation that ended a trace: it has no row of its own, because it made nothing."""
+    """The operation that ended a trace; it has no row, because it has no result."""
 
     function: str
     """Its name, as an op would have it: `linear`, `matmul`."""
     parents: tuple[int, ...]
-    """The nodes of the tensors among its arguments, each once; those that nothing before it had used have none."""
+    """The nodes of its tensor arguments, each once; tensors that were not used before have none."""
     call: int
-    """Number of the module call it ran in; 0 outside all modules."""
+    """Index of the module call it ran in; 0 outside all modules."""
     source: str
-    """The user's line that led to it: `model.py:12 in Net.forward`; "" where there is none."""
+    """The user's line that called it: `model.py:12 in Net.forward`; "" if there is none."""
     text: str
-    """That line itself, where its file is at hand."""
+    """The text of that line, if its file is available."""
 
 
 @dataclass(slots=True)
 class Tables:
-    """Everything capture found out, before anybody asks."""
+    """Everything that capture recorded."""
 
     nodes: Nodes
     calls: list[CallRow]
@@ -209,7 +209,7 @@ class Tables:
     named: dict[str, int] = field(default_factory=dict)
     """User-given names → nodes (`$memory`)."""
     is_tensor: Callable[[Any], bool] = lambda value: isinstance(value, Ref)
-    """Tells what among the arguments of an event stands for a tensor."""
+    """Whether an argument of an event stands for a tensor."""
     n_backwards: int = 0
     model_name: str = ""
     compiled: bool = False
@@ -217,18 +217,18 @@ class Tables:
     saved_all: bool = True
     error: BaseException | None = None
     failed: str | None = None
-    """The operation that raised the error, in words."""
+    """A description of the operation that raised the error."""
     failed_op: FailedOp | None = None
-    """The same as data; None also in a trace that an older Cutaway saved."""
+    """The same as data; also None in a trace saved by an older Cutaway."""
     recipe: Any = None
-    """How to run the model again, as capture knows it; None where it does not."""
+    """How to run the model again; None if capture does not know."""
     is_transformed: bool = False
-    """Whether something else than the values themselves was saved."""
+    """Whether transformed values were saved instead of the values themselves."""
     is_replay: bool = False
-    """Whether these are the values of a replay, which nobody saw."""
+    """Whether these are the computed values of a replay."""
     recomputed: tuple[int, ...] = ()
-    """In a replay: the nodes whose values are other than in the original."""
+    """In a replay, the nodes whose values differ from the original."""
     read_from: str = ""
-    """Where the trace was read from; "" if it was made in this process."""
-    known: Known | None = None
-    """What was worked out when it was saved; None if it was made in this process."""
+    """Where the trace was loaded from; "" if it was made in this process."""
+    stored: StoredFacts | None = None
+    """Analysis results from when it was saved; None if it was made in this process."""

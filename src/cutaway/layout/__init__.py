@@ -1,21 +1,16 @@
-"""Graph layout: what is folded, and where boxes and lines go. `web/src/layout` does the same in the browser.
+"""Graph layout: folding, and coordinates of boxes and lines. `web/src/layout` is the same in the browser.
 
-coordinates      Coordinates along the rows of a layered layout: straight main lines, nothing on top of each other
-feedback         Edges that go back, in rolled-up pictures: beside what their frame holds, after all the rest has
-                 its place
-focus            A picture about a part of a graph: what is opened for it, which boxes hold it, which are there
-                 for orientation
-fold             What is shown of a graph: which groups are open, which loops and repeated blocks are drawn once
-graph_view       The graph of a trace as data for one picture: every op, every module call, every edge, before
-                 anything is folded
-layered          Where to put boxes and lines: a layered layout from top to bottom, in time linear in their number
-layers           Which layer each member of a level stands in, and in what order: from who feeds whom, and from
-                 nothing else
-pass_labels      In which passes of a loop an edge of a rolled-up picture is there
-picture          A picture of a graph as boxes, frames and edges: what is to be drawn, before anything has a place
-place            Where everything in a picture goes
-repeated_blocks  Runs of identical blocks in a graph: `h.0` to `h.23`, which a picture shows once, ×24
-representatives  Who stands for whom in a folded graph: one pass for all passes of a loop, one block for all
-                 identical ones
-text_size        How much room text takes in a picture: a monospaced font, measured by counting characters
+coordinates      Assigns x coordinates along the rows of a layered layout
+feedback         Routes feedback edges of rolled-up pictures in lanes beside their frame
+focus            Opens modules around chosen nodes, and fades everything but their neighbors
+fold             Folds a graph view into a picture: open groups, loops and repeated blocks
+graph_view       The whole graph as columns: every op, module call and edge, before folding
+layered          Layered layout of one level, in linear time
+layers           Assigns members of a level to layers, and orders each layer to reduce crossings
+pass_labels      Labels of edges that exist only in some passes of a loop
+picture          A folded graph as boxes, frames and edges, without coordinates
+place            Places all boxes, frames and lines of a picture
+repeated_blocks  Finds runs of identical blocks, such as `h.0` to `h.23`, which a picture shows once, ×24
+representatives  The node or group that represents each node: one pass for a loop, one block for a run
+text_size        Estimates the size of text in a monospaced font
 """

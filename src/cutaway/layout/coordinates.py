@@ -1,4 +1,4 @@
-"""Coordinates along the rows of a layered layout: straight main lines, nothing on top of each other."""
+"""Assigns x coordinates along the rows of a layered layout: straight main lines, no overlaps."""
 
 from __future__ import annotations
 
@@ -7,43 +7,43 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 Pull = tuple[int, float, float, int]
-"""A neighbour in the next row: which, where the line meets it, where it meets us, how much it counts."""
+"""A neighbor in the next row: its index, where the line meets it, where the line meets this item, and its weight."""
 LOOSE, SKIP, MAIN, PASSING = 1, 2, 4, 8
-"""How much ties count: of what is loose, where a line begins or ends to pass, between members, along a passing line."""
+"""Weights of ties: of loose members, between a member and a waypoint, between members, between waypoints."""
 
 _SWEEPS = 13
-"""Passes over the rows to find coordinates. Odd: the last goes down."""
-_STILL = 1e-9
-"""What moves less from one pass down to the next has come to rest."""
-_TURNS = 6
-"""Rounds of drawing loose parts together after the sweeps."""
+"""Passes over the rows to find coordinates. Odd, so that the last one goes down."""
+_TOLERANCE = 1e-9
+"""Convergence threshold: the largest movement between two passes down."""
+_ROUNDS = 6
+"""Rounds of moving loose parts together after the sweeps."""
 
 
 @dataclass(slots=True)
-class Spread:
-    """Items in rows, in their order from left to right, and what pulls each of them.
+class RowCoordinates:
+    """Items in rows, ordered from left to right, with the ties that pull each of them.
 
-    Sums are made in the order of the items, one by one, so that the browser comes to the same numbers.
+    Sums run over the items in order, one by one, so that the browser computes the same floats.
     """
 
     rows: list[list[int]]
     pitch: list[float]
-    """From the left of each item to the left of what may stand next to it."""
-    heft: list[float]
-    """How little each item gives way."""
+    """Distance from the left of each item to the least left of the next."""
+    resistance: list[float]
+    """Resistance of each item against being moved."""
     above: list[list[Pull]]
     below: list[list[Pull]]
     x: list[float] = field(default_factory=list)
 
     def run(self) -> list[float]:
-        """Pull each item to the median of those it has the strongest ties to, as far as order and widths allow."""
+        """Pull each item to the median of its strongest ties, as far as order and widths allow."""
         self.x = x = [0.0] * len(self.pitch)
         for row in self.rows:
             at = 0.0
             for i in row:
                 x[i] = at
                 at += self.pitch[i]
-        # Seen from the other side, too, where that is the stronger tie: a line that passes, a thing with one user.
+        # Ties of the other side count where they are stronger: passing lines, and items with one user.
         downwards, upwards = self._ties(self.above, self.below), self._ties(self.below, self.above)
         last: list[float] = []
         for sweep in range(_SWEEPS):
@@ -51,7 +51,7 @@ class Spread:
                 self._sweep(self.rows[::-1], upwards)
                 continue
             self._sweep(self.rows, downwards)
-            if sweep and not any(abs(place - old) > _STILL for place, old in zip(x, last, strict=True)):
+            if sweep and not any(abs(place - old) > _TOLERANCE for place, old in zip(x, last, strict=True)):
                 break
             last = list(x)
         self._tighten(weak=SKIP)
@@ -60,13 +60,13 @@ class Spread:
         return [place - left for place in x]
 
     def _ties(self, first: list[list[Pull]], second: list[list[Pull]]) -> list[tuple[list[tuple[int, float]], float]]:
-        """For each item: what it is pulled to, with the place it wants relative to that; how hard it is to move."""
+        """For each item, the neighbors that pull it with the wanted offset to each, and its weight."""
         found = []
         for i, (one, other) in enumerate(zip(first, second, strict=True)):
             most, most_other = _strongest(one), _strongest(other)
             near, most = (one, most) if most >= most_other else (other, most_other)
             ties = [(j, there - here) for j, there, here, weight in near if weight == most]
-            found.append((ties, (1.0 + len(near)) * self.heft[i]))
+            found.append((ties, (1.0 + len(near)) * self.resistance[i]))
         return found
 
     def _sweep(self, rows: list[list[int]], ties: list[tuple[list[tuple[int, float]], float]]) -> None:
@@ -86,7 +86,7 @@ class Spread:
                 x[i] = place
 
     def _tighten(self, *, weak: int) -> None:
-        """Draw together the parts that only weak ties connect, or none: the sweeps may have pushed them far apart."""
+        """Move parts together that are connected by weak ties or none: sweeps may have pushed them far apart."""
         part, x = self._parts(weak), self.x
         members: dict[int, list[int]] = {}
         for i, number in enumerate(part):
@@ -106,7 +106,7 @@ class Spread:
                     beside[part[i]].append((i, j))
                     beside[part[j]].append((i, j))
         edge = min(x)
-        for turn in range(_TURNS):
+        for turn in range(_ROUNDS):
             for number in members if turn % 2 == 0 else reversed(members):
                 left, right = -math.inf, math.inf
                 for i, j in beside[number]:
@@ -116,15 +116,15 @@ class Spread:
                     else:
                         right = min(right, slack)
                 shifts = [x[j] + offset - x[i] for j, offset, i in ties[number]]
-                if not shifts:  # nothing to go to: out of the way first, then close to what is beside it
+                if not shifts:  # no ties: move out of the way first, then next to the neighbor
                     away = edge - min(x[i] for i in members[number])
-                    shifts = [left if left > -math.inf else away if turn < _TURNS - 1 or right == math.inf else right]
+                    shifts = [left if left > -math.inf else away if turn < _ROUNDS - 1 or right == math.inf else right]
                 shift = max(left, min(right, median(shifts, 0.0)))
                 for i in members[number] if shift else ():
                     x[i] += shift
 
     def _parts(self, weak: int) -> list[int]:
-        """For each item the first one of the part that ties stronger than weak hold together."""
+        """For each item, the first item of its part: items connected by ties stronger than `weak` (union-find)."""
         part = list(range(len(self.pitch)))
         for lower, near in enumerate(self.above):
             for upper, _, _, weight in near:
@@ -151,7 +151,7 @@ def _strongest(near: list[Pull]) -> int:
 
 
 def median(places: list[float], default: float) -> float:
-    """The median makes a main line straight, where a mean would bend it towards every branch."""
+    """The median. It keeps a main line straight; a mean would bend it towards every branch."""
     if len(places) < 2:
         return places[0] if places else default
     places.sort()
@@ -159,7 +159,7 @@ def median(places: list[float], default: float) -> float:
 
 
 def _settle(wanted: list[float], weights: list[float], pitches: list[float]) -> list[float]:
-    """The places nearest to those wanted that keep order and distance (isotonic regression)."""
+    """The positions nearest to the wanted ones that keep order and distances (isotonic regression)."""
     blocks: list[tuple[float, float, int]] = []
     shift = 0.0
     for want, weight, pitch in zip(wanted, weights, pitches, strict=True):

@@ -1,4 +1,4 @@
-"""Edges that go back, in rolled-up pictures: beside what their frame holds, after all the rest has its place."""
+"""Routes feedback edges of rolled-up pictures in lanes beside their frame, after everything else is placed."""
 
 from __future__ import annotations
 
@@ -9,46 +9,48 @@ from math import floor
 from cutaway.layout.layered import Point, Rect
 
 BESIDE = 16.0
-"""From what is there to the first lane, and from the last to the border."""
+"""Distance from the contents to the first lane, and from the last lane to the border."""
 _LANE = 12.0
 _BAND, _MOST_BANDS = 24.0, 500
-"""What is there is looked up by bands of this height; of a larger one where there would be very many."""
+"""Occupied space is looked up in bands of this height; in higher ones if there would be too many."""
 
 
 _STEP = 4.0
-"""From one edge to the next where they go round a neighbour."""
+"""Distance between edges that go around a neighbor."""
 
 Span = tuple[float, float, float]
-"""From, to, and how far to the right something there reaches."""
+"""Start and end along the flow, and how far to the right it is occupied there."""
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The box at an end, with its place in the frame that holds both ends."""
+    """The box at an end of an edge, with its position in the frame that contains both ends."""
 
     box: int
     rect: Rect
     row: tuple[float, float] | None
-    """From where to where there may be something beside it; None if it is inside another frame."""
+    """The extent of its row, where other boxes may be beside it; None if it is inside an inner frame."""
 
 
 @dataclass(frozen=True, slots=True)
-class Back:
-    """An edge that goes back."""
+class FeedbackEdge:
+    """A feedback edge."""
 
     upper: End
-    """Where it begins: at the box that stands lower down, as a rule."""
+    """Its start, usually the box further down."""
     lower: End
     room: float
     """Width to keep free beside its end, for a label."""
 
 
-def ways_back(backs: Iterable[Back], members: Sequence[Span], lines: Sequence[Span]) -> list[tuple[Back, list[Point]]]:
-    """The ways of the edges: out at the right, back in a lane of their own, and in from the right.
+def feedback_routes(
+    backs: Iterable[FeedbackEdge], members: Sequence[Span], lines: Sequence[Span]
+) -> list[tuple[FeedbackEdge, list[Point]]]:
+    """The points of each edge: out at the right, back in its lane, and in from the right.
 
-    Where a neighbour is in the way, an edge goes round it: out below, in from above.
+    If a neighbor is in the way, the edge goes around it: out below, in from above.
     """
-    # The short ones first: they get the inner lanes.
+    # Short edges come first and get the inner lanes.
     ordered = sorted(backs, key=lambda back: back.upper.rect.y - back.lower.rect.y)
     beside = _Bands(_BAND)
     for first, last, reach in members:
@@ -58,7 +60,7 @@ def ways_back(backs: Iterable[Back], members: Sequence[Span], lines: Sequence[Sp
     bands = _Bands(max([_BAND, *(last / _MOST_BANDS for _, last, _ in members)]))
     for first, last, reach in (*members, *lines):
         bands.take(first, last, reach)
-    ways: list[tuple[Back, list[Point]]] = []
+    ways: list[tuple[FeedbackEdge, list[Point]]] = []
     for back, out, into in zip(ordered, leaving, arriving, strict=True):
         start, end = out[-1][1], into[0][1]
         first, last = min(start, end), max(start, end)
@@ -70,7 +72,7 @@ def ways_back(backs: Iterable[Back], members: Sequence[Span], lines: Sequence[Sp
 
 
 class _Bands:
-    """How far to the right something reaches, by bands of the height."""
+    """How far to the right space is occupied, by bands of height."""
 
     def __init__(self, height: float) -> None:
         self.height, self.taken = height, dict[int, float]()
@@ -87,9 +89,9 @@ class _Bands:
 
 
 def _ends(ends: list[End], beside: _Bands, *, is_leaving: bool) -> list[list[Point]]:
-    """The points at which edges meet their boxes, and those to get there.
+    """The points between the boxes and the lanes.
 
-    They arrive in the upper half of the right side and leave in its lower half.
+    Edges arrive in the upper half of the right side of a box and leave in its lower half.
     """
     by_box: dict[int, list[int]] = {}
     for number, end in enumerate(ends):

@@ -1,4 +1,4 @@
-"""A picture about a part of a graph: what is opened for it, which boxes hold it, which are there for orientation."""
+"""Opens modules around chosen nodes, and fades everything but their neighbors."""
 
 from __future__ import annotations
 
@@ -12,51 +12,53 @@ from cutaway.layout.representatives import Representatives
 
 @dataclass(frozen=True, slots=True)
 class Focus:
-    """Boxes of a picture, by number."""
+    """Boxes of a picture, by index."""
 
     boxes: frozenset[int]
-    """Those that hold something of what the picture is about."""
+    """Boxes that contain chosen nodes."""
     faint: frozenset[int]
-    """Those that hold neither this nor a neighbour of it."""
+    """Boxes that contain neither chosen nodes nor their neighbors."""
 
 
-def keys_of(view: GraphView, how: Fold) -> tuple[str, ...]:
-    """For every node the key of the box that stands for it."""
-    standing = Representatives(view, how)
-    folded = [standing.folded_of(node) for node in range(len(view.nodes.row))]
+def box_keys(view: GraphView, how: Fold) -> tuple[str, ...]:
+    """For every node, the key of the box that shows it."""
+    representatives = Representatives(view, how)
+    folded = [representatives.folded_of(node) for node in range(len(view.nodes.row))]
     # All results of one call are one box.
     events = view.nodes.event
-    return tuple(f"g{group}" if group >= 0 else f"n{events[standing.node(node)]}" for node, group in enumerate(folded))
+    return tuple(
+        f"g{group}" if group >= 0 else f"n{events[representatives.node(node)]}" for node, group in enumerate(folded)
+    )
 
 
-def opened_for(view: GraphView, how: Fold, nodes: Collection[int]) -> Fold:
-    """A fold in which all groups around these nodes, and around those that stand for them, are open, too."""
-    standing = Representatives(view, how)
-    found = set(how.open)
-    for node in {*nodes, *map(standing.node, nodes)}:
+def open_around(view: GraphView, how: Fold, nodes: Collection[int]) -> Fold:
+    """A fold in which all groups around these nodes, and around their representatives, are open, too."""
+    representatives = Representatives(view, how)
+    opened = set(how.open)
+    for node in {*nodes, *map(representatives.node, nodes)}:
         group = view.nodes.group[node]
-        while group >= 0 and group not in found:
-            found.add(group)
+        while group >= 0 and group not in opened:
+            opened.add(group)
             group = view.groups.parent[group]
-    return Fold(frozenset(found), how.rolled, how.apart)
+    return Fold(frozenset(opened), how.rolled, how.apart)
 
 
 def focus(view: GraphView, picture: Picture, keys: Sequence[str], nodes: Collection[int]) -> Focus:
-    """Where these nodes are in a picture, and what is far from them."""
-    own = {keys[node] for node in nodes}
+    """The boxes of these nodes in a picture, and the boxes to fade."""
+    chosen_keys = {keys[node] for node in nodes}
     chosen = set(nodes)
-    near = {keys[node] for node in neighbours(view, chosen)}
+    near = {keys[node] for node in neighbors(view, chosen)}
     boxes, faint = set(), set()
     for number, box in enumerate(picture.boxes):
         user = box.key.rpartition(":")[2]
-        if box.key in own:
+        if box.key in chosen_keys:
             boxes.add(number)
-        elif box.key not in near and not (user in own and box.stands_for):
+        elif box.key not in near and not (user in chosen_keys and box.stands_for):
             faint.add(number)
     return Focus(frozenset(boxes), frozenset(faint))
 
 
-def neighbours(view: GraphView, nodes: Collection[int]) -> set[int]:
+def neighbors(view: GraphView, nodes: Collection[int]) -> set[int]:
     """The nodes that these read from, and those that read from them."""
     found = set()
     for parent, child in zip(view.edges.parent, view.edges.child, strict=True):

@@ -1,6 +1,6 @@
-"""What is shown of a graph: which groups are open, which loops and repeated blocks are drawn once.
+"""Folds a graph view into a picture: open groups, rolled-up loops and repeated blocks.
 
-The browser folds by the same rules (`web/src/layout/fold.ts`), and a test holds the two together.
+The browser folds by the same rules (`web/src/layout/fold.ts`); a test keeps the two in sync.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from cutaway.core.errors import InputError
+from cutaway.core.errors import InputError, InputTypeError
 from cutaway.core.formatting import short
 from cutaway.layout.graph_view import OUTPUT, Fold, GraphView, Mark
 from cutaway.layout.pass_labels import passes_label
@@ -16,18 +16,20 @@ from cutaway.layout.picture import IF, Box, Edge, Frame, Picture
 from cutaway.layout.representatives import Representatives
 
 _MANY = 8
-"""A tensor with more users than this is drawn again, small, beside each of them."""
-_LABELLED = 12
-"""Where more tensors than this arrive, labels would only hide each other."""
+"""A tensor with more users than this gets a small stand-in box beside each of them."""
+_MAX_LABELED = 12
+"""An op with more inputs than this gets no edge labels: they would overlap."""
 
 Key = tuple[str, int]
-"""What a box stands for: ("n", node), ("g", group), ("s", number of a stand-in)."""
+"""What a box shows: ("n", node), ("g", group) or ("s", index of a stand-in)."""
 
 
 def fold_to_depth(view: GraphView, depth: int | None, *, rolled: bool = False) -> Fold:
-    """What is open where everything from `depth` steps below the root on is folded; None opens all."""
-    if depth is not None and (not isinstance(depth, int) or isinstance(depth, bool) or depth < 0):
-        raise InputError(f"depth is a whole number from 0, or None for every op; it was {depth!r}.")
+    """The fold that opens `depth` levels of groups; None opens all."""
+    if depth is not None and (not isinstance(depth, int) or isinstance(depth, bool)):
+        raise InputTypeError(f"depth must be an integer, or None for every op, got {depth!r}.")
+    if depth is not None and depth < 0:
+        raise InputError(f"depth must be at least 0, or None for every op, got {depth}.")
     shown = (group for group, deep in enumerate(view.groups.depth) if depth is None or deep < depth)
     return Fold(frozenset(shown), rolled, frozenset() if rolled else frozenset(range(len(view.runs))))
 
@@ -36,21 +38,21 @@ def fold(view: GraphView, how: Fold, *, bright: Collection[int] | None = None) -
     """The picture of a graph.
 
     Args:
-        bright: nodes that are drawn as usual, all others faint; None for no difference.
+        bright: nodes to draw as usual, with all others faded; None fades nothing.
     """
-    draft = _Draft(view, how, Representatives(view, how))
-    draft.find_wires()
-    draft.part_from_crowds()
-    draft.put_in_order()
-    draft.count_bright(bright)
+    builder = _PictureBuilder(view, how)
+    builder.find_wires()
+    builder.add_standins()
+    builder.order_boxes()
+    builder.count_bright(bright)
     n_ops = view.groups.n_ops[0]
-    n_rolled = sum(i == rep for i, rep in draft.ops_rolled())
+    n_rolled = sum(i == rep for i, rep in builder.ops_rolled())
     rolled = f" rolled up to {n_rolled:,}" if how.rolled and n_rolled < n_ops else ""
     subtitle = f"{n_ops:,} {view.noun}{rolled} · {view.subtitle}"
     if bright is not None:
         selected = sum(view.nodes.kind[i] not in _SOURCES for i in bright)
         subtitle = f"{selected:,} selected of {subtitle}"
-    return Picture(view.title, subtitle, *draft.parts(), draft.faint())
+    return Picture(view.title, subtitle, *builder.parts(), builder.faint())
 
 
 _SOURCES = ("input", "buffer", "constant")
@@ -60,38 +62,39 @@ _SIGNS: dict[Mark, str] = {"": "", "new": "+", "gone": "−", "changed": "~"}
 
 @dataclass(slots=True)
 class _Wire:
-    """All that goes from one box to another."""
+    """All edges from one box to another."""
 
     child: int
-    """The first node that takes something: labels tell of its arguments."""
+    """The first node that reads something; the label shows its arguments."""
     taken: list[tuple[int, str]] = field(default_factory=list)
-    """What that node takes, and as which argument."""
+    """(parent, argument) of each tensor that this node reads."""
     ways: list[tuple[int, int]] = field(default_factory=list)
     begins: bool = False
 
 
-class _Draft:
-    """What goes into the picture, by key, until the order of the boxes is known."""
+class _PictureBuilder:
+    """Builds a picture, by key, until the order of the boxes is known."""
 
-    def __init__(self, view: GraphView, how: Fold, standing: Representatives) -> None:
-        self.view, self.nodes, self.groups, self.how, self.standing = view, view.nodes, view.groups, how, standing
+    def __init__(self, view: GraphView, how: Fold) -> None:
+        self.view, self.nodes, self.groups, self.how = view, view.nodes, view.groups, how
+        self.representatives = Representatives(view, how)
         self.wires: dict[tuple[Key, Key], _Wire] = {}
         self.standins: dict[Key, tuple[list[Key], Key]] = {}
-        """Stand-in → what it stands for, and who uses it."""
+        """Stand-in → the boxes it stands for, and the box that uses it."""
         self.users: dict[Key, int] = {}
         self.outputs: dict[Key, list[str]] = {}
         self.order: list[Key] = []
         self.bright: dict[Key, int] | None = None
-        """Box → how many of its tensors are selected."""
+        """Box → number of its selected tensors."""
         self.n_arriving = [0] * len(view.nodes.row)
         self.members: dict[Key, list[int]] = {}
-        """Box → the nodes that it stands for."""
+        """Box → the nodes that it shows."""
         self.keys = [self.key(i) for i in range(len(view.nodes.row))]
 
     def key(self, node: int) -> Key:
-        """All results of one call of a function are one box, that of the first."""
-        folded = self.standing.folded_of(node)
-        return ("g", folded) if folded >= 0 else ("n", self.nodes.event[self.standing.node(node)])
+        """The key of the box of a node. All results of one function call share the box of the first."""
+        folded = self.representatives.folded_of(node)
+        return ("g", folded) if folded >= 0 else ("n", self.nodes.event[self.representatives.node(node)])
 
     def ops_rolled(self) -> list[tuple[int, int]]:
         return [(i, rep) for i, rep in enumerate(self.nodes.rolled) if self.nodes.kind[i] not in _SOURCES]
@@ -102,12 +105,12 @@ class _Draft:
         for edge, (parent, child) in enumerate(zip(edges.parent, edges.child, strict=True)):
             self.n_arriving[child] += 1
             upper, lower = keys[parent], keys[child]
-            if self.standing.is_chain(parent, child):
+            if self.representatives.joins_blocks(parent, child):
                 continue
-            if upper == lower and (not rolled or self.standing.are_in_one(parent, child)):
+            if upper == lower and (not rolled or self.representatives.is_hidden(parent, child)):
                 continue
             if upper == lower and (self.nodes.kind[parent], self.nodes.form[parent]) == ("parametric", "small"):
-                continue  # a parameter is the same in all passes
+                continue  # a parameter is the same in all passes: no feedback edge
             wire = self.wires.get((upper, lower))
             if wire is None:
                 wire = self.wires[upper, lower] = _Wire(child)
@@ -123,11 +126,11 @@ class _Draft:
             self.outputs.setdefault(keys[node], []).append(named if n_passes > 1 else path)
 
     def turn(self, node: int) -> tuple[int, int]:
-        """In which pass of its box a node was made, and of how many."""
-        return self.standing.turn(node) if self.how.rolled else (1, 1)
+        """The pass of a node within its box, and the number of passes."""
+        return self.representatives.turn(node) if self.how.rolled else (1, 1)
 
-    def part_from_crowds(self) -> None:
-        """Give every user of a tensor that very many use a stand-in of its own."""
+    def add_standins(self) -> None:
+        """Replace edges from a tensor with more than `_MANY` users by one stand-in for each user."""
         crowds: dict[Key, set[Key]] = {}
         for upper, lower in self.wires:
             crowds.setdefault(upper, set()).add(lower)
@@ -147,8 +150,8 @@ class _Draft:
                     joined.begins = joined.begins or part.begins
                     joined.taken += part.taken if part.child == joined.child else []
 
-    def put_in_order(self) -> None:
-        """As the nodes stand; stand-ins before their user."""
+    def order_boxes(self) -> None:
+        """Order boxes like their nodes, with stand-ins before their users."""
         before: dict[Key, list[Key]] = {}
         for standin, (_, lower) in self.standins.items():
             before.setdefault(lower, []).append(standin)
@@ -157,23 +160,23 @@ class _Draft:
             self.order.append(key)
 
     def count_bright(self, bright: Collection[int] | None) -> None:
-        """Note what is selected; a stand-in is if both its user and what it stands for are."""
+        """Count selected tensors by box. A stand-in is selected if both its user and one of its originals are."""
         if bright is None:
             return
-        found = self.bright = dict[Key, int]()
+        counts = self.bright = dict[Key, int]()
         for node in bright:
-            found[self.keys[node]] = found.get(self.keys[node], 0) + 1
+            counts[self.keys[node]] = counts.get(self.keys[node], 0) + 1
         for standin, (uppers, lower) in self.standins.items():
-            if lower in found and any(upper in found for upper in uppers):
-                found[standin] = 1
+            if lower in counts and any(upper in counts for upper in uppers):
+                counts[standin] = 1
 
     def faint(self) -> frozenset[int]:
-        """The numbers of the boxes in which nothing is selected."""
+        """The indices of the boxes without selected tensors."""
         if self.bright is None:
             return frozenset()
         return frozenset(i for i, key in enumerate(self.order) if key not in self.bright)
 
-    # what is drawn
+    # boxes, frames and edges
 
     def parts(self) -> tuple[tuple[Box, ...], tuple[Frame, ...], tuple[Edge, ...]]:
         frames, number = [Frame("", "", -1)], {0: 0}
@@ -196,20 +199,22 @@ class _Draft:
         return tuple(boxes), tuple(frames), edges
 
     def home(self, key: Key) -> int:
-        """The group in which a box is drawn."""
+        """The group that contains a box."""
         if key[0] == "s":
             return self.home(self.standins[key][1])
         return max(self.groups.parent[key[1]], 0) if key[0] == "g" else self.nodes.group[key[1]]
 
     def frame(self, group: int, parent: int) -> Frame:
-        mark = self.whole(group)
+        mark = self.common_mark(group)
         name = self.group_name(group)
         named = name if self.groups.label[group].startswith(".") else f"{name} ({self.groups.class_name[group]})"
         title = f"{_SIGNS[mark]} {named}".strip()
-        return Frame(f"g{group}", title, parent, group, self.standing.stack(group), self.groups.flags[group], mark)
+        return Frame(
+            f"g{group}", title, parent, group, self.representatives.stack(group), self.groups.flags[group], mark
+        )
 
-    def whole(self, group: int) -> Mark:
-        """Whether all ops of a group are new, or all are gone."""
+    def common_mark(self, group: int) -> Mark:
+        """The mark of a group whose ops are all new or all gone; else ""."""
         if self.view.comparison is None:
             return ""
         inside = range(self.groups.first[group], self.groups.end[group])
@@ -222,7 +227,7 @@ class _Draft:
         return " ".join(filter(None, (begins, self.argument_label(lower, wire), passes)))
 
     def argument_label(self, lower: Key, wire: _Wire) -> str:
-        if lower[0] == "g" or not 2 <= self.n_arriving[wire.child] <= _LABELLED:
+        if lower[0] == "g" or not 2 <= self.n_arriving[wire.child] <= _MAX_LABELED:
             return ""
         parents = [parent for parent, _ in wire.taken]
         repeats = f"×{len(parents)}" if len(parents) > len(set(parents)) else ""
@@ -251,7 +256,7 @@ class _Draft:
         lines = self.nodes.rolled_lines.get(node) if self.how.rolled else None
         lines = (self.name(key), *(self.nodes.lines[node] if lines is None else lines), *notes)
         flags |= self.nodes.flags[node]
-        mark, shade = self.compared(self.members[key])
+        mark, shade = self.difference(self.members[key])
         return Box(
             f"n{node}", lines, self.nodes.kind[node], self.nodes.form[node], frame, node, -1, flags,
             mark=mark, shade=shade,
@@ -259,7 +264,7 @@ class _Draft:
 
     def standin_box(self, key: Key, frame: int) -> Box:
         uppers, lower = self.standins[key]
-        results = {self.standing.node(parent) for parent, _ in self.wires[key, lower].ways}
+        results = {self.representatives.node(parent) for parent, _ in self.wires[key, lower].ways}
         name = self.name(("n", results.pop())) if len(results) == 1 and uppers[0][0] == "n" else self.name(uppers[0])
         if len(uppers) > 1:
             name = f"{len(uppers)} tensors, {name} to {self.name(uppers[-1])}"
@@ -268,7 +273,7 @@ class _Draft:
         return Box(key_text, (short(name),), "standin", "small", frame, stands_for=stands_for)
 
     def folded_box(self, group: int, frame: int, notes: list[str], flags: int) -> Box:
-        groups, stack = self.groups, self.standing.stack(group)
+        groups, stack = self.groups, self.representatives.stack(group)
         each = " each" if stack > 1 else ""
         n_ops = f"{groups.n_ops[group]:,} {self.view.noun}{each}"
         if self.bright is not None and ("g", group) in self.bright:
@@ -276,7 +281,7 @@ class _Draft:
         parameters = groups.parameters[group] + each if groups.parameters[group] else ""
         name = self.group_name(group) or self.view.title
         lines = [name, groups.class_name[group], n_ops, groups.size[group], parameters, *notes]
-        mark, shade, differs = self.compared_inside(("g", group))
+        mark, shade, differs = self.group_difference(("g", group))
         lines[0] = f"{_SIGNS[mark]} {name}" if mark else name
         lines = [line for i, line in enumerate([*lines, *differs]) if line and not (i == 1 and line == name)]
         return Box(
@@ -284,16 +289,16 @@ class _Draft:
             stack=stack, mark=mark, shade=shade,
         )  # fmt: skip
 
-    def compared(self, nodes: list[int]) -> tuple[Mark, int]:
-        """How a box that is no group differs."""
+    def difference(self, nodes: list[int]) -> tuple[Mark, int]:
+        """The mark and shade of a box that is not a group."""
         comparison = self.view.comparison
         if comparison is None:
             return "", 0
         marks = {comparison.mark[node] for node in nodes}
         return marks.pop() if len(marks) == 1 else "changed", max(comparison.shade[node] for node in nodes)
 
-    def compared_inside(self, key: Key) -> tuple[Mark, int, list[str]]:
-        """How a folded group differs: its mark, its shade, and both in words."""
+    def group_difference(self, key: Key) -> tuple[Mark, int, list[str]]:
+        """The mark and shade of a folded group, and lines that describe its differences."""
         comparison = self.view.comparison
         if comparison is None:
             return "", 0, []
@@ -313,25 +318,25 @@ class _Draft:
         return mark, max(comparison.shade[node] for node in apart), lines
 
     def group_name(self, group: int) -> str:
-        """Address and pass; of repeated blocks from where to where; rolled up, how often it ran.
+        """Address and pass of a group; the range of repeated blocks; if rolled up, the number of calls.
 
-        The whole model has no address but a dot: it goes by its class.
+        The address of the root is a dot, so the root is named by its class.
         """
         name = self.address(group)
         return f"{self.groups.class_name[group]}{name[1:]}" if name.startswith(".") else name
 
     def address(self, group: int) -> str:
-        groups, n = self.groups, self.standing.stack(group)
+        groups, n = self.groups, self.representatives.stack(group)
         if n > 1:
             return f"{self.view.runs[groups.run[group]].label} ×{n}"
         if not self.how.rolled:
             return groups.label[group]
-        n = self.standing.n_calls(group)
+        n = self.representatives.n_calls(group)
         name = groups.rolled_label[group]
         return f"{name} (×{n})" if n > 1 else groups.label[group] if groups.pass_[group] > 1 else name
 
     def name(self, key: Key) -> str:
         if key[0] == "g":
             return self.group_name(key[1])
-        n = self.standing.n_passes(key[1]) if self.how.rolled else 1
+        n = self.representatives.n_passes(key[1]) if self.how.rolled else 1
         return f"{self.nodes.label[key[1]]} (×{n})" if n > 1 else self.nodes.label[key[1]]

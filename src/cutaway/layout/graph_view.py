@@ -1,7 +1,7 @@
-"""The graph of a trace as data for one picture: every op, every module call, every edge, before anything is folded.
+"""The whole graph as columns: every op, module call and edge, before folding.
 
-It is columns, not objects: 20,000 ops are parsed by a browser in a moment. What is shown of it (which modules are open,
-what is rolled up) is decided by `folding`, here and, by the same rules, in the browser.
+Columns instead of objects let a browser parse 20,000 ops quickly. `fold` decides what is shown (open modules, rolled-up
+loops), here and by the same rules in the browser.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ Scale = Literal["log", "linear", "diverging"]
 
 OUTPUT: Final = 1
 LIGHT: Final = 2
-"""Nothing follows from it: it gave back the tensor it got, or took a number out of torch."""
+"""Drawn pale: it returned its input unchanged, or took a number out of torch."""
 CONDITION: Final = 4
 """It decided an `if`, a `while` or another test."""
 FAILED: Final = 8
-"""It raised, or, of a group, something in it did."""
+"""It raised, or an op in this group did."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeColumns:
-    """One entry for each op and each source that is drawn. Parents stand first, the nodes of a group together."""
+    """One entry for each drawn op and source. Parents come before children, nodes of a group are contiguous."""
 
     row: tuple[int, ...]
-    """Row in the trace, by which details are asked for; -1 for an op that failed, or that another trace has."""
+    """Row in the trace, used to request details; -1 for an op that failed or is only in the other trace of a diff."""
     label: tuple[str, ...]
     lines: tuple[tuple[str, ...], ...]
-    """What the box says below its name."""
+    """Lines of text below the name."""
     kind: tuple[Kind, ...]
     form: tuple[Form, ...]
     flags: tuple[int, ...]
@@ -41,58 +41,58 @@ class NodeColumns:
     function: tuple[str, ...]
     site: tuple[str, ...]
     event: tuple[int, ...]
-    """The first of the nodes that the same call of a function made: all results of a split have one."""
+    """The first node of the same function call: all results of a split share one."""
     rolled: tuple[int, ...]
-    """The node that stands for all its passes: the first of them."""
+    """The node that represents all its passes: the first of them."""
     pass_: tuple[int, ...]
-    """Number of the pass, from 1."""
+    """The pass, from 1."""
     rolled_lines: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    """Node → its lines where it stands for all its passes, if they are others."""
+    """Node → its lines when it represents all its passes, if they differ from `lines`."""
     outputs: tuple[tuple[str, int], ...] = ()
-    """What the model returned: the place in the returned structure, "" for a bare tensor, and the node."""
+    """Outputs of the model: the path in the returned structure, "" for a bare tensor, and the node."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupColumns:
-    """One entry for each module call that can be a frame or be folded into a box; 0 is the whole picture.
+    """One entry for each module call that can be a frame or a folded box; 0 is the whole picture.
 
-    They stand in the order in which they were entered, so that what is inside a group follows it without gap.
+    They are in the order of their calls, so inner groups directly follow the group that contains them.
     """
 
     parent: tuple[int, ...]
     label: tuple[str, ...]
-    """Address, and pass where the module ran several times."""
+    """Address, and pass if the module ran several times."""
     rolled_label: tuple[str, ...]
     """Address without the pass."""
     class_name: tuple[str, ...]
     size: tuple[str, ...]
-    """Shapes and bytes of what it returned."""
+    """Shapes and bytes of its outputs."""
     parameters: tuple[str, ...]
-    """How many it has, in words; "" for none."""
+    """Number of parameters as text; "" for none."""
     kind: tuple[Kind, ...]
     flags: tuple[int, ...]
     depth: tuple[int, ...]
-    """How many module calls are around its own; -1 for the world outside all modules."""
+    """Nesting depth in module calls; -1 for code outside all modules."""
     first: tuple[int, ...]
-    """The first of its nodes."""
+    """Its first node."""
     end: tuple[int, ...]
-    """The node behind its last one."""
+    """The node after its last one."""
     n_ops: tuple[int, ...]
     rolled: tuple[int, ...]
-    """The group that stands for all runs of the module in a loop: the first of them."""
+    """The group that represents all passes of the module in a loop: the first of them."""
     pass_: tuple[int, ...]
-    """Number among those runs, from 1."""
+    """The pass, from 1."""
     run: tuple[int, ...]
     """The run of identical blocks it belongs to; -1 for none."""
     place: tuple[int, ...]
-    """Its place in that run, from 0."""
+    """Its index in that run, from 0."""
     call: tuple[int, ...]
-    """Number of the module call in the trace."""
+    """Index of the module call in the trace."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockRun:
-    """Identical blocks, one after the other: `h.0` to `h.23`. Nodes and groups of one correspond by their order."""
+    """Consecutive identical blocks, such as `h.0` to `h.23`. Their nodes and groups correspond by order."""
 
     groups: tuple[int, ...]
     label: str
@@ -101,41 +101,41 @@ class BlockRun:
 
 @dataclass(frozen=True, slots=True)
 class EdgeColumns:
-    """One entry for each tensor that goes from a node to another, and each argument as which it does."""
+    """One entry for each tensor from one node to another, and each argument it is passed as."""
 
     parent: tuple[int, ...]
     child: tuple[int, ...]
     argument: tuple[str, ...]
-    """Position or keyword, where it matters."""
+    """Position or keyword, where the order of arguments matters."""
     begins: tuple[int, ...]
-    """Numbers of the edges where the branch of a conditional leaves the path to the output."""
+    """Indices of the edges where the branch of a conditional leaves the path to the output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A number for every node, by which the picture can be coloured."""
+    """A number for every node, to color the picture by."""
 
     name: str
     """`seconds`, `std`, `grad_norm`…"""
     title: str
     unit: str
     total: Total
-    """What a folded group shows: the sum over its nodes, or the largest."""
+    """How a folded group combines its nodes: their sum, or the largest."""
     scale: Scale
     values: tuple[float | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What differs from another trace, by node."""
+    """Differences from another trace, by node."""
 
     mark: tuple[Mark, ...]
     shade: tuple[int, ...]
-    """How far the values are apart, from 0 (not at all) to 4."""
+    """Strength of the difference of values, from 0 (equal) to 4."""
     amount: tuple[str, ...]
-    """The same in words."""
+    """The difference as text."""
     order: tuple[float, ...]
-    """The same as a number to sort by."""
+    """The difference as a number to sort by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +145,9 @@ class GraphView:
     title: str
     subtitle: str
     facts: tuple[tuple[str, str], ...]
-    """Model class, ops and bytes, parameters…, for the header: what, how much."""
+    """(name, value) pairs for the header: ops, bytes, parameters…"""
     error: str
-    """What ended the trace early; "" if nothing did."""
+    """The error that ended the trace early; "" if there was none."""
     nodes: NodeColumns
     groups: GroupColumns
     runs: tuple[BlockRun, ...]
@@ -155,18 +155,18 @@ class GraphView:
     measures: tuple[Measure, ...] = ()
     comparison: Comparison | None = None
     is_rolled: bool = False
-    """Whether loops are better rolled up at first."""
+    """Whether loops should be rolled up initially."""
     kind: str = "graph"
     noun: str = "ops"
-    """What its nodes are, in words: those of a run are tensors."""
+    """What its nodes are called: "ops", or "tensors" for a run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """What is open, and what is drawn once for many.
+    """Which groups are open, and which repetitions are drawn once.
 
     Args:
-        open: groups that are frames; all others are boxes. A group counts as open only if those around it are.
+        open: groups drawn as frames; all others are boxes. A group is open only if all groups around it are.
         rolled: whether the passes of an op are one box.
         apart: runs of identical blocks that are drawn one by one; all others are drawn once, ×n.
     """
@@ -177,7 +177,7 @@ class Fold:
 
 
 def plain(value: Any) -> Any:
-    """A view as what JSON knows: dataclasses as objects, tuples as lists.
+    """Convert a view to JSON types: dataclasses to dicts, tuples to lists.
 
     >>> plain(Fold(rolled=True))
     {'open': [], 'rolled': True, 'apart': []}

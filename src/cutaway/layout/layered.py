@@ -1,9 +1,8 @@
-"""Where to put boxes and lines: a layered layout from top to bottom, in time linear in their number.
+"""Layered layout of one level from top to bottom, in linear time.
 
-It lays out one level. A group of boxes is laid out first and is then a single box to the level around it; a
-line that enters or leaves it does so at ports, boxes without size at its upper and lower border. Who stands where
-among its neighbours is decided by `arranging`; here everything gets its coordinates. For a picture that runs from
-left to right, give and take widths as heights.
+A group of boxes is laid out first and is then a single box in the level around it. Lines enter and leave it at ports:
+boxes without size at its upper and lower border. `layers` decides the order; this module assigns coordinates. For a
+picture from left to right, swap widths and heights.
 """
 
 from __future__ import annotations
@@ -11,23 +10,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from cutaway.layout.coordinates import LOOSE, MAIN, PASSING, SKIP, Pull, Spread
+from cutaway.layout.coordinates import LOOSE, MAIN, PASSING, SKIP, Pull, RowCoordinates
 from cutaway.layout.layers import CROWD, OUTSIDE, Arrangement, Link, arrange
 
 Point = tuple[float, float]
-Known = dict[tuple[int, tuple[Link, ...], tuple[int, ...], tuple[int, ...]], Arrangement]
-"""Arrangements by what they were made from."""
+ArrangementCache = dict[tuple[int, tuple[Link, ...], tuple[int, ...], tuple[int, ...]], Arrangement]
+"""Cache of arrangements by their inputs."""
 
 _BETWEEN, _GAP, _LANE, _TRACK = 22.0, 30.0, 8.0, 5.0
 BELOW_PORTS = 24.0
-"""Lines from ports at the top run straight for so long: the title of the group stands there."""
+"""Lines from ports at the top run straight for this length, because the title of the group is there."""
 _DRIFT = 1.3
-"""Straight lines between ports can make a stack of groups lean; wider than this, it is set upright."""
+"""Straight lines between ports can make a stack of groups lean. If the level is wider than its widest row by more than
+this factor, items are aligned by their centers instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A box to be placed."""
+    """A box to place."""
 
     width: float
     height: float
@@ -40,15 +40,15 @@ class Wire:
     upper: int
     lower: int
     value: int
-    """What it carries: wires of one node that carry the same share their way as long as they can."""
+    """The tensor it carries: wires of one node with the same value share their path as long as possible."""
     out: float | None = None
-    """Where it leaves its upper node, from the left; None for the middle."""
+    """Offset from the left where it leaves its upper node; None for the middle."""
     into: float | None = None
-    """Where it meets its lower node; None for wherever there is room."""
+    """Offset from the left where it meets its lower node; None for any."""
     room: float = 0.0
-    """Width to keep free at its lower end, for a label."""
+    """Width to keep free at its lower end for a label."""
     stub: float = 0.0
-    """Length of its upright lower end, so that no line runs through a label."""
+    """Length of its vertical lower end, so that no line crosses a label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,51 +61,51 @@ class Rect:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A piece of a wire; where wires share their way, the common piece is there once."""
+    """A segment of a wire; wires with a shared path share its segment."""
 
     points: tuple[Point, ...]
     value: int
     lower: int | None
-    """The node at which it arrives; None where it goes on."""
+    """The node at which it ends; None if it continues."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Places for all that was given, in the order given."""
+    """Positions of all nodes, in the given order, and routes of all wires."""
 
     width: float
     height: float
     nodes: tuple[Rect, ...]
     routes: tuple[Route, ...]
     spans: tuple[Point, ...]
-    """For each node the heights from which to which its row takes room, with the labels above it."""
+    """For each node, the vertical extent of its row, including the labels above it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Border:
-    """What is special at the edges of a level: of its nodes the first `n_in` and the last `n_out` are ports."""
+    """Ports and margins of a level: its first `n_in` and last `n_out` nodes are ports."""
 
     n_in: int = 0
     n_out: int = 0
     ahead: float = BELOW_PORTS
-    """For how long lines from ports run straight."""
+    """Length for which lines from ports run straight."""
     least: float = 0.0
-    """Height that the level has at least."""
+    """Minimum height of the level."""
 
 
 NO_PORTS = Border()
 
 
 def layout(
-    nodes: Sequence[Node], wires: Sequence[Wire], *, border: Border = NO_PORTS, known: Known | None = None
+    nodes: Sequence[Node], wires: Sequence[Wire], *, border: Border = NO_PORTS, known: ArrangementCache | None = None
 ) -> Layout:
-    """Place nodes, given parents first.
+    """Place nodes, which must be given parents first.
 
     >>> layout([Node(10, 5), Node(10, 5)], [Wire(0, 1, 0)]).nodes[1]
     Rect(x=0.0, y=35.0, width=10, height=5)
 
     Args:
-        known: arrangements made so far; levels that are arranged alike are arranged once.
+        known: cache of arrangements, so that equal levels are arranged once.
     """
     n, n_in, n_members = len(nodes), border.n_in, len(nodes) - border.n_in - border.n_out
     links: set[Link] = set()
@@ -114,7 +114,7 @@ def layout(
     for wire in wires:
         upper, lower = wire.upper - n_in, wire.lower - n_in
         if upper >= lower or (upper < 0 and lower >= n_members):
-            raise ValueError("a layout takes nodes parents first, and the nodes of a group next to each other")
+            raise ValueError("nodes must be given parents first, with the nodes of a group next to each other")
         if upper < 0:
             reads.add(lower)
         elif lower >= n_members:
@@ -135,7 +135,7 @@ def layout(
 
 @dataclass(slots=True)
 class _Piece:
-    """A line, or a part of it, between neighbouring rows; or all of a line that takes a lane."""
+    """A segment of a line between adjacent rows, or a whole line in a lane."""
 
     upper: int
     lower: int
@@ -150,9 +150,9 @@ class _Piece:
 
 @dataclass(slots=True)
 class _Sheet:
-    """The coordinates of one level. Items are the nodes in the order given, then the waypoints.
+    """The coordinates of one level. Items are the nodes in the given order, then the waypoints.
 
-    A waypoint is as wide as the lines that pass there side by side.
+    A waypoint is as wide as all lines that pass it side by side.
     """
 
     arranged: Arrangement
@@ -161,9 +161,9 @@ class _Sheet:
     width: list[float]
     height: list[float]
     n: int = 0
-    """How many items are nodes."""
+    """Number of items that are nodes."""
     rows: list[list[int]] = field(default_factory=list)
-    """Ports, the layers, ports."""
+    """Input ports, layers, output ports."""
     row: list[int] = field(default_factory=list)
     tail: list[int] = field(default_factory=list)
     x: list[float] = field(default_factory=list)
@@ -180,7 +180,7 @@ class _Sheet:
         self.n = len(self.width)
         self._set_rows()
         self._cut_wires()
-        self._find_neighbours(by_center=False)
+        self._find_neighbors(by_center=False)
         self._set_x()
         widest = 0.0
         for row in self.rows:
@@ -189,14 +189,14 @@ class _Sheet:
                 total += self.width[i] + _BETWEEN
             widest = max(widest, total)
         if self.right > _DRIFT * widest:
-            self._find_neighbours(by_center=True)
+            self._find_neighbors(by_center=True)
             self._set_x()
         return self._route()
 
     def _set_rows(self) -> None:
-        """The layers, and the ports in the order of those that use them."""
+        """Set the rows: layers, and ports in the order of their users."""
         arranged, n, n_in, n_out = self.arranged, self.n, self.border.n_in, self.border.n_out
-        shift = n_in + n_out  # from the numbers of waypoints to those of items
+        shift = n_in + n_out  # from indices of waypoints to those of items
         rows = [[i + (n_in if i < arranged.n else shift) for i in layer] for layer in arranged.layers]
         self.tail = [0] * n_in + arranged.tail + [0] * (n_out + len(arranged.layer) - arranged.n)
         rank = [0] * len(arranged.layer)
@@ -237,7 +237,7 @@ class _Sheet:
                 self.row[i] = number
 
     def _cut_wires(self) -> None:
-        """Cut lines into pieces of one row, at waypoints where they pass side by side in the order of their ports."""
+        """Cut lines into segments between rows, at waypoints that they pass side by side, in port order."""
         arranged, n, n_in, n_out = self.arranged, self.n, self.border.n_in, self.border.n_out
         first_layer = 1 if n_in else 0
         places = [0] * n
@@ -275,8 +275,8 @@ class _Sheet:
                 at, out = point, into
             self.short.append(_Piece(at, wire.lower, wire.value, out, wire.into, wire.room, wire.stub))
 
-    def _find_neighbours(self, *, by_center: bool) -> None:
-        """Lines between the same two items pull as one; what is loose pulls the least."""
+    def _find_neighbors(self, *, by_center: bool) -> None:
+        """Collect the ties between items. Lines between the same two items count as one tie; loose ones weigh least."""
         n, n_in = self.n, self.border.n_in
         end = n - self.border.n_out
         self.above, self.below = [[] for _ in self.row], [[] for _ in self.row]
@@ -301,17 +301,17 @@ class _Sheet:
             self.below[upper].append((lower, into, out, weight))
 
     def _set_x(self) -> None:
-        pitch, heft = [], []
+        pitch, resistance = [], []
         for i, width in enumerate(self.width):
-            # Less is kept free beside a passing line, and between ports.
+            # Passing lines and ports need less space beside them.
             pitch.append(width + (_BETWEEN if i < self.n and width else _BETWEEN / 2))
-            # What is big, and what much depends on, bends more lines when it is moved aside.
-            heft.append((1.0 + width) * (1.0 + self.tail[i]) * ((1.0 + width) * (1.0 + self.tail[i])))
-        self.x = Spread(self.rows, pitch, heft, self.above, self.below).run()
+            # Moving large items, or items that many layers depend on, bends more lines.
+            resistance.append((1.0 + width) * (1.0 + self.tail[i]) * ((1.0 + width) * (1.0 + self.tail[i])))
+        self.x = RowCoordinates(self.rows, pitch, resistance, self.above, self.below).run()
         self.right = max((x + w for x, w in zip(self.x, self.width, strict=True)), default=0.0)
 
     def _set_ends(self, lanes: list[list[_Piece]]) -> None:
-        """Where each line ends: on a node side by side, in the order in which they come."""
+        """Set where each line ends: side by side on its node, in the order in which they arrive."""
         slots: dict[int, list[tuple[float, list[_Piece]]]] = {}
         for piece in self.short:
             slots.setdefault(piece.lower, []).append((self.x[piece.upper] + piece.out, [piece]))
@@ -330,7 +330,7 @@ class _Sheet:
                     piece.end = self.x[lower] + (into if piece.into is None else piece.into)
 
     def _route(self) -> list[Route]:
-        """Set the heights, then draw the lines: none ever crosses a box, for they turn only between layers."""
+        """Set the heights, then route the lines. Lines turn only between layers, so they never cross a box."""
         lanes = _lanes(self.long)
         self._set_ends(lanes)
         top, floor = self._set_y(lanes)
@@ -361,15 +361,15 @@ class _Sheet:
         return routes
 
     def _ahead(self, row: int) -> float:
-        """For how long lines run straight on at the head of the gap above a row."""
+        """Length for which lines run straight at the top of the gap above a row."""
         return self.border.ahead if row == 1 and self.border.n_in else 0.0
 
     def _turns(self, lane: list[_Piece]) -> set[int]:
-        """The gaps, by the row below, in which a line enters or leaves the lane."""
+        """The gaps in which a line enters or leaves the lane, by the row below."""
         return {self.row[piece.upper] + 1 for piece in lane} | {self.row[piece.lower] for piece in lane}
 
     def _set_y(self, lanes: list[list[_Piece]]) -> tuple[list[float], list[float]]:
-        """Tops and floors of the rows; a gap is higher where lines go far sideways, have labels or turn."""
+        """Tops and bottoms of the rows. A gap is higher if lines in it go far sideways, have labels or turn."""
         border, n_rows = self.border, len(self.rows)
         reach, stub, tracks = [0.0] * n_rows, [0.0] * n_rows, [0] * n_rows
         for piece in self.short:
@@ -389,7 +389,7 @@ class _Sheet:
         length = 0.0
         for gap, high in zip(gaps, tall, strict=True):
             length += gap + high
-        # A level that must be higher than it needs to be has what is between its ports in the middle.
+        # A level with a minimum height centers its contents between the ports.
         spare = max(0.0, border.least - length) / 2
         self.y = [0.0] * len(self.row)
         top, floor, at = [], [], 0.0
@@ -409,7 +409,7 @@ class _Sheet:
 
 
 def _lanes(long: list[_Piece]) -> list[list[_Piece]]:
-    """Bundle the long lines by what they carry, or by where they end if very many end there."""
+    """Bundle long lines by the tensor they carry, or by their end if many end there."""
     arriving: dict[int, int] = {}
     for piece in long:
         arriving[piece.lower] = arriving.get(piece.lower, 0) + 1

@@ -1,7 +1,7 @@
-"""Which layer each member of a level stands in, and in what order: from who feeds whom, and from nothing else.
+"""Assigns members of a level to layers, and orders each layer to reduce crossings.
 
-Sizes do not count, nor what is inside a member, nor what is around the level. So nothing changes its place among its
-neighbours when a member is opened or folded, and a picture is the same however one came to it.
+The result depends only on the links between members: not on sizes, on the contents of a member, or on the surrounding
+level. So opening or folding a member never reorders its neighbors.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 OUTSIDE = -1
-"""The upper end of a link from outside the level. The lower end of a link to the outside is the number of members."""
+"""The upper end of a link from outside the level. The lower end of a link to the outside is `n`."""
 LONGEST = 16
-"""Layers a link may pass between members; a longer one takes a lane at the side."""
+"""The most layers that a link passes between members; longer links take a lane at the side."""
 CROWD = 12
-"""Where more links than this end at one member, all but those from next door share one lane."""
+"""If more links than this end at one member, all but those from the adjacent layer share one lane."""
 _SWEEPS = 13
 """Passes over the layers to find the order."""
 
@@ -23,50 +23,50 @@ Link = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Arrangement:
-    """Members 0… in layers, and behind them, in number, the waypoints where longer links pass a layer."""
+    """Members 0 to n - 1 in layers, then the waypoints where longer links pass a layer."""
 
     n: int
-    """How many are members."""
+    """Number of members."""
     layer: list[int]
-    """Of each member and waypoint."""
+    """Layer of each member and waypoint."""
     layers: list[list[int]]
     """Members and waypoints of each layer, in order."""
     waypoints: dict[tuple[int, int], int]
-    """(upper member or OUTSIDE, layer) → the place at which everything from there passes."""
+    """(upper member or OUTSIDE, layer) → the waypoint that all links from there pass."""
     long: frozenset[Link]
     """Links that take a lane at the side."""
     tail: list[int]
     """How many layers depend on each member."""
     is_loose: list[bool]
-    """Whether a member comes from sources alone, for one user that gets more from elsewhere."""
+    """Whether a member depends only on sources, and has one user that also reads something else."""
 
 
 def arrange(n: int, links: Collection[Link], *, reads: Collection[int], feeds: Collection[int]) -> Arrangement:
-    """Arrange `n` members, given parents first.
+    """Arrange `n` members, which must be given parents first.
 
     >>> arrange(3, [(0, 1), (1, 2), (0, 2)], reads=[0], feeds=[2]).layers
     [[0], [1, 3], [2]]
 
     Args:
-        links: pairs of members of which the first feeds the second, each pair once.
-        reads: members that read something from outside the level.
-        feeds: members that something outside the level reads.
+        links: (upper, lower) pairs of members, each pair once.
+        reads: members with inputs from outside the level.
+        feeds: members with users outside the level.
     """
-    draft = _Draft(n, set(reads), set(feeds))
+    arranger = _Arranger(n, set(reads), set(feeds))
     for upper, lower in sorted(links):
         if not 0 <= upper < lower < n:
-            raise ValueError("members are arranged parents first, and those of a group next to each other")
-        draft.downs[upper].append(lower)
-        draft.ups[lower].append(upper)
-    draft.assign_layers()
-    draft.cut_links()
-    layers = _order(draft.layers, draft.above, draft.below)
-    long = frozenset(draft.long)
-    return Arrangement(n, draft.layer, layers, draft.waypoints, long, draft.tail, draft.is_loose)
+            raise ValueError("members must be given parents first, with those of a group next to each other")
+        arranger.downs[upper].append(lower)
+        arranger.ups[lower].append(upper)
+    arranger.assign_layers()
+    arranger.cut_links()
+    layers = _order(arranger.layers, arranger.above, arranger.below)
+    long = frozenset(arranger.long)
+    return Arrangement(n, arranger.layer, layers, arranger.waypoints, long, arranger.tail, arranger.is_loose)
 
 
 @dataclass(slots=True)
-class _Draft:
+class _Arranger:
     n: int
     reads: set[int]
     feeds: set[int]
@@ -85,9 +85,9 @@ class _Draft:
         self.ups, self.downs = [[] for _ in range(self.n)], [[] for _ in range(self.n)]
 
     def assign_layers(self) -> None:
-        """Longest path from the top; then what has more links out than in sinks towards its users.
+        """Longest path from the top; then members with more links out than in sink towards their users.
 
-        Sources sink, and with them what is made from sources alone for a single user.
+        Sources sink, and so do members that depend only on sources and have a single user.
         """
         n, downs, feeds = self.n, self.downs, self.feeds
         self.layer, self.tail, self.is_loose = [0] * n, [0] * n, [False] * n
@@ -106,7 +106,7 @@ class _Draft:
                     self.layer[i] = min(self.layer[lower] for lower in downs[i]) - 1
 
     def cut_links(self) -> None:
-        """Cut links into pieces of one layer, at waypoints that all links from one member share."""
+        """Cut links into segments of one layer, at waypoints that all links from one member share."""
         n, end = self.n, max(self.layer, default=-1) + 1
         self.layers = [[] for _ in range(end)]
         for i, layer in enumerate(self.layer):
@@ -145,7 +145,7 @@ class _Draft:
 
 
 def _order(layers: list[list[int]], above: list[list[int]], below: list[list[int]]) -> list[list[int]]:
-    """Sort each layer by the mean place of the neighbours, down and up; keep the order with fewest crossings."""
+    """Sort each layer by the mean position of its neighbors (barycenter), down and up; keep the fewest crossings."""
     rank = [0] * len(above)
     for layer in layers:
         for place, i in enumerate(layer):
@@ -155,7 +155,7 @@ def _order(layers: list[list[int]], above: list[list[int]], below: list[list[int
     layers = [list(layer) for layer in layers]
     n_idle = 0
     for sweep in range(_SWEEPS):
-        if not fewest or n_idle == 2:  # neither a pass down nor one up changes anything any more
+        if not fewest or n_idle == 2:  # a pass down and a pass up changed nothing
             break
         near = above if sweep % 2 == 0 else below
         n_idle += 1
@@ -174,7 +174,7 @@ def _order(layers: list[list[int]], above: list[list[int]], below: list[list[int
 
 
 def _crossings(layers: list[list[int]], wide: Sequence[int], below: list[list[int]], rank: list[int]) -> int:
-    """How often links between neighbouring layers cross, counted with a tree of partial sums."""
+    """The number of crossings between adjacent layers, counted with a Fenwick tree."""
     total = 0
     for number in wide:
         if number + 1 == len(layers) or len(layers[number + 1]) == 1:

@@ -1,4 +1,4 @@
-"""In which passes of a loop an edge of a rolled-up picture is there."""
+"""Labels of edges that exist only in some passes of a loop, in rolled-up pictures."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ _MOST_SPANS = 3
 
 
 def spans(numbers: set[int]) -> str:
-    """Numbers in few words.
+    """Numbers as ranges.
 
     >>> spans({1, 2, 3, 7}), spans({2}), spans({1, 3, 5, 7, 9})
     ('1–3, 7', '2', '1, 3 … 9')
@@ -22,7 +22,7 @@ def spans(numbers: set[int]) -> str:
 
 
 def passes_label(out: set[int], n_out: int, into: set[int], n_in: int) -> str:
-    """In which passes of the upper and of the lower box an edge is there, as far as it is not in all of them.
+    """The passes of the upper and the lower box that an edge connects; empty where it connects all.
 
     >>> passes_label({1, 2}, 3, {2, 3}, 3), passes_label({1}, 1, {1, 2}, 2)
     ('Out 1–2 In 2–3', '')

@@ -1,4 +1,4 @@
-"""A picture of a graph as boxes, frames and edges: what is to be drawn, before anything has a place."""
+"""A folded graph as boxes, frames and edges, without coordinates."""
 
 from __future__ import annotations
 
@@ -7,36 +7,36 @@ from dataclasses import dataclass
 from cutaway.layout.graph_view import CONDITION, FAILED, LIGHT, OUTPUT, Form, Kind, Mark
 
 IF = "IF"
-"""Begins the label of an edge where the branch of a conditional leaves the path to the output."""
+"""Prefix of the label of an edge where the branch of a conditional leaves the path to the output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """One op, one source, one folded group, or a stand-in for what is drawn elsewhere."""
+    """One op, one source, one folded group, or a stand-in for boxes drawn elsewhere."""
 
     key: str
-    """The same whatever else is open: "n12" for a node, "g3" for a group, "s…" for a stand-in."""
+    """Independent of what is folded: "n12" for a node, "g3" for a group, "s…" for a stand-in."""
     lines: tuple[str, ...]
-    """The first of them is its name."""
+    """Lines of text; the first is its name."""
     kind: Kind
     form: Form
     frame: int
     node: int = -1
-    """Number among the nodes of the graph; -1 for none."""
+    """Index of the node in the graph; -1 for none."""
     group: int = -1
-    """Number of the group that is folded into it; -1 for none."""
+    """Index of the group that is folded into it; -1 for none."""
     flags: int = 0
     stack: int = 1
-    """How many identical blocks it stands for."""
+    """Number of identical blocks it stands for."""
     stands_for: tuple[str, ...] = ()
-    """Of a stand-in: the keys of the boxes that it stands for."""
+    """For a stand-in, the keys of the boxes that it stands for."""
     mark: Mark = ""
     shade: int = 0
-    """How far its values are apart from those of another trace, from 0 to 4."""
+    """Strength of the difference of its values from another trace, from 0 to 4."""
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """What differs there, in a picture of two traces: the mark, and how far the values are apart."""
+        """CSS classes of its differences, in a picture of two traces."""
         apart = ("apart", f"apart{self.shade}") if self.shade else ()
         return (*apart, self.mark) if self.mark else apart
 
@@ -46,7 +46,7 @@ class Box:
 
     @property
     def is_light(self) -> bool:
-        """Whether nothing follows from it."""
+        """Whether it is drawn pale."""
         return bool(self.flags & LIGHT)
 
     @property
@@ -56,7 +56,7 @@ class Box:
 
     @property
     def is_failed(self) -> bool:
-        """Whether it raised, or something in it did."""
+        """Whether it raised, or an op in it did."""
         return bool(self.flags & FAILED)
 
 
@@ -71,12 +71,12 @@ class Frame:
     stack: int = 1
     flags: int = 0
     mark: Mark = ""
-    """Whether all in it is new, or gone."""
+    """The common mark if everything in it is new or gone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """From a box to another one; the label tells the argument and, where it repeats, how often."""
+    """An edge from one box to another; the label shows the argument and how often it repeats."""
 
     parent: int
     child: int
@@ -84,13 +84,13 @@ class Edge:
 
     @property
     def is_feedback(self) -> bool:
-        """Whether it goes back to an earlier box, or from a box to itself; only in rolled-up pictures."""
+        """Whether it leads to an earlier box or to itself; only in rolled-up pictures."""
         return self.parent >= self.child
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """All that is to be drawn; boxes stand parents first, those of one frame next to each other."""
+    """Everything to draw. Boxes are ordered parents first, with those of one frame next to each other."""
 
     title: str
     subtitle: str
@@ -98,4 +98,4 @@ class Picture:
     frames: tuple[Frame, ...]
     edges: tuple[Edge, ...]
     faint: frozenset[int] = frozenset()
-    """Boxes that are only there for orientation."""
+    """Boxes to draw faded."""

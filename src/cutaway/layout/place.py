@@ -1,8 +1,8 @@
-"""Where everything in a picture goes.
+"""Places all boxes, frames and lines of a picture.
 
-Frames are laid out one by one, the innermost first, and each is a single box to the frame around it. So a
-frame can never cover what does not belong to it, and what is inside one does not move what is inside another.
-The browser does the same (`web/src/layout/place.ts`), and a test holds the two together.
+Frames are laid out one by one, innermost first, and each is a single box in the frame around it. So a frame never
+covers boxes of other frames, and the contents of one frame do not move those of another. The browser does the same
+(`web/src/layout/place.ts`); a test keeps the two in sync.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal
 
-from cutaway.layout.feedback import BESIDE, Back, End, Span, ways_back
-from cutaway.layout.layered import BELOW_PORTS, Border, Known, Node, Point, Rect, Wire, layout
+from cutaway.layout.feedback import BESIDE, End, FeedbackEdge, Span, feedback_routes
+from cutaway.layout.layered import BELOW_PORTS, ArrangementCache, Border, Node, Point, Rect, Wire, layout
 from cutaway.layout.picture import Picture
 from cutaway.layout.text_size import box_size, label_width, title_width
 
@@ -20,32 +20,32 @@ Direction = Literal["down", "right"]
 
 _SIDE, _END = 14.0, 14.0
 _STUB = 14.0
-"""The upright end of a line with a label."""
+"""Length of the vertical end of a line with a label."""
 _TAG = 14.0
-"""From one line with a label to the next, where lines lie."""
+"""Distance between horizontal lines with labels."""
 _BESIDE_TIP = 14.0
-"""What a lying line is longer than its label."""
+"""Extra length of a horizontal line beyond its label."""
 _AHEAD = 15.0
-"""Lying lines run straight for so long behind the border of a frame; its title is above them."""
+"""Horizontal lines run straight for this length after the border of a frame; its title is above them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A piece of an edge; edges from one box share their way as long as they can."""
+    """A segment of an edge; edges from one box share their path as long as possible."""
 
     points: tuple[Point, ...]
     parent: int
     child: int | None
-    """The box at which it arrives; None where it ends at a border or goes on."""
+    """The box at which it ends; None if it ends at a border or continues."""
     frame: int | None = None
-    """The frame at whose border it arrives."""
+    """The frame at whose border it ends."""
     is_feedback: bool = False
-    """Whether it goes back, with square turns."""
+    """Whether it is a feedback edge, which has right-angled turns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """A place for each box and frame of a picture, and the lines between them."""
+    """The rectangles of all boxes and frames of a picture, and the lines between them."""
 
     width: float
     height: float
@@ -55,21 +55,21 @@ class Placement:
 
 
 def place(picture: Picture, direction: Direction = "down") -> Placement:
-    """Where everything goes; the same picture gives the same places.
+    """Place everything in a picture; deterministic.
 
     Args:
-        direction: whether edges lead down or to the right. Text and the titles of frames are upright in both.
+        direction: whether edges lead down or to the right. Text and frame titles are horizontal in both.
     """
-    draft = _Draft(picture, direction == "right", _box_sizes(picture, direction))
-    draft.find_members()
-    draft.cut_edges()
-    for frame in reversed(draft.outside_in):
-        draft.levels[frame].place(draft, frame)
-    return draft.compose()
+    placer = _Placer(picture, direction == "right", _box_sizes(picture, direction))
+    placer.find_members()
+    placer.cut_edges()
+    for frame in reversed(placer.outside_in):
+        placer.levels[frame].place(placer, frame)
+    return placer.compose()
 
 
 def _box_sizes(picture: Picture, direction: Direction) -> list[tuple[float, float]]:
-    """Large enough for the text of each box, and for the labels of the edges that arrive there."""
+    """The size of each box: enough for its text and the labels of its incoming edges."""
     sizes = [box_size(box) for box in picture.boxes]
     n_arriving, widest = [0] * len(sizes), [0.0] * len(sizes)
     for edge in picture.edges:
@@ -86,41 +86,41 @@ def _box_sizes(picture: Picture, direction: Direction) -> list[tuple[float, floa
 
 @dataclass(slots=True)
 class _Level:
-    """What one frame holds; its members are boxes, by number, and frames, as `~number`.
+    """The contents of one frame; its members are boxes, by index, and frames, as `~index`.
 
-    Places are relative to the corner of the frame. Where edges lead to the right, `along` is to the right and `across`
-    is down; otherwise it is the other way round.
+    Positions are relative to the corner of the frame. If edges lead to the right, `along` is to the right and `across`
+    is down; otherwise `along` is down and `across` is to the right.
     """
 
     members: dict[int, None] = field(default_factory=dict)
     wires: list[tuple[int | None, int | None, int, float]] = field(default_factory=list)
-    """(upper or None for a port, lower or None for a port, box that makes what it carries, width of a label)."""
+    """(upper or None for a port, lower or None for a port, source box of the tensor, width of a label)."""
     ins: dict[int, float] = field(default_factory=dict)
-    """Box that makes what comes in → where, across."""
+    """Source box of an incoming tensor → its position across."""
     outs: dict[int, float] = field(default_factory=dict)
     back: list[tuple[int, int, float]] = field(default_factory=list)
-    """Edges that go back within it, from box to box, with the width of a label."""
+    """Feedback edges within it: (from box, to box, width of a label)."""
     across: float = 0.0
     along: float = 0.0
     places: dict[int, Point] = field(default_factory=dict)
-    """Where each member is, across and along."""
+    """Member → its position across and along."""
     lines: list[tuple[tuple[Point, ...], int, int | None]] = field(default_factory=list)
-    """Points, box that makes what it carries, the member at which it arrives."""
+    """(points, source box of the tensor, the member at which it ends)."""
     lines_back: list[tuple[tuple[Point, ...], int, int]] = field(default_factory=list)
 
-    def place(self, draft: _Draft, frame: int) -> None:
-        """Lay the frame out; the frames inside it have been."""
-        right, title = draft.is_right, title_width(draft.picture.frames[frame].title)
+    def place(self, placer: _Placer, frame: int) -> None:
+        """Lay out the frame; its inner frames are done already."""
+        right, title = placer.is_right, title_width(placer.picture.frames[frame].title)
         ins, outs = sorted(self.ins), sorted(self.outs)
         index_in = {value: i for i, value in enumerate(ins)}
         index = {member: len(ins) + i for i, member in enumerate(self.members)}
         index_out = {value: len(ins) + len(index) + i for i, value in enumerate(outs)}
         port = Node(0.0, 0.0)
-        nodes = [port] * len(ins) + [draft.node(member) for member in self.members] + [port] * len(outs)
+        nodes = [port] * len(ins) + [placer.node(member) for member in self.members] + [port] * len(outs)
         wires = []
         for upper, lower, value, label in self.wires:
-            leave = draft.levels[~upper].outs[value] if upper is not None and upper < 0 else None
-            into = draft.levels[~lower].ins[value] if lower is not None and lower < 0 else None
+            leave = placer.levels[~upper].outs[value] if upper is not None and upper < 0 else None
+            into = placer.levels[~lower].ins[value] if lower is not None and lower < 0 else None
             room = (_TAG - 10 if right else label) if label else 0.0
             stub = (label + _BESIDE_TIP if right else _STUB) if label else 0.0
             at = index_in[value] if upper is None else index[upper]
@@ -130,7 +130,7 @@ class _Level:
         behind = 0.0 if outs else _END
         least = max(0.0, title + 2 * _SIDE - before - behind) if right else 0.0
         border = Border(len(ins), len(outs), _AHEAD if right else BELOW_PORTS, least)
-        placed = layout(nodes, wires, border=border, known=draft.known)
+        placed = layout(nodes, wires, border=border, known=placer.known)
         self.along = before + placed.height + behind
         if right:
             aside = BELOW_PORTS if frame else _SIDE
@@ -156,29 +156,29 @@ class _Level:
             rows = {
                 member: (first + before, last + before) for member, (first, last) in zip(members, spans, strict=True)
             }
-            self.lead_back(draft, rows)
+            self.route_feedback(placer, rows)
 
-    def lead_back(self, draft: _Draft, rows: dict[int, Point]) -> None:
-        """Add the edges that go back, and room for them."""
+    def route_feedback(self, placer: _Placer, rows: dict[int, Point]) -> None:
+        """Route the feedback edges, and widen the frame for them."""
         backs, members, lines = [], list[Span](), list[Span]()
         for parent, child, label in self.back:
-            upper = End(parent, draft.rect_in(self, parent), rows.get(parent))
-            lower = End(child, draft.rect_in(self, child), rows.get(child))
-            backs.append(Back(upper, lower, 0.0 if draft.is_right else label))
+            upper = End(parent, placer.rect_in(self, parent), rows.get(parent))
+            lower = End(child, placer.rect_in(self, child), rows.get(child))
+            backs.append(FeedbackEdge(upper, lower, 0.0 if placer.is_right else label))
         for member, (across, along) in self.places.items():
-            node = draft.node(member)
+            node = placer.node(member)
             members.append((along, along + node.height, across + node.width))
         for points, _, _ in self.lines:
             for (across, along), (to_across, to_along) in pairwise(points):
                 lines.append((along, to_along, max(across, to_across)))
-        for back, way in ways_back(backs, members, lines):
+        for back, way in feedback_routes(backs, members, lines):
             self.lines_back.append((tuple(way), back.upper.box, back.lower.box))
             for across, _ in way:
                 self.across = max(self.across, across + BESIDE)
 
 
 @dataclass(slots=True)
-class _Draft:
+class _Placer:
     picture: Picture
     is_right: bool
     sizes: list[tuple[float, float]]
@@ -186,7 +186,7 @@ class _Draft:
     levels: list[_Level] = field(default_factory=list)
     depth: list[int] = field(default_factory=list)
     outside_in: list[int] = field(default_factory=list)
-    known: Known = field(default_factory=dict)
+    known: ArrangementCache = field(default_factory=dict)
 
     def node(self, member: int) -> Node:
         """The size of a member, across and along."""
@@ -196,7 +196,7 @@ class _Draft:
         return Node(height, width) if self.is_right else Node(width, height)
 
     def rect_in(self, level: _Level, box: int) -> Rect:
-        """The place of a box in a level, across and along, however deep inside it is."""
+        """The rectangle of a box in the coordinates of a level, however deeply nested it is."""
         member, inside = box, self.picture.boxes[box].frame
         across, along = self.levels[inside].places[member]
         while self.levels[inside] is not level:
@@ -219,9 +219,9 @@ class _Draft:
                 member, inside = ~inside, frames[inside].parent
 
     def cut_edges(self) -> None:
-        """Cut edges at the borders they cross: a piece for each frame left, one outside, one for each entered."""
+        """Cut edges at the borders they cross: a segment for each frame left, one outside, one for each entered."""
         boxes, frames, levels, depth = self.picture.boxes, self.picture.frames, self.levels, self.depth
-        done: set[tuple[int, int]] = set()  # where a piece ends (box, ~frame) and what it carries
+        done: set[tuple[int, int]] = set()  # (box or ~frame at which a segment ends, source box)
         for edge in self.picture.edges:
             value, upper, lower, label = edge.parent, edge.parent, edge.child, label_width(edge.label)
             a, b = boxes[upper].frame, boxes[lower].frame
@@ -247,7 +247,7 @@ class _Draft:
                 levels[a].wires.append((upper, lower, value, label))
 
     def compose(self) -> Placement:
-        """Turn places within frames into places in the picture."""
+        """Convert positions within frames to positions in the picture."""
         corner: list[Point] = [(0.0, 0.0)] * len(self.levels)
         boxes = [Rect(0.0, 0.0, 0.0, 0.0)] * len(self.sizes)
         frames: list[Rect] = []
@@ -272,7 +272,7 @@ class _Draft:
         return Placement(frames[0].width, frames[0].height, tuple(boxes), tuple(frames), tuple(lines))
 
     def moved(self, points: tuple[Point, ...], left: float, top: float) -> tuple[Point, ...]:
-        """Points of a level as points of the picture."""
+        """Convert points of a level to points of the picture."""
         if self.is_right:
             return tuple([(left + along, top + across) for across, along in points])
         return tuple([(left + across, top + along) for across, along in points])

@@ -1,4 +1,4 @@
-"""How much room text takes in a picture: a monospaced font, measured by counting characters."""
+"""Estimates the size of text in a monospaced font by counting characters."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Final
 from cutaway.layout.picture import IF, Box
 
 EM: Final = 0.62
-"""Width of a character of a monospaced font, in units of its size: a little more than usual fonts need."""
+"""Width of a character in units of the font size; a little more than common monospaced fonts need."""
 NAME: Final = 12
 LINE: Final = 11
 SMALL: Final = 9
 PAD: Final = 10.0
 LEAD: Final = 15.0
-"""From one line of text to the next."""
+"""Line height."""
 
 
 def box_size(box: Box) -> tuple[float, float]:
-    """Width and height that hold the text of a box."""
+    """Width and height of the text of a box."""
     if box.form == "small":
         longest = max(len(line) for line in box.lines)
         return longest * LINE * EM + 12, LEAD * len(box.lines) + 5

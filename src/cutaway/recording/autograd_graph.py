@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from cutaway.graph.dependencies.graph import Dependencies, Link, Node, Recorded
+from cutaway.graph.dependencies.graph import Dependencies, Link, Node, RecordedSite
 from cutaway.recording.tensors import Sighting
 
 _Edge = tuple[Any, int]
@@ -39,7 +39,7 @@ class AutogradGraph:
         if is_result:
             self._outputs.append(sighting)
 
-    def dependencies(self, seen: Sequence[tuple[Sighting, Recorded]], held: dict[int, str]) -> Dependencies:
+    def dependencies(self, seen: Sequence[tuple[Sighting, RecordedSite]], held: dict[int, str]) -> Dependencies:
         """The graph; `held` names parameters by their id."""
         nodes: dict[str, Node] = {}
         for _, one in seen:
@@ -85,5 +85,5 @@ class AutogradGraph:
         return found
 
 
-def _group(one: Recorded) -> str:
+def _group(one: RecordedSite) -> str:
     return one.site.split("@")[0].rpartition(".")[0] if one.role in ("parameter", "buffer") else one.site.split("@")[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cutaway.core.errors import InputError
-from cutaway.graph.dependencies.graph import Dependencies, Recorded, dependencies
+from cutaway.graph.dependencies.graph import Dependencies, RecordedSite, dependencies
 from cutaway.graph.trace import Trace
 from cutaway.recording.environment import plain
 from cutaway.store.writing.writer import Writer
@@ -48,7 +48,7 @@ class Structures:
                 self._n_late = 0
         return self._hashes.get(schema, "")
 
-    def traced(self, kind: str, schema: int, recorded: Sequence[Recorded], trace: Trace) -> None:
+    def traced(self, kind: str, schema: int, recorded: Sequence[RecordedSite], trace: Trace) -> None:
         """A step of this schema was traced as well."""
         self._tries[kind] = self._tries.get(kind, 0) + 1
         try:

@@ -14,7 +14,7 @@ from torch import Tensor
 from cutaway.capture.tensors.aliasing import version_of
 from cutaway.core.arrays import Raw
 from cutaway.core.units.layout import UnitLayout
-from cutaway.graph.dependencies.graph import Recorded
+from cutaway.graph.dependencies.graph import RecordedSite
 from cutaway.recording.recorded_units import WaitingTensors, as_summarized
 from cutaway.recording.statistics.summary import Summary
 from cutaway.recording.values import Keeper, collected
@@ -290,7 +290,7 @@ class Sightings:
             found.append(_row(self.site(place), sighting.of, place.iteration, *about))
         return _distinct(found)
 
-    def recorded(self) -> list[Recorded]:
+    def recorded(self) -> list[RecordedSite]:
         """What the dependency graph is between: the values among the rows."""
         found = []
         for row, sighting in zip(self.rows(), self.seen, strict=True):
@@ -303,7 +303,7 @@ class Sightings:
                 # Inside a re-entrant checkpoint results seem to have no graph: of them the trace knows better.
                 is_given = row.role in ("input", "target") or row.site.startswith("$")
                 has_graph = sighting.had_graph if is_given else None
-                found.append(Recorded(site, row.role, node, row.part, names, has_graph))
+                found.append(RecordedSite(site, row.role, node, row.part, names, has_graph))
         return found
 
     def values(self) -> dict[int, Raw]:

@@ -14,7 +14,7 @@ from cutaway.core.io import write
 from cutaway.server import bundle
 from cutaway.server.view_json import packed
 from cutaway.views.graph.op_details import Detail
-from cutaway.views.showable import Showing, ShowingPage, showing
+from cutaway.views.showable import ShowableGraph, ShowablePage, as_showable
 
 BUDGET = 40_000_000
 """So many bytes of details, before compression, are put into a file."""
@@ -49,7 +49,7 @@ _PAGE = """\
 """
 
 
-def html(shown: Sequence[Showing | ShowingPage], *, budget: int = BUDGET, seconds: float = math.inf) -> str:
+def html(shown: Sequence[ShowableGraph | ShowablePage], *, budget: int = BUDGET, seconds: float = math.inf) -> str:
     """The page: script, views and as much of their details as fits into the budget, all in one text.
 
     Args:
@@ -70,14 +70,14 @@ def html(shown: Sequence[Showing | ShowingPage], *, budget: int = BUDGET, second
 
 def to_html(thing: object, path: str | PathLike[str]) -> Path:
     """Write the page of one thing; gives where it lies."""
-    return write(path, html([showing(thing)]))
+    return write(path, html([as_showable(thing)]))
 
 
 def _data(name: str, content: bytes) -> str:
     return f'<script type="application/octet-stream" id="{name}">{base64.b64encode(content).decode()}</script>'
 
 
-def _details(shown: Sequence[Showing | ShowingPage], budget: int, seconds: float) -> Iterator[str]:
+def _details(shown: Sequence[ShowableGraph | ShowablePage], budget: int, seconds: float) -> Iterator[str]:
     """What every op holds, in chunks; budget and time are shared evenly among the things."""
     for number, each in enumerate(shown):
         chunks: dict[int, dict[int, Detail]] = {}

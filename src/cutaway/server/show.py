@@ -15,7 +15,7 @@ from cutaway.core.errors import InputError
 from cutaway.core.io import write
 from cutaway.server.browser import open_in_browser
 from cutaway.server.page import html
-from cutaway.views.showable import Showing, ShowingPage, showing, still
+from cutaway.views.showable import ShowableGraph, ShowablePage, as_showable, static_html
 
 if TYPE_CHECKING:
     from cutaway.server.widget import Picture
@@ -41,7 +41,7 @@ def show(*things: object, path: str | PathLike[str] | None = None) -> Shown:
     """
     if not things:
         raise InputError("show needs something to show: a Trace, a Diff, a Ranking, a Page or a GraphView.")
-    ready = [showing(thing) for thing in things]
+    ready = [as_showable(thing) for thing in things]
     kernel, in_marimo = _kernel(), _is_marimo()
     file = None if path is None else write(path, html(ready))
     if path is None and kernel is None and not in_marimo:
@@ -61,7 +61,7 @@ class Shown:
         path: the HTML file; None in a notebook, unless a path was asked for.
     """
 
-    def __init__(self, shown: Sequence[Showing | ShowingPage], path: Path | None) -> None:
+    def __init__(self, shown: Sequence[ShowableGraph | ShowablePage], path: Path | None) -> None:
         self.path = path
         self._shown, self._titles = tuple(shown), [each.view.title for each in shown]
         self._picture: Picture | None = None
@@ -96,7 +96,7 @@ class Shown:
         if widget is not None:
             data, metadata = widget._repr_mimebundle_(**kwargs) or (data, metadata)
             data = {**data, "text/plain": repr(self)}
-        data["text/html"] = "\n".join(still(each.view) for each in self._shown)
+        data["text/html"] = "\n".join(static_html(each.view) for each in self._shown)
         if widget is None:
             data["text/html"] += f'<p style="opacity: 0.7">{_HINT}</p>'
         return data, metadata
@@ -129,7 +129,7 @@ class Shown:
         return f"<Shown {', '.join(self._titles)}{where}>"
 
 
-def _temporary(shown: Sequence[Showing | ShowingPage]) -> Path:
+def _temporary(shown: Sequence[ShowableGraph | ShowablePage]) -> Path:
     words = "-".join(each.view.title for each in shown)
     name = re.sub(r"[^\w.-]+", "-", words).strip("-.")[:60] or "picture"
     return Path(tempfile.mkdtemp(prefix="cutaway-")) / f"{name}.html"

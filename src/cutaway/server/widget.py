@@ -13,7 +13,7 @@ import traitlets
 from cutaway.server import bundle
 from cutaway.server.view_json import packed, text
 from cutaway.views.graph.op_details import Detail
-from cutaway.views.showable import Showing, ShowingPage
+from cutaway.views.showable import ShowableGraph, ShowablePage
 
 _LOG = logging.getLogger("cutaway")
 
@@ -24,7 +24,7 @@ class Picture(anywidget.AnyWidget):
     _esm = traitlets.Unicode().tag(sync=True)
     views = traitlets.Bytes().tag(sync=True)
 
-    def __init__(self, shown: Sequence[Showing | ShowingPage]) -> None:
+    def __init__(self, shown: Sequence[ShowableGraph | ShowablePage]) -> None:
         self._shown = tuple(shown)
         super().__init__(_esm=bundle.script(), views=packed([each.view for each in shown]))
         self.on_msg(self._answer)

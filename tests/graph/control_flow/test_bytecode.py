@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cutaway.graph.control_flow.bytecode import Reading, start_of
+from cutaway.graph.control_flow.bytecode import CodeAnalysis, start_of
 from cutaway.graph.control_flow.symbolic import before
 
 SEEN: list[tuple[Any, int, str, Any]] = []
@@ -57,16 +57,16 @@ def decided(body: str, **names: Any) -> list[tuple[str, bool | None]]:
     SEEN.clear()
     space["run"](Number(5.0), Number(2.0), names.get("flag", True), names.get("other"))
     seen = [row for row in SEEN if row[0] is space["run"].__code__]
-    reading = Reading(space["run"].__code__, {offset: function for _, offset, function, _ in seen})
+    analysis = CodeAnalysis(space["run"].__code__, {offset: function for _, offset, function, _ in seen})
     values = {offset: value for _, offset, _, value in seen}
     found = []
     for _, offset, function, value in seen:
         values[before(offset)] = value
-        truths = reading.truths(offset, values)
-        possible, certain = reading.reached(offset, truths)
+        truths = analysis.truths(offset, values)
+        possible, certain = analysis.reached(offset, truths)
         found += [
             (function, truths.get(decision.jump) if decision.jump in certain else None)
-            for decision in reading.decisions(offset)
+            for decision in analysis.decisions(offset)
             if decision.jump in possible
         ]
     return found
@@ -153,7 +153,7 @@ def test_of_those_that_all_asks_only_the_last_counts() -> None:
     reading_of = decided(body)
     assert [value for _, value in reading_of] == [True] * 3  # each could: the caller keeps the last one of a run
     code, offset, _, _ = SEEN[-1]
-    assert Reading(code, {offset: "bool"}).is_run(offset)
+    assert CodeAnalysis(code, {offset: "bool"}).is_run(offset)
 
 
 def test_what_is_returned_is_known() -> None:
@@ -163,4 +163,4 @@ def test_what_is_returned_is_known() -> None:
     SEEN.clear()
     found(Number(5.0))
     code, offset, function, _ = SEEN[0]
-    assert Reading(code, {offset: function}).returned(offset).escapes == {offset}
+    assert CodeAnalysis(code, {offset: function}).returned(offset).escapes == {offset}

@@ -25,7 +25,7 @@ import cutaway
 from cutaway import Trace
 from cutaway.core.errors import DamagedError, InputError
 from cutaway.core.events import TensorMeta
-from cutaway.graph.dependencies.graph import Dependencies, Link, Node, Recorded, dependencies
+from cutaway.graph.dependencies.graph import Dependencies, Link, Node, RecordedSite, dependencies
 from cutaway.graph.tables import CONSTANT, NEEDS_GRAD, OP, CallRow, Nodes, Tables
 
 FUSED = {"lstm_cell_loop"}
@@ -100,7 +100,7 @@ def test_every_link_is_a_way_over_unrecorded_ops_and_none_is_missing(name: str) 
         model(*args, **kwargs)
     for share in (0.0, 0.3):
         sites = rows_of(trace, share)
-        graph = dependencies(trace, [Recorded(site) for site in sites])
+        graph = dependencies(trace, [RecordedSite(site) for site in sites])
         expected = nearest_by_networkx(trace.tables.nodes.parents, set(sites.values()))
         assert pairs(graph) == named(graph, sites, expected)
         assert len(graph.nodes) == len(set(sites.values()))
@@ -120,7 +120,7 @@ def test_links_carry_a_gradient_exactly_where_autograd_has_one(name: str) -> Non
     values = trace.tables.nodes.value
     sites = {site: row for site, row in rows_of(trace, 0.2).items() if _still_has_its_graph(trace, row)}
     known = {site: values[row].requires_grad if name in BLIND else None for site, row in sites.items()}
-    graph = dependencies(trace, [Recorded(site, requires_grad=known[site]) for site in sites])
+    graph = dependencies(trace, [RecordedSite(site, requires_grad=known[site]) for site in sites])
     expected = nearest_by_autograd({row: values[row] for row in sites.values()})
     assert pairs(graph, carrying=True) == named(graph, sites, expected)
 
@@ -171,7 +171,7 @@ def test_detached_switched_off_and_integer_ways_are_linked_and_marked_as_torch_h
         h = model.stem(x)
     outputs = {f".@out.{key}": value for key, value in out.items()}
     leaves = ["stem.weight", "table.weight", "frozen.weight", "scale"]
-    graph = dependencies(trace, [Recorded(site) for site in ("stem:1", *leaves, *outputs)])
+    graph = dependencies(trace, [RecordedSite(site) for site in ("stem:1", *leaves, *outputs)])
     below = {found.child: found.carries_gradient for found in graph.links if found.parent == "stem:1"}
     assert below == {
         ".@out.plain": True,
@@ -218,7 +218,9 @@ def test_a_tensor_detached_in_place_carries_nothing_from_then_on() -> None:
         h.detach_()
         return h * 3
 
-    graph = dependencies(traced(forward, a=nn.Linear(4, 4)), [Recorded("a"), Recorded("$before"), Recorded(".")])
+    graph = dependencies(
+        traced(forward, a=nn.Linear(4, 4)), [RecordedSite("a"), RecordedSite("$before"), RecordedSite(".")]
+    )
     assert link(graph, "a", "$before").carries_gradient
     assert not link(graph, "a", ".").carries_gradient
 
@@ -234,7 +236,7 @@ def test_what_is_written_through_data_is_linked_without_gradient_and_through_a_v
         return u + v
 
     trace = traced(forward, a=nn.Linear(4, 4), b=nn.Linear(4, 4))
-    graph = dependencies(trace, [Recorded(site) for site in ("a", "b", "$u", "$v")])
+    graph = dependencies(trace, [RecordedSite(site) for site in ("a", "b", "$u", "$v")])
     marks = {(found.parent, found.child): found.carries_gradient for found in graph.links}
     assert marks == {("a", "$u"): True, ("b", "$u"): False, ("a", "$v"): True, ("b", "$v"): True}
 
@@ -246,10 +248,10 @@ def test_an_autograd_function_carries_where_its_result_is_known_to_require_a_gra
         return squared + 1
 
     trace = traced(forward, a=nn.Linear(4, 4))
-    graph = dependencies(trace, [Recorded("a"), Recorded("$squared", requires_grad=True), Recorded(".")])
+    graph = dependencies(trace, [RecordedSite("a"), RecordedSite("$squared", requires_grad=True), RecordedSite(".")])
     assert link(graph, "a", "$squared").carries_gradient
     assert link(graph, "$squared", ".").carries_gradient
-    graph = dependencies(trace, [Recorded("a", requires_grad=False), Recorded("$squared", requires_grad=True)])
+    graph = dependencies(trace, [RecordedSite("a", requires_grad=False), RecordedSite("$squared", requires_grad=True)])
     assert not link(graph, "a", "$squared").carries_gradient
 
 
@@ -259,7 +261,7 @@ def test_thousands_of_unnamed_ops_in_a_row_are_contracted() -> None:
             x = x + 1
         return self.b(x)
 
-    graph = dependencies(traced(forward, b=nn.Linear(4, 4)), [Recorded(".@in.0"), Recorded("b")])
+    graph = dependencies(traced(forward, b=nn.Linear(4, 4)), [RecordedSite(".@in.0"), RecordedSite("b")])
     assert graph.links == (Link(".@in.0", "b", carries_gradient=True),)
 
 
@@ -306,7 +308,7 @@ def test_an_optimizer_step_links_nothing_and_a_second_forward_reads_the_same_par
         step(list(pair["make"].parameters()))
     parameters = list(dict(pair.named_parameters()))
     calls = [f"{site}:{pass_}" for site in ("judge.0", "judge.2") for pass_ in (1, 2, 3)]
-    graph = dependencies(trace, [Recorded(site) for site in ("make", *calls, *parameters, "$judged", "$made")])
+    graph = dependencies(trace, [RecordedSite(site) for site in ("make", *calls, *parameters, "$judged", "$made")])
     assert networkx.is_directed_acyclic_graph(networkx.DiGraph(pairs(graph)))
     assert {node.name for node in graph.nodes if node.role == "parameter"} == set(parameters)
     expected = {("make.weight", "make"), ("make.bias", "make"), ("make", "judge.0:2"), ("make", "judge.0:3")}
@@ -325,7 +327,7 @@ def test_parameters_that_no_watched_model_owns_are_cut_all_the_same() -> None:
         stranger(h).sum().backward()
         sgd_together(list(stranger.parameters()))
         trace.tensor("after", stranger(torch.ones(1, 4)))
-    assert dependencies(trace, [Recorded("."), Recorded("$after")]).links == ()
+    assert dependencies(trace, [RecordedSite("."), RecordedSite("$after")]).links == ()
 
 
 def test_buffers_that_a_forward_writes_make_no_loop() -> None:
@@ -333,7 +335,7 @@ def test_buffers_that_a_forward_writes_make_no_loop() -> None:
     with cutaway.watch(model, save=None) as trace:
         model(torch.randn(3, 4))
         model.eval()(torch.randn(3, 4))
-    graph = dependencies(trace, [Recorded(site) for site in ("0:1", "0:2", "1:1", "1:2", "1.running_mean")])
+    graph = dependencies(trace, [RecordedSite(site) for site in ("0:1", "0:2", "1:1", "1:2", "1.running_mean")])
     assert networkx.is_directed_acyclic_graph(networkx.DiGraph(pairs(graph)))
     assert ("1.running_mean", "1:1") in pairs(graph)
     assert not link(graph, "1.running_mean", "1:2").carries_gradient
@@ -351,7 +353,13 @@ def small() -> Trace:
 
 
 def test_sites_of_one_tensor_are_one_node() -> None:
-    recorded = [Recorded("1"), Recorded("0"), Recorded("2"), Recorded("2.1", names=(".",)), Recorded("2.0/relu")]
+    recorded = [
+        RecordedSite("1"),
+        RecordedSite("0"),
+        RecordedSite("2"),
+        RecordedSite("2.1", names=(".",)),
+        RecordedSite("2.0/relu"),
+    ]
     graph = dependencies(small(), recorded)
     assert [(node.name, node.sites) for node in graph.nodes] == [
         ("1", ("1", "0")),
@@ -359,15 +367,15 @@ def test_sites_of_one_tensor_are_one_node() -> None:
         ("2", ("2", "2.1", ".")),
     ]
     assert pairs(graph) == {("1", "2.0/relu"), ("2.0/relu", "2")}
-    assert dependencies(small(), [Recorded("2.1", names=(".",))]).nodes[0].group == "2.1"
+    assert dependencies(small(), [RecordedSite("2.1", names=(".",))]).nodes[0].group == "2.1"
 
 
 def test_several_tensors_share_a_node_without_links_to_itself() -> None:
     recorded = [
-        Recorded("0", node="body", part="first"),
-        Recorded("2.0", node="body", part="second"),
-        Recorded("2.1", role="value"),
-        Recorded("2.0.nothing", node="body"),
+        RecordedSite("0", node="body", part="first"),
+        RecordedSite("2.0", node="body", part="second"),
+        RecordedSite("2.1", role="value"),
+        RecordedSite("2.0.nothing", node="body"),
     ]
     graph = dependencies(small(), recorded)
     assert graph.nodes[0] == Node("body", ("0", "2.0", "2.0.nothing"), "value", ("first", "second", ""), "0", 0)
@@ -375,7 +383,7 @@ def test_several_tensors_share_a_node_without_links_to_itself() -> None:
 
 
 def test_a_tensor_in_two_nodes_links_both() -> None:
-    recorded = [Recorded("0", node="a"), Recorded("0", node="b"), Recorded("0"), Recorded("2")]
+    recorded = [RecordedSite("0", node="a"), RecordedSite("0", node="b"), RecordedSite("0"), RecordedSite("2")]
     graph = dependencies(small(), recorded)
     assert [node.name for node in graph.nodes] == ["a", "b", "2"]
     assert pairs(graph) == {("a", "2"), ("b", "2")}
@@ -383,14 +391,14 @@ def test_a_tensor_in_two_nodes_links_both() -> None:
 
 def test_what_the_trace_does_not_know_is_a_node_without_links() -> None:
     odd = ["nowhere", "0:7", "2/softmax", "$unheard", "no site at all::", "0.*", "", ".@in.9", "2.1.weight:3"]
-    graph = dependencies(small(), [Recorded(site) for site in [*odd, "0", "$loss"]])
+    graph = dependencies(small(), [RecordedSite(site) for site in [*odd, "0", "$loss"]])
     assert [node.name for node in graph.nodes] == ["0", "$loss", *sorted(odd)]
     assert pairs(graph) == {("0", "$loss")}
 
 
 def test_roles_groups_and_order_come_from_the_trace() -> None:
     sites = ["$loss", "2", "2.1.weight", "2.0/relu", ".@in.0", "0"]
-    graph = dependencies(small(), [Recorded(site, role="loss" if site == "$loss" else "") for site in sites])
+    graph = dependencies(small(), [RecordedSite(site, role="loss" if site == "$loss" else "") for site in sites])
     assert [(node.name, node.role, node.group, node.order) for node in graph.nodes] == [
         (".@in.0", "input", ".", 0),
         ("0", "value", "0", 1),
@@ -406,7 +414,12 @@ def test_tied_and_unused_parameters_answer_to_their_names() -> None:
     model["b"].weight = model["a"].weight
     with cutaway.watch(model, save=None) as trace:
         model["b"](model["a"](torch.ones(1, 4)))
-    names = [Recorded("a.weight", names=("b.weight",)), Recorded("idle.weight"), Recorded("a"), Recorded("b")]
+    names = [
+        RecordedSite("a.weight", names=("b.weight",)),
+        RecordedSite("idle.weight"),
+        RecordedSite("a"),
+        RecordedSite("b"),
+    ]
     graph = dependencies(trace, names)
     assert pairs(graph) == {("a.weight", "a"), ("a.weight", "b"), ("a", "b")}
     assert graph.nodes[-1].name == "idle.weight"
@@ -414,7 +427,7 @@ def test_tied_and_unused_parameters_answer_to_their_names() -> None:
 
 
 def test_manual_links_are_added_once_and_carry_no_gradient() -> None:
-    recorded = [Recorded("0"), Recorded("2", names=("head",)), Recorded("$loss"), Recorded("$memory")]
+    recorded = [RecordedSite("0"), RecordedSite("2", names=("head",)), RecordedSite("$loss"), RecordedSite("$memory")]
     graph = dependencies(small(), recorded, manual=[("head", "$memory"), ("0", "2"), ("head", "$memory")])
     assert link(graph, "2", "$memory") == Link("2", "$memory", carries_gradient=False, is_manual=True)
     assert not link(graph, "0", "2").is_manual
@@ -422,7 +435,7 @@ def test_manual_links_are_added_once_and_carry_no_gradient() -> None:
 
 
 def test_a_manual_link_that_closes_a_loop_is_refused_with_the_loop() -> None:
-    recorded = [Recorded("0"), Recorded("2"), Recorded("$loss"), Recorded("$memory")]
+    recorded = [RecordedSite("0"), RecordedSite("2"), RecordedSite("$loss"), RecordedSite("$memory")]
     with pytest.raises(InputError, match=r"'\$loss' to '0' would close a loop: 0 → 2 → \$loss → 0\."):
         dependencies(small(), recorded, manual=[("$loss", "0")])
     with pytest.raises(InputError, match=r"would close a loop: \$memory → 0 → 2 → \$memory"):
@@ -438,7 +451,7 @@ def test_a_manual_link_that_closes_a_loop_is_refused_with_the_loop() -> None:
 PROGRAM = """
 import torch, cutaway
 from torch import nn
-from cutaway.graph.dependencies.graph import Recorded, dependencies
+from cutaway.graph.dependencies.graph import RecordedSite, dependencies
 
 def hash_of(batch, width, *more):
     model = nn.Sequential(nn.Linear(4, width), nn.ReLU(), nn.Sequential(nn.Linear(width, 2)), *more)
@@ -450,7 +463,7 @@ def hash_of(batch, width, *more):
             for parameter in model.parameters():
                 parameter.sub_(parameter.grad)
     sites = {*dict(model.named_modules()), *dict(model.named_parameters()), "$loss", "$nowhere", "$nothing"} - {"", "2"}
-    return dependencies(trace, [Recorded("2"), *map(Recorded, sites)]).hash
+    return dependencies(trace, [RecordedSite("2"), *map(RecordedSite, sites)]).hash
 
 print(hash_of(3, 8), hash_of(5, 8), hash_of(3, 16), hash_of(3, 8, nn.Tanh()))
 """
@@ -481,7 +494,12 @@ def test_the_hash_knows_gradients_names_and_what_is_hidden() -> None:
 
 
 def test_the_plain_form_survives_msgpack_and_json() -> None:
-    recorded = [Recorded("0", node="body", part="tokens"), Recorded("2.0", node="body"), Recorded("2"), Recorded("$x")]
+    recorded = [
+        RecordedSite("0", node="body", part="tokens"),
+        RecordedSite("2.0", node="body"),
+        RecordedSite("2"),
+        RecordedSite("$x"),
+    ]
     graph = dependencies(small(), recorded, manual=[("2", "$x")])
     for again in (json.loads(json.dumps(graph.plain())), msgpack.unpackb(msgpack.packb(graph.plain()))):
         read = Dependencies.read({**again, "later": 1})
@@ -490,7 +508,7 @@ def test_the_plain_form_survives_msgpack_and_json() -> None:
 
 
 def spoilt(change: Callable[[Any], Any]) -> Any:
-    plain = dependencies(small(), [Recorded("0"), Recorded("2")]).plain()
+    plain = dependencies(small(), [RecordedSite("0"), RecordedSite("2")]).plain()
     changed = change(plain)
     return plain if changed is None else changed
 
@@ -560,7 +578,7 @@ def made_up(parents: list[tuple[int, ...]], chosen: list[int]) -> Trace:
 def test_any_graph_is_contracted_as_networkx_does_it(n_rows: int, share: float, draw: random.Random) -> None:
     parents = [tuple(draw.randrange(row) for _ in range(draw.randint(0, 3)) if row) for row in range(n_rows)]
     chosen = [row for row in range(n_rows) if draw.random() < share]
-    graph = dependencies(made_up(parents, chosen), [Recorded(f"${row}") for row in chosen])
+    graph = dependencies(made_up(parents, chosen), [RecordedSite(f"${row}") for row in chosen])
     expected = {(f"${parent}", f"${child}") for parent, child in nearest_by_networkx(parents, set(chosen))}
     assert pairs(graph) == pairs(graph, carrying=True) == expected
 
@@ -578,7 +596,7 @@ def test_twenty_thousand_ops_and_two_thousand_recorded_tensors_cost_little_an_op
         parents.append((stream, last))
         stream = len(parents) - 1
     chosen.append(stream)
-    trace, recorded = made_up(parents, chosen), [Recorded(f"${row}") for row in chosen]
+    trace, recorded = made_up(parents, chosen), [RecordedSite(f"${row}") for row in chosen]
     seconds = []
     for _ in range(3):
         started = time.process_time()

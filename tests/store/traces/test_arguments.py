@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cutaway.core.errors import DamagedError
 from cutaway.core.pytree import leaves
-from cutaway.graph.argument_text import Thing, said
+from cutaway.graph.argument_text import OpaqueArgument, arguments_text
 from cutaway.store.traces.arguments import TENSOR, Encoder, decoded, decoded_all, decoded_values
 
 atoms = (
@@ -93,7 +93,9 @@ def test_numbers_and_texts_of_other_classes_become_plain() -> None:
     (half, three, true, red, large, infinite), _ = back(*given)
     assert [half, three, true, red, large, infinite] == [0.5, 3, True, "red", 3, float("inf")]
     assert [type(value) for value in (half, three, true, red, large)] == [float, int, bool, str, int]
-    assert said((half, three, true, red, large, infinite), {}, is_tensor) == said(given, {}, is_tensor)
+    assert arguments_text((half, three, true, red, large, infinite), {}, is_tensor) == arguments_text(
+        given, {}, is_tensor
+    )
 
 
 Pair = namedtuple("Pair", "left right")
@@ -117,15 +119,15 @@ def test_named_tuples_and_dataclasses_keep_their_names_and_the_places_of_tensors
     assert (found[0][0].left, found[1].scale) == (1, 0.5)
     paths = [[path for path, _ in leaves(tree, is_tensor)] for tree in (found, given)]
     assert paths[0] == paths[1] == ["0.0.right", "1.mask.0"]
-    assert said(found, {}, is_tensor) == said(given, {}, is_tensor)
+    assert arguments_text(found, {}, is_tensor) == arguments_text(given, {}, is_tensor)
 
 
 def test_anything_else_is_told_in_words() -> None:
     encoder = Encoder(is_tensor)
     (odd, many, long, huge), _ = decoded(encoder.arguments((Odd(), list(range(30_000)), "x" * 9_000, 10**3_000), {}))
-    assert odd == Thing("Odd", "<Odd>")
-    assert (many.word[:9], long.word[:3]) == ("[0, 1, 2,", "'xx")
-    assert isinstance(huge, Thing)
+    assert odd == OpaqueArgument("Odd", "<Odd>")
+    assert (many.name[:9], long.name[:3]) == ("[0, 1, 2,", "'xx")
+    assert isinstance(huge, OpaqueArgument)
     assert encoder.n_things == 4
     assert Encoder(is_tensor).value([Odd()]) is None
 

@@ -37,7 +37,7 @@ from cutaway.core.errors import (
 )
 from cutaway.graph.analysis.consistency import problems
 from cutaway.graph.analysis.export import record
-from cutaway.graph.argument_text import Thing
+from cutaway.graph.argument_text import OpaqueArgument
 from cutaway.graph.op import Op
 from cutaway.store.reading.archive import Archive
 from cutaway.store.traces.columns import Columns
@@ -232,7 +232,7 @@ def test_arguments_are_plain_data_with_ops_in_the_place_of_tensors(tmp_path: Pat
     assert args["getitem"][1] == (slice(1, 3), ..., None)
     first, second = args["cat"][0]
     assert (first.kind, second.function) == ("constant", "mul")
-    assert args["to"][1] == Thing("float64", "torch.float64")
+    assert args["to"][1] == OpaqueArgument("float64", "torch.float64")
     assert found["sum_1"].kwargs == {"dim": (0, 1), "keepdim": True}
     assert np.isnan(args["full"][1])
     assert [edge.argument for edge in found["cat_1"].edges] == ["0.0", "0.1"]

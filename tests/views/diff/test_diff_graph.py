@@ -1,4 +1,4 @@
-"""The picture of a diff: every difference is marked, with colour and sign."""
+"""The picture of a diff: every difference is marked, with color and sign."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cutaway.layout.fold import fold
 from cutaway.layout.graph_view import GraphView
 from cutaway.layout.picture import Box, Picture
 from cutaway.results.diff import Diff
-from cutaway.views.diff.diff_graph import difference_view, what_to_open
+from cutaway.views.diff.diff_graph import diff_fold, diff_view
 from cutaway.views.graph.from_trace import graph_view
 
 X = torch.linspace(-2, 2, 12).reshape(3, 4)
@@ -52,8 +52,8 @@ def diff() -> Diff:
 
 def differences(diff: Diff, *, depth: int | None = None, rolled: bool = False) -> Picture:
     """What `diff.draw` draws."""
-    view = difference_view(diff)
-    return fold(view, what_to_open(view, depth, rolled=rolled))
+    view = diff_view(diff)
+    return fold(view, diff_fold(view, depth, rolled=rolled))
 
 
 def _marks(view: GraphView) -> tuple[str, ...]:
@@ -192,12 +192,12 @@ def test_the_drawing_is_one_svg_with_a_legend(tmp_path: Path) -> None:
 
 def test_the_header_counts_what_differs() -> None:
     found = diff()
-    view = difference_view(found)
+    view = diff_view(found)
     n = len(found.different)
     words = f"1 new, 1 gone, 1 changed · {n} values differ · Sequential (10 ops) → Sequential (10 ops)"
-    assert (view.title, view.subtitle) == ("Sequential: what differs", words)
+    assert (view.title, view.subtitle) == ("Sequential: differences", words)
     trace = cutaway.trace(nn.ReLU(), X)
-    assert difference_view(cutaway.diff(trace, trace)).subtitle.startswith("the same ops · 0 values differ")
+    assert diff_view(cutaway.diff(trace, trace)).subtitle.startswith("the same ops · 0 values differ")
 
 
 def test_without_a_difference_nothing_is_marked() -> None:
@@ -205,9 +205,9 @@ def test_without_a_difference_nothing_is_marked() -> None:
     assert not any(box.marks for box in differences(cutaway.diff(trace, trace)).boxes)
 
 
-def test_values_can_be_coloured_by_their_distance() -> None:
+def test_values_can_be_colored_by_their_distance() -> None:
     found = diff()
-    view = difference_view(found)
+    view = diff_view(found)
     (measure,) = view.measures
     assert (measure.name, measure.total, measure.scale) == ("distance", "max", "log")
     norms = {row.label: row.distance.norm for row in found.values if row.kind == "op"}
@@ -223,7 +223,7 @@ def test_values_can_be_coloured_by_their_distance() -> None:
 
 def test_the_order_of_distances_is_that_of_the_diff() -> None:
     found = diff()
-    view = difference_view(found)
+    view = diff_view(found)
     assert view.comparison is not None
     order = {label.split(" ")[-1]: at for label, at in zip(view.nodes.label, view.comparison.order, strict=True)}
     far = [row.label for row in found.largest(100) if row.kind == "op"]
@@ -247,12 +247,12 @@ def test_other_formats_are_written_too(suffix: str, tmp_path: Path) -> None:
 
 
 def test_what_no_format_is_known_for_is_refused() -> None:
-    with pytest.raises(InputError, match=r"give a path that ends in \.svg"):
+    with pytest.raises(InputError, match=r"use \.svg"):
         diff().draw("diff.json")
 
 
 def test_a_diff_without_its_traces_says_so() -> None:
-    with pytest.raises(InputError, match=r"make it again with cutaway\.diff"):
+    with pytest.raises(InputError, match=r"run cutaway\.diff again"):
         Diff("a", "b", (), (), None, 0).draw()
 
 

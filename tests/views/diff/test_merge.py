@@ -21,7 +21,7 @@ from cutaway.graph.trace import Trace
 from cutaway.layout.fold import fold, fold_to_depth
 from cutaway.layout.graph_view import GraphView, plain
 from cutaway.layout.place import place
-from cutaway.views.diff.diff_graph import difference_view, what_to_open
+from cutaway.views.diff.diff_graph import diff_fold, diff_view
 from cutaway.views.graph.from_trace import graph_view
 
 PAIRS = [
@@ -52,7 +52,7 @@ def both_ways(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
 
 @cache
 def merged(names: tuple[str, str]) -> GraphView:
-    return difference_view(cutaway.diff(*map(traced, names)))
+    return diff_view(cutaway.diff(*map(traced, names)))
 
 
 def is_gone(view: GraphView, node: int) -> bool:
@@ -119,7 +119,7 @@ def test_all_that_is_gone_is_there_with_all_its_edges(names: tuple[str, str]) ->
 def test_it_folds_at_every_depth_and_nothing_overlaps(names: tuple[str, str]) -> None:
     view = merged(names)
     folds = [fold_to_depth(view, depth, rolled=rolled) for depth in (0, 1, 2) for rolled in (False, True)]
-    folds += [what_to_open(view, None), *(random_fold(view, seed) for seed in range(4))]
+    folds += [diff_fold(view, None), *(random_fold(view, seed) for seed in range(4))]
     for how in folds:
         picture = fold(view, how)
         assert how.rolled or all(edge.parent < edge.child for edge in picture.edges)
@@ -132,7 +132,7 @@ def test_it_folds_at_every_depth_and_nothing_overlaps(names: tuple[str, str]) ->
 @pytest.mark.parametrize("name", sorted({name for pair in PAIRS for name in pair} - {"transformer_training"}))
 def test_a_trace_and_itself_are_its_own_graph(name: str) -> None:
     trace = traced(name)
-    view, own = difference_view(cutaway.diff(trace, trace)), graph_view(trace)
+    view, own = diff_view(cutaway.diff(trace, trace)), graph_view(trace)
     assert (view.nodes, view.groups, view.edges, view.runs) == (own.nodes, own.groups, own.edges, own.runs)
     assert view.comparison is not None
     assert set(view.comparison.mark) == {""}
@@ -160,7 +160,7 @@ def test_what_is_gone_from_one_call_of_a_module_stands_in_that_call() -> None:
             return torch.relu(x + 1 if shift else x)
 
     x = torch.ones(2, 4)
-    view = difference_view(cutaway.diff(cutaway.trace(Twice((True, True)), x), cutaway.trace(Twice((True, False)), x)))
+    view = diff_view(cutaway.diff(cutaway.trace(Twice((True, True)), x), cutaway.trace(Twice((True, False)), x)))
     (node,) = [i for i in range(len(view.nodes.row)) if is_gone(view, i)]
     assert view.groups.label[view.nodes.group[node]] == "inner:2"
 
@@ -169,7 +169,7 @@ def test_what_stood_between_two_ops_of_a_new_wrapper_stands_in_it() -> None:
     parts: dict[str, nn.Module] = {"up": nn.Linear(4, 4), "act": nn.ReLU(), "squash": nn.Tanh()}
     inner = nn.Sequential(OrderedDict(up=parts["up"], squash=parts["squash"]))
     models = nn.Sequential(OrderedDict(parts)), nn.Sequential(OrderedDict(inner=inner, head=nn.Linear(4, 4)))
-    view = difference_view(cutaway.diff(*(cutaway.trace(model, torch.ones(2, 4)) for model in models)))
+    view = diff_view(cutaway.diff(*(cutaway.trace(model, torch.ones(2, 4)) for model in models)))
     (node,) = [i for i in range(len(view.nodes.row)) if is_gone(view, i)]
     assert view.nodes.label[node - 1 : node + 2] == ("linear_1_1", "− relu_1_2", "tanh_1_2")
     assert view.groups.label[view.nodes.group[node]] == "inner"

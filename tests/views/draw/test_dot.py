@@ -93,7 +93,7 @@ def test_nodes_edges_and_clusters_are_those_of_the_picture(make, options, tmp_pa
     assert set(found.titles.values()) == {frame.title for frame in wanted.frames[1:]}
 
 
-def test_direction_colours_focus_and_what_goes_back_are_there(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_direction_colors_focus_and_what_goes_back_are_there(tmp_path) -> None:  # type: ignore[no-untyped-def]
     text = loop().draw(tmp_path / "net.gv", rolled=True, direction="right")
     assert "rankdir=LR" in text
     assert [attributes for _, _, attributes in read(text).edges if attributes.get("constraint") == "false"]

@@ -311,15 +311,15 @@ def test_another_suffix_is_refused_in_one_sentence(tmp_path: Path, monkeypatch: 
     with pytest.raises(InputError) as error:
         trace.draw("net.jpg")
     assert str(error.value) == (
-        "draw knows the format by the ending of the path, and of 'net.jpg' it knows none: "
-        "give a path that ends in .svg, .pdf, .png, .dot, .gv or .json."
+        "draw() takes the format from the extension of the path, and 'net.jpg' has no known one: "
+        "use .svg, .pdf, .png, .dot, .gv or .json."
     )
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("depth", [-1, 1.5, "2", True])
 def test_a_depth_that_is_no_depth_is_refused(depth: object) -> None:
-    with pytest.raises(InputError, match="depth is a whole number"):
+    with pytest.raises(InputError, match="depth must be "):
         MODELS["perceptron"]().draw(depth=depth)  # type: ignore[arg-type]
 
 

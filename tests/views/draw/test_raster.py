@@ -20,7 +20,7 @@ from cutaway.core.errors import MissingExtraError
 from cutaway.layout.layered import Rect
 from cutaway.layout.text_size import EM
 from cutaway.views.draw.raster import raster
-from cutaway.views.draw.shapes import Scene, Shape, Words
+from cutaway.views.draw.shapes import Scene, Shape, TextLine
 from cutaway.views.draw.style import LIGHT
 from cutaway.views.draw.text_outline import ADVANCE
 
@@ -30,8 +30,8 @@ def pixels(png: bytes) -> np.ndarray[Any, Any]:
     return np.rint(imread(io.BytesIO(png))[..., :3] * 255).astype(int)
 
 
-def has_colour(image: np.ndarray[Any, Any], colour: str) -> bool:
-    wanted = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)])
+def has_color(image: np.ndarray[Any, Any], color: str) -> bool:
+    wanted = np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)])
     return bool((abs(image - wanted).max(-1) <= 2).any())
 
 
@@ -40,7 +40,7 @@ def page_text(pdf: bytes) -> str:
     return page.extract_text()
 
 
-def test_a_png_has_two_pixels_for_each_unit_and_the_colours_of_what_is_drawn(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_a_png_has_two_pixels_for_each_unit_and_the_colors_of_what_is_drawn(tmp_path) -> None:  # type: ignore[no-untyped-def]
     trace = perceptron()
     image = pixels(trace.draw(tmp_path / "net.png"))
     svg = trace.draw()
@@ -48,7 +48,7 @@ def test_a_png_has_two_pixels_for_each_unit_and_the_colours_of_what_is_drawn(tmp
     assert abs(image.shape[0] - 2 * height) <= 1
     assert abs(image.shape[1] - 2 * width) <= 1
     for name in ("paper", "green", "cream", "red", "ink"):
-        assert has_colour(image, LIGHT[name]), name
+        assert has_color(image, LIGHT[name]), name
     assert (tmp_path / "net.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -73,13 +73,13 @@ def test_the_text_of_a_pdf_can_be_selected(make, tmp_path) -> None:  # type: ign
 
 
 def test_a_dollar_is_a_dollar_and_no_formula() -> None:
-    scene = Scene(300, 50, "", ((Words(10, 30, r"a$b^{c}$ \frac", "name"),),))
+    scene = Scene(300, 50, "", ((TextLine(10, 30, r"a$b^{c}$ \frac", "name"),),))
     assert r"a$b^{c}$ \frac" in page_text(raster(scene, "pdf"))
     assert raster(scene, "png")
 
 
 def test_letters_that_the_font_lacks_and_control_characters_do_no_harm(recwarn: pytest.WarningsRecorder) -> None:
-    scene = Scene(300, 50, "漢", ((Words(10, 30, "漢字\x00\n", "name"),),))
+    scene = Scene(300, 50, "漢", ((TextLine(10, 30, "漢字\x00\n", "name"),),))
     assert raster(scene, "png")
     assert raster(scene, "pdf")
     assert not [warning for warning in recwarn if "lyph" in str(warning.message)]
@@ -98,12 +98,12 @@ def test_a_character_of_the_font_is_not_wider_than_the_layout_believes(weight: s
 def test_a_picture_is_the_same_every_time() -> None:
     trace = perceptron()
     for suffix in ("png", "pdf"):
-        scene = Scene(100, 50, "t", ((Words(10, 30, trace[0].label, "name"),),))
+        scene = Scene(100, 50, "t", ((TextLine(10, 30, trace[0].label, "name"),),))
         assert raster(scene, suffix) == raster(scene, suffix)  # type: ignore[arg-type]
 
 
 def test_a_huge_picture_is_scaled_to_what_other_programs_open(caplog: pytest.LogCaptureFixture) -> None:
-    scene = Scene(400, 40_000, "tall", ((Words(10, 30, "x", "name"),),))
+    scene = Scene(400, 40_000, "tall", ((TextLine(10, 30, "x", "name"),),))
     with caplog.at_level(logging.WARNING):
         assert pixels(raster(scene, "png")).shape[:2] == (16_000, 160)
         box = PdfReader(io.BytesIO(raster(scene, "pdf"))).pages[0].mediabox
@@ -120,7 +120,7 @@ def test_without_matplotlib_the_error_says_what_to_install(monkeypatch: pytest.M
         return original(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", missing)
-    with pytest.raises(MissingExtraError, match="PNG files are drawn with matplotlib: pip install matplotlib"):
+    with pytest.raises(MissingExtraError, match="PNG files need matplotlib: pip install matplotlib"):
         raster(Scene(10, 10, "", ()), "png")
 
 
@@ -128,7 +128,7 @@ def test_a_thousand_boxes_take_seconds() -> None:
     shapes = []
     for i in range(1000):
         rect = Rect(20 + 120 * (i % 40), 20 + 40 * (i // 40), 100, 30)
-        words = tuple(Words(rect.x + 50, rect.y + 12 + 13 * k, f"box_{i}_{k}", "more", "middle") for k in range(2))
+        words = tuple(TextLine(rect.x + 50, rect.y + 12 + 13 * k, f"box_{i}_{k}", "more", "middle") for k in range(2))
         shapes.append(Shape(rect, 3.0, ("box", "plain", "leaf"), words))
     start = time.perf_counter()
     raster(Scene(4900, 1100, "", (tuple(shapes),)), "png")

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from tests.views.nets import broken, loop, perceptron, stack
 
+from cutaway.core.errors import InputError
 from cutaway.layout.layered import Rect
 from cutaway.layout.text_size import EM
 from cutaway.views.draw.color_scale import contrast
-from cutaway.views.draw.style import DARK, LIGHT, TYPES, colour, look, style_sheet, type_of
+from cutaway.views.draw.style import DARK, LIGHT, TEXT_STYLES, color, style_of, style_sheet, text_style
 
 SVG = "{http://www.w3.org/2000/svg}"
 KINDS = ["input", "buffer", "constant", "plain", "parametric", "made", "standin", "failed", "condition", "new", "gone"]
@@ -45,10 +46,10 @@ def text_rect(text: ET.Element) -> Rect:
     """The room that a line of text takes, by the measure of the layout."""
     kind = text.get("class", "").split()[0]
     said = "".join(text.itertext())
-    width = len(said) * TYPES[kind].size * EM
+    width = len(said) * TEXT_STYLES[kind].size * EM
     x, anchor = float(text.get("x", 0)), text.get("text-anchor", "start")
     left = x - (width / 2 if anchor == "middle" else width if anchor == "end" else 0)
-    return Rect(left, float(text.get("y", 0)) - TYPES[kind].size * 0.75, width, TYPES[kind].size * 0.75)
+    return Rect(left, float(text.get("y", 0)) - TEXT_STYLES[kind].size * 0.75, width, TEXT_STYLES[kind].size * 0.75)
 
 
 def overlap(a: Rect, b: Rect) -> bool:
@@ -157,16 +158,16 @@ def test_a_picture_goes_down_or_to_the_right() -> None:
 @pytest.mark.parametrize("kind", KINDS + [f"apart{n}" for n in range(1, 5)])
 def test_text_can_be_read_on_every_kind_of_box_by_day_and_by_night(kind: str, palette: dict[str, str]) -> None:
     classes = ["box", "plain", kind, *(["apart"] if kind.startswith("apart") else [])]
-    fill = look(classes).fill or "none"
-    ground = palette["paper"] if fill == "none" else colour(fill, palette)
+    fill = style_of(classes).fill or "none"
+    ground = palette["paper"] if fill == "none" else color(fill, palette)
     for text in ("name", "more"):
-        assert contrast(ground, colour(type_of(text, classes).ink, palette)) >= 4.5
+        assert contrast(ground, color(text_style(text, classes).ink, palette)) >= 4.5
 
 
 @pytest.mark.parametrize("palette", [LIGHT, DARK])
 def test_all_other_text_can_be_read_on_paper(palette: dict[str, str]) -> None:
-    for one in TYPES.values():
-        assert contrast(palette["paper"], colour(one.ink, palette)) >= 4.5
+    for one in TEXT_STYLES.values():
+        assert contrast(palette["paper"], color(one.ink, palette)) >= 4.5
 
 
 def test_the_style_sheet_has_a_day_and_a_night_and_no_variables() -> None:
@@ -175,9 +176,9 @@ def test_the_style_sheet_has_a_day_and_a_night_and_no_variables() -> None:
     assert "var(" not in sheet
     assert LIGHT["paper"] in day
     assert DARK["paper"] in night
-    colours = re.compile(r"#[0-9a-f]{6}")
-    assert set(colours.findall(day)) >= {LIGHT[name] for name in ("ink", "red", "green", "cream")}
-    assert not set(colours.findall(night)) & {LIGHT[name] for name in ("ink", "dim", "cream")}
+    colors = re.compile(r"#[0-9a-f]{6}")
+    assert set(colors.findall(day)) >= {LIGHT[name] for name in ("ink", "red", "green", "cream")}
+    assert not set(colors.findall(night)) & {LIGHT[name] for name in ("ink", "dim", "cream")}
 
 
 def test_a_file_is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,5 +196,5 @@ def test_a_file_is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_direction_that_there_is_not_is_refused() -> None:
-    with pytest.raises(TypeError, match='direction is "down" or "right"; it was \'up\''):
+    with pytest.raises(InputError, match='direction must be "down" or "right", got \'up\''):
         perceptron().draw(direction="up")  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Numbers to colour by, held against torch and the trace itself."""
+"""Numbers to color by, held against torch and the trace itself."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def test_passes_of_a_module_are_layers_of_their_own(tmp_path) -> None:  # type: 
     assert {f"cell:{n}" for n in range(1, 6)} <= spaces
 
 
-def test_colours_are_those_of_the_measure(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_colors_are_those_of_the_measure(tmp_path) -> None:  # type: ignore[no-untyped-def]
     trace = perceptron()
     nodes = {node["id"]: node for node in graph(trace, tmp_path, color_by={"0": 1.0, "2": 3.0})["nodes"]}
     assert "style" not in nodes["relu_1_2"]

@@ -26,7 +26,7 @@ from cutaway.layout.place import place
 from cutaway.store.format.records import Row
 from cutaway.store.runs.run import Run
 from cutaway.store.writing.writer import Writer
-from cutaway.views.draw.style import look
+from cutaway.views.draw.style import style_of
 from cutaway.views.draw.svg import svg
 from cutaway.views.run.rows import RunRows
 from cutaway.views.run.run_graph import RunGraph, run_graph
@@ -213,7 +213,7 @@ def test_targets_and_losses_look_like_nothing_else() -> None:
     assert ">target<" in drawn
     assert ">loss<" in drawn
     kinds = ("plain", "input", "parametric", "buffer", "target", "loss")
-    assert len({(look(["box", kind]).fill, look(["box", kind]).stroke) for kind in kinds}) == len(kinds)
+    assert len({(style_of(["box", kind]).fill, style_of(["box", kind]).stroke) for kind in kinds}) == len(kinds)
 
 
 def trained_svg() -> str:

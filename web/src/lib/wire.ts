@@ -23,9 +23,9 @@ export const FAILED = 8;
 export interface GraphView {
   title: string;
   subtitle: string;
-  /** Model class, ops and bytes, parameters…, for the header: what, how much. */
+  /** (name, value) pairs for the header: ops, bytes, parameters… */
   facts: [string, string][];
-  /** What ended the trace early; "" if nothing did. */
+  /** The error that ended the trace early; "" if there was none. */
   error: string;
   nodes: NodeColumns;
   groups: GroupColumns;
@@ -33,19 +33,19 @@ export interface GraphView {
   edges: EdgeColumns;
   measures: Measure[];
   comparison: Comparison | null;
-  /** Whether loops are better rolled up at first. */
+  /** Whether loops should be rolled up initially. */
   is_rolled: boolean;
   kind: string;
-  /** What its nodes are, in words: those of a run are tensors. */
+  /** What its nodes are called: "ops", or "tensors" for a run. */
   noun: string;
 }
 
-/** One entry for each op and each source that is drawn. Parents stand first, the nodes of a group together. */
+/** One entry for each drawn op and source. Parents come before children, nodes of a group are contiguous. */
 export interface NodeColumns {
-  /** Row in the trace, by which details are asked for; -1 for an op that failed, or that another trace has. */
+  /** Row in the trace, used to request details; -1 for an op that failed or is only in the other trace of a diff. */
   row: number[];
   label: string[];
-  /** What the box says below its name. */
+  /** Lines of text below the name. */
   lines: string[][];
   kind: Kind[];
   form: Form[];
@@ -54,129 +54,129 @@ export interface NodeColumns {
   group: number[];
   function: string[];
   site: string[];
-  /** The first of the nodes that the same call of a function made: all results of a split have one. */
+  /** The first node of the same function call: all results of a split share one. */
   event: number[];
-  /** The node that stands for all its passes: the first of them. */
+  /** The node that represents all its passes: the first of them. */
   rolled: number[];
-  /** Number of the pass, from 1. */
+  /** The pass, from 1. */
   pass_: number[];
-  /** Node → its lines where it stands for all its passes, if they are others. */
+  /** Node → its lines when it represents all its passes, if they differ from `lines`. */
   rolled_lines: Record<number, string[]>;
-  /** What the model returned: the place in the returned structure, "" for a bare tensor, and the node. */
+  /** Outputs of the model: the path in the returned structure, "" for a bare tensor, and the node. */
   outputs: [string, number][];
 }
 
-/** One entry for each module call that can be a frame or be folded into a box; 0 is the whole picture. */
+/** One entry for each module call that can be a frame or a folded box; 0 is the whole picture. */
 export interface GroupColumns {
   parent: number[];
-  /** Address, and pass where the module ran several times. */
+  /** Address, and pass if the module ran several times. */
   label: string[];
   /** Address without the pass. */
   rolled_label: string[];
   class_name: string[];
-  /** Shapes and bytes of what it returned. */
+  /** Shapes and bytes of its outputs. */
   size: string[];
-  /** How many it has, in words; "" for none. */
+  /** Number of parameters as text; "" for none. */
   parameters: string[];
   kind: Kind[];
   flags: number[];
-  /** How many module calls are around its own; -1 for the world outside all modules. */
+  /** Nesting depth in module calls; -1 for code outside all modules. */
   depth: number[];
-  /** The first of its nodes. */
+  /** Its first node. */
   first: number[];
-  /** The node behind its last one. */
+  /** The node after its last one. */
   end: number[];
   n_ops: number[];
-  /** The group that stands for all runs of the module in a loop: the first of them. */
+  /** The group that represents all passes of the module in a loop: the first of them. */
   rolled: number[];
-  /** Number among those runs, from 1. */
+  /** The pass, from 1. */
   pass_: number[];
   /** The run of identical blocks it belongs to; -1 for none. */
   run: number[];
-  /** Its place in that run, from 0. */
+  /** Its index in that run, from 0. */
   place: number[];
-  /** Number of the module call in the trace. */
+  /** Index of the module call in the trace. */
   call: number[];
 }
 
-/** Identical blocks, one after the other: `h.0` to `h.23`. Nodes and groups of one correspond by their order. */
+/** Consecutive identical blocks, such as `h.0` to `h.23`. Their nodes and groups correspond by order. */
 export interface BlockRun {
   groups: number[];
   /** `h.0 … 23`. */
   label: string;
 }
 
-/** One entry for each tensor that goes from a node to another, and each argument as which it does. */
+/** One entry for each tensor from one node to another, and each argument it is passed as. */
 export interface EdgeColumns {
   parent: number[];
   child: number[];
-  /** Position or keyword, where it matters. */
+  /** Position or keyword, where the order of arguments matters. */
   argument: string[];
-  /** Numbers of the edges where the branch of a conditional leaves the path to the output. */
+  /** Indices of the edges where the branch of a conditional leaves the path to the output. */
   begins: number[];
 }
 
-/** A number for every node, by which the picture can be coloured. */
+/** A number for every node, to color the picture by. */
 export interface Measure {
   /** `seconds`, `std`, `grad_norm`… */
   name: string;
   title: string;
   unit: string;
-  /** What a folded group shows: the sum over its nodes, or the largest. */
+  /** How a folded group combines its nodes: their sum, or the largest. */
   total: Total;
   scale: Scale;
   values: (number | null)[];
 }
 
-/** What differs from another trace, by node. */
+/** Differences from another trace, by node. */
 export interface Comparison {
   mark: Mark[];
-  /** How far the values are apart, from 0 (not at all) to 4. */
+  /** Strength of the difference of values, from 0 (equal) to 4. */
   shade: number[];
-  /** The same in words. */
+  /** The difference as text. */
   amount: string[];
-  /** The same as a number to sort by. */
+  /** The difference as a number to sort by. */
   order: number[];
 }
 
-/** What is open, and what is drawn once for many. */
+/** Which groups are open, and which repetitions are drawn once. */
 export interface Fold {
   open: number[];
   rolled: boolean;
   apart: number[];
 }
 
-/** All that is to be drawn; boxes stand parents first, those of one frame next to each other. */
+/** Everything to draw. Boxes are ordered parents first, with those of one frame next to each other. */
 export interface Picture {
   title: string;
   subtitle: string;
   boxes: Box[];
   frames: Frame[];
   edges: Edge[];
-  /** Boxes that are only there for orientation. */
+  /** Boxes to draw faded. */
   faint: number[];
 }
 
-/** One op, one source, one folded group, or a stand-in for what is drawn elsewhere. */
+/** One op, one source, one folded group, or a stand-in for boxes drawn elsewhere. */
 export interface Box {
-  /** The same whatever else is open: "n12" for a node, "g3" for a group, "s…" for a stand-in. */
+  /** Independent of what is folded: "n12" for a node, "g3" for a group, "s…" for a stand-in. */
   key: string;
-  /** The first of them is its name. */
+  /** Lines of text; the first is its name. */
   lines: string[];
   kind: Kind;
   form: Form;
   frame: number;
-  /** Number among the nodes of the graph; -1 for none. */
+  /** Index of the node in the graph; -1 for none. */
   node: number;
-  /** Number of the group that is folded into it; -1 for none. */
+  /** Index of the group that is folded into it; -1 for none. */
   group: number;
   flags: number;
-  /** How many identical blocks it stands for. */
+  /** Number of identical blocks it stands for. */
   stack: number;
-  /** Of a stand-in: the keys of the boxes that it stands for. */
+  /** For a stand-in, the keys of the boxes that it stands for. */
   stands_for: string[];
   mark: Mark;
-  /** How far its values are apart from those of another trace, from 0 to 4. */
+  /** Strength of the difference of its values from another trace, from 0 to 4. */
   shade: number;
 }
 
@@ -188,56 +188,56 @@ export interface Frame {
   group: number;
   stack: number;
   flags: number;
-  /** Whether all in it is new, or gone. */
+  /** The common mark if everything in it is new or gone. */
   mark: Mark;
 }
 
-/** From a box to another one; the label tells the argument and, where it repeats, how often. */
+/** An edge from one box to another; the label shows the argument and how often it repeats. */
 export interface Edge {
   parent: number;
   child: number;
   label: string;
 }
 
-/** All that is known of one op or source. */
+/** The details of one op or source. */
 export interface Detail {
   row: number;
   label: string;
   site: string;
   kind: string;
   function: string;
-  /** What, how much. */
+  /** (name, value). */
   facts: [string, string][];
   arguments: Argument[];
   source: Source | null;
-  /** File, line, function; the innermost first. */
+  /** (file, line, function), innermost first. */
   stack: [string, number, string][];
-  /** The tests that it decided, and the arms in which it ran. */
+  /** The tests that it decided, and the branches in which it ran. */
   tests: string[];
   parameters: ParameterPicture[];
   value: ValuePicture | null;
-  /** Why there is no value. */
+  /** Why the value is missing; empty if it is there. */
   missing: string;
   grad: ValuePicture | null;
 }
 
 /** One argument of a call. */
 export interface Argument {
-  /** Its position, its keyword, or both with its place in a list: `0`, `dim`, `0.2`. */
+  /** Its position or keyword, with its index if it is part of a list: `0`, `dim`, `0.2`. */
   name: string;
   text: string;
-  /** The row of the tensor, if it is one. */
+  /** The row of the tensor; None for other arguments. */
   row: number | null;
 }
 
-/** A line of the user's code with its surroundings. */
+/** A line of the user's code with the lines around it. */
 export interface Source {
   file: string;
   function: string;
   line: number;
-  /** The line number of the first of `text`. */
+  /** The line number of the first line of `text`. */
   first: number;
-  /** Empty where the file is not at hand any more. */
+  /** Empty if the file is no longer available. */
   text: string[];
 }
 
@@ -249,51 +249,51 @@ export interface ParameterPicture {
   grad: ValuePicture | null;
 }
 
-/** What can be seen of a value at a glance. */
+/** Statistics, histogram and image of a value. */
 export interface ValuePicture {
   shape: number[];
   dtype: string;
-  /** mean, std, min, max and norm of the finite elements, the share of zeros, the numbers of NaN and Inf. */
+  /** Mean, std, min, max and norm of the finite elements, the share of zeros, the numbers of NaN and Inf. */
   statistics: ([string, number | null])[];
   histogram: Histogram | null;
   image: Image | null;
-  /** The whole value, if it is small; else how it was looked at, or why it could not be. */
+  /** The whole value if it is small; else how it was sampled or converted, or why it could not be read. */
   text: string;
 }
 
-/** How often values lie where, in equal steps from `low` to `high`; the outermost bins also hold what lies beyond. */
+/** Counts in bins of equal width from `low` to `high`. The outermost bins include outliers. */
 export interface Histogram {
   low: number;
   high: number;
   counts: number[];
 }
 
-/** Values as grey levels, row by row. */
+/** Values as gray levels, row by row. */
 export interface Image {
   kind: "line" | "matrix" | "tiles";
-  /** Pixels from top to bottom, tiles that stand below each other included. */
+  /** Height in pixels, over all rows of tiles. */
   rows: number;
   columns: number;
-  /** Pixels of one tile from top to bottom; as many as `rows` where there is one. */
+  /** Height of one tile in pixels; equal to `rows` if there is one tile. */
   tile_rows: number;
   tile_columns: number;
-  /** Tiles that are filled, from the left and row by row; pixels behind the last one mean nothing. */
+  /** Number of filled tiles, from the left and row by row. Pixels after the last one are padding. */
   n_tiles: number;
   low: number;
   high: number;
-  /** Base64 of a byte for each pixel: 0 is `low` or less, 254 is `high` or more, 255 is not finite. */
+  /** Base64 of one byte per pixel: 0 is `low` or less, 254 is `high` or more, 255 is not finite. */
   data: string;
-  /** What is shown of the value. */
+  /** Which part of the value is shown. */
   caption: string;
-  /** The dimensions of the value that count its tiles, its rows and its columns; -1 for none. */
+  /** The dimensions of the value for tiles, rows and columns; -1 for none. */
   axes: [number, number, number];
-  /** Where the first pixel stands in the value. */
+  /** The index of the first pixel in the value. */
   first: number[];
-  /** What the tiles are: "channel", "head"…; "" where the value has none. */
+  /** What a tile is: "channel", "head"…; "" if the value has no tiles. */
   tile_word: string;
-  /** How many of them the value has, shown or not. */
+  /** Number of tiles of the value, shown or not. */
   n_all: number;
-  /** The `low` and `high` of each tile, where each has its own; else none. */
+  /** The `low` and `high` of each tile, if each has its own; else empty. */
   ranges: [number, number][];
 }
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from cutaway.capture.tensors.aliasing import storage_of
 from cutaway.core.errors import NotSavedError
-from cutaway.graph.analysis.saved_for_backward import Held, Retained
+from cutaway.graph.analysis.saved_for_backward import Retained, RetainedTensor
 from cutaway.graph.op import Op
 from cutaway.graph.tables import IDENTITY, INPLACE, OP
 from cutaway.graph.trace import Trace
@@ -100,7 +100,7 @@ class _Reading:
                         stack.append(function)
         return owners
 
-    def _held(self, function: Any, node: int) -> Iterator[Held]:
+    def _held(self, function: Any, node: int) -> Iterator[RetainedTensor]:
         for name, tensor in self._saved_by(function):
             storage = storage_of(tensor)
             maker = None
@@ -110,7 +110,7 @@ class _Reading:
                 continue  # a number of the program, which autograd has wrapped
             memory = self._memories.setdefault(id(tensor) if storage is None else storage, len(self._memories))
             of = None if maker is None else Op(self._trace, maker)
-            yield Held(Op(self._trace, node), name, of, _bytes(tensor, storage), memory)
+            yield RetainedTensor(Op(self._trace, node), name, of, _bytes(tensor, storage), memory)
 
     def _saved_by(self, function: Any) -> Iterator[tuple[str, Tensor]]:
         """The tensors an autograd node holds, by the name it has for each."""

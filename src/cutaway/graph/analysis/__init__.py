@@ -1,19 +1,18 @@
-"""Questions about a trace: units, recurrence, paths, costs, consistency. Plain data, no torch.
+"""Analyses of a trace: units, recurrence, paths, costs, consistency. Plain data, no torch.
 
-components          What of a model can be collected: every module and op with the shape of what it gives, also as
-                    JSON
-consistency         Whether a graph agrees with itself: orders, passes, module stacks, distances
-cost_summary        Where the time, the FLOPs and the bytes of a trace go
-distances           How far each op lies from the inputs and from the outputs, and which ops hang in the air
-equivalence         Which calls of functions are alike: the classes in which recurrence looks for passes of one op
-export              A trace as a table and as a networkx graph
-flops               Floating-point operations of an op, from the shapes of its arguments
-passes              One op that ran several times, and the ops of a trace with such ones rolled up
-paths               The paths from some ops to others, and the critical path of a trace
-reachability        Which rows lead to which, and by which chain
-recurrence          Which ops are passes of one op: the three rules of recurrence
-repeats             Sequences that repeat back to back, in a list of numbers
-saved_for_backward  What autograd keeps alive for a backward pass, as plain data
-summary             A trace on one screen
-units               The walk over a traced graph that tells what the dimensions of every value count
+components          The components of a model that you can collect: modules, ops and inputs with their shapes
+consistency         Checks a graph for contradictions: order, passes, module calls, distances
+cost_summary        Time, FLOPs and bytes by function, module or any other group
+distances           Distances of each op from inputs and outputs; orphans
+equivalence         Equivalence classes of function calls, among which recurrence looks for passes of one op
+export              Exports a trace as a table and as a networkx graph
+flops               Counts floating-point operations from the shapes of arguments
+passes              `Passes`: all passes of one op; `Rolled`: the ops of a trace, rolled up
+paths               Paths between ops, and the critical path of a trace
+reachability        Ancestors, descendants and heaviest chains of rows
+recurrence          Finds the passes of one op by three rules
+repeats             Finds tandem repeats in a list of numbers
+saved_for_backward  The tensors that autograd saves for a backward pass
+summary             The `repr` of a trace: a summary on one screen
+units               Derives which dimensions of every value count units, samples and positions
 """

@@ -1,4 +1,4 @@
-"""What of a model can be collected: every module and op with the shape of what it gives, also as JSON."""
+"""The components of a model that you can collect: modules, ops and inputs with their shapes."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from pathlib import Path
 
+from cutaway.core.io import write
 from cutaway.graph.op import Op
 from cutaway.graph.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """One site whose values can be collected, as it was on the example."""
+    """One site whose values can be collected, as seen on the example input."""
 
     site: str
     kind: str
     """ "module", "op" or "input"."""
     type: str
-    """The class of the module, or the function of the op."""
+    """Class of the module, or function of the op."""
     shape: tuple[int, ...]
     dtype: str
     unit_dims: tuple[int, ...]
-    """The dimensions that count units, in the order of the flat index `#k`; none if the whole value is one unit."""
+    """The unit dimensions, in the order of the flat index `#k`; empty if the whole value is one unit."""
     sample_dims: tuple[int, ...]
-    """The dimensions that hold samples."""
+    """The sample dimensions."""
     n_units: int | None
-    """None where the graph does not tell which dimension counts units; `why` says why."""
+    """None if the graph does not determine the unit dimension; `why` has the reason."""
     why: str
     n_passes: int
-    """How often it ran; with several, `:1` and so on choose."""
+    """Number of passes; if there are several, `:1` and so on select one."""
 
 
 class Sites(tuple[str, ...]):
@@ -48,24 +48,24 @@ class Sites(tuple[str, ...]):
 
     @staticmethod
     def of(trace: Trace) -> Sites:
-        """The sites of a trace, which need no values."""
-        found = Sites(trace.sites)
-        found._trace = trace
-        return found
+        """The sites of a trace, which needs no saved values."""
+        sites = Sites(trace.sites)
+        sites._trace = trace
+        return sites
 
     @cached_property
     def components(self) -> tuple[Component, ...]:
-        """Modules, inputs and ops that give tensors with at least one dimension."""
-        found: dict[str, Component] = {}
+        """Modules, inputs and ops whose value is a tensor with at least one dimension."""
+        by_site: dict[str, Component] = {}
         for component in (*_modules(self._trace), *_ops(self._trace)):
-            found.setdefault(component.site, component)
-        return tuple(found.values())
+            by_site.setdefault(component.site, component)
+        return tuple(by_site.values())
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
-        """The components as a JSON list, also written to a file where a path is given."""
+        """The components as a JSON list, also written to `path` if given."""
         text = json.dumps([asdict(component) for component in self.components], indent=1, ensure_ascii=False)
         if path is not None:
-            Path(path).write_text(text + "\n", encoding="utf-8")
+            write(path, text + "\n")
         return text
 
     def __reduce__(self) -> tuple[type[tuple[str, ...]], tuple[list[str]]]:

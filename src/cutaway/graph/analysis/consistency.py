@@ -1,4 +1,4 @@
-"""Whether a graph agrees with itself: orders, passes, module stacks, distances."""
+"""Checks a graph for contradictions: order, passes, module calls, distances."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from cutaway.graph.trace import Trace
 
 Problem = tuple[int, str]
-"""(node, what is wrong with it); the node is -1 where it is about no single one."""
+"""(node, what is wrong with it); the node is -1 if the problem is not about one node."""
 
 
 def problems(trace: Trace) -> Iterator[Problem]:
-    """Everything in a trace that contradicts something else in it."""
+    """Every contradiction in a trace."""
     tables = trace.tables
     yield from _order(trace, tables)
     yield from _names(trace)
@@ -29,7 +29,7 @@ def _order(trace: Trace, tables: Tables) -> Iterator[Problem]:
     nodes = tables.nodes
     for node, parents in enumerate(nodes.parents):
         if any(not 0 <= parent < node for parent in parents):
-            yield node, "a parent does not stand before it"
+            yield node, "a parent does not come before it"
         if (nodes.event[node] is None) != (nodes.kind[node] != OP):
             yield node, "an op has no call, or a source has one"
     listed = set(trace.op_nodes)
@@ -37,10 +37,10 @@ def _order(trace: Trace, tables: Tables) -> Iterator[Problem]:
     for node in range(len(nodes)):
         for child in trace.children_of(node):
             if (node, child) not in children:
-                yield child, f"it is listed as a child of {trace.names.label(node)}, which is none of its parents"
+                yield child, f"it is listed as a child of {trace.names.label(node)}, which is not its parent"
             children.discard((node, child))
     for parent, node in children:
-        yield node, f"{trace.names.label(parent)} is its parent and does not list it as a child"
+        yield node, f"its parent {trace.names.label(parent)} does not list it as a child"
 
 
 def _names(trace: Trace) -> Iterator[Problem]:
@@ -48,26 +48,26 @@ def _names(trace: Trace) -> Iterator[Problem]:
     for position, node in enumerate(trace.op_nodes):
         label = trace.names.label(node)
         if label in labels:
-            yield node, f"another op is called {label} as well"
+            yield node, f"another op is also called {label}"
         labels[label] = node
         if trace.names.position(node) != position:
-            yield node, "its position is not its place in the order of execution"
+            yield node, "its position is not its index in the order of execution"
 
 
 def _modules(tables: Tables) -> Iterator[Problem]:
-    """Calls stand inside calls that began before them, and what they took and returned exists."""
+    """A call must be inside a call that began before it, and its inputs and outputs must exist."""
     calls, n = tables.calls, len(tables.nodes)
     for number, row in enumerate(calls):
         if number and not 0 <= row.parent < number:
-            yield -1, f"module call {number} lies in call {row.parent}, which began after it"
+            yield -1, f"module call {number} is inside call {row.parent}, which began after it"
         for path, node in (*row.inputs, *row.outputs):
             if not 0 <= node < n:
-                yield -1, f"module call {number} holds an unknown tensor at {path!r}"
+                yield -1, f"module call {number} has an unknown tensor at {path!r}"
     for node, call in enumerate(tables.nodes.call):
         if not 0 <= call < len(calls):
             yield node, f"it ran in module call {call}, which does not exist"
         elif tables.nodes.kind[node] == OP and call and calls[call].first_node > node:
-            yield node, "it ran before the module call that it belongs to began"
+            yield node, "it ran before its module call began"
 
 
 def _passes(trace: Trace, tables: Tables) -> Iterator[Problem]:
@@ -79,12 +79,12 @@ def _passes(trace: Trace, tables: Tables) -> Iterator[Problem]:
     for node in trace.op_nodes:
         site = str(trace.names.full_site(node))
         if site in seen:
-            yield node, f"its site {site} is that of {trace.names.label(seen[site])} as well"
+            yield node, f"its site {site} is also that of {trace.names.label(seen[site])}"
         seen[site] = node
 
 
 def _distances(trace: Trace, tables: Tables) -> Iterator[Problem]:
-    """Distances are found again breadth first, the other way than they were computed."""
+    """Recompute distances breadth first, which is independent of how they were computed."""
     parents = tables.nodes.parents
     children: list[list[int]] = [[] for _ in parents]
     for node, above in enumerate(parents):

@@ -1,4 +1,4 @@
-"""Where the time, the FLOPs and the bytes of a trace go."""
+"""Time, FLOPs and bytes by function, module or any other group."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ _MOST_ROWS = 12
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """What some ops cost together."""
+    """The total cost of some ops."""
 
     count: int
-    """Calls: one that returned several tensors counts once."""
+    """Number of calls; one that returned several tensors counts once."""
     seconds: float
     flops: int
     bytes: int
-    """Size of the values; an op that gave back its input made none."""
+    """Size of the values; an op that returned its input unchanged counts 0."""
     share: float
-    """The part of the whole, from 0 to 1, of what the table is sorted by."""
+    """Share of the total of the measure that the table is sorted by, from 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Totals(Mapping[str, Total]):
-    """A `Total` for each function or module, the largest first."""
+    """A `Total` for each function or module, largest first."""
 
     rows: dict[str, Total]
     of: str
-    """What it is sorted by, and what the shares are of: "seconds", "flops" or "bytes"."""
+    """The measure that it is sorted by and that shares refer to: "seconds", "flops" or "bytes"."""
 
     def __getitem__(self, key: str) -> Total:
         return self.rows[key]
@@ -69,12 +69,12 @@ class Totals(Mapping[str, Total]):
 def totals(
     trace: Trace, nodes: Sequence[int], by: Grouping | Callable[[Op], Any], *, of: Measure, inclusive: bool
 ) -> Totals:
-    """What the ops of some rows cost, by function, by module, or by what a function says of each op."""
+    """The cost of some rows by function, by module, or by the return value of a function of each op."""
     check_measure(of)
     keys_of = _grouping(trace, by, inclusive)
     sums: dict[str, list[float]] = {}
     whole = [0.0, 0.0, 0.0, 0.0]
-    for node, spent in zip(nodes, _spent(trace, nodes), strict=True):
+    for node, spent in zip(nodes, _costs(trace, nodes), strict=True):
         for row in (whole, *(sums.setdefault(key, [0, 0.0, 0, 0]) for key in keys_of(node))):
             for i, amount in enumerate(spent):
                 row[i] += amount
@@ -87,15 +87,15 @@ def totals(
 
 
 def total(trace: Trace, nodes: Sequence[int]) -> Total:
-    """What the ops of some rows cost together."""
+    """The total cost of some rows."""
     count, seconds, flops, size = 0, 0.0, 0, 0
-    for row in _spent(trace, nodes):
+    for row in _costs(trace, nodes):
         count, seconds, flops, size = count + row[0], seconds + row[1], flops + row[2], size + row[3]
     return Total(count, seconds, flops, size, 1.0)
 
 
 def weights(trace: Trace, nodes: Sequence[int], by: Measure) -> list[float]:
-    """What each row alone stands for; every result of a call has the whole time of the call, sources have none."""
+    """The cost of each row by itself: every result of a call has the whole time of the call, sources have 0."""
     check_measure(by)
     kinds, flags = trace.tables.nodes.kind, trace.tables.nodes.flags
     if by == "bytes":
@@ -107,11 +107,11 @@ def weights(trace: Trace, nodes: Sequence[int], by: Measure) -> list[float]:
 
 def check_measure(measure: object) -> None:
     if measure not in get_args(Measure):
-        raise InputError(f"time, FLOPs and bytes are counted, not {measure!r}: give 'seconds', 'flops' or 'bytes'.")
+        raise InputError(f"unknown measure {measure!r}: give 'seconds', 'flops' or 'bytes'.")
 
 
-def _spent(trace: Trace, nodes: Sequence[int]) -> Iterator[tuple[int, float, int, int]]:
-    """Count, seconds, FLOPs and bytes for each row; further results of one call add bytes alone."""
+def _costs(trace: Trace, nodes: Sequence[int]) -> Iterator[tuple[int, float, int, int]]:
+    """Count, seconds, FLOPs and bytes for each row; further results of one call add only bytes."""
     events, flags = trace.tables.nodes.event, trace.tables.nodes.flags
     last: Any = None
     for node in nodes:
@@ -125,7 +125,7 @@ def _spent(trace: Trace, nodes: Sequence[int]) -> Iterator[tuple[int, float, int
 
 
 def _first_result(trace: Trace, node: int) -> int:
-    """The first result of the call that made a row: it stands for the FLOPs of the call."""
+    """The first result of the call that made a row, which has the FLOPs of the call."""
     events = trace.tables.nodes.event
     if events[node] is not None:
         while node > 0 and events[node - 1] is events[node]:
@@ -140,17 +140,17 @@ def _grouping(trace: Trace, by: Grouping | Callable[[Op], Any], inclusive: bool)
     if by == "function":
         return lambda node: (nodes.name[node],)
     if by not in get_args(Grouping):
-        raise InputError(f"totals are by 'function', 'module', 'module_class', or a function of an op; not by {by!r}.")
+        raise InputError(f"cannot group by {by!r}: give 'function', 'module', 'module_class', or a function of an op.")
     calls, modules = trace.tables.calls, trace.tables.modules
 
     @cache
     def names(call: int) -> tuple[str, ...]:
-        """The module of a call; inclusive, also those around it, each name once."""
+        """The module of a call and, if inclusive, those around it, each name once."""
         row = calls[call]
         module = modules[row.module] if row.module >= 0 else None
-        own = "" if module is None else module.class_name if by == "module_class" else module.addresses[0]
+        name = "" if module is None else module.class_name if by == "module_class" else module.addresses[0]
         if not inclusive or not call:
-            return (own,)
-        return tuple(dict.fromkeys([own, *filter(None, names(row.parent))]))
+            return (name,)
+        return tuple(dict.fromkeys([name, *filter(None, names(row.parent))]))
 
     return lambda node: names(nodes.call[node])

@@ -1,4 +1,4 @@
-"""How far each op lies from the inputs and from the outputs, and which ops hang in the air."""
+"""Distances of each op from inputs and outputs; orphans."""
 
 from __future__ import annotations
 
@@ -10,39 +10,39 @@ from cutaway.graph.tables import LEFT_TORCH, OP, Tables
 
 @dataclass(frozen=True, slots=True)
 class Distances:
-    """Lengths of shortest paths, by node; None where there is no path."""
+    """Lengths of shortest paths, by node; None if there is no path."""
 
     from_input: list[int | None]
     to_output: list[int | None]
 
 
 def distances(tables: Tables) -> Distances:
-    """One pass down for the inputs, one pass up for the outputs: parents stand before their children."""
+    """Compute all distances: one pass down for inputs, one pass up for outputs, as parents come before children."""
     parents = tables.nodes.parents
     down: list[int | None] = [None] * len(parents)
     for _, node in tables.inputs:
         down[node] = 0
     for node, above in enumerate(parents):
         if down[node] is None and above:
-            known = [d for parent in above if (d := down[parent]) is not None]
-            down[node] = min(known) + 1 if known else None
+            reached = [d for parent in above if (d := down[parent]) is not None]
+            down[node] = min(reached) + 1 if reached else None
     up: list[int | None] = [None] * len(parents)
     for _, node in tables.outputs:
         up[node] = 0
     for node in range(len(parents) - 1, -1, -1):
-        mine = up[node]
-        if mine is not None:
+        distance = up[node]
+        if distance is not None:
             for parent in parents[node]:
-                if (theirs := up[parent]) is None or theirs > mine + 1:
-                    up[parent] = mine + 1
+                if (known := up[parent]) is None or known > distance + 1:
+                    up[parent] = distance + 1
     return Distances(down, up)
 
 
 def connected_ops(tables: Tables, *, orphans: bool) -> list[int]:
-    """The operations in order, without those that neither come from an input nor lead out of the graph.
+    """The ops in order, without orphans: those that depend on no input and have no effect outside the graph.
 
-    A way out is an output, a buffer that is written, a number that left torch, or the operation that raised. Where
-    nothing is known of inputs and outputs (code around no model), there are no orphans.
+    An effect is an output, a write to a buffer, a number that left torch, or the op that raised. Without known inputs
+    and outputs (code without a model), there are no orphans.
     """
     nodes = tables.nodes
     kinds, parents = nodes.kind, nodes.parents
@@ -63,8 +63,8 @@ def connected_ops(tables: Tables, *, orphans: bool) -> list[int]:
     if not suspects:
         return ops
     above_output = bytearray(len(kinds))
-    # What is written into a buffer is read by the next run, and a number that left torch may decide what is run:
-    # both lead somewhere. And what is kept keeps its parents.
+    # The next run reads what is written to a buffer, and a number that left torch may decide a branch: both are
+    # effects. An op that is kept also keeps its ancestors.
     kept = [node for node in ops if below[node] or nodes.flags[node] & LEFT_TORCH]
     failed = tables.failed_op.parents if tables.failed_op else ()
     _mark_ancestors([*(node for _, node in tables.outputs), *nodes.writes, *kept, *failed], parents, above_output)

@@ -1,7 +1,6 @@
-"""Which calls of functions are alike: the classes in which recurrence looks for passes of one op.
+"""Equivalence classes of function calls, among which recurrence looks for passes of one op.
 
-All results of one call of a function are one *event* here, whatever their number. Events are numbered in
-order of execution.
+All results of one function call are one *event* here. Events are numbered in order of execution.
 """
 
 from __future__ import annotations
@@ -24,78 +23,77 @@ _PLACING: Final = dict.fromkeys(
     ],
     _NO_DIMENSION,
 ) | {"select": 1, "narrow": 1, "unflatten": 1, "split": 2, "split_with_sizes": 2, "tensor_split": 2, "chunk": 2}
-"""Functions that say *where* or *how large*: their whole numbers may vary from pass to pass. Of some, the positional
-argument with this number is a dimension, which may not."""
+"""Functions whose integers are indices or sizes, which may vary from pass to pass. The value is the index of the
+positional argument that is a dimension, which may not vary."""
 
 _TENSOR, _ATOM, _NUMBER, _SEQUENCE, _SLICE, _MAPPING, _THING = range(7)
 
 
 @dataclass(slots=True)
 class Events:
-    """One row for each call of a function that the trace lists."""
+    """One row for each function call of a trace."""
 
     results: list[list[int]] = field(default_factory=list)
     """The nodes of its results."""
     classes: list[int] = field(default_factory=list)
     """Events of one class may be passes of one op."""
     seeds: list[int] = field(default_factory=list)
-    """Events of one seed use the same parameters in the same way, and are passes of one op; -1 without parameters."""
+    """Events of one seed use the same parameters in the same way: they are passes of one op; -1 for no parameters."""
     places: list[int] = field(default_factory=list)
-    """Where in the code it stands, seen from the module call it ran in outwards."""
+    """Its place in the code, including the chain of calls that led there."""
     calls: list[int] = field(default_factory=list)
     above: list[list[int]] = field(default_factory=list)
-    """For each tensor it was given by another event, that event and the tie between them, one after the other."""
+    """Flat pairs (event, tie) for each tensor that another event passed to it."""
     below: list[list[int]] = field(default_factory=list)
-    """For each use of one of its results, the event that used it and the tie; a tie is an output and an argument."""
+    """Flat pairs (event, tie) for each use of its results; a tie identifies the output and the argument."""
     in_loop: list[bool] = field(default_factory=list)
-    """By place: whether a loop goes over some event at that place."""
+    """Place → whether it is inside a loop."""
     spots: list[int] = field(default_factory=list)
-    """By place: where in the code of its module it stands, whoever called the module."""
+    """Place → its position in the code of its module, whoever called the module."""
 
     def __len__(self) -> int:
         return len(self.results)
 
 
 def events_of(tables: Tables, op_nodes: list[int]) -> Events:
-    """The events behind these nodes, with their classes, places and neighbours."""
-    nodes, found = tables.nodes, Events()
+    """The events of these nodes, with their classes, places and neighbors."""
+    nodes, events = tables.nodes, Events()
     of_node = [-1] * len(nodes)
     last: Any = None
     for node in op_nodes:
         event = nodes.event[node]
         if event is None or event is not last:
-            found.results.append([])
+            events.results.append([])
             last = event
-        found.results[-1].append(node)
-        of_node[node] = len(found.results) - 1
-    _link(found, nodes.parents, nodes.path, of_node)
+        events.results[-1].append(node)
+        of_node[node] = len(events.results) - 1
+    _link(events, nodes.parents, nodes.path, of_node)
     places = _Places(tables)
-    for results in found.results:
+    for results in events.results:
         call = nodes.call[results[0]]
-        found.calls.append(call)
-        found.places.append(places.of(nodes.event[results[0]], call))
-    found.in_loop, found.spots = places.in_loop, places.spots
-    _classify(found, tables)
-    return found
+        events.calls.append(call)
+        events.places.append(places.of(nodes.event[results[0]], call))
+    events.in_loop, events.spots = places.in_loop, places.spots
+    _classify(events, tables)
+    return events
 
 
-def _link(found: Events, parents: list[tuple[int, ...]], paths: list[str], of_node: list[int]) -> None:
-    above: list[list[int]] = [[] for _ in found.results]
-    below: list[list[int]] = [[] for _ in found.results]
+def _link(events: Events, parents: list[tuple[int, ...]], paths: list[str], of_node: list[int]) -> None:
+    above: list[list[int]] = [[] for _ in events.results]
+    below: list[list[int]] = [[] for _ in events.results]
     ties: dict[tuple[int, str], int] = {}
-    for event, results in enumerate(found.results):
-        mine = above[event]
+    for event, results in enumerate(events.results):
         for argument, parent in enumerate(parents[results[0]]):
             upper = of_node[parent]
             if upper >= 0 and upper != event:
                 tie = ties.setdefault((argument, paths[parent]), len(ties))
-                mine += (upper, tie)
+                above[event] += (upper, tie)
                 below[upper] += (event, tie)
-    found.above, found.below = above, below
+    events.above, events.below = above, below
 
 
 class _Places:
-    """Numbers the places in the code: the same expression reached through the same calls has the same number."""
+    """Numbers places in the code: the same expression reached through the same calls has the same number."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
@@ -135,7 +133,7 @@ class _Places:
         return place
 
     def _number(self, outer: int, code: CodeType | None, instruction: int, *, is_inner: bool = False) -> int:
-        """The place of an instruction that was reached from another place, inside a composite or not."""
+        """The place of an instruction that was reached from `outer`, inside a composite function or not."""
         position = self._positions.get((id(code), instruction))
         if position is None:
             position = self._positions[id(code), instruction] = _position(code, instruction)
@@ -152,9 +150,9 @@ class _Places:
 
 
 def _position(code: CodeType | None, instruction: int) -> tuple[Any, bool]:
-    """Line and columns of an instruction, and whether a loop goes over it.
+    """Line and columns of an instruction, and whether it is inside a loop.
 
-    Not the instruction itself: the condition of a `while` is compiled twice, before the loop and at its end.
+    The offset would not do: the condition of a `while` is compiled twice, before the loop and at its end.
     """
     if code is None:
         return None, False
@@ -176,7 +174,7 @@ def _loops(code: CodeType) -> tuple[tuple[int, int], ...]:
     return tuple((int(each.argval), each.offset) for each in jumps)
 
 
-def _classify(found: Events, tables: Tables) -> None:
+def _classify(events: Events, tables: Tables) -> None:
     nodes, rows = tables.nodes, tables.calls
     parameter = _parameters(tables)
     describe = _Describer(tables.is_tensor)
@@ -184,8 +182,8 @@ def _classify(found: Events, tables: Tables) -> None:
     loose: dict[Any, int] = {}
     seeds: dict[Any, int] = {}
     same: list[int] = []
-    """Class → a class it is one with, in the manner of union-find."""
-    for results, place, call in zip(found.results, found.places, found.calls, strict=True):
+    """Union-find: class → an equivalent class."""
+    for results, place, call in zip(events.results, events.places, events.calls, strict=True):
         first = results[0]
         name = nodes.name[first]
         event = nodes.event[first]
@@ -193,32 +191,32 @@ def _classify(found: Events, tables: Tables) -> None:
         dimension = _PLACING.get(name.strip("_"))
         if used and dimension is None:
             key: Any = (name, used)
-            found.seeds.append(seeds.setdefault(key, len(seeds)))
+            events.seeds.append(seeds.setdefault(key, len(seeds)))
             number = strict.setdefault(key, len(same))
             if number == len(same):
                 same.append(number)
-            found.classes.append(number)
+            events.classes.append(number)
             continue
         paths = tuple([nodes.path[node] for node in results]) if nodes.path[first] else ()
         types, values = describe(event, dimension) if event is not None else ((), ())
         here = (name, rows[call].module, types, paths, used)
-        if used:  # a part of a parameter: another part is another thing
+        if used:  # a slice of a parameter: other slices are other ops
             whole = describe(event, None)[1] if event is not None else ()
-            found.seeds.append(seeds.setdefault((here, whole), len(seeds)))
+            events.seeds.append(seeds.setdefault((here, whole), len(seeds)))
         else:
-            found.seeds.append(-1)
+            events.seeds.append(-1)
         number = strict.setdefault((here, values), len(same))
         if number == len(same):
             same.append(number)
         other = loose.setdefault((name, rows[call].module, place, used), number)
-        if other != number:  # the same expression, evaluated again with other arguments
+        if other != number:  # the same expression, evaluated again with different arguments
             unite(same, other, number)
-        found.classes.append(number)
-    found.classes = [root(same, number) for number in found.classes]
+        events.classes.append(number)
+    events.classes = [root(same, number) for number in events.classes]
 
 
 def _parameters(tables: Tables) -> dict[int, int]:
-    """Node → the parameter that it is, or that it is a later version of."""
+    """Node → the parameter that it is, or is a later version of."""
     found = {node: node for node, kind in enumerate(tables.nodes.kind) if kind == PARAMETER}
     rows = {address: row.node for row in tables.parameters if not row.is_buffer for address in row.addresses}
     for node, addresses in tables.nodes.writes.items():
@@ -229,7 +227,7 @@ def _parameters(tables: Tables) -> dict[int, int]:
 
 
 def root(same: list[int], number: int) -> int:
-    """The number that stands for all that a number is one with."""
+    """The representative of a number (union-find)."""
     while same[number] != number:
         same[number] = same[same[number]]
         number = same[number]
@@ -237,20 +235,20 @@ def root(same: list[int], number: int) -> int:
 
 
 def unite(same: list[int], a: int, b: int) -> None:
-    """Make two numbers one."""
+    """Merge the sets of two numbers (union-find)."""
     a, b = root(same, a), root(same, b)
     same[max(a, b)] = min(a, b)
 
 
 class _Describer:
-    """Tells the arguments of an event without its tensors: their types, and their values."""
+    """Describes the non-tensor arguments of an event: their types and values."""
 
     def __init__(self, is_tensor: Callable[[Any], bool]) -> None:
         self._is_tensor = is_tensor
         self._codes: dict[type, int] = {}
 
     def __call__(self, event: tuple[Any, ...], dimension: int | None) -> tuple[Any, Any]:
-        """Types and values; whole numbers count as values unless `dimension` is given, of which see `_PLACING`."""
+        """Types and values. Integers count as values unless `dimension` is given; see `_PLACING`."""
         types: list[Any] = []
         values: list[Any] = []
         for i, argument in enumerate(event[1]):
@@ -296,7 +294,7 @@ class _Describer:
         if isinstance(value, dict):
             return _MAPPING
         plain = isinstance(value, (str, bytes, float, complex, bool, type(None)))
-        # dtypes, devices and their like are one object each; anything else is told by its type alone.
+        # dtypes, devices and the like compare by value; everything else only by its type.
         is_torchs = type(value).__module__.partition(".")[0] == "torch"
         return _ATOM if plain or (is_torchs and _hashes(value)) else _THING
 

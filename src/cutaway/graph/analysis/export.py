@@ -1,4 +1,4 @@
-"""A trace as a table and as a networkx graph."""
+"""Exports a trace as a table and as a networkx graph."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 
 def table(ops: Iterable[Op]) -> Any:
-    """One row an op, as a DataFrame where pandas is installed."""
-    found = framed(record(op) for op in ops)
-    if isinstance(found, list) or not len(found):
-        return found
-    # Where there is no path, pandas would turn the distances of all others into floats.
-    whole = {"distance_from_input": "Int64", "distance_to_output": "Int64"}
-    return found.set_index("label").astype(whole)
+    """One row per op: a DataFrame if pandas is installed, else a list of dicts."""
+    rows = framed(record(op) for op in ops)
+    if isinstance(rows, list) or not len(rows):
+        return rows
+    # Distances can be None, which would turn the whole column into floats: Int64 is nullable.
+    nullable = {"distance_from_input": "Int64", "distance_to_output": "Int64"}
+    return rows.set_index("label").astype(nullable)
 
 
 def record(op: Op) -> dict[str, Any]:
-    """What is known of an op, as plain values; the keys are the attribute names."""
+    """The attributes of an op as plain values, by attribute name."""
     source = op.source
     return {
         "label": op.label,
@@ -50,7 +50,7 @@ def record(op: Op) -> dict[str, Any]:
 
 
 def networkx_graph(trace: Trace) -> Any:
-    """A `MultiDiGraph` whose nodes are labels, sources included, and whose edges carry their argument."""
+    """A `MultiDiGraph` whose nodes are labels, including sources, and whose edges have their argument."""
     try:
         import networkx
     except ImportError as error:

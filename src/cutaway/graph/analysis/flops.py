@@ -1,10 +1,8 @@
-"""Floating-point operations of an op, from the shapes of its arguments.
+"""Counts floating-point operations from the shapes of arguments.
 
-The convention is that of `torch.utils.flop_counter`: products of matrices and convolutions count, a
-multiply-add is two operations, everything else is nothing. So a trace and torch agree on the total.
-Where torch's counter sees nothing because the product hides in a kernel without a formula (attention
-and LSTM on a CPU, `mv`, `bilinear`, the fast paths of the transformer), the product is counted as if it
-had been written out.
+The convention is that of `torch.utils.flop_counter`, so a trace and torch agree on the total: matrix products and
+convolutions count, a multiply-add is two operations, everything else is 0. For kernels without a formula in torch
+(attention and LSTM on a CPU, `mv`, `bilinear`, the fast paths of the transformer), the matrix products inside count.
 """
 
 from __future__ import annotations
@@ -21,26 +19,26 @@ Shape = tuple[int, ...]
 
 
 def flops_of(op: Op) -> int:
-    """The operations of the call that made `op`; counted on its first result only."""
+    """The FLOPs of the call that made `op`; only its first result has them."""
     formula = _FORMULAS.get(op.function.strip("_"))
     if formula is None or op.is_identity or op.is_opaque or op.output_index not in (None, 0):
         return 0
     try:
         return max(int(formula(Call(op, op.args, op.kwargs))), 0)
-    except Exception:  # an unusual signature, a shape nobody knows: a missing number is no reason to fail
+    except Exception:  # an unusual signature or an unknown shape: a missing number is no reason to fail
         return 0
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The call that made an op, with an `Op` in the place of each tensor."""
+    """The call that made an op, with an `Op` instead of each tensor."""
 
     op: Op
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
 
     def argument(self, place: int, *names: str) -> Any:
-        """One argument, handed over by name or by position."""
+        """One argument, passed by name or by position."""
         for name in names:
             if name in self.kwargs:
                 return self.kwargs[name]
@@ -103,7 +101,7 @@ def _tensordot(call: Call) -> int:
 
 
 def _matrix_power(call: Call) -> int:
-    """By squaring: one product for each bit, and one more for each bit that is set; the first of both is free."""
+    """Exponentiation by squaring: one product per bit, and one more per set bit; the first of each is free."""
     exponent = abs(int(call.argument(1, "n")))
     shape = call.result
     return 2 * prod(shape) * shape[-1] * max(exponent.bit_length() + exponent.bit_count() - 2, 0)
@@ -116,7 +114,7 @@ def _covariance(call: Call) -> int:
 
 
 def _chain(call: Call) -> int:
-    """The cheapest order, as `multi_dot` takes it; vectors at the ends are a row and a column."""
+    """The cheapest order, which `multi_dot` uses; vectors at the ends are a row and a column."""
     shapes = _listed_shapes(call.kwargs.get("tensors") or call.args)
     first = shapes[0] if len(shapes[0]) == 2 else (1, *shapes[0])
     sizes = [*first, *(shape[1] if len(shape) == 2 else 1 for shape in shapes[1:])]
@@ -132,7 +130,7 @@ def _chain(call: Call) -> int:
 
 
 def _bilinear(call: Call) -> int:
-    """The first input with the weight, then the second input with the result."""
+    """The first input times the weight, then the second input times the result."""
     rows = prod(call.shape(0, "input1")[:-1])
     outs, left, right = call.shape(2, "weight")
     return 2 * rows * outs * right * (left + 1)
@@ -142,7 +140,7 @@ def _bilinear(call: Call) -> int:
 
 
 def _einsum(call: Call) -> int:
-    """Follows torch: pair by pair along its path, a product of matrices only where something is summed."""
+    """As in torch: pair by pair along its contraction path; a pair counts only if a dimension is summed."""
     equation = str(call.argument(0, "equation")).replace(" ", "")
     shapes = _listed_shapes(call.kwargs.get("operands") or call.args[1:])
     operands = [_sizes(term, shape) for term, shape in zip(equation.split("->")[0].split(","), shapes, strict=True)]
@@ -168,7 +166,7 @@ def _einsum(call: Call) -> int:
 
 
 def _sizes(term: str, shape: Shape) -> dict[str, int]:
-    """Label → size; the dimensions behind `...` are labelled by their place from the right."""
+    """Label → size; the dimensions of `...` are labeled by their index from the right."""
     before, dots, after = term.partition("...")
     n_dots = len(shape) - len(before) - len(after)
     middle = [f".{i}" for i in range(n_dots, 0, -1)] if dots else []
@@ -207,9 +205,9 @@ def _conv_tbc(call: Call) -> int:
 
 
 def _attention(call: Call) -> int:
-    """Scores and weighted sum; a causal mask saves nothing by this convention."""
+    """Scores and weighted sum; by this convention, a causal mask saves nothing."""
     query, key, value = call.shape(0, "query"), call.shape(1, "key"), call.shape(2, "value")
-    rows = prod(call.result[:-1])  # batch and heads as they were broadcast, times queries
+    rows = prod(call.result[:-1])  # broadcast batch and heads, times queries
     return 2 * rows * key[-2] * (query[-1] + value[-1])
 
 
@@ -246,7 +244,7 @@ def _recurrent_cell(call: Call) -> int:
 
 
 def _recurrent(call: Call) -> int:
-    """Every weight once for each token; of the arguments, weights alone have two dimensions."""
+    """Every weight once per token; only the weights among the arguments have two dimensions."""
     shapes = [edge.parent.shape or () for edge in call.op.edges]
     tokens = prod(shapes[0][:-1])
     return 2 * tokens * sum(prod(shape) for shape in shapes[1:] if len(shape) == 2)
@@ -277,4 +275,4 @@ _BY_FORMULA: dict[Callable[[Call], int], str] = {
     _recurrent: "lstm gru rnn_tanh rnn_relu",
 }
 _FORMULAS = {name: formula for formula, names in _BY_FORMULA.items() for name in names.split()}
-"""Function, without leading and trailing underscores → formula; `addmm_` costs what `addmm` does."""
+"""Function without leading and trailing underscores → formula; `addmm_` costs the same as `addmm`."""

@@ -1,4 +1,4 @@
-"""One op that ran several times, and the ops of a trace with such ones rolled up."""
+"""`Passes`: all passes of one op; `Rolled`: the ops of a trace, rolled up."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from cutaway.core.errors import AmbiguousSiteError, NotSavedError, ShapesDifferError
+from cutaway.core.formatting import listed
 from cutaway.core.sites import Site
 from cutaway.graph.analysis.recurrence import recurrent_nodes
 from cutaway.graph.labels import kind_of
@@ -23,10 +24,10 @@ _MOST_SHOWN = 6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Passes(Op):
-    """One op that ran several times: what all passes have in common, and each of them.
+    """One op that ran several times.
 
-    What is the same in all passes (function, module address, label) is that of the first. `values()` gives the
-    values of all passes as one tensor; costs are sums.
+    Attributes that are common to all passes (function, module address, label) are those of the first. `values()`
+    returns the values of all passes as one tensor; costs are sums.
     """
 
     nodes: tuple[int, ...] = ()
@@ -47,12 +48,12 @@ class Passes(Op):
 
     @property
     def passes(self) -> tuple[Op, ...]:
-        """Each run, in order."""
+        """Each pass, in order."""
         return tuple(Op(self.trace, node, self.unit) for node in self.nodes)
 
     @property
     def n_passes(self) -> int:
-        """How often it ran."""
+        """The number of passes."""
         return len(self.nodes)
 
     @property
@@ -64,7 +65,7 @@ class Passes(Op):
 
     @property
     def full_site(self) -> Site:
-        """Its address without a pass, so that it means all of them; where they stand apart, it means more besides."""
+        """Its site without a pass, so that it matches all passes; if they are at different sites, it matches more."""
         sites = [self.trace.names.full_site(node) for node in self.nodes]
         first = replace(sites[0], pass_=None, unit=self.unit)
         if len({(site.address, site.op) for site in sites}) > 1:
@@ -73,7 +74,7 @@ class Passes(Op):
 
     @property
     def site(self) -> str:
-        """Its address without a pass."""
+        """Its site without a pass."""
         sites = {str(replace(self.trace.names.site(node), pass_=None, unit=self.unit)) for node in self.nodes}
         return sites.pop() if len(sites) == 1 else str(self.full_site)
 
@@ -81,17 +82,17 @@ class Passes(Op):
 
     @property
     def parents(self) -> tuple[Op, ...]:
-        """What any of its passes was computed from, each once; ops that ran several times as `Passes`."""
+        """The ops that any of its passes was computed from, each once; ops that ran several times as `Passes`."""
         return tuple(self.parents_by_pass)
 
     @property
     def children(self) -> tuple[Op, ...]:
-        """What was computed from any of its passes, each once; ops that ran several times as `Passes`."""
+        """The ops that were computed from any of its passes, each once; ops that ran several times as `Passes`."""
         return tuple(self.children_by_pass)
 
     @property
     def edges(self) -> tuple[Edge, ...]:
-        """One entry for each tensor argument and each rolled op that it came from."""
+        """One entry for each tensor argument and each rolled op it came from."""
         rolled = self.trace.rolled
         edges = (Edge(rolled.of(edge.parent.node), edge.argument) for op in self.passes for edge in op.edges)
         return tuple(dict.fromkeys(edges))
@@ -106,10 +107,10 @@ class Passes(Op):
         """For each of `children`, the passes from which it was computed, from 1."""
         return self._by_pass(self.trace.children_of)
 
-    def _by_pass(self, neighbours: Callable[[int], Sequence[int]]) -> dict[Op, tuple[int, ...]]:
+    def _by_pass(self, neighbors: Callable[[int], Sequence[int]]) -> dict[Op, tuple[int, ...]]:
         found: dict[Op, dict[int, None]] = {}
         for number, node in enumerate(self.nodes, 1):
-            for other in neighbours(node):
+            for other in neighbors(node):
                 found.setdefault(self.trace.rolled.of(other), {})[number] = None
         return {op: tuple(numbers) for op, numbers in found.items()}
 
@@ -117,7 +118,7 @@ class Passes(Op):
 
     @property
     def seconds(self) -> float:
-        """Time spent in all passes."""
+        """Time of all passes."""
         return sum(op.seconds for op in self.passes)
 
     @property
@@ -134,31 +135,30 @@ class Passes(Op):
 
     @property
     def is_saved(self) -> bool:
-        """Whether the value of every pass was kept."""
+        """Whether the value of every pass was saved."""
         return all(op.is_saved for op in self.passes)
 
     @property
     def value(self) -> Any:
-        """Not known: there is one a pass; ask for `values()`, or for one pass."""
-        raise AmbiguousSiteError(self._several("value", "values()"))
+        """Raises `AmbiguousSiteError`, because each pass has a value: use `values()` or one pass."""
+        raise AmbiguousSiteError(self._ambiguous_message("value", "values()"))
 
     @property
     def grad(self) -> Any:
-        """Not known: there is one a pass; ask for `grads`, or for one pass."""
-        raise AmbiguousSiteError(self._several("gradient", "grads"))
+        """Raises `AmbiguousSiteError`, because each pass has a gradient: use `grads` or one pass."""
+        raise AmbiguousSiteError(self._ambiguous_message("gradient", "grads"))
 
-    def _several(self, what: str, all_: str) -> str:
-        shown = ", ".join(repr(op.label) for op in self.passes[:_MOST_SHOWN])
-        more = f" and {len(self) - _MOST_SHOWN} more" if len(self) > _MOST_SHOWN else ""
+    def _ambiguous_message(self, what: str, all_: str) -> str:
+        labels = listed((repr(op.label) for op in self.passes), _MOST_SHOWN)
         return (
-            f"{self.label!r} ran {len(self)} times, and each pass has its own {what}: {shown}{more}. "
+            f"{self.label!r} ran {len(self)} times, and each pass has its own {what}: {labels}. "
             f"Ask for one of them with .passes[0] to .passes[{len(self) - 1}], or for all with .{all_}."
         )
 
     def values(self) -> Any:
-        """The values of all passes, stacked over a new first dimension; numbers that left torch as a NumPy array.
+        """The values of all passes, stacked along a new first dimension; Python numbers as a NumPy array.
 
-        A new tensor, free to be written to.
+        The result is a new tensor that you can write to.
         """
         missing = [op.label for op in self.passes if not op.is_saved]
         if missing:
@@ -170,9 +170,9 @@ class Passes(Op):
 
     @property
     def grads(self) -> tuple[Any, ...]:
-        """For each backward pass, the gradients of all passes over a new first dimension; NaN where a pass got none.
+        """For each backward pass, the gradients of all passes, stacked along a new first dimension.
 
-        None where no pass got any.
+        NaN where a pass has no gradient; None if no pass has one.
         """
         by_backward = zip(*(op.grads for op in self.passes), strict=True)
         return tuple(
@@ -188,8 +188,8 @@ class Passes(Op):
         if len(set(shapes)) > 1:
             other = next(i for i, shape in enumerate(shapes) if shape != shapes[0])
             raise ShapesDifferError(
-                f"the passes of {self.label!r} cannot be stacked: the first has {_said(first)}, pass {other + 1} "
-                f"{_said(there[other])}. Take them one by one: [op.{attribute} for op in passes.passes]."
+                f"the passes of {self.label!r} cannot be stacked: the first has {_shape_text(first)}, pass {other + 1} "
+                f"{_shape_text(there[other])}. Take them one by one: [op.{attribute} for op in passes.passes]."
             )
         size = (len(values), *first.shape)
         out = np.empty(size, first.dtype) if isinstance(first, np.ndarray) else first.new_empty(size)
@@ -200,9 +200,9 @@ class Passes(Op):
     def _numbers(self, values: Sequence[Any], attribute: str) -> Any:
         try:
             return np.array(values)
-        except ValueError:  # lists of several lengths
+        except ValueError:  # lists of different lengths
             raise ShapesDifferError(
-                f"the passes of {self.label!r} cannot be stacked: they are of several lengths. "
+                f"the passes of {self.label!r} cannot be stacked: they have different lengths. "
                 f"Take them one by one: [op.{attribute} for op in passes.passes]."
             ) from None
 
@@ -215,17 +215,17 @@ class Passes(Op):
         return f"<Passes {self.label}{unit} ×{len(self)} at {self.site}: {self.dtype}{shape}{differ}{saved}>"
 
 
-def _said(value: Any) -> str:
+def _shape_text(value: Any) -> str:
     return f"shape {list(value.shape)} and {str(value.dtype).removeprefix('torch.')}"
 
 
 class Rolled(Sequence[Op]):
-    """The ops of a trace in order of first execution, those that ran several times as one `Passes` each."""
+    """The ops of a trace in order of first execution; those that ran several times are one `Passes` each."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
-        known = trace.tables.known
-        groups = recurrent_nodes(trace.tables, trace.op_nodes) if known is None else known.recurrent
+        stored = trace.tables.stored
+        groups = recurrent_nodes(trace.tables, trace.op_nodes) if stored is None else stored.recurrent
         self._groups = {node: group for group in groups for node in group}
         self._nodes = [node for node in trace.op_nodes if self._groups.get(node, (node,))[0] == node]
 
@@ -242,15 +242,15 @@ class Rolled(Sequence[Op]):
         return self.of(self._nodes[index])
 
     def nodes_of(self, node: int) -> tuple[int, ...]:
-        """The rows of all passes of the op of which this row is one."""
+        """The rows of all passes of the op that this row is a pass of."""
         return self._groups.get(node, (node,))
 
     def number_of(self, node: int) -> int:
-        """Which pass a row is, from 1."""
+        """The pass of a row, from 1."""
         return bisect_left(self.nodes_of(node), node) + 1
 
     def of(self, node: int, unit: int | None = None) -> Op:
-        """The op of which this row is a pass: a `Passes`, or the op itself if it ran once."""
+        """The op that this row is a pass of: a `Passes`, or the op itself if it ran once."""
         nodes = self.nodes_of(node)
         return Passes(self._trace, nodes[0], unit, nodes=nodes) if len(nodes) > 1 else Op(self._trace, node, unit)
 

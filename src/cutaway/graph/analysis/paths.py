@@ -1,4 +1,4 @@
-"""The paths from some ops to others, and the critical path of a trace."""
+"""Paths between ops, and the critical path of a trace."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from cutaway.core.errors import PathLimitError
+from cutaway.core.formatting import plural
 from cutaway.graph.analysis.cost_summary import Measure, weights
 from cutaway.graph.analysis.reachability import best_chains, chain, downstream, upstream
 from cutaway.graph.selection import Selection
@@ -19,30 +20,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Paths:
-    """All paths from some ops to others. Nothing is enumerated before somebody iterates.
+    """All paths from some ops to others, enumerated only when you iterate.
 
-    A path leads along at least one edge and visits no op twice; two arguments that are the same tensor are one
-    edge. With several ops at an end, the paths of all pairs are meant.
+    A path has at least one edge. If the same tensor is passed as two arguments, they count as one edge. With several
+    start or end ops, these are the paths of all pairs.
     """
 
     trace: Trace
     starts: tuple[int, ...]
-    """Rows at which paths begin."""
+    """Rows at which paths start."""
     ends: tuple[int, ...]
     """Rows at which they end."""
     most: int | None = 10_000
-    """How many are given before iterating raises `PathLimitError`; None for no limit."""
+    """The number of paths after which iterating raises `PathLimitError`; None for no limit."""
 
     @property
     def ops(self) -> Selection:
-        """Every op on any of them, both ends included."""
+        """Every op on any path, including both ends."""
         on = self._links
         reached = {parent for parents in on.values() for parent in parents}
         return Selection(self.trace, [node for node in sorted(on) if on[node] or node in reached])
 
     @cached_property
     def count(self) -> int:
-        """How many there are, exactly, without enumerating them."""
+        """The exact number of paths, computed without enumerating them."""
         starts, ways = set(self.starts), dict[int, int]()
         for node, parents in self._links.items():
             ways[node] = (node in starts) + sum(ways[parent] for parent in parents)
@@ -50,11 +51,11 @@ class Paths:
 
     @property
     def shortest(self) -> Selection | None:
-        """One with the fewest ops; None where there is no path."""
+        """A path with the fewest ops; None if there is no path."""
         return self._best(dict.fromkeys(self._links, -1.0))
 
     def heaviest(self, by: Measure = "seconds") -> Selection | None:
-        """The one on which most seconds, FLOPs or bytes were spent; None where there is no path."""
+        """The path with the most seconds, FLOPs or bytes in total; None if there is no path."""
         nodes = list(self._links)
         return self._best(dict(zip(nodes, weights(self.trace, nodes, by), strict=True)))
 
@@ -74,7 +75,7 @@ class Paths:
 
     @cached_property
     def _links(self) -> dict[int, list[int]]:
-        """Rows between the ends, in order → those of their parents that lie between the ends, too."""
+        """Row on a path → its parents on a path, in order."""
         parents = self.trace.tables.nodes.parents
         below = downstream(self.trace.op_nodes, parents, self.starts)
         above = upstream(parents, self.ends)
@@ -107,8 +108,8 @@ class Paths:
                 if node in ends:
                     if given == self.most:
                         raise PathLimitError(
-                            f"there are {self.count:,} paths, and {given:,} have been given: take fewer with "
-                            "itertools.islice, ask for .count, .ops or .shortest, or set trace.paths(…, most=None)."
+                            f"there are {self.count:,} paths, more than the limit of {given:,}: take fewer with "
+                            "itertools.islice, use .count, .ops or .shortest, or set trace.paths(…, most=None)."
                         )
                     given += 1
                     yield Selection(self.trace, list(path))
@@ -120,8 +121,7 @@ class Paths:
         shortest = self.shortest
         if shortest is None:
             return "<no paths>"
-        paths = "path" if self.count == 1 else "paths"
-        return f"<{self.count:,} {paths} over {len(self.ops)} ops, the shortest of {len(shortest)}>"
+        return f"<{plural(self.count, 'path')} over {len(self.ops)} ops, the shortest of {len(shortest)}>"
 
 
 def critical_path(trace: Trace, by: Measure) -> Selection:

@@ -1,6 +1,6 @@
-"""Which rows lead to which, and by which chain.
+"""Ancestors, descendants and heaviest chains of rows.
 
-Parents always stand before their children, so each question is one walk over the rows, up or down.
+Parents always come before their children, so each function is one pass over the rows.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 def best_chains(
     links: dict[int, list[int]], weight: dict[int, float], starts: Collection[int]
 ) -> tuple[dict[int, float], dict[int, int]]:
-    """For each row that a start leads to: the weight of the heaviest chain down to it, and the row before it there."""
+    """For each row reachable from a start, the weight of the heaviest chain to it, and its previous row there."""
     total: dict[int, float] = {}
     before: dict[int, int] = {}
     for node, parents in links.items():
@@ -31,16 +31,16 @@ def best_chains(
 
 
 def chain(node: int, before: dict[int, int]) -> list[int]:
-    """The rows of the chain that ends here, in order."""
-    found = [node]
+    """The rows of the chain that ends at a row, in order."""
+    rows = [node]
     while node in before:
         node = before[node]
-        found.append(node)
-    return found[::-1]
+        rows.append(node)
+    return rows[::-1]
 
 
 def upstream(parents: list[tuple[int, ...]], roots: Iterable[int]) -> bytearray:
-    """Marks every row that leads to one of the roots."""
+    """Mark every ancestor of the roots."""
     mark, is_root = bytearray(len(parents)), bytearray(len(parents))
     last = -1
     for root in roots:
@@ -54,7 +54,7 @@ def upstream(parents: list[tuple[int, ...]], roots: Iterable[int]) -> bytearray:
 
 
 def downstream(ops: list[int], parents: list[tuple[int, ...]], roots: Iterable[int]) -> bytearray:
-    """Marks every op to which one of the roots leads."""
+    """Mark every op that descends from one of the roots."""
     mark, is_root = bytearray(len(parents)), bytearray(len(parents))
     for root in roots:
         is_root[root] = 1

@@ -1,8 +1,8 @@
-"""Which ops are passes of one op: the three rules of recurrence.
+"""Finds the passes of one op by three rules.
 
 1. Calls of one function with the same parameters are passes of one op, wherever they run.
-2. Around them, neighbours that are alike and stand in the same relative place join as well, and so on outwards.
-3. Without parameters, a sequence of calls that is repeated back to back is a loop.
+2. Equivalent neighbors of such passes, in the same relative position, are passes of one op, too, and so on outwards.
+3. Without parameters, a sequence of calls that repeats back to back is a loop.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from cutaway.graph.tables import Tables
 
 _UP, _DOWN = 0, 1
 _MOST_VISITS: Final = 6
-"""How often the surroundings of one group are looked at; so the whole stays linear."""
+"""How often the neighbors of one group are visited; a limit keeps the algorithm linear."""
 _MOST_ROUNDS: Final = 4
 _MOST_RANKS: Final = 8
 
 
 def recurrent_nodes(tables: Tables, op_nodes: list[int]) -> list[tuple[int, ...]]:
-    """The nodes that are passes of one op, in order of execution; ops that ran once are in none of these."""
+    """Groups of nodes that are passes of one op, in order of execution; ops that ran once are in no group."""
     events = events_of(tables, op_nodes)
     paths = tables.nodes.path
     groups = grouped(events)
@@ -35,11 +35,11 @@ def recurrent_nodes(tables: Tables, op_nodes: list[int]) -> list[tuple[int, ...]
             for node in events.results[event]:
                 by_path.setdefault(paths[node], []).append(node)
         found += [tuple(nodes) for nodes in by_path.values() if len(nodes) > 1]
-    return sorted([*found, *_dealt_out(events, groups, tables.nodes.parents)])
+    return sorted([*found, *_unpacked_results(events, groups, tables.nodes.parents)])
 
 
-def _dealt_out(events: Events, groups: list[list[int]], parents: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Results of one call that the passes of an op take one by one, as in `for step in x`: the like of `x[t]`."""
+def _unpacked_results(events: Events, groups: list[list[int]], parents: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Results of one call that the passes of an op read one by one, as in `for step in x`: equivalent to `x[t]`."""
     of = {event: number for number, group in enumerate(groups) for event in group}
     several = (results for event, results in enumerate(events.results) if len(results) > 1 and event not in of)
     call = {node: results[0] for results in several for node in results}
@@ -57,7 +57,7 @@ def _dealt_out(events: Events, groups: list[list[int]], parents: list[tuple[int,
 def grouped(events: Events) -> list[list[int]]:
     """The events that are passes of one op, in order of execution."""
     groups = _Groups(events)
-    # Sequences first, also of calls with parameters: in these, who corresponds to whom is beyond doubt.
+    # Sequences first, also of calls with parameters, because their correspondence is unambiguous.
     for same in _back_to_back(events):
         groups.add(same)
     by_seed: dict[int, list[int]] = {}
@@ -75,7 +75,7 @@ def grouped(events: Events) -> list[list[int]]:
 
 
 class _Groups:
-    """Groups of events, and how they grow."""
+    """Groups of events that grow by taking in equivalent neighbors."""
 
     def __init__(self, events: Events) -> None:
         self.events = events
@@ -84,13 +84,13 @@ class _Groups:
         self._places: dict[int, set[int]] = {}
         self._visits: dict[int, int] = {}
         self._sides: dict[tuple[int, int], int] = {}
-        """(group, its neighbour) → the side on which the neighbour lies."""
+        """(group, its neighbor) → the side of the neighbor."""
         self._apart: set[tuple[int, int]] = set()
         self._waiting: list[tuple[int, int]] = []
         self._made = 0
 
     def add(self, events: Iterable[int]) -> int:
-        """Make a group of those that are in none yet, if they are several; -1 if they are not."""
+        """Make a group of the events that are in none yet; returns -1 if there are fewer than two."""
         free = [event for event in dict.fromkeys(events) if self.of[event] < 0]
         if len(free) < 2:
             return -1
@@ -100,7 +100,7 @@ class _Groups:
         return group
 
     def make_one(self, events: list[int]) -> None:
-        """Make one group of these, with all groups in which some of them are."""
+        """Merge these events and all groups that contain some of them into one group."""
         first, *others = {self.of[event] for event in events if self.of[event] >= 0} or {self.add(events)}
         for other in others:
             first = self._unite(first, other)
@@ -116,23 +116,23 @@ class _Groups:
         heappush(self._waiting, (-len(self.members[group]), group))
 
     def grow(self) -> None:
-        """Take in what lies around the groups, the largest first, until nothing changes."""
+        """Take in the neighbors of the groups, largest group first, until nothing changes."""
         while self._waiting:
             size, group = heappop(self._waiting)
             members = self.members.get(group, ())
             if len(members) == -size and self._visits.get(group, 0) < _MOST_VISITS:
                 self._visits[group] = self._visits.get(group, 0) + 1
                 for side in (_DOWN, _UP):
-                    for neighbours in self._around(group, side):
-                        self._settle_all(group, side, neighbours)
+                    for neighbors in self._around(group, side):
+                        self._settle_all(group, side, neighbors)
 
     def _around(self, group: int, side: int) -> list[list[int]]:
-        """The neighbours of all members by tie and class: member and neighbour, one after the other; most first."""
+        """The neighbors of all members by tie and class, as flat pairs (member, neighbor); largest list first."""
         classes = self.events.classes
-        neighbours = self.events.below if side == _DOWN else self.events.above
+        neighbors = self.events.below if side == _DOWN else self.events.above
         found: dict[tuple[int, int], list[int]] = {}
         for member in self.members[group]:
-            ties = iter(neighbours[member])
+            ties = iter(neighbors[member])
             for event in ties:
                 key = (next(ties), classes[event])
                 if key in found:
@@ -142,7 +142,7 @@ class _Groups:
         return sorted((pairs for pairs in found.values() if len(pairs) > 2), key=len, reverse=True)
 
     def _settle_all(self, group: int, side: int, pairs: list[int]) -> None:
-        """Settle neighbours: first those at one place in the code, then those that are the n-th of each member."""
+        """Group neighbors: first those at one place in the code, then the n-th neighbors of all members."""
         if group not in self.members:
             return
         of, places = self.of, self.events.places
@@ -164,7 +164,7 @@ class _Groups:
         for member, event in zip(pairs[::2], events, strict=True):
             if member != last:
                 last, seen = member, []
-            # What stands in an inner loop is one place, and counts once.
+            # Events of an inner loop are at one place, which counts once.
             if places[event] not in seen:
                 seen.append(places[event])
             by_rank.setdefault(seen.index(places[event]), []).append(event)
@@ -174,7 +174,7 @@ class _Groups:
             self._settle(group, side, same)
 
     def _settle(self, group: int, side: int, events: list[int]) -> None:
-        """Make of events in the same relative place one group, as far as they are in none or agree."""
+        """Group events in the same relative position, unless they are already in groups that conflict."""
         of = self.of
         distinct = dict.fromkeys(events)
         if len(distinct) < 2 or group not in self.members:
@@ -194,7 +194,7 @@ class _Groups:
             elif most != group and self._sides.setdefault((group, most), side) == side:
                 self._join(most, free)
             else:
-                # A neighbour on the other side plays another part there, unless it is the same expression.
+                # A neighbor on the other side has another role there, unless it is the same expression.
                 known = [event for event in free if self.events.places[event] in self._places[most]]
                 if known:
                     self._join(most, known)
@@ -203,7 +203,7 @@ class _Groups:
                 most = self._unite(most, other)
 
     def _are_one(self, group: int, a: int, b: int, counts: dict[int, int]) -> bool:
-        """Whether two groups are one: this side of the group is where most of both lie, and no pass has both."""
+        """Whether two groups are one: most of both are on this side of the group, and no pass has both."""
         if group in (a, b) or (a, b) in self._apart or a not in self.members or b not in self.members:
             return False
         if any(2 * counts.get(each, len(self.members[each])) <= len(self.members[each]) for each in (a, b)):
@@ -223,7 +223,7 @@ class _Groups:
         return large
 
     def join_by_place(self) -> bool:
-        """Join what is the same expression of the same loop as an op that has passes; whether there was any."""
+        """Join events that are the same expression of the same loop as a grouped op; returns whether any joined."""
         events, of = self.events, self.of
         grouped: dict[tuple[int, int, int], list[int]] = {}
         lone: list[tuple[int, tuple[int, int, int]]] = []
@@ -250,9 +250,9 @@ class _Groups:
         return changed
 
     def _agree(self, event: int, other: int) -> bool:
-        """Whether two events at one place belong together: not if the same line there gave them different ops.
+        """Whether two events at one place belong together: not if one line passed them results of different ops.
 
-        So the relu in `for layer in layers: x = relu(layer(x))` is one op for each layer.
+        So the relu in `for layer in layers: x = relu(layer(x))` is one op per layer.
         """
         places, of = self.events.places, self.of
         theirs = self.events.above[other]
@@ -266,12 +266,12 @@ class _Groups:
 
 
 def _back_to_back(events: Events) -> list[list[int]]:
-    """The events of repeated sequences, by their place in the sequence."""
+    """The events of repeated sequences, grouped by their position in the sequence."""
     numbers = events.classes
     same = list(range(len(numbers)))
     joined: set[int] = set()
     for run in runs(numbers):
-        # A single function applied over and over is a chain of ops, not a loop.
+        # A single function applied repeatedly is a chain of ops, not a loop.
         if len(set(numbers[run.start : run.start + run.period])) > 1:
             for first, last in _chains(events, run):
                 joined.update(range(first, last))
@@ -284,12 +284,12 @@ def _back_to_back(events: Events) -> list[list[int]]:
 
 
 def _chains(events: Events, run: Run) -> list[tuple[int, int]]:
-    """The stretches of a run in which each copy goes on from the one before; an unfinished copy may end it."""
+    """The parts of a run in which each copy continues the previous one; the last copy may be incomplete."""
     found: list[tuple[int, int]] = []
     first = run.start
     for start in range(run.start + run.period, run.end, run.period):
         end = min(start + run.period, run.end)
-        if not _goes_on(events, start, end, run.period):
+        if not _continues(events, start, end, run.period):
             if start - first > run.period:
                 found.append((first, start))
             first = start
@@ -298,12 +298,12 @@ def _chains(events: Events, run: Run) -> list[tuple[int, int]]:
     return found
 
 
-def _goes_on(events: Events, start: int, end: int, period: int) -> bool:
-    """Whether a copy is the same code as the copy before it in the next turn of a loop, or is computed from it."""
+def _continues(events: Events, start: int, end: int, period: int) -> bool:
+    """Whether a copy is the next iteration of the same loop as the previous copy, or is computed from it."""
     places, spots, in_loop, above = events.places, events.spots, events.in_loop, events.above
     for event in range(start, end):
         place, before = places[event], places[event - period]
-        # In a loop, what stands at two places is two ops: they are alike by chance.
+        # In a loop, events at two places are two ops, even if they happen to be equivalent.
         if place != before and spots[place] != spots[before] and (in_loop[place] or in_loop[before]):
             return False
     if places[start:end] == places[start - period : end - period] and any(in_loop[p] for p in places[start:end]):
@@ -317,5 +317,5 @@ def _goes_on(events: Events, start: int, end: int, period: int) -> bool:
 
 
 def _inside(above: list[int], event: int, start: int) -> list[tuple[int, int]]:
-    """How far back each parent within the same copy lies, and the tie to it."""
+    """For each parent within the same copy, how far back it is, and the tie to it."""
     return [(event - upper, tie) for upper, tie in zip(above[::2], above[1::2], strict=True) if upper >= start]

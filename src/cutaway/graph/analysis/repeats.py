@@ -1,4 +1,4 @@
-"""Sequences that repeat back to back, in a list of numbers."""
+"""Finds tandem repeats (sequences that repeat back to back) in a list of numbers."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 _MODULUS = (1 << 61) - 1
 _BASE = 1_000_003_579
 _CANDIDATES = 3
-"""How many of the next places of the same number are tried as the begin of the next copy."""
+"""How many of the next occurrences of the same number are tried as the start of the next copy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """From `start` to `end`, each number is that which stands `period` before it; there are two copies at least."""
+    """From `start` to `end`, each number equals the one `period` before it; there are at least two copies."""
 
     start: int
     end: int
@@ -21,17 +21,16 @@ class Run:
 
 
 def runs(numbers: list[int]) -> list[Run]:
-    """The longest runs of repeated sequences, the inner ones of nested loops too; linear in the numbers.
+    """The longest runs of repeated sequences, including the inner ones of nested loops, in linear time.
 
-    A run is given with its smallest period. Where one number stands several times in a sequence, the run is found
-    from a number that stands there at most three times.
+    Each run has its smallest period. A run is found only if some number occurs at most three times in its sequence.
 
     >>> runs([1, 2, 3, 2, 3, 2, 3, 2, 4])
     [Run(start=1, end=8, period=2)]
     """
     after = _following(numbers)
     text = _Hashed(numbers)
-    ended = [*numbers, -1]  # so that there is a neighbour also at both ends
+    ended = [*numbers, -1]  # a sentinel, so that both ends have a neighbor
     found: list[Run] = []
     active: list[Run] = []
     for i, following in enumerate(after):
@@ -51,12 +50,12 @@ def runs(numbers: list[int]) -> list[Run]:
 
 
 def _is_known(active: list[Run], i: int, j: int) -> bool:
-    """Whether that j follows i is part of a run that was found."""
+    """Whether the repetition of i at j is part of a run that was found already."""
     return any(run.start <= i and j < run.end and (j - i) % run.period == 0 for run in active)
 
 
 def _following(numbers: list[int]) -> list[int]:
-    """For each place the next one with the same number; -1 for none."""
+    """For each index, the next one with the same number; -1 for none."""
     after, last = [-1] * len(numbers), dict[int, int]()
     for i in range(len(numbers) - 1, -1, -1):
         after[i] = last.get(numbers[i], -1)
@@ -65,7 +64,7 @@ def _following(numbers: list[int]) -> list[int]:
 
 
 class _Hashed:
-    """Numbers with hashes of all their beginnings, so that long stretches are compared at once."""
+    """Numbers with hashes of all prefixes (Rabin–Karp), which compare long sequences in constant time."""
 
     def __init__(self, numbers: list[int]) -> None:
         self._numbers = numbers
@@ -78,11 +77,11 @@ class _Hashed:
             self._powers.append(power)
 
     def reach(self, i: int, j: int) -> int:
-        """How many numbers are the same from i and from a later j on."""
+        """The length of the common sequence that starts at i and at a later j."""
         return self._longest(len(self._numbers) - j, lambda length: self._equal(i, j, length))
 
     def reach_back(self, i: int, j: int) -> int:
-        """How many numbers are the same before i and before j."""
+        """The length of the common sequence that ends before i and before j."""
         return self._longest(i, lambda length: self._equal(i - length, j - length, length))
 
     def _equal(self, i: int, j: int, length: int) -> bool:
@@ -91,7 +90,7 @@ class _Hashed:
 
     @staticmethod
     def _longest(most: int, holds: Callable[[int], bool]) -> int:
-        """The largest length up to `most` that holds, where all smaller ones do: doubled first, then halved."""
+        """The largest length up to `most` that holds, if all smaller ones do (exponential search)."""
         low, step = 0, 1
         while low + step <= most and holds(low + step):
             low += step

@@ -1,4 +1,4 @@
-"""What autograd keeps alive for a backward pass, as plain data."""
+"""The tensors that autograd saves for a backward pass, as plain data."""
 
 from __future__ import annotations
 
@@ -17,63 +17,63 @@ _MOST_LINES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """One tensor that the backward of one op needs."""
+class RetainedTensor:
+    """One tensor that the backward of an op needs."""
 
     op: Op
     """The op whose backward needs it."""
     name: str
-    """What autograd calls it: "self", "weight", "result"…"""
+    """Its name in autograd: "self", "weight", "result"…"""
     of: Op | None
-    """The op whose value it is; None for what a kernel made on the side: a mask, indices, statistics."""
+    """The op whose value it is; None for a by-product of a kernel: a mask, indices, statistics."""
     bytes: int
-    """The memory it keeps alive; a view keeps alive all that it is a view of."""
+    """The size of its storage; a view keeps the whole base tensor alive."""
     memory: int
-    """A number for that memory; tensors with the same number share it."""
+    """An ID of the storage; tensors with the same ID share it."""
 
     @property
     def kind(self) -> str:
-        """The kind of the op whose value it is: "op", "input", "parameter"…; "inside" where it is of none."""
+        """The kind of the op whose value it is: "op", "input", "parameter"…; "inside" for a by-product of a kernel."""
         return "inside" if self.of is None else self.of.kind
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Retained:
-    """Every tensor that autograd keeps for a backward pass. Memory that is kept several times counts once."""
+    """Every tensor that autograd keeps alive for a backward pass. Shared memory counts once."""
 
     trace: Trace
-    held: tuple[Held, ...]
-    """In order of the ops whose backward needs them."""
+    held: tuple[RetainedTensor, ...]
+    """The tensors, in the order of the ops whose backward needs them."""
     note: str = ""
-    """Why there is nothing, or less than there was."""
+    """Why there are no tensors, or fewer than there were."""
 
     @property
     def bytes(self) -> int:
-        """All memory that is kept alive, parameters included."""
+        """All memory that is kept alive, including parameters."""
         return sum({row.memory: row.bytes for row in self.held}.values())
 
     def by_kind(self) -> dict[str, int]:
-        """Bytes by whose value it is: "op", "inside" (made by a kernel on the side), "parameter", "input"…"""
+        """Bytes by kind: "op", "inside" (by-products of kernels), "parameter", "input"…"""
         first = {row.memory: row for row in reversed(self.held)}.values()
         kinds = dict.fromkeys(row.kind for row in self.held)
         return {kind: sum(row.bytes for row in first if row.kind == kind) for kind in kinds}
 
     def by_op(self) -> dict[Op, int]:
-        """Bytes that the backward of each op needs, the largest first; what two ops need counts for both."""
-        found: dict[Op, dict[int, int]] = {}
+        """Bytes that the backward of each op needs, largest first; a tensor that two ops need counts for both."""
+        by_op: dict[Op, dict[int, int]] = {}
         for row in self.held:
-            found.setdefault(row.op, {})[row.memory] = row.bytes
-        sums = {op: sum(memory.values()) for op, memory in found.items()}
+            by_op.setdefault(row.op, {})[row.memory] = row.bytes
+        sums = {op: sum(memory.values()) for op, memory in by_op.items()}
         return dict(sorted(sums.items(), key=lambda item: -item[1]))
 
     @property
     def ops(self) -> Selection:
-        """The ops whose values are kept alive, without parameters and other sources."""
+        """The ops whose values are kept alive, without sources such as parameters."""
         nodes = {row.of.node for row in self.held if row.of is not None and not row.of.is_source}
         return Selection(self.trace, sorted(nodes))
 
     def table(self) -> Any:
-        """One row for each tensor: a pandas DataFrame where pandas is installed, else a list of dicts."""
+        """One row per tensor: a pandas DataFrame if pandas is installed, else a list of dicts."""
         return framed(
             {
                 "op": row.op.label,
@@ -97,7 +97,7 @@ class Retained:
             names = ", ".join(f"{row.name} ({row.of.label if row.of else 'inside'})" for row in rows)
             lines.append(clipped(f"  {human_bytes(size):>9}  {op.label:<24} {names}"))
         if len(needs) > _MOST_LINES:
-            lines.append(f"  and {len(needs) - _MOST_LINES} ops more")
+            lines.append(f"  and {len(needs) - _MOST_LINES} more ops")
         return "\n".join([*lines, *([f"  {self.note}"] if self.note else [])])
 
 

@@ -1,11 +1,11 @@
-"""A trace on one screen."""
+"""The `repr` of a trace: a summary on one screen."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from cutaway.core.formatting import clipped, human_bytes, human_number, human_seconds
+from cutaway.core.formatting import clipped, human_bytes, human_number, human_seconds, listed, plural
 
 if TYPE_CHECKING:
     from cutaway.graph.op import Op
@@ -17,7 +17,7 @@ _WIDTH = 100
 
 
 def summary(trace: Trace) -> str:
-    """What one looks for first: size, cost, what is odd, and where the time went."""
+    """Size, cost, peculiarities and time by function."""
     lines = [*_size(trace), *_oddities(trace), "  time by function"]
     most = max(3, min(_MOST_FUNCTIONS, _MOST_LINES - len(lines)))
     return "\n".join(clipped(line) for line in [*lines, *_functions(trace, most)])
@@ -27,11 +27,11 @@ def _size(trace: Trace) -> list[str]:
     count, saved = trace.n_parameters, len(trace.saved)
     n_called = sum(1 for module in trace.tables.modules if module.calls)
     frozen = f", {count.frozen:,} frozen" if count.frozen else ""
-    kept = "all" if saved == len(trace) else f"{saved} of {len(trace)}"
+    n_saved = "all" if saved == len(trace) else f"{saved} of {len(trace)}"
     return [
         f"Trace of {trace.model_name}: {len(trace)} ops in {n_called} modules ({len(trace.calls)} calls), "
         f"{human_seconds(trace.seconds)}",
-        f"  values      {human_bytes(trace.bytes)}, {kept} saved",
+        f"  values      {human_bytes(trace.bytes)}, {n_saved} saved",
         f"  parameters  {count.total:,} ({human_bytes(count.bytes)}){frozen}",
         f"  flops       {human_number(trace.flops)}",
         f"  inputs      {_endpoints(trace.input_paths, trace.inputs)}",
@@ -40,18 +40,18 @@ def _size(trace: Trace) -> list[str]:
 
 
 def _oddities(trace: Trace) -> list[str]:
-    """What not every trace has."""
+    """Lines on what not every trace has."""
     lines = []
     if trace.n_backwards:
-        lines.append(f"  gradients   {trace.n_backwards} backward pass{'es' if trace.n_backwards > 1 else ''}")
+        lines.append(f"  gradients   {plural(trace.n_backwards, 'backward pass', 'backward passes')}")
     if trace.is_compiled:
-        lines.append("  compiled    traced through its eager source")
+        lines.append("  compiled    traced as eager code")
     if trace.tied_parameters:
-        lines.append(f"  tied        {_listed(' = '.join(names) for names in trace.tied_parameters)}")
+        lines.append(f"  tied        {listed(' = '.join(names) for names in trace.tied_parameters)}")
     if trace.unused_parameters:
-        lines.append(f"  unused      {_listed(trace.unused_parameters)}")
+        lines.append(f"  unused      {listed(trace.unused_parameters)}")
     if trace.uncalled_modules:
-        lines.append(f"  not called  {_listed(trace.uncalled_modules)}")
+        lines.append(f"  not called  {listed(trace.uncalled_modules)}")
     if trace.error is not None:
         first, *_ = str(trace.error).splitlines() or [""]
         lines.append(f"  STOPPED     {type(trace.error).__name__}: {first}")
@@ -70,14 +70,8 @@ def _functions(trace: Trace, most: int) -> list[str]:
 
 
 def _endpoints(paths: Iterable[str], ops: Iterable[Op]) -> str:
-    return _listed(f"{path or op.label} {_shape(op.shape)}" for path, op in zip(paths, ops, strict=True))
+    return listed(f"{path or op.label} {_shape(op.shape)}" for path, op in zip(paths, ops, strict=True))
 
 
 def _shape(shape: tuple[int, ...] | None) -> str:
     return "" if shape is None else "×".join(map(str, shape)) or "scalar"
-
-
-def _listed(items: Iterable[str], most: int = 4) -> str:
-    names = list(items)
-    rest = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + rest

@@ -1,6 +1,6 @@
-"""Tests and their arms as they stand in the source: `if`, `while`, `assert`, ternaries, filters, guards.
+"""Tests and their branches (arms) in the syntax tree: `if`, `while`, `assert`, ternaries, filters, guards.
 
-Found by line and column, so that two ternaries of one line are told apart.
+They are found by line and column, which distinguishes two ternaries in one line.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 Positions = tuple[int | None, int | None, int | None, int | None]
-"""Line, end line, column and end column, as code objects give them."""
+"""Line, end line, column and end column, as in `code.co_positions()`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of source; columns count bytes."""
+    """A range of source code; columns count bytes."""
 
     start: tuple[int, int]
     end: tuple[int, int]
 
     @staticmethod
     def of(first: ast.AST, last: ast.AST | None = None) -> Span:
-        """From the start of one node to the end of another, or of itself."""
+        """The range from the start of one node to the end of another, by default of itself."""
         last = first if last is None else last
         return Span(
             (getattr(first, "lineno", 0), getattr(first, "col_offset", 0)),
@@ -33,20 +33,20 @@ class Span:
 
     @staticmethod
     def at(positions: Positions) -> Span | None:
-        """The stretch of an instruction; None where the code object does not tell."""
+        """The range of an instruction; None if the code object has no columns."""
         line, end_line, column, end_column = positions
         if line is None or end_line is None or column is None or end_column is None:
             return None
         return Span((line, column), (end_line, end_column))
 
     def covers(self, other: Span) -> bool:
-        """Whether the other lies in this one."""
+        """Whether this range contains the other."""
         return self.start <= other.start and other.end <= self.end
 
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """One of the ways on from a test; without spans where nothing is written there."""
+    """One of the two branches of a test; without spans if it has no code."""
 
     name: str
     spans: tuple[Span, ...] = ()
@@ -64,20 +64,20 @@ class Arm:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fork:
-    """One place in the source that goes one way or the other."""
+    """One test in the source, with its two branches."""
 
     kind: str
     test: ast.expr
     arms: tuple[Arm, Arm]
-    """The way on where the test holds, and where it does not."""
+    """The branch if the test is true, and the branch if it is false."""
     leaves: tuple[ast.expr, ...]
-    """The parts that are asked one by one: operands of `and`, `or`, `not`."""
+    """The parts that are tested one by one: operands of `and`, `or`, `not`."""
     file: Sequence[str] = field(repr=False)
     """The lines of the file."""
 
     @property
     def text(self) -> str:
-        """The test as written, on one line."""
+        """The source of the test, on one line."""
         first, last = self.test.lineno, self.test.end_lineno or self.test.lineno
         lines = [line.encode() for line in self.file[first - 1 : last]]
         lines[-1] = lines[-1][: self.test.end_col_offset]
@@ -86,23 +86,23 @@ class Fork:
 
     @property
     def order(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Sorts forks from the outside in: an `if` comes before those in its arms."""
+        """Sort key from outer to inner: an `if` comes before those in its branches."""
         spans = [Span.of(self.test), *(span for arm in self.arms for span in arm.spans)]
         line, column = max(span.end for span in spans)
         return min(span.start for span in spans), (-line, -column)
 
     def leaf_at(self, place: Span) -> int | None:
-        """Which of the leaves lies there."""
+        """The index of the leaf that contains this range."""
         return next((i for i, leaf in enumerate(self.leaves) if Span.of(leaf).covers(place)), None)
 
-    def n_asked(self, leaf: int) -> int:
-        """How many jumps ask one leaf: `0 < n < 5` takes two."""
+    def n_jumps(self, leaf: int) -> int:
+        """How many jumps test one leaf: `0 < n < 5` needs two."""
         node = self.leaves[leaf]
         return len(node.ops) if isinstance(node, ast.Compare) else 1
 
     def outcome(self, truths: Mapping[int, Sequence[bool]]) -> bool | None:
-        """Whether the test held, from what its leaves gave; None if they do not tell."""
-        known = {id(self.leaves[leaf]): list(found) for leaf, found in truths.items()}
+        """The result of the test from those of its leaves; None if they do not determine it."""
+        known = {id(self.leaves[leaf]): list(results) for leaf, results in truths.items()}
         if self.kind in ("and", "or"):
             last = next((known[id(leaf)] for leaf in reversed(self.leaves) if id(leaf) in known), None)
             return None if not last else last[-1] if self.kind == "and" else not last[-1]
@@ -110,9 +110,9 @@ class Fork:
 
 
 def fork_at(file: str, place: Span) -> tuple[Fork, int] | None:
-    """The innermost fork that asks the expression at this place, and which of its leaves that is.
+    """The innermost fork that tests the expression at this place, and the index of its leaf.
 
-    None where the source is not at hand, or is not the one that was run.
+    None if the source is not available, or has changed since it was run.
     """
     best: tuple[Fork, int] | None = None
     for fork in _forks_of(file).get(place.start[0], ()):
@@ -133,7 +133,7 @@ def _outcome(node: ast.expr, known: Mapping[int, list[bool]]) -> bool | None:
             asked = [value for value in node.values if _is_asked(value, known)]
             if not asked:
                 return None
-            # Whatever stands before the last one asked let it come to that.
+            # All operands before the last tested one did not end the evaluation.
             last = _outcome(asked[-1], known)
             ends = isinstance(node.op, ast.Or)
             return last if last is ends or asked[-1] is node.values[-1] else None
@@ -152,7 +152,7 @@ def _is_asked(node: ast.expr, known: Mapping[int, list[bool]]) -> bool:
 
 
 def _leaves(node: ast.expr) -> Iterator[ast.expr]:
-    """The parts of a test that are asked by a jump of their own."""
+    """The parts of a test that have their own jump."""
     match node:
         case ast.UnaryOp(op=ast.Not()):
             yield from _leaves(node.operand)
@@ -167,7 +167,7 @@ def _leaves(node: ast.expr) -> Iterator[ast.expr]:
 
 
 def _is_expression(leaf: ast.expr, place: Span) -> bool:
-    """Whether an expression stands exactly there: if not, the source is another one than what was run."""
+    """Whether an expression has exactly this range; if not, the source has changed since it was run."""
     return any(isinstance(node, ast.expr) and Span.of(node) == place for node in ast.walk(leaf))
 
 
@@ -177,7 +177,7 @@ def _forks_of(file: str) -> Mapping[int, tuple[Fork, ...]]:
 
 @lru_cache(maxsize=64)
 def _forks_in(text: str) -> Mapping[int, tuple[Fork, ...]]:
-    """Line → the forks whose tests stand there."""
+    """Line → the forks whose tests are on it."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -192,12 +192,12 @@ def _forks_in(text: str) -> Mapping[int, tuple[Fork, ...]]:
 
 
 class _Reader:
-    """Makes the forks of a file, met from the outside in."""
+    """Creates the forks of a file, outer ones first."""
 
     def __init__(self, lines: list[str]) -> None:
         self.lines = lines
         self.asked: set[int] = set()
-        """The `and` and `or` that are part of a test, and so no fork of their own."""
+        """The `and` and `or` that are part of a test, so they are not forks themselves."""
 
     def forks_at(self, node: ast.AST) -> Iterator[Fork]:
         match node:

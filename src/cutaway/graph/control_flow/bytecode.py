@@ -1,8 +1,8 @@
-"""Which jumps of a code object are decided by a value that an instruction made.
+"""Data-flow analysis of a code object: the jumps that a value decides.
 
-Bytecode is always at hand, source is not. A value is followed over the stack and through local variables,
-through comparisons, arithmetic, `bool`, `abs` and their like, up to the jumps that test it. It is not followed
-into attributes, containers of unknown content or other functions.
+Bytecode is always available, source is not. A value is followed over the stack and through local variables, through
+comparisons, arithmetic, `bool`, `abs` and the like, up to the jumps that test it. It is not followed into attributes,
+containers of unknown content or other functions.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from cutaway.graph.control_flow.stack import (
     State,
     adjust,
     callee_of,
-    either,
     leaves_a_result,
+    merge_operands,
     names_read,
     step,
 )
@@ -33,19 +33,19 @@ from cutaway.graph.control_flow.symbolic import (
     Expression,
     Opaque,
     Several,
-    applied,
+    apply,
     earlier,
     evaluate,
-    forgotten,
-    merged,
+    forget,
+    merge,
 )
 
 _END = frozenset({"RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE"})
 _AHEAD = 8
-"""How many tests a walk goes on when nothing speaks of its value any more: the rest of `n > 3 and x.any()`."""
+"""How many tests a walk continues after nothing depends on its value: the rest of `n > 3 and x.any()`."""
 _CACHE = dis.opmap.get("CACHE", 0)
 _ASKED_FROM_WITHIN = frozenset({"bool", "int", "float", "complex", "index", "len"})
-"""Conversions that other functions ask for: what `range(t)` gives is not what `__index__` gave."""
+"""Conversions that other functions call internally: the result of `range(t)` is not the result of `__index__`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,22 +58,22 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """Instructions that run one after the other; only the last one jumps."""
+    """A basic block: only the last instruction jumps."""
 
     first: int
     last: int
     jump: int | None = None
-    """Where the last one jumps to; the start of a block."""
+    """The block that the last instruction jumps to, by its first instruction."""
     fall: int | None = None
-    """The block behind; None where the last one never goes on there."""
+    """The next block; None if the last instruction never falls through."""
 
 
-class Reading:
-    """What the values made at some instructions of a code object decide there.
+class CodeAnalysis:
+    """The jumps of a code object that values from torch decide.
 
     Args:
-        escapes: offset → name of the torch function that gave a plain value there.
-        tensors: offsets of the instructions that made tensors: what is computed there is no plain value.
+        escapes: offset → name of the torch function that returned a Python value there.
+        tensors: offsets of the instructions that returned tensors, whose results are no Python values.
     """
 
     def __init__(self, code: CodeType, escapes: Mapping[int, str], tensors: frozenset[int] = frozenset()) -> None:
@@ -93,23 +93,23 @@ class Reading:
         self._enter()
 
     def decisions(self, offset: int) -> tuple[Decision, ...]:
-        """The jumps that the value made at `offset` can decide, in the order of the code."""
+        """The jumps that the value from `offset` can decide, in the order of the code."""
         if offset not in self._decisions:
             self._follow(offset)
         return self._decisions[offset]
 
     def tested(self, offset: int) -> Mapping[int, Operand]:
-        """The jumps that can be met after `offset`, not too far behind its last use, and what each of them tests."""
+        """The jumps reachable from `offset`, not too far after its last use, and what each of them tests."""
         self.decisions(offset)
         return self._tested[offset]
 
     def returned(self, offset: int) -> Expression:
-        """What the code returns of the value made at `offset`."""
+        """What the code returns, in terms of the value from `offset`."""
         self.decisions(offset)
         return self._returned.get(offset, UNKNOWN)
 
     def is_run(self, offset: int) -> bool:
-        """Whether several values are asked at one instruction, of which the last one tells the result."""
+        """Whether one instruction reads several values, of which the last determines the result."""
         index = self._index.get(offset)
         if index is None:
             return False
@@ -119,7 +119,7 @@ class Reading:
         return callee_of(self._before[offset].copy(), self.instructions[index]) in ("all", "any")
 
     def truths(self, offset: int, values: Mapping[int, object]) -> dict[int, bool]:
-        """What the tests behind `offset` give, as far as these values tell it."""
+        """The results of the tests after `offset`, as far as these values determine them."""
         found = {}
         for jump, operand in self.tested(offset).items():
             truth = evaluate(operand.expression, values)
@@ -131,7 +131,7 @@ class Reading:
         return found
 
     def reached(self, offset: int, truths: Mapping[int, bool]) -> tuple[set[int], set[int]]:
-        """The jumps that can be met after `offset`, before it runs again, and those that are met in any case."""
+        """The jumps that may be reached after `offset` before it runs again, and those that are always reached."""
         key = offset, frozenset(truths.items())
         if key not in self._reached:
             possible, _ = self._walk(offset, truths, avoid=None)
@@ -159,7 +159,7 @@ class Reading:
         return self._blocks[self._starts[bisect_right(self._starts, index) - 1]]
 
     def _walk(self, offset: int, truths: Mapping[int, bool], avoid: int | None) -> tuple[set[int], bool]:
-        """The jumps met on all ways from `offset`, and whether one of them ends without meeting `avoid`."""
+        """The jumps on all paths from `offset`, and whether a path ends without reaching `avoid`."""
         start = self._index[offset]
         home = self._block_of(start)
         is_inside = start < home.last or not _is_test(self.instructions[start])
@@ -187,10 +187,10 @@ class Reading:
                     todo.append(self._blocks[way])
         return met, ends
 
-    # following
+    # data flow
 
     def _enter(self) -> None:
-        """Walk from the start of the code, to know what lies on the stack at each of the instructions."""
+        """Walk from the start of the code to find the abstract state before each escaping instruction."""
 
         def visit(instruction: dis.Instruction, state: State) -> None:
             if instruction.offset in self.escapes:
@@ -210,7 +210,7 @@ class Reading:
                 self._before[offset] = state
 
     def _follow(self, offset: int) -> None:
-        """Walk from an instruction until it runs again, and note what is tested."""
+        """Walk from an instruction until it runs again, and record what is tested."""
         tested = self._tested[offset] = {}
         if offset not in self._index:
             self._decisions[offset] = ()
@@ -222,10 +222,10 @@ class Reading:
                 if instruction.offset in self.escapes:
                     operand = Operand(Escape(instruction.offset), operand.origin)
                 known = tested.get(instruction.offset)
-                tested[instruction.offset] = operand if known is None else either(known, operand)
+                tested[instruction.offset] = operand if known is None else merge_operands(known, operand)
             elif instruction.opname == "RETURN_VALUE" and offset in operand.expression.escapes:
                 known_ = self._returned.get(offset, operand.expression)
-                self._returned[offset] = merged(known_, operand.expression)
+                self._returned[offset] = merge(known_, operand.expression)
 
         state = self._before[offset].copy()
         state.rewrite(earlier)
@@ -241,9 +241,9 @@ class Reading:
         visit: Callable[[dis.Instruction, State], None],
         followed: int | None = None,
     ) -> None:
-        """Walk all ways from an instruction on, until nothing new is learnt.
+        """Walk all paths from an instruction until the states no longer change (fixed point).
 
-        A followed value is left when its instruction would run again, and soon after nothing speaks of it any more.
+        A followed value is dropped when its instruction would run again, and soon after nothing depends on it.
         """
         home = self._block_of(start)
         states: dict[int, tuple[State, int]] = {}
@@ -263,7 +263,7 @@ class Reading:
             for way, after in self._leave(block, state):
                 left = ahead
                 if followed is not None:
-                    left = _AHEAD if after.speaks_of(followed) else ahead - 1
+                    left = _AHEAD if after.depends_on(followed) else ahead - 1
                     if way == home.first or not left:
                         continue
                 known = states.get(way)
@@ -277,7 +277,7 @@ class Reading:
                 heappush(todo, (way, states[way][1]))
 
     def _leave(self, block: _Block, state: State) -> list[tuple[int, State]]:
-        """The blocks that can follow, each with the state at its start."""
+        """The successor blocks, each with the state at its start."""
         last = self.instructions[block.last]
         ways = []
         for way, is_taken in ((block.jump, True), (block.fall, False)):
@@ -296,7 +296,7 @@ class Reading:
         return ways
 
     def _blocks_before(self, name: str) -> set[int]:
-        """The blocks from which a variable can still be read."""
+        """The blocks at whose start a variable is live."""
         if name not in self._live:
             if not self._above:
                 for block in self._blocks.values():
@@ -328,20 +328,20 @@ class Reading:
         own = None
         if offset in self.escapes:
             own = self._own_result(instruction, state)
-            state.rewrite(lambda expression: forgotten(expression, offset))
+            state.rewrite(lambda expression: forget(expression, offset))
         step(instruction, state)
         if own is not None and state.stack:
-            # A truth test keeps the place of what is tested: it has none of its own in the source.
+            # TO_BOOL (Python 3.13) has no source range: it keeps that of its operand.
             origin = state.stack[-1].origin if instruction.opname == "TO_BOOL" else offset
             state.stack[-1] = Operand(own, origin)
         elif offset in self.tensors and state.stack and leaves_a_result(instruction):
             state.stack[-1] = Operand(UNKNOWN, offset)
 
     def _own_result(self, instruction: dis.Instruction, state: State) -> Expression:
-        """What an instruction leaves on the stack, in terms of the value that torch gave while it ran."""
+        """What an instruction leaves on the stack, in terms of the value that torch returned while it ran."""
         name, value = instruction.opname, Escape(instruction.offset)
         if name == "UNARY_NOT" or (name == "CONTAINS_OP" and instruction.arg):
-            return applied("not", value)
+            return apply("not", value)
         if name in ("TO_BOOL", "COMPARE_OP", "CONTAINS_OP"):
             return value
         if not name.startswith("CALL"):
@@ -351,12 +351,12 @@ class Reading:
         if callee in ("all", "any") or callee.rpartition(".")[2] == function:
             return value
         if callee.startswith("math."):
-            return applied(callee, value)
+            return apply(callee, value)
         return UNKNOWN if function in _ASKED_FROM_WITHIN or callee in CONVERSIONS else value
 
 
 def start_of(bytecode: bytes, offset: int) -> int:
-    """The offset of the instruction in which a frame stands: calls leave it at one of the caches behind them."""
+    """The offset of the instruction that a frame executes; during calls, `f_lasti` points to an inline cache."""
     while offset > 0 and bytecode[offset] == _CACHE:
         offset -= 2
     return offset
@@ -367,6 +367,6 @@ def _jumps(instruction: dis.Instruction) -> bool:
 
 
 def _is_test(instruction: dis.Instruction) -> bool:
-    """Whether an instruction jumps by the truth of what lies on the stack."""
+    """Whether an instruction jumps depending on the truth of the top of the stack."""
     name = instruction.opname
     return "JUMP" in name and ("IF_TRUE" in name or "IF_FALSE" in name)

@@ -1,4 +1,4 @@
-"""Tensors that decided which way a program went: `if`, `while`, `assert`, ternaries, filters."""
+"""`Conditional`: a test that a tensor decided, such as an `if` or `while`; `Conditionals`: all of a trace."""
 
 from __future__ import annotations
 
@@ -20,45 +20,45 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Conditional:
-    """One test that a tensor decided, at one moment of the run."""
+    """One evaluation of a test that a tensor decided."""
 
     op: Op
-    """The op that gave the program a plain value: a `bool`, an `item`, a `float`…"""
+    """The op that returned a Python value to the program: a `bool`, an `item`, a `float`…"""
     value: bool | None
-    """Whether what was asked of it held, before any `not`; None where that cannot be worked out."""
+    """The truth value of the tested expression, before any `not`; None if it cannot be determined."""
     kind: str
     """ "if", "elif", "while", "assert", "ternary", "filter" (of a comprehension), "case" (its guard), "and" or "or"
-    (outside a test); "jump" where the source is not at hand."""
+    (outside a test); "jump" if the source is not available."""
     source: Source
-    """Where the test stands."""
+    """The line of the test."""
     test: str | None
-    """The whole test, as text; None without source."""
+    """The source of the whole test; None if it is not available."""
     arm: str | None
-    """The way that was taken: "then", "elif", "else"; "body", "end"; "passed", "failed"; "kept", "dropped"; "next";
-    "right", "left". Without source "true" or "false". None where it cannot be told."""
+    """The branch that was taken: "then", "elif", "else"; "body", "end"; "passed", "failed"; "kept", "dropped"; "next";
+    "right", "left". Without source "true" or "false". None if it cannot be determined."""
     arm_lines: tuple[int, int] | None
-    """First and last line of that arm; None where nothing is written there."""
+    """First and last line of that branch; None if it has no code."""
     number: int = field(repr=False)
-    """Place among the conditionals of its trace."""
+    """Index among the conditionals of its trace."""
 
     @property
     def is_users(self) -> bool:
-        """Whether the test stands in the user's code rather than inside torch."""
+        """Whether the test is in the user's code rather than inside torch."""
         return is_users(self.source)
 
     @property
     def branch(self) -> Selection:
-        """The ops that were computed for decisions only, the deciding one last: they lead to no output."""
+        """The ops that were computed only for decisions and lead to no output; the deciding op is the last."""
         return Selection(self.op.trace, self.op.trace.conditionals.branch_of(self.op.node))
 
     @property
     def start(self) -> Op:
-        """The first op of the branch: where it leaves the path to the output."""
+        """The first op of `branch`, where it leaves the path to the output."""
         return self.branch[0]
 
     @property
     def ops_in_arm(self) -> Selection:
-        """The ops that ran inside the arm before the test was asked again; modules called there included."""
+        """The ops that ran in the taken branch before the test was evaluated again, including modules called there."""
         return Selection(self.op.trace, self.op.trace.conditionals.nodes_under(self.number))
 
     def __str__(self) -> str:
@@ -109,7 +109,7 @@ class Conditionals(Sequence[Conditional]):
     # branches
 
     def branch_of(self, node: int) -> list[int]:
-        """The ancestors of a deciding node that lead to no output, in order, itself included."""
+        """The ancestors of a deciding node that lead to no output, in order, including itself."""
         seen = {node}
         todo = [node]
         while todo:
@@ -133,7 +133,7 @@ class Conditionals(Sequence[Conditional]):
 
     @cached_property
     def starts(self) -> frozenset[tuple[int, int]]:
-        """(parent, child) wherever a branch begins: the parent leads to an output too, or is an input."""
+        """(parent, child) where a branch begins: the parent also leads to an output, or is an input."""
         parents, to_output = self._trace.tables.nodes.parents, self._trace.distances.to_output
         inputs = {node for _, node in self._trace.tables.inputs}
         return frozenset(
@@ -149,7 +149,7 @@ class Conditionals(Sequence[Conditional]):
     # arms
 
     def around(self, node: int) -> tuple[tuple[Conditional, str], ...]:
-        """The arms in which a node ran, the outermost first."""
+        """The branches in which a node ran, outermost first."""
         taken = (self._all[number] for number in self.outcomes.around(node))
         return tuple((each, each.arm or "") for each in taken)
 
@@ -162,5 +162,5 @@ class Conditionals(Sequence[Conditional]):
         return dict(found)
 
     def nodes_under(self, number: int) -> list[int]:
-        """The nodes that ran in the arm a conditional took."""
+        """The nodes that ran in the taken branch of a conditional."""
         return self._under.get(number, [])

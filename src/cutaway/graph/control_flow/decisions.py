@@ -1,8 +1,8 @@
-"""From the values that left torch to the tests they decided, in order of execution.
+"""The tests that values from torch decided, in order of execution.
 
-What was run is known from the events, what follows from it from the code objects (`bytecode`), and how it is
-written from the source where that is at hand (`arms`). Runs of one function inside one module call are not told
-apart otherwise than by their order.
+The events tell what ran, the code objects tell what it decided (`bytecode`), and the source, if available, tells how
+the test is written (`branches`). Several runs of one function inside one module call are distinguished only by their
+order.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cutaway.graph.control_flow.branches import Fork, Span, fork_at
-from cutaway.graph.control_flow.bytecode import Decision, Reading, start_of
+from cutaway.graph.control_flow.bytecode import CodeAnalysis, Decision, start_of
 from cutaway.graph.control_flow.source import Source, source_of
 from cutaway.graph.control_flow.symbolic import UNKNOWN, before, evaluate
 from cutaway.graph.tables import Tables
@@ -29,8 +29,8 @@ _PLAIN = frozenset({bool, int, float, complex, list, np.ndarray})
 _ARRAYS = frozenset({"numpy", "__array__"})
 
 
-class Sighting(NamedTuple):
-    """A plain value that torch gave at an instruction."""
+class EscapedValue(NamedTuple):
+    """A Python value that torch returned at an instruction."""
 
     node: int
     value: Any
@@ -41,7 +41,7 @@ class Sighting(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Decided:
+class DecidedTest:
     """One test that one value decided."""
 
     node: int
@@ -53,52 +53,52 @@ class Decided:
     fork: Fork | None
     leaf: int
     holds: bool | None
-    """Whether the whole test held; None if that cannot be told."""
+    """The result of the whole test; None if it cannot be determined."""
     is_certain: bool
-    """Whether the test was asked in any case; False if code that is not known may have gone past it."""
+    """Whether the test was certainly evaluated; False if an unknown branch may have skipped it."""
 
 
 class Places:
-    """Where the instructions of code objects begin, and where they stand in the source."""
+    """Offsets and source ranges of instructions, cached by code object."""
 
     def __init__(self) -> None:
         self._codes: dict[int, tuple[CodeType, bytes]] = {}
         self._positions: dict[int, list[Any]] = {}
 
     def start(self, code: CodeType, offset: int) -> int:
-        """The offset of the instruction in which a frame stood."""
+        """The offset of the instruction that a frame was executing."""
         known = self._codes.get(id(code))
         if known is None:
             known = self._codes[id(code)] = code, code.co_code
         return start_of(known[1], offset)
 
     def at(self, code: CodeType, offset: int) -> Span | None:
-        """The stretch of source of an instruction."""
+        """The source range of an instruction."""
         known = self._positions.get(id(code))
         if known is None:
             known = self._positions[id(code)] = list(code.co_positions())
         return Span.at(known[offset // 2]) if 0 <= offset // 2 < len(known) else None
 
 
-def decided(tables: Tables, places: Places) -> list[Decided]:
-    """Every test that a value which left torch has decided."""
-    sightings = _sightings(tables, places)
-    if not sightings:
+def decided_tests(tables: Tables, places: Places) -> list[DecidedTest]:
+    """Every test that a value from torch decided."""
+    escaped = _escaped_values(tables, places)
+    if not escaped:
         return []
-    sightings = sorted([*sightings, *_handed_up(tables, sightings, places)], key=lambda sighting: sighting.node)
-    readings = _readings(tables, sightings, places)
-    frames: dict[Frame, list[Sighting]] = defaultdict(list)
-    for sighting in sightings:
-        frames[(id(sighting.code), sighting.call)].append(sighting)
+    escaped = sorted([*escaped, *_returned_to_caller(tables, escaped, places)], key=lambda escape: escape.node)
+    analyses = _analyses(tables, escaped, places)
+    frames: dict[Frame, list[EscapedValue]] = defaultdict(list)
+    for escape in escaped:
+        frames[(id(escape.code), escape.call)].append(escape)
     finder = _Finder(tables, places)
-    found: list[Decided] = []
+    found: list[DecidedTest] = []
     for frame, seen in frames.items():
-        found += finder.with_evidence(list(finder.find(frame, seen, readings[frame[0]])))
+        found += finder.with_evidence(list(finder.find(frame, seen, analyses[frame[0]])))
     found.sort(key=lambda row: (row.node, row.jump))
     return found
 
 
-def _sightings(tables: Tables, places: Places) -> list[Sighting]:
+def _escaped_values(tables: Tables, places: Places) -> list[EscapedValue]:
     nodes = tables.nodes
     found = []
     for node, value in enumerate(nodes.value):
@@ -107,39 +107,39 @@ def _sightings(tables: Tables, places: Places) -> list[Sighting]:
             if event is not None and event[6] is not None:
                 known = value if type(value) in _PLAIN else UNKNOWN
                 offset = places.start(event[6], event[7])
-                found.append(Sighting(node, known, nodes.name[node], event[6], offset, event[4]))
+                found.append(EscapedValue(node, known, nodes.name[node], event[6], offset, event[4]))
     return found
 
 
-def _handed_up(tables: Tables, sightings: Sequence[Sighting], places: Places) -> list[Sighting]:
-    """What torch's own Python code returns of a value it took (`3 in x`), as seen where that code was called."""
-    groups = {s.node: e[5] for s in sightings if (e := tables.nodes.event[s.node]) is not None and e[5]}
-    inner = [sighting for sighting in sightings if sighting.node in groups]
-    readings = _readings(tables, inner, places)
+def _returned_to_caller(tables: Tables, escaped: Sequence[EscapedValue], places: Places) -> list[EscapedValue]:
+    """Values that torch's Python code returned to its caller after reading a tensor, as in `3 in x`."""
+    groups = {s.node: e[5] for s in escaped if (e := tables.nodes.event[s.node]) is not None and e[5]}
+    inner = [escape for escape in escaped if escape.node in groups]
+    analyses = _analyses(tables, inner, places)
     found = []
-    for sighting in inner:
-        group = tables.groups[groups[sighting.node]]
-        returned = readings[id(sighting.code)].returned(sighting.offset)
-        if returned.escapes and sighting.code.co_name.strip("_") == group.function.strip("_"):
-            value = evaluate(returned, {sighting.offset: sighting.value})
+    for escape in inner:
+        group = tables.groups[groups[escape.node]]
+        returned = analyses[id(escape.code)].returned(escape.offset)
+        if returned.escapes and escape.code.co_name.strip("_") == group.function.strip("_"):
+            value = evaluate(returned, {escape.offset: escape.value})
             offset = places.start(group.code, group.instruction)
-            found.append(sighting._replace(value=value, code=group.code, offset=offset, call=group.call))
+            found.append(escape._replace(value=value, code=group.code, offset=offset, call=group.call))
     return found
 
 
-def _readings(tables: Tables, sightings: Sequence[Sighting], places: Places) -> dict[int, Reading]:
+def _analyses(tables: Tables, escaped: Sequence[EscapedValue], places: Places) -> dict[int, CodeAnalysis]:
     codes: dict[int, CodeType] = {}
     escapes: dict[int, dict[int, str]] = defaultdict(dict)
-    for sighting in sightings:
-        codes[id(sighting.code)] = sighting.code
-        escapes[id(sighting.code)].setdefault(sighting.offset, sighting.function)
+    for escape in escaped:
+        codes[id(escape.code)] = escape.code
+        escapes[id(escape.code)].setdefault(escape.offset, escape.function)
     tensors: dict[int, set[int]] = {number: set() for number in codes}
-    plain = {sighting.node for sighting in sightings}
+    plain = {escape.node for escape in escaped}
     for node, event in enumerate(tables.nodes.event):
         if event is not None and node not in plain and (made := tensors.get(id(event[6]))) is not None:
             made.add(places.start(event[6], event[7]))
     return {
-        number: Reading(code, escapes[number], frozenset(tensors[number] - escapes[number].keys()))
+        number: CodeAnalysis(code, escapes[number], frozenset(tensors[number] - escapes[number].keys()))
         for number, code in codes.items()
     }
 
@@ -148,77 +148,79 @@ class _Finder:
     def __init__(self, tables: Tables, places: Places) -> None:
         self.tables, self.places = tables, places
         self.forks: dict[tuple[int, int, int], tuple[Fork, int] | None] = {}
-        self.known: dict[tuple[int, int, frozenset[tuple[int, bool]]], list[Decided]] = {}
+        self.known: dict[tuple[int, int, frozenset[tuple[int, bool]]], list[DecidedTest]] = {}
         self.evidence = _Evidence(tables, places)
 
-    def find(self, frame: Frame, seen: list[Sighting], reading: Reading) -> Iterator[Decided]:
-        runs = {offset for offset in reading.escapes if reading.is_run(offset)}
+    def find(self, frame: Frame, seen: list[EscapedValue], analysis: CodeAnalysis) -> Iterator[DecidedTest]:
+        runs = {offset for offset in analysis.escapes if analysis.is_run(offset)}
         last: dict[int, Any] = {}
-        for i, sighting in enumerate(seen):
-            offset = sighting.offset
+        for i, escape in enumerate(seen):
+            offset = escape.offset
             if offset in runs and i + 1 < len(seen) and seen[i + 1].offset == offset:
-                continue  # only the last of those that `all(…)` asked tells its result
-            if reading.decisions(offset):
-                truths = reading.truths(offset, _window(i, seen, reading, last))
+                continue  # only the last value that `all(…)` or `any(…)` read determines its result
+            if analysis.decisions(offset):
+                truths = analysis.truths(offset, _window(i, seen, analysis, last))
                 key = frame[0], offset, frozenset(truths.items())
                 if key not in self.known:
-                    self.known[key] = list(self.decide(sighting, frame, reading, truths))
+                    self.known[key] = list(self.decide(escape, frame, analysis, truths))
                 for row in self.known[key]:
-                    yield replace(row, node=sighting.node, frame=frame)
-            last[offset] = sighting.value
+                    yield replace(row, node=escape.node, frame=frame)
+            last[offset] = escape.value
 
-    def decide(self, sighting: Sighting, frame: Frame, reading: Reading, truths: dict[int, bool]) -> Iterator[Decided]:
-        """The tests that a value decides, when the tests behind it give this."""
-        possible, certain = reading.reached(sighting.offset, truths)
+    def decide(
+        self, escape: EscapedValue, frame: Frame, analysis: CodeAnalysis, truths: dict[int, bool]
+    ) -> Iterator[DecidedTest]:
+        """The tests that a value decides, given the truth of the tests after it."""
+        possible, certain = analysis.reached(escape.offset, truths)
         by_fork: dict[Any, list[Decision]] = {}
-        for decision in reading.decisions(sighting.offset):
+        for decision in analysis.decisions(escape.offset):
             if decision.jump in possible:
-                fork, _ = self.fork_of(sighting.code, decision.jump, decision.operand.origin)
-                by_fork.setdefault(fork or source_of(sighting.code, decision.jump), []).append(decision)
+                fork, _ = self.fork_of(escape.code, decision.jump, decision.operand.origin)
+                by_fork.setdefault(fork or source_of(escape.code, decision.jump), []).append(decision)
         for decisions in by_fork.values():
             first = decisions[0]
-            fork, leaf = self.fork_of(sighting.code, first.jump, first.operand.origin)
-            # The second copy of a `while` test, at the end of its body, is another evaluation.
+            fork, leaf = self.fork_of(escape.code, first.jump, first.operand.origin)
+            # The second copy of a `while` test, at the end of its body, is a separate evaluation.
             both = fork is None or fork.kind != "while"
             met = [d.jump for d in decisions if d.jump in certain and (both or d.jump == first.jump)]
             value = truths.get(met[-1]) if met else None
-            source = source_of(sighting.code, first.jump) or Source("", 0, "")
+            source = source_of(escape.code, first.jump) or Source("", 0, "")
             holds = value
             if fork is not None:
                 source = Source(source.file, fork.test.lineno, source.function)
-                holds = self.outcome(first, sighting, reading, truths, possible) if first.jump in certain else None
-            yield Decided(
-                sighting.node, frame, sighting.offset, first.jump, value, source, fork, leaf, holds, bool(met)
+                holds = self.outcome(first, escape, analysis, truths, possible) if first.jump in certain else None
+            yield DecidedTest(
+                escape.node, frame, escape.offset, first.jump, value, source, fork, leaf, holds, bool(met)
             )
 
-    def with_evidence(self, rows: list[Decided]) -> list[Decided]:
-        """The rows of a frame, with the arms that can be told only from what ran afterwards."""
+    def with_evidence(self, rows: list[DecidedTest]) -> list[DecidedTest]:
+        """The rows of a frame, with unknown branches filled in from the code that ran afterwards."""
         asked: dict[Fork | None, list[tuple[int, int]]] = defaultdict(list)
         for i in range(len(rows) - 1, -1, -1):
             row = rows[i]
             later = asked[row.fork]
             if row.fork is not None and row.holds is None:
-                # Later leaves belong to the same evaluation; the first that does not ends it.
+                # Later leaves belong to the same evaluation; the first earlier leaf starts a new one.
                 until = next((node for node, leaf in reversed(later) if leaf <= row.leaf and node > row.node), inf)
                 rows[i] = replace(row, holds=self.evidence.arm(row.fork, row, until))
             later.append((row.node, row.leaf))
-        # What was perhaps never asked counts only if something ran in one of its arms.
+        # A test that may have been skipped counts only if something ran in one of its branches.
         return [row for row in rows if row.is_certain or row.holds is not None]
 
     def outcome(
-        self, first: Decision, sighting: Sighting, reading: Reading, truths: dict[int, bool], possible: set[int]
+        self, first: Decision, escape: EscapedValue, analysis: CodeAnalysis, truths: dict[int, bool], possible: set[int]
     ) -> bool | None:
-        """What the whole test gave, from all its parts that are known in this evaluation."""
-        fork, _ = self.fork_of(sighting.code, first.jump, first.operand.origin)
+        """The result of the whole test, from its parts that are known in this evaluation."""
+        fork, _ = self.fork_of(escape.code, first.jump, first.operand.origin)
         known: dict[int, list[bool]] = {}
         met: list[tuple[int, int]] = []
-        for jump, operand in sorted(reading.tested(sighting.offset).items()):
-            other, leaf = self.fork_of(sighting.code, jump, operand.origin)
+        for jump, operand in sorted(analysis.tested(escape.offset).items()):
+            other, leaf = self.fork_of(escape.code, jump, operand.origin)
             if fork is None or other is not fork:
                 continue
-            again = sum(earlier == leaf for _, earlier in met) >= fork.n_asked(leaf)
+            again = sum(earlier == leaf for _, earlier in met) >= fork.n_jumps(leaf)
             if met and (again or leaf < met[-1][1]):
-                # Python writes the test of a `while` twice: each copy is an evaluation of its own.
+                # CPython compiles the test of a `while` twice: each copy is a separate evaluation.
                 if any(jump == first.jump for jump, _ in met):
                     break
                 known, met = {}, []
@@ -235,31 +237,31 @@ class _Finder:
         return self.forks[key] or (None, 0)
 
 
-def _window(i: int, seen: list[Sighting], reading: Reading, last: dict[int, Any]) -> dict[int, Any]:
-    """The values known until an instruction runs again."""
-    own = seen[i].offset
+def _window(i: int, seen: list[EscapedValue], analysis: CodeAnalysis, last: dict[int, Any]) -> dict[int, Any]:
+    """The values that are known until an instruction runs again."""
+    start = seen[i].offset
     values = {before(offset): value for offset, value in last.items()}
-    values[own] = seen[i].value
-    missing = set(reading.escapes) - {own}
+    values[start] = seen[i].value
+    missing = set(analysis.escapes) - {start}
     for j in range(i + 1, len(seen)):
-        sighting = seen[j]
-        if sighting.offset == own or not missing:
+        escape = seen[j]
+        if escape.offset == start or not missing:
             break
-        if sighting.offset in missing:
-            missing.discard(sighting.offset)
-            values[sighting.offset] = sighting.value
+        if escape.offset in missing:
+            missing.discard(escape.offset)
+            values[escape.offset] = escape.value
     return values
 
 
 class _Evidence:
-    """Tells an arm from what ran in it."""
+    """Determines a branch from the code that ran in it."""
 
     def __init__(self, tables: Tables, places: Places) -> None:
         self.tables, self.places = tables, places
         self._ran: dict[Frame, list[tuple[int, CodeType, int]]] | None = None
 
-    def arm(self, fork: Fork, row: Decided, until: float) -> bool | None:
-        """The arm in which something ran before the test is asked again; None if nothing did, or in both."""
+    def arm(self, fork: Fork, row: DecidedTest, until: float) -> bool | None:
+        """The branch in which something ran before the next evaluation of the test; None if in neither or both."""
         seen: set[bool] = set()
         for node, code, offset in self.ran().get(row.frame, ()):
             if row.node < node < until and (place := self.places.at(code, offset)) is not None:

@@ -1,4 +1,4 @@
-"""The tests of a trace and the arms in which its ops ran, worked out from the code that was run."""
+"""The tests of a trace, and the branches in which its ops ran."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ from types import CodeType
 from typing import Protocol
 
 from cutaway.graph.control_flow.branches import Arm, Fork
-from cutaway.graph.control_flow.decisions import Decided, Frame, Places, decided
-from cutaway.graph.stored_facts import Asked
+from cutaway.graph.control_flow.decisions import DecidedTest, Frame, Places, decided_tests
+from cutaway.graph.stored_facts import StoredTest
 from cutaway.graph.tables import Tables
 
 
 class Outcomes(Protocol):
-    """The tests of a trace, in order of execution, and in which of their arms each node ran.
+    """The tests of a trace, in order of execution, and the branches in which each node ran.
 
-    Worked out from the code (`WorkedOut`), or known from when the trace was saved (`Known`).
+    Computed from the code (`ComputedOutcomes`), or stored with the trace (`StoredFacts`).
     """
 
     @property
-    def tests(self) -> Sequence[Asked]: ...
+    def tests(self) -> Sequence[StoredTest]: ...
 
     def around(self, node: int) -> tuple[int, ...]:
-        """The numbers of the tests in whose arms a node ran, the outermost first."""
+        """The indices of the tests in whose taken branch a node ran, outermost first."""
         ...
 
 
 def outcomes_of(tables: Tables) -> Outcomes:
-    """The tests of a trace from either place."""
-    return WorkedOut(tables) if tables.known is None else tables.known
+    """The tests of a trace, computed or stored."""
+    return ComputedOutcomes(tables) if tables.stored is None else tables.stored
 
 
-class WorkedOut:
-    """The tests of a trace, from its code objects."""
+class ComputedOutcomes:
+    """The tests of a trace, computed from its code objects."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
         self._places = Places()
-        self._rows: list[Decided] = decided(tables, self._places)
-        self.tests: Sequence[Asked] = tuple(map(_told, self._rows))
+        self._rows: list[DecidedTest] = decided_tests(tables, self._places)
+        self.tests: Sequence[StoredTest] = tuple(map(_stored_test, self._rows))
 
     def around(self, node: int) -> tuple[int, ...]:
-        """The numbers of the tests in whose arms a node ran, the outermost first."""
+        """The indices of the tests in whose taken branch a node ran, outermost first."""
         event = self._tables.nodes.event[node]
         if event is None or not self._rows:
             return ()
@@ -66,8 +66,8 @@ class WorkedOut:
             call = self._tables.calls[call].parent
         for number in reversed(calls):
             row = self._tables.calls[number]
-            own = self._at(row.code, row.instruction, row.parent, row.first_node) if row.code is not None else ()
-            self._calls[number] = (*self._calls.get(row.parent, ()), *own)
+            tests = self._at(row.code, row.instruction, row.parent, row.first_node) if row.code is not None else ()
+            self._calls[number] = (*self._calls.get(row.parent, ()), *tests)
             call = number
         return self._calls.get(call, ())
 
@@ -76,7 +76,7 @@ class WorkedOut:
         return {}
 
     def _at(self, code: CodeType, offset: int, call: int, before: int) -> list[int]:
-        """The tests around an instruction whose arm was taken when it ran."""
+        """The tests around an instruction that ran in their taken branch."""
         asked = self._by_frame.get((id(code), call))
         if asked is None:
             return []
@@ -88,7 +88,7 @@ class WorkedOut:
         return found
 
     def _evaluation(self, rows: list[int], last: int) -> list[int]:
-        """The rows that belong to one evaluation of a test, given the last of them."""
+        """The rows of one evaluation of a test, given the last of them."""
         found: list[int] = []
         offsets: set[int] = set()
         while last >= 0:
@@ -113,7 +113,7 @@ class WorkedOut:
 
     @cached_property
     def _forks(self) -> dict[int, list[Fork]]:
-        """Code → its forks, from the outside in."""
+        """Code → its forks, outer ones first."""
         found: dict[int, dict[Fork, None]] = defaultdict(dict)
         for row in self._rows:
             if row.fork is not None:
@@ -121,22 +121,22 @@ class WorkedOut:
         return {code: sorted(forks, key=lambda fork: fork.order) for code, forks in found.items()}
 
     @cached_property
-    def _known_arms(self) -> dict[tuple[int, int], list[tuple[Fork, Arm]]]:
+    def _arms_cache(self) -> dict[tuple[int, int], list[tuple[Fork, Arm]]]:
         return {}
 
     def _arms_at(self, code: CodeType, offset: int) -> list[tuple[Fork, Arm]]:
         key = id(code), offset
-        if key not in self._known_arms:
+        if key not in self._arms_cache:
             place = self._places.at(code, offset)
             forks = self._forks.get(id(code), []) if place is not None else []
-            self._known_arms[key] = [(fork, arm) for fork in forks for arm in fork.arms if place and arm.covers(place)]
-        return self._known_arms[key]
+            self._arms_cache[key] = [(fork, arm) for fork in forks for arm in fork.arms if place and arm.covers(place)]
+        return self._arms_cache[key]
 
 
-def _told(row: Decided) -> Asked:
+def _stored_test(row: DecidedTest) -> StoredTest:
     if row.fork is None:
         arm = None if row.holds is None else str(row.holds).lower()
-        return Asked(row.node, row.value, "jump", row.source, None, arm, None)
+        return StoredTest(row.node, row.value, "jump", row.source, None, arm, None)
     taken = None if row.holds is None else row.fork.arms[0 if row.holds else 1]
     name, lines = (None, None) if taken is None else (taken.name, taken.lines)
-    return Asked(row.node, row.value, row.fork.kind, row.source, row.fork.text, name, lines)
+    return StoredTest(row.node, row.value, row.fork.kind, row.source, row.fork.text, name, lines)

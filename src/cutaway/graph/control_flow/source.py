@@ -1,4 +1,4 @@
-"""Where in the code something ran, worked out from a code object when somebody asks."""
+"""Source lines of instructions, and stacks of events, computed from code objects on demand."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from cutaway.graph.control_flow.stored_code import StoredCode
 if TYPE_CHECKING:
     from cutaway.graph.tables import Tables
 
-_OWN = str(Path(__file__).parents[2]).replace("\\", "/") + "/"
+_PACKAGE = str(Path(__file__).parents[2]).replace("\\", "/") + "/"
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One place in the code."""
+    """One line of source code."""
 
     file: str
     line: int
     function: str
     _text: str | None = field(default=None, repr=False, compare=False)
-    """The line as it was when the trace was saved; None in a trace that was made in this process."""
+    """The line at the time the trace was saved; None in a trace made in this process."""
 
     @property
     def text(self) -> str:
-        """The line itself, where the file is at hand or the line was stored with the trace."""
+        """The text of the line; "" if neither its file nor a stored copy is available."""
         return linecache.getline(self.file, self.line).strip() if self._text is None else self._text
 
     def __str__(self) -> str:
@@ -36,7 +36,7 @@ class Source:
 
 
 def source_of(code: CodeType | StoredCode | None, instruction: int) -> Source | None:
-    """The place of one instruction of a code object."""
+    """The source line of an instruction of a code object."""
     if code is None:
         return None
     if isinstance(code, StoredCode):
@@ -51,13 +51,13 @@ def source_of(code: CodeType | StoredCode | None, instruction: int) -> Source | 
 
 
 def is_users(source: Source) -> bool:
-    """Whether a place lies in the user's own code rather than inside torch."""
+    """Whether a line is in the user's code rather than inside torch or Cutaway."""
     file = source.file.replace("\\", "/")
-    return "/torch/" not in file and not file.startswith(("<frozen", _OWN))
+    return "/torch/" not in file and not file.startswith(("<frozen", _PACKAGE))
 
 
 def stack_of(tables: Tables, event: tuple[Any, ...]) -> tuple[Source, ...]:
-    """The places that led to an event: its own line, those of its composites, those of its module calls."""
+    """The stack of an event: its line, those of its composite functions, those of its module calls."""
     places = [source_of(event[6], event[7])]
     call, group = event[4], event[5]
     while group:
@@ -72,5 +72,5 @@ def stack_of(tables: Tables, event: tuple[Any, ...]) -> tuple[Source, ...]:
 
 
 def users_line(stack: tuple[Source, ...]) -> Source | None:
-    """The innermost place outside torch; the innermost of all where there is none."""
+    """The innermost line outside torch; the innermost of all if there is none."""
     return next((place for place in stack if is_users(place)), stack[0] if stack else None)

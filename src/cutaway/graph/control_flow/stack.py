@@ -1,4 +1,4 @@
-"""What one instruction does to the stack and the local variables, as far as followed values are concerned."""
+"""Effect of one instruction on the abstract stack and local variables, as far as followed values are concerned."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from cutaway.graph.control_flow.symbolic import (
     Expression,
     Opaque,
     Several,
-    applied,
+    apply,
     is_followed,
-    merged,
+    merge,
 )
 
 ALWAYS = frozenset({"JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "JUMP_ABSOLUTE", "JUMP"})
@@ -30,7 +30,7 @@ _NULL = Opaque("NULL")
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """What a jump tests: how it came from the followed values, and the instruction that put it there."""
+    """An abstract value: its expression over the followed values, and the instruction that pushed it."""
 
     expression: Expression
     origin: int
@@ -38,7 +38,7 @@ class Operand:
 
 @dataclass(slots=True)
 class State:
-    """Stack, from the bottom, as far as it is known, and local variables."""
+    """The known part of the stack, from the bottom, and the local variables."""
 
     stack: list[Operand] = field(default_factory=list)
     names: dict[str, Operand] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class State:
         self.stack.append(Operand(expression, origin))
 
     def reach(self, depth: int) -> None:
-        """Make the stack at least so deep: what lies below the start of the walk is unknown."""
+        """Extend the stack to at least this depth with unknown values from before the walk."""
         if len(self.stack) < depth:
             self.stack[:0] = [NOTHING] * (depth - len(self.stack))
 
@@ -58,7 +58,7 @@ class State:
         return State(list(self.stack), dict(self.names))
 
     def rewrite(self, change: Callable[[Expression], Expression]) -> None:
-        """Change all expressions that speak of followed values."""
+        """Change all expressions that depend on followed values."""
         for i, operand in enumerate(self.stack):
             if operand.expression.escapes:
                 self.stack[i] = Operand(change(operand.expression), operand.origin)
@@ -66,20 +66,20 @@ class State:
             if operand.expression.escapes:
                 self.names[name] = Operand(change(operand.expression), operand.origin)
 
-    def speaks_of(self, offset: int) -> bool:
-        """Whether anything derives from the value made at an instruction."""
+    def depends_on(self, offset: int) -> bool:
+        """Whether anything depends on the value from an instruction."""
         return any(offset in operand.expression.escapes for operand in self.stack) or any(
             offset in operand.expression.escapes for operand in self.names.values()
         )
 
     def join(self, other: State) -> bool:
-        """Take in what holds on another way to the same place; True if that changed anything."""
+        """Merge the state of another path to the same place; returns whether anything changed."""
         depth = min(len(self.stack), len(other.stack))
-        mine, theirs = self.stack[len(self.stack) - depth :], other.stack[len(other.stack) - depth :]
-        stack = [either(a, b) for a, b in zip(mine, theirs, strict=True)]
+        top, other_top = self.stack[len(self.stack) - depth :], other.stack[len(other.stack) - depth :]
+        stack = [merge_operands(a, b) for a, b in zip(top, other_top, strict=True)]
         names = dict(self.names)
         for name, operand in other.names.items():
-            names[name] = either(names[name], operand) if name in names else operand
+            names[name] = merge_operands(names[name], operand) if name in names else operand
         changed = stack != self.stack or names != self.names
         self.stack, self.names = stack, names
         return changed
@@ -88,10 +88,10 @@ class State:
 NOTHING = Operand(UNKNOWN, -1)
 
 
-def either(a: Operand, b: Operand) -> Operand:
+def merge_operands(a: Operand, b: Operand) -> Operand:
     if a == b:
         return a
-    return Operand(merged(a.expression, b.expression), a.origin if a.origin == b.origin else -1)
+    return Operand(merge(a.expression, b.expression), a.origin if a.origin == b.origin else -1)
 
 
 def step(instruction: dis.Instruction, state: State) -> None:
@@ -117,7 +117,7 @@ def names_read(instruction: dis.Instruction) -> tuple[str, ...]:
 
 
 def leaves_a_result(instruction: dis.Instruction) -> bool:
-    """Whether what lies on top afterwards was made by the instruction."""
+    """Whether the instruction pushes its result on top of the stack."""
     return not instruction.opname.startswith(_ONLY_POP)
 
 
@@ -131,7 +131,7 @@ def adjust(state: State, effect: int, offset: int) -> None:
 def callee_of(state: State, instruction: dis.Instruction) -> str:
     n = (instruction.arg or 0) + 2 + (instruction.opname == "CALL_KW")
     state.reach(n)
-    # The callable and the object it is bound to, or NULL; their order differs between versions.
+    # The callable and `self` or NULL; their order differs between Python versions.
     for operand in (state.stack[-n], state.stack[-n + 1]):
         if type(operand.expression) is Opaque and operand.expression is not _NULL and operand.expression.name:
             return operand.expression.name
@@ -146,7 +146,7 @@ def _load(instruction: dis.Instruction, state: State) -> None:
     names = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
     for name in names:
         operand = state.names.get(name)
-        # A plain name outside a function may be a builtin.
+        # At module level, a plain name may be a builtin.
         unknown = Opaque(name) if instruction.opname == "LOAD_NAME" else UNKNOWN
         state.push(operand.expression if operand is not None else unknown, instruction.offset)
 
@@ -184,7 +184,7 @@ def _load_attribute(instruction: dis.Instruction, state: State) -> None:
     prefix = f"{of.name}." if type(of) is Opaque and of.name == "math" else ""
     found = Opaque(f"{prefix}{instruction.argval}")
     if not is_method:
-        # `array.shape` says nothing of the values.
+        # `array.shape` does not depend on the values.
         state.push(found, instruction.offset)
         return
     state.push(found, instruction.offset)
@@ -200,9 +200,9 @@ def _call(instruction: dis.Instruction, state: State) -> None:
     bound = [state.pop().expression, state.pop().expression]
     result: Expression = UNKNOWN
     if is_followed(callee) and any(a.escapes for a in arguments) and instruction.opname == "CALL":
-        result = applied(callee, *arguments)
+        result = apply(callee, *arguments)
     else:
-        # A method of a followed value (`array.any()`, `number.is_integer()`) goes on speaking of it.
+        # The result of a method of a followed value (`array.any()`, `number.is_integer()`) depends on it.
         own = frozenset().union(*(e.escapes for e in bound))
         result = Opaque("", own) if own else UNKNOWN
     state.push(result, instruction.offset)
@@ -225,11 +225,11 @@ def _unary(name: str) -> Callable[[dis.Instruction, State], None]:
 
 def _result(name: str, *arguments: Expression) -> Expression:
     if name == "[]":
-        # What a followed number picks out of a container is not followed.
-        return applied(name, *arguments) if arguments[0].escapes else UNKNOWN
+        # An element that a followed number selects from a container is not followed.
+        return apply(name, *arguments) if arguments[0].escapes else UNKNOWN
     if name in ("is", "is not") and arguments[1] not in (Constant(True), Constant(False)):
-        return UNKNOWN  # `n is None` does not ask for the value
-    return applied(name, *arguments) if any(a.escapes for a in arguments) else UNKNOWN
+        return UNKNOWN  # `n is None` does not depend on the value
+    return apply(name, *arguments) if any(a.escapes for a in arguments) else UNKNOWN
 
 
 def _copy(instruction: dis.Instruction, state: State) -> None:
@@ -245,7 +245,7 @@ def _swap(instruction: dis.Instruction, state: State) -> None:
 
 def _build(instruction: dis.Instruction, state: State) -> None:
     items = tuple([state.pop().expression for _ in range(instruction.arg or 0)][::-1])
-    state.push(applied("tuple", *items) if any(i.escapes for i in items) else UNKNOWN, instruction.offset)
+    state.push(apply("tuple", *items) if any(i.escapes for i in items) else UNKNOWN, instruction.offset)
 
 
 def _unpack(instruction: dis.Instruction, state: State) -> None:
@@ -257,8 +257,8 @@ def _unpack(instruction: dis.Instruction, state: State) -> None:
             state.push(_result("[]", whole, Constant(i)), instruction.offset)
 
 
-def _iterated(instruction: dis.Instruction, state: State) -> None:
-    """Only a list that torch gave is followed into a loop: numbers made from a value (`range`) are not the value."""
+def _iterate_list(instruction: dis.Instruction, state: State) -> None:
+    """Only a list that torch returned is followed into a loop; numbers from a `range` are not the value."""
     over = state.pop().expression
     state.push(Several(over.escapes) if type(over) is Escape else UNKNOWN, instruction.offset)
 
@@ -288,5 +288,5 @@ _STEPS: dict[str, Callable[[dis.Instruction, State], None]] = {
     "SWAP": _swap,
     **dict.fromkeys(("BUILD_TUPLE", "BUILD_LIST"), _build),
     "UNPACK_SEQUENCE": _unpack,
-    "GET_ITER": _iterated,
+    "GET_ITER": _iterate_list,
 }

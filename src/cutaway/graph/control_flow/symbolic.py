@@ -1,4 +1,4 @@
-"""How a plain number or truth value came from the values that left torch."""
+"""Symbolic expressions over the values that left torch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NONE: Final[frozenset[int]] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """Something whose value cannot be worked out, with a name where it has one, and what it derives from."""
+    """An unknown value, with its name if it has one, and the escapes it depends on."""
 
     name: str = ""
     escapes: frozenset[int] = _NONE
@@ -21,14 +21,14 @@ class Opaque:
 
 @dataclass(frozen=True, slots=True)
 class Several:
-    """An iterator over the elements of a list that torch gave."""
+    """An iterator over the elements of a list that torch returned."""
 
     escapes: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A value written in the code."""
+    """A literal in the code."""
 
     value: Any
 
@@ -39,7 +39,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Escape:
-    """The value that torch gave at an instruction."""
+    """The value that torch returned at an instruction."""
 
     offset: int
 
@@ -50,7 +50,7 @@ class Escape:
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """An operator or one of a few known functions, with its arguments; made by `applied`."""
+    """An operator or a known function, with its arguments; create it with `apply`."""
 
     name: str
     arguments: tuple[Expression, ...]
@@ -102,38 +102,38 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
 }
 
 
-def applied(name: str, *arguments: Expression) -> Expression:
-    """A function of some arguments; of long chains only what they derive from is kept."""
+def apply(name: str, *arguments: Expression) -> Expression:
+    """A function applied to arguments; an expression that is too deep becomes opaque."""
     escapes = _NONE.union(*(argument.escapes for argument in arguments))
     depth = 1 + max((argument.depth for argument in arguments if type(argument) is Apply), default=0)
     return Apply(name, arguments, escapes, depth) if depth <= _DEEPEST else Opaque("", escapes)
 
 
 def is_followed(function: str) -> bool:
-    """Whether the result of a function goes on speaking of its arguments' values."""
+    """Whether values are followed through a function."""
     return function in CONVERSIONS or function.startswith("math.")
 
 
-def merged(a: Expression, b: Expression) -> Expression:
-    """What is known of a value that came one way or the other."""
+def merge(a: Expression, b: Expression) -> Expression:
+    """The expression of a value that comes from either of two paths."""
     return a if a == b else Opaque("", a.escapes | b.escapes)
 
 
-def forgotten(expression: Expression, offset: int) -> Expression:
-    """The expression when an instruction has run again: what it gave the time before is no longer known."""
+def forget(expression: Expression, offset: int) -> Expression:
+    """The expression after an instruction has run again: its previous value is no longer known."""
     return Opaque("", expression.escapes - {offset}) if offset in expression.escapes else expression
 
 
 def earlier(expression: Expression) -> Expression:
-    """The expression as it stands when a walk begins: every value in it is the last one given before.
+    """The expression at the start of a walk: every value in it is the last one from before.
 
-    >>> earlier(applied(">", Escape(4), Constant(3)))
+    >>> earlier(apply(">", Escape(4), Constant(3)))
     Apply(name='>', arguments=(Escape(offset=-5), Constant(value=3)))
     """
     if type(expression) is Escape:
         return Escape(before(expression.offset)) if expression.offset >= 0 else expression
     if type(expression) is Apply:
-        return applied(expression.name, *(earlier(argument) for argument in expression.arguments))
+        return apply(expression.name, *(earlier(argument) for argument in expression.arguments))
     if type(expression) is Several:
         return Several(frozenset(map(before, expression.escapes)))
     if type(expression) is Opaque and expression.escapes:
@@ -142,14 +142,14 @@ def earlier(expression: Expression) -> Expression:
 
 
 def before(offset: int) -> int:
-    """Stands for the last value an instruction gave before the walk began."""
+    """The offset that stands for the last value of an instruction before the walk began."""
     return -offset - 1 if offset >= 0 else offset
 
 
 def evaluate(expression: Expression, values: Mapping[int, Any]) -> Any:
-    """The value, or `UNKNOWN` where something in it is.
+    """The value, or `UNKNOWN` if any part of it is unknown.
 
-    >>> evaluate(applied(">", Escape(4), Constant(3)), {4: 5.0})
+    >>> evaluate(apply(">", Escape(4), Constant(3)), {4: 5.0})
     True
     """
     if type(expression) is Constant:
@@ -164,12 +164,12 @@ def evaluate(expression: Expression, values: Mapping[int, Any]) -> Any:
         return UNKNOWN
     try:
         return function(*arguments)
-    except Exception:  # the program raised there as well, or went another way
+    except Exception:  # the program raised here, too, or took another path
         return UNKNOWN
 
 
 def _function(name: str) -> Callable[..., Any] | None:
     if name.startswith("math."):
-        found = getattr(math, name.removeprefix("math."), None)
-        return found if callable(found) else None
+        function = getattr(math, name.removeprefix("math."), None)
+        return function if callable(function) else None
     return CONVERSIONS.get(name) or _OPERATORS.get(name)

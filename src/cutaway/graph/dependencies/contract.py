@@ -1,7 +1,7 @@
-"""Contraction: which of some chosen rows of a trace lead to which, over all the others, and where gradients can flow.
+"""Contracts a trace to chosen rows: which lead to which, and where gradients can flow.
 
-One walk over the rows in order of execution. Each row knows the nearest chosen rows behind it as the bits of one
-number, so that two rows are joined at the price of one `|`, however many were chosen.
+One pass over the rows in order of execution. Each row stores its nearest chosen ancestors as the bits of one integer,
+so merging two rows costs one `|`, however many rows are chosen.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from cutaway.core.events import Context
 from cutaway.graph.tables import ALIAS, IDENTITY, INPLACE, LEFT_TORCH, NEEDS_GRAD, OP, PARAMETER, Nodes, Tables
 
 _APART: Final = frozenset({"detach", "data"})
-"""Give the same memory without its history."""
+"""Functions that return the same memory without its autograd history."""
 _FORGETFUL: Final = _APART | {
     "detach_", "tensor", "new_tensor", "zeros_like", "ones_like", "full_like", "empty_like", "rand_like", "randn_like",
     "randint_like", "new_zeros", "new_ones", "new_full", "new_empty", "new_empty_strided",
 }  # fmt: skip
-"""Results without a gradient, whatever goes in."""
+"""Functions whose results never require a gradient."""
 _UNSEEN: Final = "made_unseen"
 _MANY: Final = 32
-"""From so many bits on, NumPy finds them faster."""
+"""With more set bits than this, NumPy finds them faster."""
 _CAN_CARRY: Final = ("float", "bfloat", "complex", "half", "double")
 
 
 class Contraction:
-    """What is known of each row once the walk has passed it.
+    """The contraction of a trace.
 
     Args:
-        chosen: the rows to keep → whether that tensor requires a gradient; None where only the trace can tell.
-        parameters: as `parameter_rows` finds them.
+        chosen: the rows to keep → whether that tensor requires a gradient; None to derive it from the trace.
+        parameters: the result of `parameter_rows`.
     """
 
     def __init__(self, tables: Tables, chosen: Mapping[int, bool | None], parameters: Mapping[int, int]) -> None:
@@ -44,18 +44,18 @@ class Contraction:
         self._parameters = parameters
         self._requires_grad = {row.node: row.requires_grad for row in tables.parameters}
         self._near = [0] * n
-        """The nearest chosen rows from which a reader of the row comes; the row itself, if it is one."""
+        """The nearest chosen rows that a reader of the row depends on; the row itself if it is chosen."""
         self._flow = [0] * n
         """Those of them to which a gradient can flow back from a reader of the row."""
         self._needs = bytearray(n)
-        """Whether the row requires a gradient, as far as the trace can tell."""
+        """Whether the row requires a gradient, as far as the trace shows."""
         self._unseen = [0] * n
-        """Those to which one would flow if the ops without gradients were the inside of a `torch.autograd.Function`."""
+        """Those to which a gradient would flow if the ops without gradients were inside a `torch.autograd.Function`."""
         self._apart = [-1] * n
-        """The last row at which its memory was cut off from its history."""
+        """The last row at which its memory was detached."""
 
     def parents(self) -> Iterator[tuple[int, list[int], list[int]]]:
-        """Each chosen row, the nearest chosen rows behind it, and those of them to which a gradient can flow back."""
+        """Each chosen row, its nearest chosen ancestors, and those of them to which a gradient can flow back."""
         for row, kind in enumerate(self._nodes.kind):
             if kind != OP:
                 self._needs[row] = self._requires_grad.get(row, True) and _can_carry(self._nodes, row)
@@ -69,7 +69,7 @@ class Contraction:
                 yield row, [self._rows[at] for at in _places(near)], [self._rows[at] for at in _places(flow)]
 
     def _repeat(self, row: int, first: int) -> None:
-        """A parameter that was overwritten is the same parameter again, whatever was written into it."""
+        """Treat an overwritten parameter as the original parameter, whatever was written into it."""
         self._near[row], self._flow[row], self._needs[row] = self._near[first], self._flow[first], self._needs[first]
 
     def _join(self, row: int) -> None:
@@ -88,37 +88,37 @@ class Contraction:
             self._needs[row] = needs
         self._near[row], self._flow[row] = near, flow
         self._apart[row] = row if name in _APART else self._apart[parents[0]] if parents else -1
-        if name == "detach_" and parents:  # its readers go on to name the row that made the tensor
+        if name == "detach_" and parents:  # later readers still refer to the row that made the tensor
             self._flow[parents[0]] = self._needs[parents[0]] = 0
         elif nodes.flags[row] & NEEDS_GRAD:
             self._reveal(row)
 
     def _reveal(self, row: int) -> None:
-        """It turns out to require a gradient: what ran without was a function that brings its own backward."""
+        """Record that a row requires a gradient: the ops without gradients had a custom backward."""
         if not self._needs[row]:
             self._needs[row] = 1
             self._flow[row] |= self._unseen[row]
 
     def _givers(self, row: int) -> tuple[int, ...]:
-        """Those of its parents to which it passes a gradient on."""
+        """The parents to which it passes a gradient."""
         nodes = self._nodes
         parents, flags, name, event = nodes.parents[row], nodes.flags[row], nodes.name[row], nodes.event[row]
         if flags & ALIAS:
-            mine = self._apart[parents[0]]
-            writers = (at for at in parents[1:] if nodes.flags[at] & INPLACE and self._apart[at] == mine)
+            history = self._apart[parents[0]]
+            writers = (at for at in parents[1:] if nodes.flags[at] & INPLACE and self._apart[at] == history)
             return (parents[0], *writers)
         if name in _FORGETFUL or event is None:
             return ()
-        if name == "grad" and not hasattr(event[0], "target"):  # as opposed to torch.func.grad, which is one function
+        if name == "grad" and not hasattr(event[0], "target"):  # torch.autograd.grad, not torch.func.grad
             return parents if _creates_graph(event) else ()
         if name == "set_data" or not (_with_grad(event[11]) or name == _UNSEEN):
-            # A tensor that is overwritten out of autograd's sight keeps the history it had.
+            # A tensor that is overwritten without autograd (`no_grad`, `.data`) keeps its history.
             target = _target(nodes, row) if flags & INPLACE else -1
             return (target,) if target >= 0 else ()
         return parents
 
     def _keep(self, row: int) -> tuple[int, int]:
-        """Begin anew at a chosen row; returns what had led there."""
+        """Make a chosen row the nearest one for its readers; returns its own ancestors."""
         known, bit = self._chosen[row], self._bits[row]
         if known:
             self._reveal(row)
@@ -131,11 +131,11 @@ class Contraction:
 
 
 def _places(bits: int) -> list[int]:
-    """The places of the bits that are set."""
+    """The indices of the set bits."""
     if bits.bit_count() > _MANY:
         packed = np.frombuffer(bits.to_bytes(bits.bit_length() // 8 + 1, "little"), np.uint8)
-        found: list[int] = np.flatnonzero(np.unpackbits(packed, bitorder="little")).tolist()
-        return found
+        indices: list[int] = np.flatnonzero(np.unpackbits(packed, bitorder="little")).tolist()
+        return indices
     places = []
     while bits:
         lowest = bits & -bits
@@ -145,7 +145,7 @@ def _places(bits: int) -> list[int]:
 
 
 def parameter_rows(tables: Tables) -> dict[int, int]:
-    """The rows that are a parameter, as it came or overwritten since → the row as which it came."""
+    """Rows that are a parameter, original or overwritten → the original row."""
     nodes = tables.nodes
     found = {row: row for row, kind in enumerate(nodes.kind) if kind == PARAMETER}
     first = {parameter.addresses[0]: parameter.node for parameter in tables.parameters if not parameter.is_buffer}
@@ -159,14 +159,14 @@ def parameter_rows(tables: Tables) -> dict[int, int]:
 
 
 def maker(nodes: Nodes, row: int) -> int:
-    """The row that stands for a tensor: where an op gave back what it was given, the one that made it."""
+    """The row that made the tensor of a row: another one if the op returned its input unchanged."""
     while nodes.flags[row] & IDENTITY and nodes.parents[row] and nodes.name[row] != "grad":
         row = nodes.parents[row][0]
     return row
 
 
 def _target(nodes: Nodes, row: int) -> int:
-    """The row that a row overwrote; -1 where it is not among the first arguments."""
+    """The row that a row overwrote; -1 if it is not among the first arguments."""
     event, parents, path = nodes.event[row], nodes.parents[row], nodes.path[row]
     if not parents or (event is not None and event[2] and "out" in event[2]):
         return -1
@@ -174,7 +174,7 @@ def _target(nodes: Nodes, row: int) -> int:
 
 
 def _can_carry(nodes: Nodes, row: int) -> bool:
-    """Whether a gradient is defined for numbers of this kind."""
+    """Whether the dtype of a row can have gradients."""
     if nodes.flags[row] & LEFT_TORCH:
         return False
     meta = nodes.meta_of(row)
@@ -182,18 +182,18 @@ def _can_carry(nodes: Nodes, row: int) -> bool:
 
 
 def _with_grad(context: Any) -> bool:
-    """Whether gradients were on; a trace that was read from disk does not say, and then they may have been."""
+    """Whether grad mode was on. A trace loaded from disk does not know; it is then assumed."""
     if isinstance(context, Context):
         return context.grad
     return context is None or bool(context)
 
 
 def _asks_for_grad(event: tuple[Any, ...] | None) -> bool:
-    """Whether a tensor was made with `requires_grad=True`."""
+    """Whether a tensor was created with `requires_grad=True`."""
     return event is not None and bool(event[2]) and event[2].get("requires_grad") is True
 
 
 def _creates_graph(event: tuple[Any, ...]) -> bool:
-    """Whether gradients were computed so that they have gradients themselves."""
+    """Whether gradients were computed with `create_graph=True`."""
     args, kwargs = event[1], event[2] or {}
     return bool(kwargs.get("create_graph", len(args) > 4 and args[4] is True))

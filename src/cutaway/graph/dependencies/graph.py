@@ -1,7 +1,7 @@
-"""The dependency graph: recorded tensors as nodes, and a link wherever one was computed from another.
+"""The dependency graph: recorded tensors as nodes, linked where one was computed from another.
 
-It is derived from the trace of one step. Everything that is not recorded is contracted, so that a link stands for all
-the ways from one recorded tensor to the next.
+It is derived from the trace of one step. Everything that is not recorded is contracted, so a link stands for all paths
+from one recorded tensor to the next.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ _MOST = 1 << 63
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
-    """One tensor that is recorded, as whoever records it names it."""
+class RecordedSite:
+    """One recorded tensor, as the recorder names it."""
 
     site: str
-    """Without ordinal or pass it means the first."""
+    """Without ordinal or pass, it refers to the first."""
     role: str = ""
-    """Read off the trace where it is empty."""
+    """Derived from the trace if empty."""
     node: str = ""
-    """The node it belongs to; empty for one of its own, named like the site."""
+    """The node it belongs to; if empty, it gets its own node, named like the site."""
     part: str = ""
-    """Its role in the node, where several tensors share one."""
+    """Its role in a node that several tensors share."""
     names: tuple[str, ...] = ()
     """Further names of the same tensor."""
     requires_grad: bool | None = None
-    """None where only the trace can tell; of inputs it cannot."""
+    """None to derive it from the trace, which is not possible for inputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,31 +48,31 @@ class Node:
 
     name: str
     sites: tuple[str, ...]
-    """Everything it answers to, in order of execution."""
+    """All its sites, in order of execution."""
     role: str
     parts: tuple[str, ...] = ()
-    """The part that each of the sites plays in the node; empty where none was named."""
+    """The part of each site in the node; empty if none was named."""
     group: str = ""
     """The module it belongs to; empty outside all modules."""
     order: int = 0
-    """Its place among all nodes by first execution."""
+    """Its index among all nodes by first execution."""
     is_hidden: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A node that was computed from another, directly or over what is not recorded."""
+    """A node that was computed from another, directly or through tensors that are not recorded."""
 
     parent: str
     child: str
     carries_gradient: bool
-    """False where every way passes `detach`, `no_grad`, integers, or begins at what requires no gradient."""
+    """False if every path passes `detach`, `no_grad` or integers, or starts at a tensor that requires no gradient."""
     is_manual: bool = False
 
 
 @dataclass(frozen=True)
 class Dependencies:
-    """The dependency graph of one structure: equal ones have an equal hash, in every process.
+    """The dependency graph of one structure; equal graphs have equal hashes, in every process.
 
     >>> nodes = Node("0", ("0",), "value", order=0), Node("1", ("1",), "value", order=1)
     >>> graph = Dependencies(nodes, (Link("0", "1", carries_gradient=True),))
@@ -85,7 +85,7 @@ class Dependencies:
 
     @cached_property
     def hash(self) -> str:
-        """SHA-256 of the plain form."""
+        """SHA-256 of the JSON form."""
         text = json.dumps(self.plain(), sort_keys=True, separators=(",", ":"))
         return sha256(text.encode()).hexdigest()
 
@@ -98,7 +98,7 @@ class Dependencies:
         return tuple(link.child for link in self.links if link.parent == name)
 
     def plain(self) -> dict[str, list[dict[str, Any]]]:
-        """As lists and maps of texts, numbers and truths, for a file."""
+        """The graph as JSON types, for a file."""
         nodes = [
             {
                 "name": node.name,
@@ -124,7 +124,7 @@ class Dependencies:
 
     @staticmethod
     def read(plain: Any) -> Dependencies:
-        """Make it again from the plain form, or from anything that claims to be one."""
+        """Read a graph from the result of `plain`; raises `DamagedError` for anything else."""
         parts = plain if isinstance(plain, Mapping) else {}
         nodes = tuple(_read_node(fields) for fields in _maps(parts.get("nodes"), "nodes"))
         links = tuple(_read_link(fields) for fields in _maps(parts.get("links"), "links"))
@@ -140,19 +140,21 @@ class Dependencies:
         return Dependencies(nodes, links)
 
 
-def dependencies(trace: Trace, recorded: Sequence[Recorded], *, manual: Sequence[tuple[str, str]] = ()) -> Dependencies:
-    """The graph between recorded tensors. What the trace does not know becomes a node without links.
+def dependencies(
+    trace: Trace, recorded: Sequence[RecordedSite], *, manual: Sequence[tuple[str, str]] = ()
+) -> Dependencies:
+    """The graph of recorded tensors. A site that the trace does not have becomes a node without links.
 
     >>> import torch, cutaway
     >>> model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
     >>> with cutaway.watch(model, save=None) as trace:
     ...     loss = model(torch.ones(2, 4)).mean()
-    >>> found = dependencies(trace, [Recorded("2.weight"), Recorded("0"), Recorded("2")])
+    >>> found = dependencies(trace, [RecordedSite("2.weight"), RecordedSite("0"), RecordedSite("2")])
     >>> [(link.parent, link.child) for link in found.links]
     [('0', '2'), ('2.weight', '2')]
 
     Args:
-        manual: links to add, as names of nodes or sites; one that would close a loop is an `InputError`.
+        manual: links to add, as names of nodes or sites; a link that would close a loop raises `InputError`.
     """
     places = Places(trace)
     drafts = _drafts(recorded, places)
@@ -192,38 +194,38 @@ def _parents(trace: Trace, drafts: Sequence[_Draft], parameters: Mapping[int, in
 
 @dataclass(slots=True)
 class _Draft:
-    """A node in the making."""
+    """A node under construction."""
 
     name: str
     role: str = ""
     rows: dict[int, bool | None] = field(default_factory=dict)
-    """Rows of the trace → whether they require a gradient, as far as that was said."""
+    """Row of the trace → whether it requires a gradient, if known."""
     members: list[tuple[int, int, str, str]] = field(default_factory=list)
-    """(first row, number among all recorded, site, part)."""
+    """(first row, index among all recorded, site, part)."""
 
-    def add(self, number: int, one: Recorded, rows: Sequence[int]) -> None:
+    def add(self, number: int, tensor: RecordedSite, rows: Sequence[int]) -> None:
         first = min(rows, default=NOWHERE)
-        self.role = self.role or one.role
-        self.members += [(first, number, site, one.part) for site in dict.fromkeys((one.site, *one.names))]
+        self.role = self.role or tensor.role
+        self.members += [(first, number, site, tensor.part) for site in dict.fromkeys((tensor.site, *tensor.names))]
         for row in rows:
-            self.rows[row] = one.requires_grad if self.rows.get(row) is None else self.rows[row]
+            self.rows[row] = tensor.requires_grad if self.rows.get(row) is None else self.rows[row]
 
 
-def _drafts(recorded: Sequence[Recorded], places: Places) -> list[_Draft]:
-    """The nodes, without their links. One without a `node` joins that of the very same tensor."""
-    found: dict[str, _Draft] = {}
+def _drafts(recorded: Sequence[RecordedSite], places: Places) -> list[_Draft]:
+    """The nodes, without links. A tensor without a `node` joins the node of the same tensor, if there is one."""
+    drafts: dict[str, _Draft] = {}
     by_rows: dict[tuple[int, ...], str] = {}
-    for number, one in sorted(enumerate(recorded), key=lambda pair: not pair[1].node):
-        rows = places.rows_of((one.site, *one.names))
-        name = one.node or by_rows.get(rows, one.site)
-        found.setdefault(name, _Draft(name)).add(number, one, rows)
+    for number, tensor in sorted(enumerate(recorded), key=lambda pair: not pair[1].node):
+        rows = places.rows_of((tensor.site, *tensor.names))
+        name = tensor.node or by_rows.get(rows, tensor.site)
+        drafts.setdefault(name, _Draft(name)).add(number, tensor, rows)
         if rows:
             by_rows.setdefault(rows, name)
-    return list(found.values())
+    return list(drafts.values())
 
 
 def _ordered(drafts: Iterable[_Draft], places: Places) -> tuple[Node, ...]:
-    """The nodes in order of first execution, with what the trace never saw behind them."""
+    """The nodes in order of first execution, followed by those that the trace does not have."""
     found = []
     for order, draft in enumerate(sorted(drafts, key=lambda draft: (min(draft.members)[0], draft.name))):
         members = sorted(draft.members, key=lambda member: member[:2])
@@ -236,7 +238,7 @@ def _ordered(drafts: Iterable[_Draft], places: Places) -> tuple[Node, ...]:
 
 
 def _manual(wanted: Sequence[tuple[str, str]], nodes: Sequence[Node], links: Sequence[Link]) -> list[Link]:
-    """The links that were asked for and are not there yet."""
+    """The manual links that do not exist yet."""
     if not wanted:
         return []
     names = {site: node.name for node in reversed(nodes) for site in node.sites} | {n.name: n.name for n in nodes}
@@ -249,25 +251,23 @@ def _manual(wanted: Sequence[tuple[str, str]], nodes: Sequence[Node], links: Seq
             if name not in names:
                 near = nearest(name, names)
                 hint = f" Nearest: {', '.join(map(repr, near))}." if near else ""
-                raise InputError(
-                    f"a link from {pair[0]!r} to {pair[1]!r} was asked for, and {name!r} is not recorded.{hint}"
-                )
+                raise InputError(f"cannot link {pair[0]!r} to {pair[1]!r}, because {name!r} is not recorded.{hint}")
         parent, child = names[pair[0]], names[pair[1]]
         if child in below.get(parent, ()):
             continue
-        loop = _way(child, parent, below)
+        loop = _path(child, parent, below)
         if loop:
             raise InputError(
                 f"a link from {pair[0]!r} to {pair[1]!r} would close a loop: {' → '.join([*loop, child])}. "
-                "Leave it out, or record what comes later under a name of its own."
+                "Leave it out, or record the later tensor under another name."
             )
         below.setdefault(parent, []).append(child)
         added.append(Link(parent, child, carries_gradient=False, is_manual=True))
     return added
 
 
-def _way(start: str, end: str, below: Mapping[str, Sequence[str]]) -> list[str]:
-    """The nodes on a way from one to another, both included; empty if there is none."""
+def _path(start: str, end: str, below: Mapping[str, Sequence[str]]) -> list[str]:
+    """The nodes on a path from one to another, including both; empty if there is none."""
     before: dict[str, str] = {start: ""}
     stack = [start]
     while stack and end not in before:
@@ -284,7 +284,7 @@ def _way(start: str, end: str, below: Mapping[str, Sequence[str]]) -> list[str]:
 
 def _maps(value: Any, what: str) -> list[Mapping[str, Any]]:
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-        raise DamagedError(f"the {what} of a dependency graph are not a list of maps.")
+        raise DamagedError(f"the {what} of a dependency graph are not a list of JSON objects.")
     return value
 
 
@@ -292,9 +292,9 @@ def _read_node(fields: Mapping[str, Any]) -> Node:
     sites, parts = _texts(fields.get("sites"), "sites"), _texts(fields.get("parts", []), "parts")
     order = fields.get("order", 0)
     if len(parts) not in (0, len(sites)):
-        raise DamagedError("a node of a dependency graph names the parts of some of its sites and not of all.")
+        raise DamagedError("a node of a dependency graph has parts for some of its sites but not for all.")
     if type(order) is not int or not 0 <= order < _MOST:
-        raise DamagedError("'order' in a dependency graph is no whole number from 0.")
+        raise DamagedError("'order' in a dependency graph is not a non-negative integer.")
     is_hidden = _truth(fields.get("is_hidden", False), "is_hidden")
     name, role, group = (_text(fields.get(key), key) for key in ("name", "role", "group"))
     return Node(name, sites, role, parts, group, order, is_hidden)
@@ -308,13 +308,13 @@ def _read_link(fields: Mapping[str, Any]) -> Link:
 
 def _texts(value: Any, key: str) -> tuple[str, ...]:
     if not isinstance(value, list):
-        raise DamagedError(f"{key!r} in a dependency graph is a {type(value).__name__} instead of a list of texts.")
+        raise DamagedError(f"{key!r} in a dependency graph is a {type(value).__name__} instead of a list of strings.")
     return tuple(_text(item, key) for item in value)
 
 
 def _text(value: Any, key: str) -> str:
     if not isinstance(value, str):
-        raise DamagedError(f"{key!r} in a dependency graph is a {type(value).__name__} instead of text.")
+        raise DamagedError(f"{key!r} in a dependency graph is a {type(value).__name__} instead of a string.")
     return value
 
 

@@ -1,4 +1,4 @@
-"""From the sites of recorded tensors to the rows of a trace."""
+"""Finds the rows of a trace for the sites of recorded tensors."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from cutaway.graph.trace import Trace
 
 NOWHERE: Final = 1 << 63
-"""Stands behind all rows, for what the trace does not know."""
+"""A row number after all rows, for sites that the trace does not have."""
 
 
 class Places:
-    """Where in a trace the recorded sites are."""
+    """Looks up recorded sites in a trace."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
@@ -32,7 +32,7 @@ class Places:
         self.parameters = parameter_rows(trace.tables)
 
     def rows_of(self, names: Iterable[str]) -> tuple[int, ...]:
-        """The rows of the first name that the trace knows."""
+        """The rows of the first name that the trace has."""
         for text in names:
             rows = [self.parameters.get(row, row) for row in map(self._maker, self._rows_at(text))]
             if rows:
@@ -43,7 +43,7 @@ class Places:
         return maker(self._nodes, row)
 
     def _rows_at(self, text: str) -> list[int]:
-        site = _parsed(text)
+        site = _parse(text)
         if site is None or site.is_pattern:
             return []
         if site.name is not None:
@@ -56,19 +56,19 @@ class Places:
                 call = self._trace.tables.calls[calls[pass_ - 1]]
                 sides = call.inputs if site.side == "in" else call.outputs
                 return [row for path, row in sides if site.path in ("", path)]
-        # An op is counted from 1, and a constant or a parameter not at all.
+        # Ops have ordinals and passes, from 1; constants and parameters have none.
         first = replace(site, ordinal=site.ordinal or 1, pass_=pass_, unit=None)
         found = (self._index.at(first) if site.op is not None else []) or self._index.at(site.without_unit())
         return [row for row, _ in found]
 
     def role_at(self, row: int) -> str:
-        """What a tensor is, if nobody said it."""
+        """The default role of a tensor."""
         kind = self._nodes.kind[row] if row < NOWHERE else ""
         return INPUT if row in self._inputs else kind if kind in (PARAMETER, BUFFER) else "value"
 
     def group_of(self, text: str, row: int) -> str:
-        """The module to which a site belongs; of a parameter its owner, of a named tensor where it was made."""
-        site = _parsed(text)
+        """The module of a site: the owner of a parameter, or the module in which a named tensor was made."""
+        site = _parse(text)
         if site is None or site.name is not None:
             return self._index.call_addresses[self._nodes.call[row]] if row < NOWHERE else ""
         if site.op is None and site.side is None and site.address in self._index.sources:
@@ -76,7 +76,7 @@ class Places:
         return site.address
 
 
-def _parsed(text: str) -> Site | None:
+def _parse(text: str) -> Site | None:
     try:
         return Site.parse(text)
     except SiteSyntaxError:

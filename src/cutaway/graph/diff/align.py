@@ -1,8 +1,7 @@
-"""Which ops of one trace are which ops of another.
+"""Aligns the ops of two traces.
 
-Two traces are walked together, module call by module call. In each, what ran (ops and calls of children) is a
-sequence, and of all ways to match two sequences in order the one is taken in which most is alike. So one op more
-does not shift all that follow it.
+Both traces are walked together, module call by module call. The ops and child calls of a call are a sequence, and two
+sequences are matched in order with the greatest total similarity. So one additional op does not shift all that follow.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cutaway.graph.argument_text import said
+from cutaway.graph.argument_text import arguments_text
 from cutaway.graph.control_flow.stored_code import fingerprint_of
 from cutaway.graph.diff.match import MISSING, Pair, modules_of, parameters_of, sources_of
 from cutaway.graph.diff.sequences import MOST_CELLS, common, ends, heaviest
@@ -22,26 +21,26 @@ from cutaway.graph.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """The rows of two traces side by side."""
+    """Matching rows of two traces."""
 
     ops: tuple[Pair, ...]
-    """All ops of both, in the order of the second trace; what is gone stands where it would have been."""
+    """All ops of both, in the order of the second trace; removed ops where they would have been."""
     sources: tuple[Pair, ...]
-    """Inputs, parameters, buffers and constants that were read: nodes."""
+    """Nodes of inputs, parameters, buffers and constants that were read."""
     modules: tuple[Pair, ...]
     """Rows of the tables of modules."""
     parameters: tuple[Pair, ...]
     """Rows of the tables of parameters and buffers, read or not."""
     calls: tuple[Pair, ...] = ()
-    """Module calls that were walked together: each is what the other is."""
+    """Module calls that were walked together."""
 
 
 def align(a: Trace, b: Trace) -> Alignment:
-    """Find for each op, source, module and parameter of `a` what it is in `b`."""
+    """Find the counterpart in `b` of each op, source, module and parameter of `a`."""
     numbers: dict[Any, int] = {}
     one, two = _Side(a, numbers), _Side(b, numbers)
     calls: list[Pair] = []
-    pairs = _in_order([pair for events in _all(one, two, calls) for pair in _results(one, two, *events)])
+    pairs = _in_order([pair for events in _match_events(one, two, calls) for pair in _results(one, two, *events)])
     both = [pair for pair in pairs if MISSING not in pair]
     sources = sources_of(a, b, both)
     modules, parameters = modules_of(a, b, both, calls), parameters_of(a, b, dict(sources))
@@ -50,18 +49,18 @@ def align(a: Trace, b: Trace) -> Alignment:
 
 @dataclass(slots=True)
 class _Side:
-    """One of the two traces, as sequences of items: an event by its number, a module call as the complement of its."""
+    """One of the two traces as sequences of items: an event as its index, a module call as `~index`."""
 
     trace: Trace
     numbers: dict[Any, int]
-    """Everything that is compared → a number; shared by both sides."""
+    """Compared value → a number, shared by both sides."""
     events: list[list[int]] = field(default_factory=list)
-    """The nodes of the results of each call of a function."""
+    """The nodes of the results of each function call."""
     items: dict[int, list[int]] = field(default_factory=dict)
-    """Module call → what ran directly in it, in order; calls in which nothing ran are left out."""
+    """Module call → its direct items, in order; calls without ops are left out."""
     _signatures: dict[int, int] = field(default_factory=dict)
     _tokens: dict[tuple[int, int], int] = field(default_factory=dict)
-    _said: dict[int, str] = field(default_factory=dict)
+    _arguments: dict[int, str] = field(default_factory=dict)
     _codes: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -81,14 +80,14 @@ class _Side:
                 placed.add(call)
                 self.items.setdefault(rows[call].parent, []).append(~call)
                 call = rows[call].parent
-        for call in sorted(self.items, reverse=True):  # a call is numbered after the one it was made from
+        for call in sorted(self.items, reverse=True):  # children first: a call has a higher index than its parent
             self._signatures[call] = self.number(self._shape_of(call))
 
     def number(self, token: Any) -> int:
         return self.numbers.setdefault(token, len(self.numbers))
 
     def tokens(self, items: Sequence[int], look: int) -> list[int]:
-        """What the items look like in one round; equal numbers may be the same thing."""
+        """The tokens of items under one criterion; items with equal tokens may match."""
         known, found = self._tokens, []
         for item in items:
             token = known.get((item, look))
@@ -111,22 +110,22 @@ class _Side:
         return found
 
     def below(self, call: int) -> Iterator[int]:
-        """A call and the calls made from it."""
+        """A call and all calls inside it."""
         left = [call]
         while left:
             call = left.pop()
             yield call
             left.extend(~item for item in reversed(self.items[call]) if item < 0)
 
-    # what an event looks like
+    # properties of an event
 
     def kind(self, event: int) -> str:
         return kind_of(self.trace.tables.nodes.name[self.events[event][0]])
 
     def arguments(self, event: int) -> str:
-        text = self._said.get(event)
+        text = self._arguments.get(event)
         if text is None:
-            text = self._said[event] = arguments_of(self.trace, self.events[event][0])
+            text = self._arguments[event] = arguments_of(self.trace, self.events[event][0])
         return text
 
     def sizes(self, event: int) -> tuple[Any, ...]:
@@ -138,7 +137,7 @@ class _Side:
         return (len(nodes.parents[first]), *(meta and meta.shape for meta in metas))
 
     def place(self, event: int) -> tuple[Any, ...]:
-        """The code it came from, through composites up to its module's forward."""
+        """Its place in the code, through composite functions up to its module's forward."""
         tables = self.trace.tables
         row = tables.nodes.event[self.events[event][0]]
         if row is None:
@@ -152,21 +151,21 @@ class _Side:
         return tuple(found)
 
     def _code(self, code: Any) -> int:
-        """A number for a piece of code; the same for equal code, whose hash is dear."""
+        """A number for a code object; equal for equal code. Cached, because the fingerprint is expensive."""
         if id(code) not in self._codes:
             known = None if code is None else (code.co_filename, fingerprint_of(code))
             self._codes[id(code)] = self.number((known,))
         return self._codes[id(code)]
 
     def above(self, event: int) -> tuple[str, ...]:
-        """Of what kind its parents are."""
+        """The kinds of its parents."""
         nodes = self.trace.tables.nodes
         return tuple(
             kind_of(nodes.name[node]) if nodes.kind[node] == OP else nodes.path[node] or nodes.kind[node]
             for node in nodes.parents[self.events[event][0]]
         )
 
-    # what a module call looks like
+    # properties of a module call
 
     def address(self, call: int) -> str:
         return self.trace.names.address(call)
@@ -176,19 +175,19 @@ class _Side:
         return self.trace.tables.modules[row].class_name if row >= 0 else ""
 
     def signature(self, call: int) -> int:
-        """Equal for calls of one structure: class, shapes of parameters, kinds of ops, and so on downwards."""
+        """Equal for calls of equal structure: class, parameter shapes, kinds of ops, recursively."""
         return self._signatures[call]
 
     def _shape_of(self, call: int) -> tuple[Any, ...]:
         tables = self.trace.tables
         row = tables.calls[call].module
-        own = tables.modules[row].parameters if row >= 0 else ()
+        parameters = tables.modules[row].parameters if row >= 0 else ()
         inside = [self.kind(item) if item >= 0 else self._signatures[~item] for item in self.items[call]]
-        return (self.class_name(call), tuple(tables.parameters[i].shape for i in own), tuple(inside))
+        return (self.class_name(call), tuple(tables.parameters[i].shape for i in parameters), tuple(inside))
 
 
-def _numberless(address: str) -> str:
-    """An address in which a layer more or less does not show."""
+def _without_numbers(address: str) -> str:
+    """An address without layer numbers, so that an additional layer makes no difference."""
     return ".".join("#" if part.isdecimal() else part for part in address.split("."))
 
 
@@ -200,32 +199,32 @@ _EVENTS: tuple[Callable[[_Side, int], Any], ...] = (
     lambda side, e: side.kind(e),
     lambda side, e: (id(side), e),
 )
-"""What an op can be known by, each a look."""
+"""Criteria for ops, by index."""
 _CALLS: tuple[Callable[[_Side, int], Any], ...] = (
     lambda side, call: (side.address(call), side.class_name(call), side.signature(call)),
-    lambda side, call: (_numberless(side.address(call)), side.class_name(call), side.signature(call)),
+    lambda side, call: (_without_numbers(side.address(call)), side.class_name(call), side.signature(call)),
     lambda side, call: (side.address(call), side.class_name(call)),
-    lambda side, call: (_numberless(side.address(call)), side.class_name(call)),
+    lambda side, call: (_without_numbers(side.address(call)), side.class_name(call)),
     lambda side, call: (id(side), call),
     lambda side, call: side.address(call),
 )
-"""What a module call can be known by, in the same looks; one look is at ops only, one at calls only."""
+"""Criteria for module calls, by the same index; criterion 4 is for ops only, 5 for calls only."""
 _WEIGHTS = {0: 2, 1: 8, 2: 2, 3: 2, 4: 6, 5: 2}
-"""Look → what it counts for. All that fits counts together, and little in common does not outweigh much."""
+"""Criterion → its weight. The weights of all criteria that two items meet add up."""
 _FLAT = {2: 1}
-"""The look at what is left of two sequences once it is seen without its modules."""
+"""The criterion for the rest of two sequences, flattened to ops without modules."""
 
 
-def _all(one: _Side, two: _Side, calls: list[Pair]) -> list[Pair]:
-    """Every event of both, in pairs; -1 where one side has none. Pairs of calls are added to `calls`."""
+def _match_events(one: _Side, two: _Side, calls: list[Pair]) -> list[Pair]:
+    """Every event of both, in pairs; -1 if it has no counterpart. Pairs of calls are added to `calls`."""
     found = list(_walk(one, two, calls))
     mine, theirs = ({pair[i] for pair in found} for i in (0, 1))
     rest = ([e for e in range(len(side.events)) if e not in seen] for side, seen in ((one, mine), (two, theirs)))
-    return [*found, *_unmatched(*rest)]  # what stands around a model inside the other
+    return [*found, *_unmatched(*rest)]  # the rest: events around a model that is nested in the other
 
 
 def _walk(one: _Side, two: _Side, calls: list[Pair]) -> Iterator[Pair]:
-    """Walk both together, from module call to module call."""
+    """Walk both traces together, module call by module call."""
     left = [(0, 0)]
     while left:
         call_a, call_b = left.pop()
@@ -237,15 +236,15 @@ def _walk(one: _Side, two: _Side, calls: list[Pair]) -> Iterator[Pair]:
                     if a >= 0 and b >= 0:
                         yield a, b
                     else:
-                        left.append((~a, ~b) if call_a or call_b else _unwrapped(one, two, ~a, ~b))
+                        left.append((~a, ~b) if call_a or call_b else _unwrap(one, two, ~a, ~b))
             elif not rest_a or not rest_b:
                 yield from _unmatched(one.flat(rest_a), two.flat(rest_b))
             else:
-                yield from _flattened(one, two, rest_a, rest_b)
+                yield from _match_flat(one, two, rest_a, rest_b)
 
 
-def _unwrapped(one: _Side, two: _Side, call_a: int, call_b: int) -> Pair:
-    """Two runs of models, or of the one and of the same inside the other: a wrapper or a new head."""
+def _unwrap(one: _Side, two: _Side, call_a: int, call_b: int) -> Pair:
+    """Two calls of the models, or of one model and its copy nested in the other: a wrapper or a new head."""
     signatures = one.signature(call_a), two.signature(call_b)
     inside = next((call for call in two.below(call_b) if two.signature(call) == signatures[0]), call_b)
     if inside != call_b or signatures[0] == signatures[1]:
@@ -253,8 +252,8 @@ def _unwrapped(one: _Side, two: _Side, call_a: int, call_b: int) -> Pair:
     return next((call for call in one.below(call_a) if one.signature(call) == signatures[1]), call_a), call_b
 
 
-def _flattened(one: _Side, two: _Side, items_a: Sequence[int], items_b: Sequence[int]) -> Iterator[Pair]:
-    """Match what is left by ops alone; as many in the place of as many, and of the same sizes, are those, changed."""
+def _match_flat(one: _Side, two: _Side, items_a: Sequence[int], items_b: Sequence[int]) -> Iterator[Pair]:
+    """Match the rest by ops alone. Equally many ops with equal sizes in the same place count as changed ops."""
     for matched, rest_a, rest_b in _stretches(one, two, one.flat(items_a), two.flat(items_b), _FLAT):
         if not matched and len(rest_a) != len(rest_b):
             yield from _unmatched(rest_a, rest_b)
@@ -272,13 +271,13 @@ def _unmatched(events_a: Sequence[int], events_b: Sequence[int]) -> Iterator[Pai
 
 
 _Stretch = tuple[bool, Sequence[int], Sequence[int]]
-"""Whether two stretches of items match one to one, and the two."""
+"""Whether two stretches of items match one to one, and both stretches."""
 
 
 def _stretches(
     one: _Side, two: _Side, items_a: Sequence[int], items_b: Sequence[int], weights: dict[int, int]
 ) -> list[_Stretch]:
-    """Two sequences cut into stretches that match and stretches that do not."""
+    """Cut two sequences into stretches that match and stretches that do not."""
     look = min(weights)
     head, tail = ends(one.tokens(items_a, look), two.tokens(items_b, look))
     a, b = items_a[head : len(items_a) - tail], items_b[head : len(items_b) - tail]
@@ -287,7 +286,7 @@ def _stretches(
         looks = [(one.tokens(a, look), two.tokens(b, look), weight) for look, weight in weights.items()]
         inner = _cut(a, b, heaviest(looks))
     elif a and b:
-        for look in weights:  # the surest first, and what is less sure only in between
+        for look in weights:  # most reliable criterion first; others only for the stretches between matches
             inner = [part for stretch in inner for part in _cut_by(one, two, stretch, look)]
     ahead, behind = items_a[:head], items_a[len(items_a) - tail :]
     found = [(True, ahead, items_b[:head]), *inner, (True, behind, items_b[len(items_b) - tail :])]
@@ -311,7 +310,7 @@ def _cut(a: Sequence[int], b: Sequence[int], matches: list[tuple[int, int, int]]
 
 
 def _results(one: _Side, two: _Side, event_a: int, event_b: int) -> list[Pair]:
-    """The results of two calls of a function, by their path."""
+    """Match the results of two function calls by path."""
     mine = one.events[event_a] if event_a >= 0 else []
     theirs = two.events[event_b] if event_b >= 0 else []
     if len(mine) == len(theirs) == 1:
@@ -323,7 +322,7 @@ def _results(one: _Side, two: _Side, event_a: int, event_b: int) -> list[Pair]:
 
 
 def _in_order(pairs: list[Pair]) -> tuple[Pair, ...]:
-    """By the second trace; an op that is gone stands after the one before it in the first."""
+    """Sort pairs by the second trace; a removed op follows its predecessor in the first trace."""
     found: list[tuple[int, int, Pair]] = []
     before = MISSING
     for a, b in sorted(pair for pair in pairs if pair[0] != MISSING):
@@ -334,6 +333,6 @@ def _in_order(pairs: list[Pair]) -> tuple[Pair, ...]:
 
 
 def arguments_of(trace: Trace, node: int) -> str:
-    """The arguments of an op in words, tensors by their places only."""
+    """The text of the arguments of an op, with tensors as placeholders."""
     event = trace.tables.nodes.event[node]
-    return "" if event is None else said(event[1], event[2] or {}, trace.tables.is_tensor)
+    return "" if event is None else arguments_text(event[1], event[2] or {}, trace.tables.is_tensor)

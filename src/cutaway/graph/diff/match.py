@@ -1,4 +1,4 @@
-"""Which sources, modules and parameters of one trace are which of another, once its ops are known."""
+"""Matches sources, modules and parameters of two traces with aligned ops."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from cutaway.graph.tables import BUFFER, CONSTANT, INPUT, PARAMETER, ModuleRow
 from cutaway.graph.trace import Trace
 
 Pair = tuple[int, int]
-"""A row of the first trace and the row of the second that it is; -1 where there is none."""
+"""A row of the first trace and its counterpart in the second; -1 if there is none."""
 MISSING = -1
 
 
 def sources_of(a: Trace, b: Trace, ops: list[Pair]) -> tuple[Pair, ...]:
-    """Inputs by path; others by address, unless an op they both feed says otherwise."""
+    """Match inputs by path, others by the aligned ops that read them, then by address."""
     one, two = a.tables.nodes, b.tables.nodes
     found = {
         mine: other for _, mine, other in by_path(a.tables.inputs, b.tables.inputs) if MISSING not in (mine, other)
@@ -30,11 +30,11 @@ def sources_of(a: Trace, b: Trace, ops: list[Pair]) -> tuple[Pair, ...]:
         if mine not in found and other not in taken:
             found[mine] = other
             taken.add(other)
-    return (*found.items(), *_left_over(one.kind, two.kind, found, taken))
+    return (*found.items(), *_unmatched(one.kind, two.kind, found, taken))
 
 
 def by_path(mine: list[tuple[str, int]], theirs: list[tuple[str, int]]) -> list[tuple[str, int, int]]:
-    """Inputs or outputs of two traces by their path; those of a second run of the model by the same path again."""
+    """Match inputs or outputs of two traces by path and, if the model ran several times, by run."""
     one, two = _numbered(mine), _numbered(theirs)
     return [(path, one.get((path, n), MISSING), two.get((path, n), MISSING)) for path, n in {**one, **two}]
 
@@ -48,21 +48,21 @@ def _numbered(ends: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
     return found
 
 
-def _left_over(mine: list[str], theirs: list[str], found: dict[int, int], taken: set[int]) -> Iterator[Pair]:
+def _unmatched(mine: list[str], theirs: list[str], found: dict[int, int], taken: set[int]) -> Iterator[Pair]:
     yield from ((node, MISSING) for node, kind in enumerate(mine) if kind in (INPUT, CONSTANT) and node not in found)
     yield from ((MISSING, node) for node, kind in enumerate(theirs) if kind in (INPUT, CONSTANT) and node not in taken)
 
 
-_LIKENESSES: tuple[Callable[[ModuleRow, ModuleRow], bool], ...] = (
+_CRITERIA: tuple[Callable[[ModuleRow, ModuleRow], bool], ...] = (
     lambda mine, other: mine.class_name == other.class_name and mine.addresses[0] == other.addresses[0],
     lambda mine, other: mine.class_name == other.class_name,
     lambda mine, other: mine.addresses[0] == other.addresses[0],
 )
-"""When two modules with an op in common are taken for one, the surest first."""
+"""When two modules with aligned ops match, most reliable criterion first."""
 
 
 def modules_of(a: Trace, b: Trace, ops: list[Pair], walked: list[Pair]) -> tuple[Pair, ...]:
-    """Those whose calls or ops are each other's; the rest by address, unless both ran and did different things."""
+    """Match modules by aligned calls and ops, the rest by address, unless both ran and have different classes."""
     one, two = a.tables, b.tables
     votes: list[Pair] = []
     seen: set[Pair] = set()
@@ -74,7 +74,7 @@ def modules_of(a: Trace, b: Trace, ops: list[Pair], walked: list[Pair]) -> tuple
             calls = one.calls[calls[0]].parent, two.calls[calls[1]].parent
     found: dict[int, int] = {}
     taken: set[int] = set()
-    for alike in _LIKENESSES:
+    for alike in _CRITERIA:
         for rows in votes:
             if rows[0] not in found and rows[1] not in taken and alike(one.modules[rows[0]], two.modules[rows[1]]):
                 found[rows[0]] = rows[1]
@@ -99,7 +99,7 @@ def _follow(
     found: dict[int, int],
     may: Callable[[int, int], bool],
 ) -> None:
-    """A container that runs nothing itself goes along with the module it stands in."""
+    """Match containers without ops by the match of their parent module."""
     rows = {addresses[0]: row for row, addresses in enumerate(mine)}
     taken = set(found.values())
     for row, (address, *_) in enumerate(mine):
@@ -114,7 +114,7 @@ def _follow(
 
 
 def parameters_of(a: Trace, b: Trace, sources: dict[int, int]) -> tuple[Pair, ...]:
-    """Those whose nodes are each other's; the rest by address."""
+    """Match parameters by their nodes, the rest by address."""
     of_node = {row.node: i for i, row in enumerate(b.tables.parameters) if row.node >= 0}
     found = {
         i: of_node[sources[row.node]]
@@ -132,7 +132,7 @@ def _by_address(
     n_theirs: int,
     may: Callable[[int, int], bool] = lambda mine, other: True,
 ) -> tuple[Pair, ...]:
-    """Complete a matching by addresses, and add what is in one of the two only."""
+    """Complete a matching by addresses, and add rows without a counterpart."""
     taken = set(found.values())
     for row, names in enumerate(mine):
         others = [theirs[name] for name in names if name in theirs and theirs[name] not in taken]

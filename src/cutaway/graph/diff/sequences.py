@@ -1,4 +1,4 @@
-"""How two sequences of numbers are best matched, in order: by length, or by weight."""
+"""Sequence alignment: longest common subsequence and heaviest matching."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 _MOST_BITS = 1 << 30
-"""Bits of the table; where more would be needed, both sequences are cut in half."""
+"""Largest size of the bit table; if more bits are needed, both sequences are cut in half."""
 
 
 MOST_CELLS = 4_000_000
-"""How large a table of weights may be."""
+"""Largest size of a table of weights."""
 
 Match = tuple[int, int, int]
-"""Where a stretch begins in each sequence, and how long it is."""
+"""Start of a stretch in each sequence, and its length."""
 
 
 def heaviest(looks: Iterable[tuple[Sequence[int], Sequence[int], int]]) -> list[Match]:
-    """The matching of the greatest weight; two places match with the weights of all looks in which they are equal.
+    """The matching with the greatest total weight; two items match with the weights of all criteria they agree in.
 
     >>> heaviest([([1, 1, 2], [1, 2], 4), ([7, 8, 9], [8, 9], 1)])
     [(1, 0, 2)]
     """
     weights = np.sum([np.equal.outer(a, b).astype(np.int32) * weight for a, b, weight in looks], axis=0)
     n, m = weights.shape
-    best = np.zeros((n + 1, m + 1), np.int32)  # of the first i and the first j
+    best = np.zeros((n + 1, m + 1), np.int32)  # [i, j]: the best weight of the first i and the first j items
     for i in range(n):
         best[i + 1, 1:] = np.maximum.accumulate(np.maximum(best[i, 1:], best[i, :-1] + weights[i]))
     pairs = []
@@ -42,7 +42,7 @@ def heaviest(looks: Iterable[tuple[Sequence[int], Sequence[int], int]]) -> list[
 
 
 def ends(a: Sequence[int], b: Sequence[int]) -> tuple[int, int]:
-    """How many are equal from the beginning, and of the rest from the end."""
+    """The lengths of the common prefix and, of the rest, of the common suffix."""
     n = min(len(a), len(b))
     head = next((i for i in range(n) if a[i] != b[i]), n)
     return head, next((i for i in range(n - head) if a[-1 - i] != b[-1 - i]), n - head)
@@ -72,12 +72,12 @@ def _stretches(pairs: list[tuple[int, int]]) -> list[Match]:
 
 
 def _middle(a: Sequence[int], b: Sequence[int]) -> list[tuple[int, int]]:
-    """What is in only one of the two cannot match, and leaves less to be compared."""
+    """Match without the tokens that occur in only one of the two, which makes the table smaller."""
     both = set(a) & set(b)
-    mine = [i for i, token in enumerate(a) if token in both]
-    theirs = [j for j, token in enumerate(b) if token in both]
-    pairs = _longest([a[i] for i in mine], [b[j] for j in theirs])
-    return [(mine[i], theirs[j]) for i, j in pairs]
+    in_a = [i for i, token in enumerate(a) if token in both]
+    in_b = [j for j, token in enumerate(b) if token in both]
+    pairs = _longest([a[i] for i in in_a], [b[j] for j in in_b])
+    return [(in_a[i], in_b[j]) for i, j in pairs]
 
 
 def _longest(a: list[int], b: list[int]) -> list[tuple[int, int]]:
@@ -93,7 +93,7 @@ def _longest(a: list[int], b: list[int]) -> list[tuple[int, int]]:
         if a[i - 1] == b[j - 1]:
             i, j = i - 1, j - 1
             found.append((i, j))
-        elif rows[i] >> (j - 1) & 1:  # the length does not grow with the last of b
+        elif rows[i] >> (j - 1) & 1:  # the length does not grow with the last item of b
             j -= 1
         else:
             i -= 1
@@ -101,9 +101,9 @@ def _longest(a: list[int], b: list[int]) -> list[tuple[int, int]]:
 
 
 def _table(a: list[int], b: list[int]) -> list[int]:
-    """One whole number for each start of `a`, whose bit j is 0 where the length grows with b[j].
+    """One integer for each prefix of `a`, whose bit j is 0 if the length of the LCS grows with b[j].
 
-    A row of the usual table at a time in a handful of operations on long integers (Hyyrö 2004).
+    Bit-parallel: a whole row of the LCS table in a few operations on long integers (Hyyrö 2004).
     """
     full = (1 << len(b)) - 1
     places: dict[int, int] = {}

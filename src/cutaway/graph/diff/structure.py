@@ -1,4 +1,4 @@
-"""What is new, gone, changed or moved between two aligned traces."""
+"""Lists what is new, gone, changed or moved between two aligned traces."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cutaway.results.diff import Aspect, Change, Kind
 
 
 def changes(a: Trace, b: Trace, found: Alignment) -> tuple[Change, ...]:
-    """All differences in structure: modules, parameters and buffers, inputs, ops in graph order, outputs."""
+    """All structural differences: modules, parameters and buffers, inputs, ops in graph order, outputs."""
     return (
         *_modules(a, b, found.modules),
         *_parameters(a, b, found.parameters),
@@ -27,7 +27,7 @@ def changes(a: Trace, b: Trace, found: Alignment) -> tuple[Change, ...]:
 
 
 def _ops(a: Trace, b: Trace, found: Alignment, pairs: Iterable[Pair]) -> Iterator[Change]:
-    """Ops, or the inputs among the sources."""
+    """Changes of ops, or of the inputs among the sources."""
     wiring = _Wiring(a, b, found)
     for mine, other in pairs:
         kinds = {a.tables.nodes.kind[mine]} if mine != MISSING else {b.tables.nodes.kind[other]}
@@ -36,13 +36,13 @@ def _ops(a: Trace, b: Trace, found: Alignment, pairs: Iterable[Pair]) -> Iterato
         kind: Kind = "op" if OP in kinds else "input"
         if mine == MISSING:
             op = Op(b, other)
-            yield Change("new", kind, op.label, op.site, "", after=_described(op), source=line(op.source))
+            yield Change("new", kind, op.label, op.site, "", after=_describe(op), source=line(op.source))
         elif other == MISSING:
             op = Op(a, mine)
-            yield Change("gone", kind, op.label, op.site, op.site, before=_described(op), source=line(op.source))
+            yield Change("gone", kind, op.label, op.site, op.site, before=_describe(op), source=line(op.source))
         elif aspects := _aspects(a, b, mine, other, wiring):
             old, op = Op(a, mine), Op(b, other)
-            words = _words(old, aspects), _words(op, aspects)
+            words = _changed_text(old, aspects), _changed_text(op, aspects)
             yield Change("changed", kind, op.label, op.site, old.site, aspects, *words, line(op.source))
 
 
@@ -57,20 +57,20 @@ def _aspects(a: Trace, b: Trace, mine: int, other: int, wiring: _Wiring) -> tupl
     if _dtype(a, mine) != _dtype(b, other):
         found.append("dtype")
     if "function" not in found and arguments_of(a, mine) != arguments_of(b, other):
-        found.append("arguments")  # those of another function are not its
+        found.append("arguments")  # arguments of different functions are not comparable
     if not wiring.agrees(mine, other):
         found.append("inputs")
     return tuple(found)
 
 
 def _dtype(trace: Trace, node: int) -> str | None:
-    """Of a plain number, its Python type, as far as both traces must have kept it."""
+    """The dtype of a tensor; None for Python numbers, which not every trace saves."""
     meta = trace.tables.nodes.meta_of(node)
     return meta.dtype if meta else None
 
 
 class _Wiring:
-    """Whether an op takes in one trace what it takes in the other, whatever was put in between or taken out."""
+    """Compares the inputs of aligned ops, ignoring ops that were inserted or removed in between."""
 
     def __init__(self, a: Trace, b: Trace, found: Alignment) -> None:
         self._one, self._two = a.tables.nodes, b.tables.nodes
@@ -82,7 +82,7 @@ class _Wiring:
     def agrees(self, mine: int, other: int) -> bool:
         before, after = self._one.parents[mine], self._two.parents[other]
         if len(before) != len(after):
-            # An argument more shows among the arguments; a loose end here says no more.
+            # A different number of inputs is reported as a change of arguments.
             return True
         return all(self._is_same(old, new) for old, new in zip(before, after, strict=True))
 
@@ -90,15 +90,15 @@ class _Wiring:
         if self._there.get(old) == new:
             return True
         if old in self._there and new in self._here:
-            # What gives back its input is that input: dropout in evaluation.
+            # An op that returns its input unchanged counts as that input: dropout in eval mode.
             one, two = self._one, self._two
-            same_before = _kept(one, old) == _kept(one, self._here[new])
-            return same_before or _kept(two, new) == _kept(two, self._there[old])
-        ways = self._behind(old, is_new=False), self._behind(new, is_new=True)
+            same_before = _maker(one, old) == _maker(one, self._here[new])
+            return same_before or _maker(two, new) == _maker(two, self._there[old])
+        ways = self._shared_ancestors(old, is_new=False), self._shared_ancestors(new, is_new=True)
         return not ways[0].isdisjoint(ways[1]) or not all(ways)
 
-    def _behind(self, node: int, *, is_new: bool) -> frozenset[int]:
-        """The nearest nodes above, or the node itself, that both traces have; in rows of the second."""
+    def _shared_ancestors(self, node: int, *, is_new: bool) -> frozenset[int]:
+        """The node, or its nearest ancestors, that both traces have, as rows of the second."""
         known = self._through.get((is_new, node))
         if known is not None:
             return known
@@ -117,36 +117,36 @@ class _Wiring:
         return self._through[is_new, node]
 
 
-def _kept(nodes: Nodes, node: int) -> int:
-    """The node whose very tensor this one is."""
+def _maker(nodes: Nodes, node: int) -> int:
+    """The node that made the tensor of this node."""
     while nodes.flags[node] & IDENTITY and nodes.parents[node]:
         node = nodes.parents[node][0]
     return node
 
 
-def _described(op: Op) -> str:
-    return f"{op.function} {_size(op)}" if op.kind == OP else _size(op)
+def _describe(op: Op) -> str:
+    return f"{op.function} {_op_type_text(op)}" if op.kind == OP else _op_type_text(op)
 
 
-def _words(op: Op, aspects: tuple[Aspect, ...]) -> str:
-    """What of it changed."""
+def _changed_text(op: Op, aspects: tuple[Aspect, ...]) -> str:
+    """A description of the changed aspects of an op."""
     words = [op.function] if "function" in aspects else []
-    words += [_size(op)] if {"shape", "dtype"} & set(aspects) else []
+    words += [_op_type_text(op)] if {"shape", "dtype"} & set(aspects) else []
     words += [f"({arguments_of(op.trace, op.node)})"] if "arguments" in aspects else []
     words += [f"from {', '.join(parent.label for parent in op.parents)}"] if "inputs" in aspects else []
     return " ".join(words)
 
 
-def _size(op: Op) -> str:
-    return _shaped(op.shape, op.dtype)
+def _op_type_text(op: Op) -> str:
+    return _type_text(op.shape, op.dtype)
 
 
-def _shaped(shape: Any, dtype: str | None) -> str:
+def _type_text(shape: Any, dtype: str | None) -> str:
     return f"{dtype} {list(shape)}" if shape is not None else f"{dtype or 'a value'}"
 
 
 def line(source: Source | None) -> str:
-    """A place in the code, with what stands there where the file is at hand."""
+    """A source line, with its text if the file is available."""
     if source is None:
         return ""
     return f"{source}: {source.text}" if source.text else str(source)
@@ -175,14 +175,14 @@ def _modules(a: Trace, b: Trace, pairs: Iterable[Pair]) -> Iterator[Change]:
 
 
 def _follows(was: str, address: str, moves: dict[str, str]) -> bool:
-    """Whether it only went along with the module it stands in."""
+    """Whether it only moved together with its parent module."""
     upper, _, name = was.rpartition(".") if was != ROOT else ("", "", "")
     now, _, new_name = address.rpartition(".")
     return name == new_name and moves.get(upper or ROOT) == (now or ROOT)
 
 
 def _parameters(a: Trace, b: Trace, pairs: Iterable[Pair]) -> Iterator[Change]:
-    """Moves of parameters are those of their modules and are not told again."""
+    """Changes of parameters and buffers, without moves, which are those of their modules."""
     for mine, other in pairs:
         old = a.tables.parameters[mine] if mine != MISSING else None
         new = b.tables.parameters[other] if other != MISSING else None
@@ -192,25 +192,25 @@ def _parameters(a: Trace, b: Trace, pairs: Iterable[Pair]) -> Iterator[Change]:
         kind: Kind = "buffer" if row.is_buffer else "parameter"
         address = row.addresses[0]
         if old is None:
-            yield Change("new", kind, address, address, "", after=_shaped(row.shape, row.dtype))
+            yield Change("new", kind, address, address, "", after=_type_text(row.shape, row.dtype))
         elif new is None:
-            yield Change("gone", kind, address, address, address, before=_shaped(row.shape, row.dtype))
+            yield Change("gone", kind, address, address, address, before=_type_text(row.shape, row.dtype))
         else:
             aspects: list[Aspect] = ["shape"] if old.shape != new.shape else []
             aspects += ["dtype"] if old.dtype != new.dtype else []
             if aspects:
-                words = _shaped(old.shape, old.dtype), _shaped(new.shape, new.dtype)
+                words = _type_text(old.shape, old.dtype), _type_text(new.shape, new.dtype)
                 yield Change("changed", kind, address, address, old.addresses[0], tuple(aspects), *words)
 
 
 def _outputs(a: Trace, b: Trace) -> Iterator[Change]:
-    """Outputs that only one of the two has, by path; what changed in others is said of the ops that made them."""
+    """Outputs that only one of the two traces has, by path; other changes are those of the ops that made them."""
     for path, mine, other in by_path(a.tables.outputs, b.tables.outputs):
         site = output_site(path)
         if mine == MISSING:
-            yield Change("new", "output", site, site, "", after=_size(Op(b, other)))
+            yield Change("new", "output", site, site, "", after=_op_type_text(Op(b, other)))
         elif other == MISSING:
-            yield Change("gone", "output", site, site, site, before=_size(Op(a, mine)))
+            yield Change("gone", "output", site, site, site, before=_op_type_text(Op(a, mine)))
 
 
 def output_site(path: str) -> str:

@@ -27,7 +27,7 @@ from cutaway.store.runs.run import Run
 from cutaway.views.run.rows import RunRows
 
 if TYPE_CHECKING:
-    from cutaway.views.showable import Showing
+    from cutaway.views.showable import ShowableGraph
 
 MOST_BYTES: Final = 128 << 20
 """All open runs and traces together, about."""
@@ -55,7 +55,7 @@ class Held:
     id: str
     """As it was asked for."""
     place: Place
-    thing: RunRows | Showing | Collected | Saved
+    thing: RunRows | ShowableGraph | Collected | Saved
     head: tuple[int, int]
     """Tells it from another one that was put in its place."""
     stamp: Stamp = ()
@@ -167,9 +167,9 @@ class Opened:
             return Held(id_, place, RunRows(run if rank is None else run.rank(rank)), head)
         if archive.kind == "trace":
             from cutaway.store.traces.trace_file import read  # which takes its time to load, and most look at runs
-            from cutaway.views.showable import showing
+            from cutaway.views.showable import as_showable
 
-            return Held(id_, place, showing(read(archive)), head)
+            return Held(id_, place, as_showable(read(archive)), head)
         if archive.kind in ("activations", "result"):
             return Held(id_, place, shelved(archive), head, stamp)
         raise InputError(f"{place.path} holds {archive.kind}, which this version of Cutaway cannot show yet.")
@@ -211,7 +211,7 @@ def rows_of(held: Held) -> RunRows:
     return held.thing
 
 
-def trace_of(held: Held) -> Showing:
+def trace_of(held: Held) -> ShowableGraph:
     """The saved trace that is asked; an error where it is none."""
     if isinstance(held.thing, (RunRows, Collected, Saved)):
         raise InputError(f"{held.place.name!r} is {_what(held)}, not a saved trace.")

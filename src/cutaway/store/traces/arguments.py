@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from cutaway.core.errors import DamagedError
 from cutaway.core.events import Ref
-from cutaway.graph.argument_text import Thing, plain, word
+from cutaway.graph.argument_text import OpaqueArgument, plain, value_text
 
 TENSOR: Final = Ref(-1)
 """Stands for a tensor among arguments that were read; which one, the parents of the op say."""
@@ -35,7 +35,7 @@ class Encoder:
     def __init__(self, is_tensor: Callable[[Any], bool], most: int = 20_000) -> None:
         self._is_tensor, self._most = is_tensor, most
         self._left = most
-        self._things: dict[int, tuple[Any, Thing]] = {}
+        self._things: dict[int, tuple[Any, OpaqueArgument]] = {}
         self.n_things = 0
 
     def arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> str:
@@ -87,18 +87,18 @@ class Encoder:
         if known is None:
             # Held, so that no other object gets its id.
             known = self._things[id(value)] = value, self._described(value)
-        return ["x", known[1].word, known[1].text]
+        return ["x", known[1].name, known[1].text]
 
-    def _described(self, value: Any) -> Thing:
-        if isinstance(value, Thing):
+    def _described(self, value: Any) -> OpaqueArgument:
+        if isinstance(value, OpaqueArgument):
             return value
-        said = word(value, self._is_tensor)[:_MOST_SHOWN]
+        said = value_text(value, self._is_tensor)[:_MOST_SHOWN]
         if _parts(value) is not None or isinstance(value, (str, bytes, int)):
-            return Thing(said, said)
+            return OpaqueArgument(said, said)
         try:
-            return Thing(said, repr(value)[:_MOST_SHOWN])
+            return OpaqueArgument(said, repr(value)[:_MOST_SHOWN])
         except Exception:  # somebody else's code
-            return Thing(said, f"<{type(value).__name__}>")
+            return OpaqueArgument(said, f"<{type(value).__name__}>")
 
 
 def _parts(value: Any) -> tuple[list[Any], Sequence[Any]] | None:
@@ -118,7 +118,7 @@ def _parts(value: Any) -> tuple[list[Any], Sequence[Any]] | None:
         return ["g"], (value.start, value.stop, value.step)
     if isinstance(value, Mapping):
         return ["d"], [part for pair in value.items() for part in pair]
-    if is_dataclass(value) and not isinstance(value, (type, Thing)):
+    if is_dataclass(value) and not isinstance(value, (type, OpaqueArgument)):
         name, names = type(value).__name__, [field.name for field in fields(value)]
         return (["o", name, names], _fields_of(value, names)) if _are_names([name, *names]) else None
     return None
@@ -202,9 +202,9 @@ def _dict(items: list[Any]) -> dict[Any, Any]:
     return dict(zip(items[::2], items[1::2], strict=True))
 
 
-def _thing(items: list[Any]) -> Thing:
+def _thing(items: list[Any]) -> OpaqueArgument:
     said, text = items
-    return Thing(str(said), str(text))
+    return OpaqueArgument(str(said), str(text))
 
 
 def _named_tuple(name: Any, names: Any, items: list[Any]) -> Any:

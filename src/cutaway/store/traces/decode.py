@@ -12,7 +12,7 @@ from cutaway.core.events import GroupEvent, TensorMeta
 from cutaway.core.units.layout import UnitLayout
 from cutaway.graph.control_flow.source import Source
 from cutaway.graph.control_flow.stored_code import StoredCode
-from cutaway.graph.stored_facts import Asked, Known, RecordedError
+from cutaway.graph.stored_facts import RecordedError, StoredFacts, StoredTest
 from cutaway.graph.tables import OP, CallRow, FailedOp, ModuleRow, Nodes, ParameterRow, Tables
 from cutaway.graph.trace import Trace
 from cutaway.store.format.fields import count, counts, mapping, number, text
@@ -77,7 +77,7 @@ class _Reading:
             is_replay=_truth(head, "is_replay"),
             recomputed=tuple(self.columns.numbers("recomputed", None, high=self.n_nodes)),
             read_from=read_from,
-            known=self._known(nodes.name),
+            stored=self._stored_facts(nodes.name),
         )
 
     def _failed_op(self) -> FailedOp | None:
@@ -271,7 +271,7 @@ class _Reading:
 
     # what was worked out
 
-    def _known(self, names: Sequence[str]) -> Known:
+    def _stored_facts(self, names: Sequence[str]) -> StoredFacts:
         columns, n_nodes = self.columns, self.n_nodes
         tests = self._tests()
         nodes = columns.numbers("arms/node", None, high=n_nodes)
@@ -280,7 +280,7 @@ class _Reading:
         if any(len(row) < 2 or row != sorted(set(row)) or len({names[node] for node in row}) > 1 for row in recurrent):
             raise DamagedError("the passes of an op of this trace are out of order, or not of one function.")
         with_flops = columns.numbers("flops/node", None, high=n_nodes)
-        return Known(
+        return StoredFacts(
             tests=tests,
             arms={node: tuple(row) for node, row in zip(nodes, arms, strict=True)},
             recurrent=[tuple(row) for row in recurrent],
@@ -299,7 +299,7 @@ class _Reading:
                     raise DamagedError(f"{each[:80]!r} does not say what the dimensions of a value count.") from None
         return [known[each] for each in written]
 
-    def _tests(self) -> list[Asked]:
+    def _tests(self) -> list[StoredTest]:
         columns = self.columns
         nodes = columns.numbers("tests/node", None, high=self.n_nodes)
         n = len(nodes)
@@ -320,7 +320,7 @@ class _Reading:
             map(_lines, columns.rows("tests/arm_lines", n, low=_ANY)),
             strict=True,
         )
-        return [Asked(*row) for row in fields]
+        return [StoredTest(*row) for row in fields]
 
 
 def _check_results(rows: list[tuple[int, str, str, int]]) -> None:

@@ -1,7 +1,6 @@
-"""Two traces as one graph: what is new, removed or changed.
+"""Two traces as one graph, with new, removed and changed ops marked.
 
-diff_graph     A diff as one graph: the second trace, with what is new, changed or apart marked, and what is gone
-               put back
-merge          One graph out of two: the second, with what only the first has put in where it would have stood
-removed_nodes  Where in a graph the ops stand that only another graph has: those that are gone
+diff_graph     Builds and draws the graph of a diff, with every difference marked
+merge          Merges two graph views: the second one, with the removed nodes of the first inserted
+removed_nodes  Plans where the removed nodes of the first graph go in the second
 """

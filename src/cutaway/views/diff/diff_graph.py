@@ -1,4 +1,4 @@
-"""A diff as one graph: the second trace, with what is new, changed or apart marked, and what is gone put back."""
+"""Builds and draws the graph of a diff: the second trace, with removed ops inserted and every difference marked."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from cutaway.layout.graph_view import Comparison, Fold, GraphView, Mark, Measure
 from cutaway.layout.place import Direction
 from cutaway.layout.repeated_blocks import with_runs
 from cutaway.results.diff import SIGNS, Change, Compared, Diff, Distance, shade
-from cutaway.views.diff.merge import merged
-from cutaway.views.diff.removed_nodes import Twins
-from cutaway.views.draw.draw import FORMATS, check_path, drawn
-from cutaway.views.graph.color_values import ColourBy
+from cutaway.views.diff.merge import merge_views
+from cutaway.views.diff.removed_nodes import Matches
+from cutaway.views.draw.draw import FORMATS, check_path, render
+from cutaway.views.graph.color_values import ColorBy
 from cutaway.views.graph.from_trace import graph_view
-from cutaway.views.graph.node_signature import Likeness
+from cutaway.views.graph.node_signature import NodeSignature
 
 _MOST_NAMED = 3
 
@@ -36,18 +36,18 @@ def draw(
     depth: int | None = None,
     rolled: bool = False,
     direction: Direction = "down",
-    color_by: ColourBy | None = None,
+    color_by: ColorBy | None = None,
 ) -> str | bytes:
-    """Draw a diff, and write it to `path` if given; `Diff.draw` says more."""
+    """Draw a diff, and write it to `path` if given; see `Diff.draw`."""
     check_path(path, formats=[suffix for suffix in FORMATS if suffix != ".json"])
     _, second = _traces(diff)
-    view = difference_view(diff)
-    how = what_to_open(view, depth, rolled=rolled)
-    return drawn(second, view, how, path=path, direction=direction, color_by=color_by)
+    view = diff_view(diff)
+    how = diff_fold(view, depth, rolled=rolled)
+    return render(second, view, how, path=path, direction=direction, color_by=color_by)
 
 
-def what_to_open(view: GraphView, depth: int | None, *, rolled: bool = False) -> Fold:
-    """As for a trace, but where all is open, what is gone as a whole stays one box: it is told in a word."""
+def diff_fold(view: GraphView, depth: int | None, *, rolled: bool = False) -> Fold:
+    """`fold_to_depth`, except that a group that was removed as a whole stays folded when `depth` is None."""
     how = fold_to_depth(view, depth, rolled=rolled)
     marks = view.comparison.mark if view.comparison is not None else ()
     if depth is not None or not marks:
@@ -57,56 +57,60 @@ def what_to_open(view: GraphView, depth: int | None, *, rolled: bool = False) ->
     return replace(how, open=how.open - gone)
 
 
-def difference_view(diff: Diff) -> GraphView:
-    """The graph of a diff: that of the second trace, every difference marked, what is gone where it was."""
+def diff_view(diff: Diff) -> GraphView:
+    """The graph view of a diff: that of the second trace, with removed ops inserted and every difference marked."""
     a, b = _traces(diff)
-    found = align(a, b)
-    one, two = graph_view(a), graph_view(b)
-    view, gone = merged(one, two, _twins(one, two, found))
-    new = {other for mine, other in (*found.ops, *found.sources) if mine == MISSING}
-    view = _Marking(diff, b, view, gone, new).marked()
+    alignment = align(a, b)
+    old, new = graph_view(a), graph_view(b)
+    view, gone = merge_views(old, new, _matches(old, new, alignment))
+    new_rows = {row_b for row_a, row_b in (*alignment.ops, *alignment.sources) if row_a == MISSING}
+    view = _DiffMarker(diff, b, view, gone, new_rows).marked_view()
     changes = (("new", diff.new), ("gone", diff.gone), ("changed", diff.changed))
     counts = tuple((how, f"{len(rows):,}") for how, rows in changes if rows)
-    said = ", ".join(f"{n} {how}" for how, n in counts) or "the same ops"
+    ops = ", ".join(f"{n} {how}" for how, n in counts) or "the same ops"
     n_apart = len(diff.different)
     values = f"{n_apart:,} values differ" if n_apart != 1 else "1 value differs"
-    like_a, like_b = Likeness(a), Likeness(b)
+    signatures_a, signatures_b = NodeSignature(a), NodeSignature(b)
 
-    def likeness(node: int) -> tuple[object, ...]:
-        like, row = (like_a, one.nodes.row[gone[node]]) if node in gone else (like_b, view.nodes.row[node])
-        return like.of(row) if row >= 0 else ()
+    def signature(node: int) -> tuple[object, ...]:
+        if node in gone:
+            signatures, row = signatures_a, old.nodes.row[gone[node]]
+        else:
+            signatures, row = signatures_b, view.nodes.row[node]
+        return signatures.of(row) if row >= 0 else ()
 
     return with_runs(
         replace(
             view,
-            title=f"{view.title}: what differs",
-            subtitle=f"{said} · {values} · {diff.a} → {diff.b}",
+            title=f"{view.title}: differences",
+            subtitle=f"{ops} · {values} · {diff.a} → {diff.b}",
             facts=(*counts, ("values that differ", f"{n_apart:,}"), *view.facts),
         ),
-        likeness,
+        signature,
     )
 
 
 def _traces(diff: Diff) -> tuple[Trace, Trace]:
     traces: tuple[Trace, Trace] | None = getattr(diff, "_traces", None)
     if traces is None:
-        raise InputError("this diff no longer knows its traces, and cannot be drawn: make it again with cutaway.diff.")
+        raise InputError("cannot draw this diff, because it no longer has its traces: run cutaway.diff again.")
     return traces
 
 
-def _twins(one: GraphView, two: GraphView, found: Alignment) -> Twins:
-    """Which nodes and groups of the first graph are which of the second."""
-    here = {row: i for i, row in enumerate(one.nodes.row) if row >= 0}
-    there = {row: i for i, row in enumerate(two.nodes.row) if row >= 0}
-    pairs = [(here[m], there[o]) for m, o in (*found.ops, *found.sources) if m in here and o in there]
-    calls, groups = dict(found.calls), {call: group for group, call in enumerate(two.groups.call)}
-    same = {group: groups.get(calls.get(call, MISSING), MISSING) for group, call in enumerate(one.groups.call)}
-    return Twins(dict(pairs), {group: other for group, other in same.items() if other != MISSING})
+def _matches(old: GraphView, new: GraphView, alignment: Alignment) -> Matches:
+    """The aligned nodes and groups of two graph views."""
+    old_nodes = {row: i for i, row in enumerate(old.nodes.row) if row >= 0}
+    new_nodes = {row: i for i, row in enumerate(new.nodes.row) if row >= 0}
+    rows = (*alignment.ops, *alignment.sources)
+    pairs = [(old_nodes[a], new_nodes[b]) for a, b in rows if a in old_nodes and b in new_nodes]
+    calls, groups = dict(alignment.calls), {call: group for group, call in enumerate(new.groups.call)}
+    same = {group: groups.get(calls.get(call, MISSING), MISSING) for group, call in enumerate(old.groups.call)}
+    return Matches(dict(pairs), {group: other for group, other in same.items() if other != MISSING})
 
 
 @dataclass(slots=True)
-class _Marking:
-    """Marks what differs in a graph that holds what is gone already."""
+class _DiffMarker:
+    """Marks the differences in a graph that already contains the removed ops."""
 
     diff: Diff
     b: Trace
@@ -115,9 +119,9 @@ class _Marking:
     new: set[int]
     """Rows of the second trace that the first does not have."""
     _changes: dict[int, Change] = field(default_factory=dict)
-    """Row of the second trace → what changed there."""
-    _far: dict[int, Distance] = field(default_factory=dict)
-    """Row of the second trace → how far it is apart, where it was compared."""
+    """Row of the second trace → its change."""
+    _distances: dict[int, Distance] = field(default_factory=dict)
+    """Row of the second trace → the distance of its value, where it was compared."""
 
     def __post_init__(self) -> None:
         rows = {label: row for row, label in self.b.names.labels.items()}
@@ -130,33 +134,35 @@ class _Marking:
                 self._changes[buffers[change.site]] = change
         for compared in self.diff.values:
             if _is_of_node(compared):
-                self._far[rows[compared.label]] = compared.distance
+                self._distances[rows[compared.label]] = compared.distance
 
-    def marked(self) -> GraphView:
+    def marked_view(self) -> GraphView:
         nodes = self.view.nodes
         numbers = range(len(nodes.row))
-        results, passes = _gathered(nodes.event), _gathered(nodes.rolled)
+        results, passes = _members(nodes.event), _members(nodes.rolled)
         marks = tuple(map(self._mark, numbers))
-        shown = [_joint({marks[one] for one in results.get(i, [i])}) for i in numbers]
+        shown = [_combined_mark({marks[node] for node in results.get(i, [i])}) for i in numbers]
         rolled_lines = {
-            i: (*lines, *self._differs([turn for one in results.get(i, [i]) for turn in passes.get(one, [one])]))
+            i: (*lines, *self._lines([turn for node in results.get(i, [i]) for turn in passes.get(node, [node])]))
             for i, lines in nodes.rolled_lines.items()
         }
-        far = [self._far.get(row) for row in nodes.row]
-        ranks = _ranks(one for one in far if one is not None)
+        far = [self._distances.get(row) for row in nodes.row]
+        ranks = _ranks(distance for distance in far if distance is not None)
         return replace(
             self.view,
             nodes=replace(
                 nodes,
                 label=tuple(f"{_SIGNS[shown[i]]} {nodes.label[i]}" if shown[i] else nodes.label[i] for i in numbers),
-                lines=tuple((*nodes.lines[i], *self._differs(results.get(i, [i]))) for i in numbers),
+                lines=tuple((*nodes.lines[i], *self._lines(results.get(i, [i]))) for i in numbers),
                 rolled_lines=rolled_lines,
             ),
             comparison=Comparison(
                 mark=marks,
-                shade=tuple(shade(one) if one is not None else 0 for one in far),
-                amount=tuple(_amount(one) if one is not None and not one.is_equal else "" for one in far),
-                order=tuple(float(ranks[one.order]) if one is not None and not one.is_equal else 0.0 for one in far),
+                shade=tuple(shade(each) if each is not None else 0 for each in far),
+                amount=tuple(_amount(each) if each is not None and not each.is_equal else "" for each in far),
+                order=tuple(
+                    float(ranks[each.order]) if each is not None and not each.is_equal else 0.0 for each in far
+                ),
             ),
             measures=(*self.view.measures, _measure(far)),
         )
@@ -169,35 +175,36 @@ class _Marking:
             return "new"
         return "changed" if row in self._changes else ""
 
-    def _differs(self, nodes: list[int]) -> list[str]:
-        """Lines that say what changed in nodes that are drawn as one box, and how far they are apart."""
+    def _lines(self, nodes: list[int]) -> list[str]:
+        """Lines on what changed in nodes that are drawn as one box, and how much their values differ."""
         rows = [row for row in (self.view.nodes.row[i] for i in nodes) if row >= 0]
         changes = [self._changes[row] for row in rows if row in self._changes]
         before = [change.before for change in changes if change.how == "changed" and change.before]
         lines = [short(f"was {before[0]}")] if before else []
-        far = [self._far[row] for row in rows if row in self._far and not self._far[row].is_equal]
+        far = [self._distances[row] for row in rows if row in self._distances and not self._distances[row].is_equal]
         if far:
             most = "at most " if len(rows) > 1 else ""
-            lines.append(f"Δ {most}{_amount(max(far, key=lambda one: one.order))}")
-        return lines + [f"Δ {short(name)} {_amount(one)}" for name, one in self._parameters(rows[:1])]
+            lines.append(f"Δ {most}{_amount(max(far, key=lambda distance: distance.order))}")
+        return lines + [f"Δ {short(name)} {_amount(distance)}" for name, distance in self._parameters(rows[:1])]
 
     def _parameters(self, rows: list[int]) -> list[tuple[str, Distance]]:
         """The parameters of an op that differ."""
         read = [parent for row in rows for parent in Op(self.b, row).parents if parent.kind == PARAMETER]
-        named = [(parent.label.rpartition(".")[2], self._far.get(parent.node)) for parent in read]
-        return [(name, one) for name, one in named if one is not None and not one.is_equal][:_MOST_NAMED]
+        named = [(parent.label.rpartition(".")[2], self._distances.get(parent.node)) for parent in read]
+        differing = [(name, distance) for name, distance in named if distance is not None and not distance.is_equal]
+        return differing[:_MOST_NAMED]
 
 
-def _gathered(firsts: Iterable[int]) -> dict[int, list[int]]:
-    """Of what has one in common that stands for all: all, by that one."""
-    found: dict[int, list[int]] = {}
-    for i, first in enumerate(firsts):
-        found.setdefault(first, []).append(i)
-    return found
+def _members(representatives: Iterable[int]) -> dict[int, list[int]]:
+    """Representative → all nodes that it represents."""
+    members: dict[int, list[int]] = {}
+    for i, representative in enumerate(representatives):
+        members.setdefault(representative, []).append(i)
+    return members
 
 
-def _joint(marks: set[Mark]) -> Mark:
-    """The mark of a box for several nodes."""
+def _combined_mark(marks: set[Mark]) -> Mark:
+    """The mark of a box that stands for several nodes."""
     return marks.pop() if len(marks) == 1 else "changed"
 
 
@@ -205,15 +212,15 @@ _SIGNS: dict[Mark, str] = {"new": SIGNS["new"], "gone": SIGNS["gone"], "changed"
 
 
 def _measure(far: list[Distance | None]) -> Measure:
-    """How far each value is apart, to colour by; None where it was not compared, or has no norm."""
-    norms = (None if one is None else 0.0 if one.is_equal else one.norm for one in far)
+    """The relative distance of each value, to color by; None where it was not compared or has no norm."""
+    norms = (None if each is None else 0.0 if each.is_equal else each.norm for each in far)
     values = tuple(norm if norm is not None and math.isfinite(norm) else None for norm in norms)
     return Measure("distance", "difference, relative to the norm", "", "max", "log", values)
 
 
 def _ranks(distances: Iterable[Distance]) -> dict[tuple[int, float, float], int]:
-    """A number for each distance: a larger one for what is further apart."""
-    return {order: rank for rank, order in enumerate(sorted({one.order for one in distances}), 1)}
+    """The rank of each distance; larger distances have higher ranks."""
+    return {order: rank for rank, order in enumerate(sorted({distance.order for distance in distances}), 1)}
 
 
 def _is_of_node(row: Compared) -> bool:
@@ -221,7 +228,7 @@ def _is_of_node(row: Compared) -> bool:
 
 
 def _amount(distance: Distance) -> str:
-    """One number for a box."""
+    """The text of a distance in a box."""
     if distance.n_nan or distance.n_inf:
         return " ".join(f"{n:,} {what}" for n, what in ((distance.n_nan, "NaN"), (distance.n_inf, "Inf")) if n)
     return f"{distance.absolute:.2g}" if distance.norm is None else ratio_text(distance.norm)

@@ -1,4 +1,4 @@
-"""One graph out of two: the second, with what only the first has put in where it would have stood."""
+"""Merges two graph views: the second one, with the removed nodes of the first inserted."""
 
 from __future__ import annotations
 
@@ -7,40 +7,40 @@ from dataclasses import replace
 
 from cutaway.core.formatting import short
 from cutaway.layout.graph_view import EdgeColumns, GraphView, GroupColumns, Kind, NodeColumns
-from cutaway.views.diff.removed_nodes import SOURCES, Item, Plan, Twins
+from cutaway.views.diff.removed_nodes import SOURCES, Item, Matches, MergePlan
 
 
-def merged(one: GraphView, two: GraphView, twins: Twins) -> tuple[GraphView, dict[int, int]]:
-    """The second graph with what is gone in it, and which of its nodes are gone: each with its node in the first.
+def merge_views(old: GraphView, new: GraphView, matches: Matches) -> tuple[GraphView, dict[int, int]]:
+    """The merged view, and its removed nodes: index in the merged view → node of the first view.
 
-    What is gone stands in the group it belongs to, behind the op it ran after. A group that is gone as a whole is one
-    there, and so are many ops in a row.
+    A removed node is placed in its group, after the op that it ran after. A group that was removed as a whole stays a
+    group, and so do many removed ops in a row.
     """
-    plan = Plan(one, two, twins)
+    plan = MergePlan(old, new, matches)
     plan.make()
     return _Columns(plan).view(), {i: node for i, (side, node) in enumerate(plan.nodes) if side == "old"}
 
 
 class _Columns:
-    """The columns of what was emitted."""
+    """Builds the columns of the merged view from a plan."""
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan, self.one, self.two = plan, plan.one, plan.two
+    def __init__(self, plan: MergePlan) -> None:
+        self.plan, self.old, self.new = plan, plan.old, plan.new
         self.node_at = {item: i for i, item in enumerate(plan.nodes)}
         self.group_at = {item: i for i, item in enumerate(plan.groups)}
 
     def view(self) -> GraphView:
-        return replace(self.two, nodes=self.nodes(), groups=self.groups(), runs=(), edges=self.edges())
+        return replace(self.new, nodes=self.nodes(), groups=self.groups(), runs=(), edges=self.edges())
 
     def of(self, side: str) -> GraphView:
-        return self.one if side in ("old", "was") else self.two
+        return self.old if side in ("old", "was") else self.new
 
     def nodes(self) -> NodeColumns:
-        two, plan = self.two.nodes, self.plan
+        new, plan = self.new.nodes, self.plan
         taken = [(self.of(side).nodes, side == "old", i) for side, i in plan.nodes]
         self.rolled_groups, self.group_passes = self._rolled_groups()
         rolled, pass_ = self._rolled_nodes()
-        lines = {self.node_at["node", i]: lines for i, lines in two.rolled_lines.items()}
+        lines = {self.node_at["node", i]: lines for i, lines in new.rolled_lines.items()}
         for i, (of, is_old, node) in enumerate(taken):
             if is_old and of.rolled[node] in of.rolled_lines and rolled[i] != i:
                 lines[rolled[i]] = of.rolled_lines[of.rolled[node]]
@@ -59,7 +59,7 @@ class _Columns:
             rolled=tuple(rolled),
             pass_=tuple(pass_),
             rolled_lines=lines,
-            outputs=tuple((path, self.node_at["node", i]) for path, i in two.outputs),
+            outputs=tuple((path, self.node_at["node", i]) for path, i in new.outputs),
         )
 
     def _events(self) -> Iterator[int]:
@@ -68,7 +68,7 @@ class _Columns:
             yield first.setdefault((side, self.of(side).nodes.event[node]), i)
 
     def _rolled_nodes(self) -> tuple[list[int], list[int]]:
-        """Passes that are gone are rolled up among themselves, in groups that are."""
+        """Removed passes are rolled up only with other removed passes in the same rolled group."""
         rolled: list[int] = []
         pass_: list[int] = []
         met: dict[tuple[int, int], list[int]] = {}
@@ -90,10 +90,10 @@ class _Columns:
         met: dict[tuple[int, int], list[int]] = {}
         for i, (side, group) in enumerate(self.plan.groups):
             if side == "group":
-                rolled.append(self.group_at["group", self.two.groups.rolled[group]])
-                pass_.append(self.two.groups.pass_[group])
+                rolled.append(self.group_at["group", self.new.groups.rolled[group]])
+                pass_.append(self.new.groups.pass_[group])
                 continue
-            key = (self.one.groups.rolled[group], rolled[self.plan.parent_of[i]]) if side == "was" else (-1, i)
+            key = (self.old.groups.rolled[group], rolled[self.plan.parent_of[i]]) if side == "was" else (-1, i)
             alike = met.setdefault(key, [])
             alike.append(i)
             rolled.append(alike[0])
@@ -110,7 +110,7 @@ class _Columns:
                 group = plan.parent_of[group]
         depth: list[int] = []
         for i, (side, group) in enumerate(plan.groups):
-            depth.append(self.two.groups.depth[group] if side == "group" else depth[plan.parent_of[i]] + 1)
+            depth.append(self.new.groups.depth[group] if side == "group" else depth[plan.parent_of[i]] + 1)
         plain: Kind = "plain"
         taken = [(self.of(side).groups if side != "stretch" else None, i) for side, i in plan.groups]
         is_old = [side != "group" for side, _ in plan.groups]
@@ -135,39 +135,39 @@ class _Columns:
         )
 
     def _ops(self, stretch: int) -> list[int]:
-        return [node for node in self.plan.stretches[stretch] if self.one.nodes.kind[node] not in SOURCES]
+        return [node for node in self.plan.stretches[stretch] if self.old.nodes.kind[node] not in SOURCES]
 
     def _stretch(self, stretch: int) -> tuple[str, str]:
-        """What many ops in a row are called."""
-        ops, labels = self._ops(stretch), self.one.nodes.label
+        """Label and class name of a stretch: many removed ops in a row."""
+        ops, labels = self._ops(stretch), self.old.nodes.label
         return f"{len(ops):,} ops gone", short(f"{labels[ops[0]]} to {labels[ops[-1]]}")
 
     def edges(self) -> EdgeColumns:
-        """Those of the second graph, and those of what is gone to what it was tied to."""
-        edges = self.two.edges
+        """The edges of the second graph, and those of removed nodes."""
+        edges = self.new.edges
         begins = set(edges.begins)
         rows = [
             (self.node_at["node", upper], self.node_at["node", lower], argument, i in begins)
             for i, (upper, lower, argument) in enumerate(zip(edges.parent, edges.child, edges.argument, strict=True))
         ]
-        rows += [(upper, lower, argument, False) for upper, lower, argument in self._gone_edges()]
+        rows += [(upper, lower, argument, False) for upper, lower, argument in self._removed_edges()]
         rows.sort(key=lambda row: row[1])
         parent, child, argument, _ = zip(*rows, strict=True) if rows else ((), (), (), ())
         return EdgeColumns(parent, child, argument, tuple(i for i, row in enumerate(rows) if row[3]))
 
-    def _gone_edges(self) -> Iterator[tuple[int, int, str]]:
-        edges, known = self.one.edges, set()
+    def _removed_edges(self) -> Iterator[tuple[int, int, str]]:
+        edges, known = self.old.edges, set()
         for upper, lower, argument in zip(edges.parent, edges.child, edges.argument, strict=True):
             if upper not in self.plan.units and lower not in self.plan.units:
                 continue
-            above, below = self._now(upper), self._now(lower)
-            is_told = lower in self.plan.units  # an argument of what has another one now would only confuse
-            if 0 <= above < below and (is_told or (above, below) not in known):
+            above, below = self._merged_index(upper), self._merged_index(lower)
+            is_labeled = lower in self.plan.units  # a kept child has another argument now: no label
+            if 0 <= above < below and (is_labeled or (above, below) not in known):
                 known.add((above, below))
-                yield above, below, argument if is_told else ""
+                yield above, below, argument if is_labeled else ""
 
-    def _now(self, node: int) -> int:
-        """Where a node of the first graph is; -1 for the op that failed."""
+    def _merged_index(self, node: int) -> int:
+        """The index of a node of the first graph in the merged one; -1 for the op that failed."""
         if node in self.plan.units:
             return self.node_at["old", node]
-        return self.node_at["node", self.plan.twins.nodes[node]] if node in self.plan.twins.nodes else -1
+        return self.node_at["node", self.plan.matches.nodes[node]] if node in self.plan.matches.nodes else -1

@@ -1,4 +1,4 @@
-"""Where in a graph the ops stand that only another graph has: those that are gone."""
+"""Plans where the removed nodes of the first graph go in the second."""
 
 from __future__ import annotations
 
@@ -9,185 +9,185 @@ from cutaway.layout.graph_view import GraphView
 
 SOURCES = ("input", "buffer", "constant")
 _MOST_LOOSE = 3
-"""More ops than this that are gone one after the other, from no module that is gone with them, are a group."""
+"""More removed ops than this in a row form a group, unless their module was removed with them."""
 
 Item = tuple[str, int]
-"""What a group holds: ("node", n) and ("group", g) of the second graph; of what is gone ("old", n), ("was", g) and
+"""An item of a group: ("node", n) or ("group", g) of the second graph; of removed items ("old", n), ("was", g) or
 ("stretch", s)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Twins:
-    """What of the first graph is what in the second."""
+class Matches:
+    """Nodes and groups of the first graph → their counterparts in the second."""
 
     nodes: Mapping[int, int]
     groups: Mapping[int, int]
 
 
 @dataclass(slots=True)
-class _Unit:
-    """A node or a whole group that is gone, with its place among what its home holds."""
+class _RemovedUnit:
+    """A removed node or group, with its position in the group it is inserted into."""
 
     item: Item
     home: int
-    """The group of the second graph that it stands in."""
+    """The group of the second graph to insert it into."""
     slot: int = 0
-    """How many items of its home stand before it."""
+    """The number of items of its home before it."""
 
 
 @dataclass(slots=True)
-class Plan:
-    """Who stands where, as a tree; and, once it is emitted, in one order."""
+class MergePlan:
+    """The merged tree of nodes and groups; `make` also flattens it into one order."""
 
-    one: GraphView
-    two: GraphView
-    twins: Twins
-    units: dict[int, _Unit] = field(default_factory=dict)
-    """Node of the first graph that is gone → the unit it belongs to."""
+    old: GraphView
+    new: GraphView
+    matches: Matches
+    units: dict[int, _RemovedUnit] = field(default_factory=dict)
+    """Removed node of the first graph → the unit it belongs to."""
     homes: list[int] = field(default_factory=list)
-    """By node of the second graph: its group; sources move up where what is gone read them, too."""
+    """Node of the second graph → its group. A source moves up if removed nodes of other groups read it, too."""
     inside: list[list[Item]] = field(default_factory=list)
-    """By group of the second graph: what it holds, in order."""
+    """Group of the second graph → its items, in order."""
     was_inside: list[list[Item]] = field(default_factory=list)
-    """By group of the first graph: what it held of what is gone."""
+    """Group of the first graph → its removed items."""
     places: dict[Item, int] = field(default_factory=dict)
     n_heads: list[int] = field(default_factory=list)
-    """By group of the second graph: how many sources stand first in it."""
+    """Group of the second graph → the number of sources at its head."""
     n_inputs: int = 0
     readers: dict[int, list[int]] = field(default_factory=dict)
-    """Node that is gone → the nodes of the first graph that read it."""
+    """Removed node → the nodes of the first graph that read it."""
     stretches: list[list[int]] = field(default_factory=list)
     nodes: list[Item] = field(default_factory=list)
     groups: list[Item] = field(default_factory=list)
     group_of: list[int] = field(default_factory=list)
-    """By node, as it is emitted: its group."""
+    """Emitted node → its group."""
     parent_of: list[int] = field(default_factory=list)
 
     def make(self) -> None:
-        """Find everything its place."""
+        """Place everything."""
         self._find_units()
         self._move_sources()
         self._fill()
-        self._put_in()
+        self._insert_units()
         self._emit(0, -1)
 
     def _find_units(self) -> None:
-        """Find the outermost groups that are gone as a whole, and the group in which each of them stands."""
-        one, twins = self.one, self.twins
-        parent = one.groups.parent
-        is_kept = [group in twins.groups for group in range(len(parent))]
-        for node in twins.nodes:
-            if one.nodes.kind[node] not in SOURCES:
-                is_kept[one.nodes.group[node]] = True
+        """Find the outermost groups that were removed as a whole, and the home of each."""
+        old, matches = self.old, self.matches
+        parent = old.groups.parent
+        is_kept = [group in matches.groups for group in range(len(parent))]
+        for node in matches.nodes:
+            if old.nodes.kind[node] not in SOURCES:
+                is_kept[old.nodes.group[node]] = True
         for group in reversed(range(1, len(parent))):
             is_kept[parent[group]] |= is_kept[group]
         is_kept[0] = True
-        known: dict[Item, _Unit] = {}
-        for node in range(len(one.nodes.row)):
-            if node in twins.nodes or one.nodes.kind[node] == "failed":
+        known: dict[Item, _RemovedUnit] = {}
+        for node in range(len(old.nodes.row)):
+            if node in matches.nodes or old.nodes.kind[node] == "failed":
                 continue
-            item, group = ("old", node), one.nodes.group[node]
-            if one.nodes.kind[node] == "input":
-                self.units[node] = _Unit(item, 0)
+            item, group = ("old", node), old.nodes.group[node]
+            if old.nodes.kind[node] == "input":
+                self.units[node] = _RemovedUnit(item, 0)
                 continue
             while not is_kept[group]:
                 item, group = ("was", group), parent[group]
-            while group and group not in twins.groups:
+            while group and group not in matches.groups:
                 group = parent[group]
-            self.units[node] = known.setdefault(item, _Unit(item, twins.groups.get(group, 0)))
-        self._go_inside()
+            self.units[node] = known.setdefault(item, _RemovedUnit(item, matches.groups.get(group, 0)))
+        self._move_inside()
 
-    def _go_inside(self) -> None:
-        """What stood between two ops that are in one group now, say of a wrapper, stands in it, too."""
-        nodes, seen = self.one.nodes, set[Item]()
+    def _move_inside(self) -> None:
+        """Move a unit into the group that now contains the ops before and after it, such as that of a wrapper."""
+        nodes, seen = self.old.nodes, set[Item]()
         behind: dict[int, int] = {}
         after = -1
         for node in reversed(range(len(nodes.row))):
             behind[node] = after
-            after = after if nodes.kind[node] in SOURCES else self.twins.nodes.get(node, after)
+            after = after if nodes.kind[node] in SOURCES else self.matches.nodes.get(node, after)
         before = -1
         for node, kind in enumerate(nodes.kind):
             unit = self.units.get(node)
             if kind not in SOURCES and unit is None:
-                before = self.twins.nodes.get(node, before)
+                before = self.matches.nodes.get(node, before)
             elif kind not in SOURCES and unit is not None and unit.item not in seen:
                 seen.add(unit.item)
                 after = behind[node]
                 if before >= 0 and after >= 0:
-                    common = self._common(self.two.nodes.group[before], self.two.nodes.group[after])
+                    common = self._common(self.new.nodes.group[before], self.new.nodes.group[after])
                     if self._common(common, unit.home) == unit.home:
                         unit.home = common
 
     def _common(self, a: int, b: int) -> int:
-        """The innermost group of the second graph around both."""
-        parent = self.two.groups.parent
+        """The innermost group of the second graph that contains both."""
+        parent = self.new.groups.parent
         while a != b:
             a, b = (parent[a], b) if a > b else (a, parent[b])
         return a
 
     def _move_sources(self) -> None:
-        """A source stands in the group that holds all who read it, those that are gone included."""
-        edges, two = self.one.edges, self.two
-        self.homes = list(two.nodes.group)
+        """Move each source into the group that contains all its readers, removed ones included."""
+        edges, new = self.old.edges, self.new
+        self.homes = list(new.nodes.group)
         for upper, lower in zip(edges.parent, edges.child, strict=True):
-            node = self.twins.nodes.get(upper, -1)
-            if node >= 0 and lower in self.units and two.nodes.kind[node] in SOURCES:
+            node = self.matches.nodes.get(upper, -1)
+            if node >= 0 and lower in self.units and new.nodes.kind[node] in SOURCES:
                 self.homes[node] = self._common(self.homes[node], self.units[lower].home)
 
     def _fill(self) -> None:
-        """Note what each group holds."""
-        two, one = self.two, self.one
-        self.inside = [[] for _ in two.groups.parent]
+        """Fill the item lists of all groups."""
+        new, old = self.new, self.old
+        self.inside = [[] for _ in new.groups.parent]
         known = {0}
-        moved = [node for node, home in enumerate(self.homes) if home != two.nodes.group[node]]
-        for node in range(len(two.nodes.row)):
-            self._enter(two.nodes.group[node], known)
-            if self.homes[node] == two.nodes.group[node]:
+        moved = [node for node, home in enumerate(self.homes) if home != new.nodes.group[node]]
+        for node in range(len(new.nodes.row)):
+            self._enter(new.nodes.group[node], known)
+            if self.homes[node] == new.nodes.group[node]:
                 self.inside[self.homes[node]].append(("node", node))
-        heads = [[i for i in items if i[0] == "node" and two.nodes.kind[i[1]] in SOURCES] for items in self.inside]
+        heads = [[i for i in items if i[0] == "node" and new.nodes.kind[i[1]] in SOURCES] for items in self.inside]
         for node in moved:
             self.inside[self.homes[node]].insert(len(heads[self.homes[node]]), ("node", node))
             heads[self.homes[node]].append(("node", node))
         self.n_heads = [len(found) for found in heads]
-        self.n_inputs = sum(two.nodes.kind[node] == "input" for _, node in heads[0])
+        self.n_inputs = sum(new.nodes.kind[node] == "input" for _, node in heads[0])
         self.places = {item: i for items in self.inside for i, item in enumerate(items)}
-        self.was_inside = [[] for _ in one.groups.parent]
+        self.was_inside = [[] for _ in old.groups.parent]
         begun: set[int] = set()
         for node, unit in self.units.items():
             if unit.item[0] == "was":
-                group = one.nodes.group[node]
+                group = old.nodes.group[node]
                 self.was_inside[group].append(("old", node))
                 while group not in begun and group != unit.item[1]:
                     begun.add(group)
-                    self.was_inside[one.groups.parent[group]].append(("was", group))
-                    group = one.groups.parent[group]
+                    self.was_inside[old.groups.parent[group]].append(("was", group))
+                    group = old.groups.parent[group]
 
     def _enter(self, group: int, known: set[int]) -> None:
         while group not in known:
             known.add(group)
-            self.inside[self.two.groups.parent[group]].append(("group", group))
-            group = self.two.groups.parent[group]
+            self.inside[self.new.groups.parent[group]].append(("group", group))
+            group = self.new.groups.parent[group]
 
-    def _put_in(self) -> None:
-        """Give every unit its slot, and put it there."""
+    def _insert_units(self) -> None:
+        """Compute the slot of every unit, and insert it there."""
         above: dict[int, list[int]] = {}
-        for upper, lower in zip(self.one.edges.parent, self.one.edges.child, strict=True):
+        for upper, lower in zip(self.old.edges.parent, self.old.edges.child, strict=True):
             if lower in self.units:
                 above.setdefault(lower, []).append(upper)
             if upper in self.units:
                 self.readers.setdefault(upper, []).append(lower)
         before = -1
-        met: dict[Item, _Unit] = {}
-        for node, kind in enumerate(self.one.nodes.kind):
+        met: dict[Item, _RemovedUnit] = {}
+        for node, kind in enumerate(self.old.nodes.kind):
             unit = self.units.get(node)
             if unit is None:
-                before = before if kind in SOURCES else self.twins.nodes.get(node, before)
+                before = before if kind in SOURCES else self.matches.nodes.get(node, before)
                 continue
             if unit.item not in met:
                 met[unit.item] = unit
-                unit.slot = self.n_inputs if kind == "input" else self._behind(unit.home, before)
+                unit.slot = self.n_inputs if kind == "input" else self._slot_after(unit.home, before)
             for upper in above.get(node, ()):
-                unit.slot = max(unit.slot, self._behind_parent(unit, upper))
+                unit.slot = max(unit.slot, self._slot_after_parent(unit, upper))
         slots: dict[tuple[int, int], list[Item]] = {}
         for unit in met.values():
             slots.setdefault((unit.home, unit.slot), []).append(unit.item)
@@ -197,53 +197,53 @@ class Plan:
             for slot in range(len(items) + 1):
                 grown += slots.get((group, slot), ())
                 grown += items[slot : slot + 1]
-            self.inside[group] = self._gathered(grown)
+            self.inside[group] = self._group_loose_ops(grown)
 
-    def _behind_parent(self, unit: _Unit, upper: int) -> int:
+    def _slot_after_parent(self, unit: _RemovedUnit, upper: int) -> int:
         if upper in self.units:
             other = self.units[upper]
             if other.home == unit.home:
                 return other.slot
             is_inside = self._common(other.home, unit.home) == unit.home
-            return self._behind_item(unit.home, ("group", other.home)) if is_inside else 0
-        node = self.twins.nodes.get(upper, -1)
-        if node < 0 or self.one.nodes.kind[upper] in SOURCES or node >= self.two.groups.end[unit.home]:
+            return self._slot_after_item(unit.home, ("group", other.home)) if is_inside else 0
+        node = self.matches.nodes.get(upper, -1)
+        if node < 0 or self.old.nodes.kind[upper] in SOURCES or node >= self.new.groups.end[unit.home]:
             return 0
-        return self._behind(unit.home, node)
+        return self._slot_after(unit.home, node)
 
-    def _behind(self, home: int, node: int) -> int:
-        """The slot in a group behind a node of the second graph; behind the sources at least."""
-        groups = self.two.groups
+    def _slot_after(self, home: int, node: int) -> int:
+        """The slot in a group after a node of the second graph, and after the sources of the group."""
+        groups = self.new.groups
         if node < groups.first[home]:
             return self.n_heads[home]
         if node >= groups.end[home]:
             return len(self.inside[home])
-        return self._behind_item(home, ("node", node))
+        return self._slot_after_item(home, ("node", node))
 
-    def _behind_item(self, home: int, item: Item) -> int:
-        """The slot behind what holds a node or group that is in this group."""
-        group = self.homes[item[1]] if item[0] == "node" else self.two.groups.parent[item[1]]
+    def _slot_after_item(self, home: int, item: Item) -> int:
+        """The slot after the item of this group that is or contains a node or group."""
+        group = self.homes[item[1]] if item[0] == "node" else self.new.groups.parent[item[1]]
         while group != home:
-            item, group = ("group", group), self.two.groups.parent[group]
+            item, group = ("group", group), self.new.groups.parent[group]
         return max(self.places[item] + 1, self.n_heads[home])
 
-    def _gathered(self, items: list[Item]) -> list[Item]:
-        """The same items, with many loose ops in a row as one stretch, and with them what only they read."""
-        found: list[Item] = []
+    def _group_loose_ops(self, items: list[Item]) -> list[Item]:
+        """The same items, with many loose ops in a row as one stretch that includes the sources only they read."""
+        grouped: list[Item] = []
         for item in items:
-            loose = item[0] == "old" and self.one.nodes.kind[item[1]] not in SOURCES
-            if loose and found and found[-1][0] == "stretch":
-                self.stretches[found[-1][1]].append(item[1])
+            loose = item[0] == "old" and self.old.nodes.kind[item[1]] not in SOURCES
+            if loose and grouped and grouped[-1][0] == "stretch":
+                self.stretches[grouped[-1][1]].append(item[1])
             elif loose:
-                found.append(("stretch", len(self.stretches)))
+                grouped.append(("stretch", len(self.stretches)))
                 self.stretches.append([item[1]])
             else:
-                found.append(item)
-        return self._with_sources([one for item in found for one in self._loosened(item)])
+                grouped.append(item)
+        return self._with_sources([each for item in grouped for each in self._ungroup_if_few(item)])
 
-    def _loosened(self, item: Item) -> list[Item]:
+    def _ungroup_if_few(self, item: Item) -> list[Item]:
         nodes = self.stretches[item[1]] if item[0] == "stretch" else []
-        if nodes and len({self.one.nodes.event[node] for node in nodes}) <= _MOST_LOOSE:
+        if nodes and len({self.old.nodes.event[node] for node in nodes}) <= _MOST_LOOSE:
             return [("old", node) for node in nodes]
         return [item]
 
@@ -252,7 +252,7 @@ class Plan:
         found: list[Item] = []
         taken: dict[Item, list[int]] = {}
         for item in items:
-            is_source = within and item[0] == "old" and self.one.nodes.kind[item[1]] in ("buffer", "constant")
+            is_source = within and item[0] == "old" and self.old.nodes.kind[item[1]] in ("buffer", "constant")
             readers = {within.get(node) for node in self.readers.get(item[1], ())} if is_source else set()
             only = readers.pop() if len(readers) == 1 else None
             if only is None:
@@ -264,7 +264,7 @@ class Plan:
         return found
 
     def _emit(self, group: int, parent: int, side: str = "group") -> None:
-        """Number a group and all that is in it."""
+        """Append a group and its contents to the flat order."""
         number = len(self.groups)
         self.groups.append((side, group))
         self.parent_of.append(parent)

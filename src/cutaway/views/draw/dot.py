@@ -1,10 +1,10 @@
-"""A picture as DOT text, for Graphviz and whatever else reads that language."""
+"""Writes a picture as DOT text for Graphviz."""
 
 from __future__ import annotations
 
 from cutaway.layout.picture import Box, Edge
 from cutaway.views.draw.shapes import Sheet
-from cutaway.views.draw.style import classes_of, colour, look
+from cutaway.views.draw.style import color, css_classes, style_of
 
 _HEAD = (
     "pad=0.2",
@@ -15,7 +15,7 @@ _HEAD = (
 
 
 def dot(sheet: Sheet) -> str:
-    """The graph of a picture: modules are clusters, and boxes and edges look as they do elsewhere."""
+    """The DOT text of a picture. Modules are clusters; boxes and edges have the styles of the other formats."""
     picture = sheet.picture
     title = f"{_escaped(picture.title)}\\l{_escaped(picture.subtitle)}\\l"
     out = [
@@ -38,11 +38,11 @@ def dot(sheet: Sheet) -> str:
 def _frame(
     sheet: Sheet, number: int, inside: dict[int, list[int]], below: dict[int, list[int]], indent: str
 ) -> list[str]:
-    """What lies in a frame, and the frames in it as clusters."""
+    """The boxes of a frame, and its inner frames as clusters."""
     out = [f"{indent}{_box(sheet, box)}" for box in inside.get(number, ())]
     for child in below.get(number, ()):
         frame = sheet.picture.frames[child]
-        edge = colour("border")
+        edge = color("border")
         out += [
             f'{indent}subgraph "cluster_{_escaped(frame.key)}" {{',
             f'{indent}  label="{_escaped(frame.title)}"; fontname="monospace"; fontsize=10; color="{edge}"',
@@ -56,42 +56,42 @@ def _frame(
 def _box(sheet: Sheet, number: int) -> str:
     box = sheet.picture.boxes[number]
     is_faint, is_focused = number in sheet.picture.faint, number in sheet.focused
-    fill = sheet.colouring.fills[number] if sheet.colouring is not None else None
-    is_bare = sheet.colouring is not None and not fill and box.kind != "standin"
-    own = look([*classes_of(box), *(["bare"] if is_bare else []), *(["focused"] if is_focused else [])])
+    fill = sheet.color_scale.fills[number] if sheet.color_scale is not None else None
+    is_bare = sheet.color_scale is not None and not fill and box.kind != "standin"
+    own = style_of([*css_classes(box), *(["bare"] if is_bare else []), *(["focused"] if is_focused else [])])
     ink = _ink(sheet, number, box)
     styles = ["filled", *(["rounded"] if box.form in ("function", "small") else []), *(["dashed"] if own.dash else [])]
     faded = "47" if is_faint else ""
-    paper = fill or (colour(own.fill) if own.fill not in (None, "none") else "#ffffff00")
+    paper = fill or (color(own.fill) if own.fill not in (None, "none") else "#ffffff00")
     attributes = {
         "label": "\\n".join(map(_escaped, box.lines)),
         "style": ",".join(styles),
         "fillcolor": paper + faded if len(paper) == 7 else paper,
-        "color": colour(own.stroke or "line") + faded,
+        "color": color(own.stroke or "line") + faded,
         "penwidth": f"{own.width or 1.0:g}",
         "fontcolor": ink + faded,
-        "tooltip": _escaped(sheet.hints[number]) if sheet.hints else "",
+        "tooltip": _escaped(sheet.tooltips[number]) if sheet.tooltips else "",
         "peripheries": "2" if box.stack > 1 else "",
     }
     return f'"{_escaped(box.key)}" [{_listed(attributes)}]'
 
 
 def _ink(sheet: Sheet, number: int, box: Box) -> str:
-    fill = sheet.colouring.fills[number] if sheet.colouring is not None else None
-    if fill and sheet.colouring is not None:
-        return "#000000" if sheet.colouring.ink_on(fill) == "inked" else "#ffffff"
-    return colour("dim" if box.kind == "standin" else "ink")
+    fill = sheet.color_scale.fills[number] if sheet.color_scale is not None else None
+    if fill and sheet.color_scale is not None:
+        return "#000000" if sheet.color_scale.ink_on(fill) == "inked" else "#ffffff"
+    return color("dim" if box.kind == "standin" else "ink")
 
 
 def _edge(sheet: Sheet, edge: Edge) -> str:
     boxes, faint = sheet.picture.boxes, sheet.picture.faint
     is_gone = "gone" in (boxes[edge.parent].mark, boxes[edge.child].mark)
-    own = look(["edge", *(["feedback"] if edge.is_feedback else []), *(["gone"] if is_gone else [])])
+    own = style_of(["edge", *(["feedback"] if edge.is_feedback else []), *(["gone"] if is_gone else [])])
     faded = "47" if edge.parent in faint or edge.child in faint else ""
     attributes = {
         "label": _escaped(edge.label),
-        "color": colour(own.stroke or "line") + faded,
-        "fontcolor": colour("dim") + faded,
+        "color": color(own.stroke or "line") + faded,
+        "fontcolor": color("dim") + faded,
         "style": "dashed" if own.dash else "",
         "constraint": "false" if edge.is_feedback else "",
     }
@@ -103,6 +103,6 @@ def _listed(attributes: dict[str, str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    """As it stands between quotes; a backslash there begins an escape of Graphviz."""
+    """Escape a text for a quoted string; Graphviz reads a backslash there as an escape."""
     clean = "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
     return clean.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

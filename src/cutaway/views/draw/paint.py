@@ -1,6 +1,6 @@
-"""From a picture with places to shapes, lines and texts in the order in which they are painted, header included.
+"""Turns a laid-out picture into shapes, lines and texts in painting order.
 
-What is painted where is decided here once; SVG, PNG and PDF only differ in how they put it down.
+All decisions on what goes where are made here once, so SVG, PNG and PDF show the same picture.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from cutaway.layout.picture import IF, Box, Picture
 from cutaway.layout.place import Direction, Line
 from cutaway.layout.text_size import LEAD
 from cutaway.views.draw.legend import header
-from cutaway.views.draw.shapes import MARGIN, Item, Scene, Shape, Sheet, Stroke, Words, cards, radius, text_width
-from cutaway.views.draw.style import TYPES, classes_of
+from cutaway.views.draw.shapes import MARGIN, Item, Scene, Shape, Sheet, Stroke, TextLine, n_cards, radius, text_width
+from cutaway.views.draw.style import TEXT_STYLES, css_classes
 
 _CARD = 3.5
-"""How far each card of a stack looks out behind the one before it."""
+"""Offset between the cards of a stack."""
 
 
 def paint(sheet: Sheet) -> Scene:
-    """Everything at its place."""
+    """The scene of a picture, header included."""
     placed = sheet.placed
     head, width, top = header(sheet)
     left = max((width - placed.width) / 2, MARGIN)
@@ -38,18 +38,18 @@ def paint(sheet: Sheet) -> Scene:
     return Scene(width, height, sheet.picture.title, layers)
 
 
-def _halos(texts: tuple[Words, ...]) -> tuple[Item, ...]:
-    """Paper behind texts, so that lines do not run through them."""
-    found = []
-    for words in texts:
-        size = TYPES["if" if words.lead else words.kind].size
-        wide = text_width(words.lead, size) + text_width(
-            f" {words.text}" if words.lead else words.text, TYPES[words.kind].size
+def _halos(texts: tuple[TextLine, ...]) -> tuple[Item, ...]:
+    """A background for each text, so that lines do not run through it."""
+    halos = []
+    for text in texts:
+        size = TEXT_STYLES["if" if text.lead else text.kind].size
+        wide = text_width(text.lead, size) + text_width(
+            f" {text.text}" if text.lead else text.text, TEXT_STYLES[text.kind].size
         )
-        left = words.x - (wide if words.anchor == "end" else 0.0)
-        faint = ("faint",) if words.is_faint else ()
-        found.append(Shape(Rect(left - 1, words.y - 0.8 * size, wide, size), 2.0, ("halo", *faint)))
-    return tuple(found)
+        left = text.x - (wide if text.anchor == "end" else 0.0)
+        faint = ("faint",) if text.is_faint else ()
+        halos.append(Shape(Rect(left - 1, text.y - 0.8 * size, wide, size), 2.0, ("halo", *faint)))
+    return tuple(halos)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,26 +67,26 @@ class _Painter:
     def frames(self) -> tuple[Item, ...]:
         found = []
         for frame, rect in list(zip(self.sheet.picture.frames, self.sheet.placed.frames, strict=True))[1:]:
-            for number in reversed(range(1, cards(frame) + 1)):
+            for number in reversed(range(1, n_cards(frame) + 1)):
                 found.append(Shape(self._at(rect, number * _CARD), 6.0, ("card",)))
-            if cards(frame):
+            if n_cards(frame):
                 found.append(Shape(self._at(rect), 6.0, ("card",)))
             marks = (*(["failed"] if frame.flags & FAILED else []), *([frame.mark] if frame.mark else []))
             found.append(Shape(self._at(rect), 6.0, ("frame", *marks)))
         return tuple(found)
 
-    def titles(self) -> tuple[Words, ...]:
+    def titles(self) -> tuple[TextLine, ...]:
         pairs = list(zip(self.sheet.picture.frames, self.sheet.placed.frames, strict=True))[1:]
         return tuple(
-            Words(rect.x + self.left + 8, rect.y + self.top + 15, frame.title, "title") for frame, rect in pairs
+            TextLine(rect.x + self.left + 8, rect.y + self.top + 15, frame.title, "title") for frame, rect in pairs
         )
 
     def cards(self) -> tuple[Item, ...]:
-        """What looks out behind the boxes that stand for several."""
+        """The stacked cards behind boxes that stand for several."""
         found = []
         for number, (box, rect) in enumerate(zip(self.sheet.picture.boxes, self.sheet.placed.boxes, strict=True)):
             faint = ("faint",) if number in self.sheet.picture.faint else ()
-            for i in reversed(range(1, cards(box) + 1)):
+            for i in reversed(range(1, n_cards(box) + 1)):
                 found.append(Shape(self._at(rect, i * _CARD), radius(box.form, rect.height), ("card", *faint)))
         return tuple(found)
 
@@ -94,36 +94,36 @@ class _Painter:
         sheet, found = self.sheet, []
         for number, (box, rect) in enumerate(zip(sheet.picture.boxes, sheet.placed.boxes, strict=True)):
             place = self._at(rect)
-            fill = sheet.colouring.fills[number] if sheet.colouring is not None else None
+            fill = sheet.color_scale.fills[number] if sheet.color_scale is not None else None
             classes = (
-                *classes_of(box),
+                *css_classes(box),
                 *(["focused"] if number in sheet.focused else []),
-                *self._ground(box, fill),
+                *self._ink_class(box, fill),
                 *(["faint"] if number in sheet.picture.faint else []),
             )
             middle = place.x + place.width / 2
             first = place.y + (place.height - LEAD * len(box.lines)) / 2 + 11
-            words = tuple(
-                Words(middle, first + i * LEAD, line, "more" if i else "name", "middle")
+            texts = tuple(
+                TextLine(middle, first + i * LEAD, line, "more" if i else "name", "middle")
                 for i, line in enumerate(box.lines)
             )
-            hint = sheet.hints[number] if sheet.hints else ""
-            found.append(Shape(place, radius(box.form, rect.height), classes, words, fill or "", hint))
+            tooltip = sheet.tooltips[number] if sheet.tooltips else ""
+            found.append(Shape(place, radius(box.form, rect.height), classes, texts, fill or "", tooltip))
         return tuple(found)
 
-    def _ground(self, box: Box, fill: str | None) -> tuple[str, ...]:
-        """What a colour for a number asks of the text on it; without a number, no other colour is in its place."""
-        if self.sheet.colouring is None or box.kind == "standin":
+    def _ink_class(self, box: Box, fill: str | None) -> tuple[str, ...]:
+        """The class for readable text on a measure's fill; `bare` for boxes without a number, which get no fill."""
+        if self.sheet.color_scale is None or box.kind == "standin":
             return ()
-        return (self.sheet.colouring.ink_on(fill),) if fill else ("bare",)
+        return (self.sheet.color_scale.ink_on(fill),) if fill else ("bare",)
 
-    def lines(self) -> tuple[tuple[Item, ...], tuple[Words, ...]]:
-        """The lines, and the labels at their ends."""
+    def lines(self) -> tuple[tuple[Item, ...], tuple[TextLine, ...]]:
+        """The edges, and the labels at their tips."""
         picture, faint = self.sheet.picture, self.sheet.picture.faint
         labels = {(edge.parent, edge.child): edge.label for edge in picture.edges if edge.label}
         lit = _lit(picture, faint) if faint else set()
         strokes: list[Item] = []
-        tags: list[Words] = []
+        tags: list[TextLine] = []
         for line in self.sheet.placed.lines:
             is_faint = bool(faint) and not _is_lit(line, lit)
             classes = (
@@ -133,60 +133,60 @@ class _Painter:
                 *(["faint"] if is_faint else []),
             )
             points = [self._point(point) for point in line.points]
-            pieces = curve(points, self.sheet.direction)
-            strokes.append(Stroke(points[0], pieces, classes, line.child is not None))
+            segments = curve(points, self.sheet.direction)
+            strokes.append(Stroke(points[0], segments, classes, line.child is not None))
             label = labels.get((line.parent, line.child), "") if line.child is not None else ""
             if label:
                 tags.append(self._tag(line, label, is_faint))
         return tuple(strokes), tuple(tags)
 
     def _marks(self, line: Line) -> tuple[str, ...]:
-        """An edge to what is gone is gone, one to the op that failed failed."""
+        """Classes of an edge that leads to or from a removed op, or to the op that failed."""
         ends = [self.sheet.picture.boxes[end] for end in (line.parent, line.child) if end is not None]
         gone = ["gone"] if any(end.mark == "gone" for end in ends) else []
         return (*gone, *(["failed"] if line.child is not None and ends[-1].kind == "failed" else []))
 
-    def _tag(self, line: Line, label: str, is_faint: bool) -> Words:
-        """A label beside the tip of a line, where the layout leaves room for it."""
+    def _tag(self, line: Line, label: str, is_faint: bool) -> TextLine:
+        """The label beside the tip of a line; the layout leaves room for it there."""
         x, y = self._point(line.points[-1])
         lead = IF if label.split(" ")[0] == IF else ""
         rest = label.removeprefix(lead).strip()
         if self.sheet.direction == "down":
-            return Words(x + (10 if line.is_feedback else 4), y - 5, rest, "tag", "start", lead, is_faint)
-        if line.is_feedback:  # above its lane, where it ends: every line has its own
+            return TextLine(x + (10 if line.is_feedback else 4), y - 5, rest, "tag", "start", lead, is_faint)
+        if line.is_feedback:  # above the end of its lane: every feedback line has its own lane
             x, y = self._point(max(reversed(line.points), key=lambda point: point[1]))
-            return Words(x + 5, y - 3, rest, "tag", "start", lead, is_faint)
-        return Words(x - 9, y - 4, rest, "tag", "end", lead, is_faint)
+            return TextLine(x + 5, y - 3, rest, "tag", "start", lead, is_faint)
+        return TextLine(x - 9, y - 4, rest, "tag", "end", lead, is_faint)
 
 
 def curve(points: list[Point], direction: Direction) -> tuple[tuple[Point, ...], ...]:
-    """Straight along an axis, elsewhere curved so that the ends point along the direction of the picture."""
-    found: list[tuple[Point, ...]] = []
+    """Segments through these points: straight along an axis, else Bézier curves whose ends follow the direction."""
+    segments: list[tuple[Point, ...]] = []
     for (x, y), (to_x, to_y) in pairwise(points):
         if abs(x - to_x) < 0.05 and abs(y - to_y) < 0.05:
             continue
         if abs(x - to_x) < 0.05 or abs(y - to_y) < 0.05:
-            found.append(((to_x, to_y),))
+            segments.append(((to_x, to_y),))
         elif direction == "down":
             middle = (y + to_y) / 2
-            found.append(((x, middle), (to_x, middle), (to_x, to_y)))
+            segments.append(((x, middle), (to_x, middle), (to_x, to_y)))
         else:
             middle = (x + to_x) / 2
-            found.append(((middle, y), (middle, to_y), (to_x, to_y)))
-    return tuple(found)
+            segments.append(((middle, y), (middle, to_y), (to_x, to_y)))
+    return tuple(segments)
 
 
 def _lit(picture: Picture, faint: frozenset[int]) -> set[tuple[str, int, int]]:
-    """The pieces of edges between boxes that are not faint: where each begins, and at which box or frame it arrives."""
-    found: set[tuple[str, int, int]] = set()
+    """Keys of the edge segments between boxes that are not faint: the start, and the box or frame of arrival."""
+    lit: set[tuple[str, int, int]] = set()
     for edge in picture.edges:
         if edge.parent not in faint and edge.child not in faint:
-            found |= {("from", edge.parent, -1), ("box", edge.parent, edge.child)}
+            lit |= {("from", edge.parent, -1), ("box", edge.parent, edge.child)}
             frame = picture.boxes[edge.child].frame
             while frame > 0:
-                found.add(("frame", edge.parent, frame))
+                lit.add(("frame", edge.parent, frame))
                 frame = picture.frames[frame].parent
-    return found
+    return lit
 
 
 def _is_lit(line: Line, lit: set[tuple[str, int, int]]) -> bool:

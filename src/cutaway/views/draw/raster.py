@@ -1,4 +1,4 @@
-"""A picture as PNG or PDF, drawn with matplotlib. Things that look alike are drawn in one go, which is quick."""
+"""Renders a scene as PNG or PDF with matplotlib. All shapes of a style form one collection, which is fast."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from cutaway.core.errors import MissingExtraError
 from cutaway.layout.layered import Point, Rect
 from cutaway.views.draw.shapes import Item, Scene, Shape, Stroke
-from cutaway.views.draw.style import LIGHT, Look, colour, look
-from cutaway.views.draw.text_outline import Letters, Outlines, letters_of, selectable
+from cutaway.views.draw.style import LIGHT, Style, color, style_of
+from cutaway.views.draw.text_outline import GlyphRun, Outlines, glyph_runs, text_artist
 
 if TYPE_CHECKING:
     from matplotlib.path import Path
@@ -22,26 +22,26 @@ RasterFormat = Literal["png", "pdf"]
 
 _logger = logging.getLogger(__name__)
 _SCALE: Final = 2.0
-"""Pixels of a PNG for each unit of length."""
+"""Pixels of a PNG per unit of length."""
 _MOST_SIDE, _MOST_PIXELS = 16_000, 120_000_000
 _MOST_POINTS: Final = 14_400
-"""The longest side of a page of PDF that all programs show."""
+"""The longest side of a PDF page that all viewers can show."""
 _POINTS: Final = 0.75
-"""Points in a unit of length: there are 96 units and 72 points in an inch."""
+"""Points per unit of length: an inch has 96 units and 72 points."""
 _ROUND: Final = 0.5522847498
-"""How far the control points of a quarter of a circle are from its ends, in radii."""
+"""Distance of the Bézier control points of a quarter circle from its ends, in radii."""
 
 
 def raster(scene: Scene, format: RasterFormat) -> bytes:
-    """The picture as the bytes of a PNG or PDF file; text in a PDF can be selected.
+    """The bytes of a PNG or PDF file. Text in a PDF can be selected.
 
-    Large pictures are scaled down to what other programs open.
+    Pictures that are too large for other programs to open are scaled down.
     """
     try:
         import matplotlib
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise MissingExtraError(f"{format.upper()} files are drawn with matplotlib: pip install matplotlib") from error
+        raise MissingExtraError(f"{format.upper()} files need matplotlib: pip install matplotlib") from error
     scale = _scale(scene, format)
     points = scale if format == "pdf" else _POINTS
     inch = scene.width * points / 72, scene.height * points / 72
@@ -54,7 +54,7 @@ def raster(scene: Scene, format: RasterFormat) -> bytes:
     written = io.BytesIO()
     about = {"Creator": "Cutaway", "CreationDate": None} if format == "pdf" else {}
     with matplotlib.rc_context({"pdf.fonttype": 42, "path.simplify": False}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*[Gg]lyph.*")  # a letter that the font lacks is drawn as a box
+        warnings.filterwarnings("ignore", message=".*[Gg]lyph.*")  # a missing glyph is drawn as a box
         for number, layer in enumerate(scene.layers):
             pen.layer(layer, number)
         dpi = 72.0 if format == "pdf" else scale * 72 / _POINTS
@@ -65,22 +65,24 @@ def raster(scene: Scene, format: RasterFormat) -> bytes:
 
 
 def _scale(scene: Scene, format: RasterFormat) -> float:
-    """Pixels or points for each unit of length."""
+    """Pixels or points per unit of length."""
     longest = max(scene.width, scene.height)
     if format == "pdf":
-        wanted, found = _POINTS, min(_POINTS, _MOST_POINTS / longest)
+        wanted, scale = _POINTS, min(_POINTS, _MOST_POINTS / longest)
     else:
         area = math.sqrt(_MOST_PIXELS / (scene.width * scene.height))
-        wanted, found = _SCALE, min(_SCALE, _MOST_SIDE / longest, area)
-    if found < wanted:
+        wanted, scale = _SCALE, min(_SCALE, _MOST_SIDE / longest, area)
+    if scale < wanted:
         size = f"{scene.width:,.0f}×{scene.height:,.0f}"
-        share = f"{found / wanted:.0%}"
-        _logger.warning("the picture is large (%s) and was scaled to %s: depth= or SVG show more.", size, share)
-    return found
+        share = f"{scale / wanted:.0%}"
+        _logger.warning(
+            "the picture is large (%s) and was scaled to %s: draw less with depth=, or use SVG.", size, share
+        )
+    return scale
 
 
 class _Pen:
-    """Puts layers of shapes, lines and texts onto axes."""
+    """Draws layers of shapes, lines and texts on matplotlib axes."""
 
     def __init__(self, axes: Any, points: float, *, is_selectable: bool) -> None:
         self._axes, self._points, self._is_selectable = axes, points, is_selectable
@@ -88,58 +90,58 @@ class _Pen:
 
     def layer(self, items: Iterable[Item], number: int) -> None:
         """Draw one layer: shapes, then lines, then text."""
-        shapes: dict[tuple[Look, str], list[Path]] = {}
-        strokes: dict[Look, list[Stroke]] = {}
-        texts: list[Letters] = []
+        shapes: dict[tuple[Style, str], list[Path]] = {}
+        strokes: dict[Style, list[Stroke]] = {}
+        texts: list[GlyphRun] = []
         for item in items:
             if isinstance(item, Stroke):
-                strokes.setdefault(look(item.classes), []).append(item)
+                strokes.setdefault(style_of(item.classes), []).append(item)
                 continue
-            texts += letters_of(item)
+            texts += glyph_runs(item)
             if isinstance(item, Shape):
-                shapes.setdefault((look(item.classes), item.fill), []).append(_outline(item.rect, item.radius))
+                shapes.setdefault((style_of(item.classes), item.fill), []).append(_outline(item.rect, item.radius))
         z = 10.0 * number
-        for (one, fill), paths in shapes.items():
-            self._paths(paths, one, z, fill or one.fill or "none")
-        for one, lines in strokes.items():
-            self._paths([_path(stroke) for stroke in lines], one, z + 1, "none")
-            tips = [_tip(stroke) for stroke in lines if stroke.has_tip]
-            self._paths(tips, Look(stroke="none", width=0.0, opacity=one.opacity), z + 2, one.stroke or "line")
+        for (style, fill), paths in shapes.items():
+            self._paths(paths, style, z, fill or style.fill or "none")
+        for style, lines in strokes.items():
+            self._paths([_path(stroke) for stroke in lines], style, z + 1, "none")
+            tips = [_tip(stroke) for stroke in lines if stroke.has_arrow]
+            self._paths(tips, Style(stroke="none", width=0.0, opacity=style.opacity), z + 2, style.stroke or "line")
         self._write(texts, z + 3)
 
-    def _write(self, texts: list[Letters], z: float) -> None:
-        """Put texts down, as text where the format has it."""
+    def _write(self, texts: list[GlyphRun], z: float) -> None:
+        """Draw texts: as selectable text in PDF, as outlines in PNG."""
         if self._is_selectable:
-            lines = selectable(self._axes, texts, self._points)
+            lines = text_artist(self._axes, texts, self._points)
             lines.set_zorder(z)
             self._axes.add_artist(lines)
             return
-        by_look: dict[tuple[str, float], list[Path]] = {}
-        for letters in texts:
-            by_look.setdefault((letters.type.ink, letters.opacity), []).append(self._outlines.of(letters))
-        for (ink, opacity), paths in by_look.items():
-            self._paths(paths, Look(opacity=opacity), z, ink)
+        by_style: dict[tuple[str, float], list[Path]] = {}
+        for run in texts:
+            by_style.setdefault((run.style.ink, run.opacity), []).append(self._outlines.of(run))
+        for (ink, opacity), paths in by_style.items():
+            self._paths(paths, Style(opacity=opacity), z, ink)
 
-    def _paths(self, paths: list[Path], one: Look, z: float, fill: str) -> None:
+    def _paths(self, paths: list[Path], style: Style, z: float, fill: str) -> None:
         from matplotlib.collections import PathCollection
         from matplotlib.colors import to_rgba
 
         if not paths:
             return
-        opacity = one.opacity if one.opacity is not None else 1.0
-        face = "none" if fill == "none" else to_rgba(colour(fill), opacity * (one.fill_opacity or 1.0))
-        stroke = one.stroke or "none"
-        edge = "none" if stroke == "none" else to_rgba(colour(stroke), opacity)
-        width = (one.width or 0.0) * self._points
-        # Dashes are given in widths of the line.
-        dash = (0.0, [part * self._points / width for part in one.dash]) if one.dash and width else "solid"
-        style: dict[str, Any] = {
+        opacity = style.opacity if style.opacity is not None else 1.0
+        face = "none" if fill == "none" else to_rgba(color(fill), opacity * (style.fill_opacity or 1.0))
+        stroke = style.stroke or "none"
+        edge = "none" if stroke == "none" else to_rgba(color(stroke), opacity)
+        width = (style.width or 0.0) * self._points
+        # matplotlib takes dash lengths in multiples of the line width.
+        dash = (0.0, [part * self._points / width for part in style.dash]) if style.dash and width else "solid"
+        properties: dict[str, Any] = {
             "facecolors": [face],
             "edgecolors": [edge],
             "linewidths": [width],
             "linestyles": [dash],
         }
-        self._axes.add_collection(PathCollection(paths, zorder=z, **style), autolim=False)
+        self._axes.add_collection(PathCollection(paths, zorder=z, **properties), autolim=False)
 
 
 def _outline(rect: Rect, radius: float) -> Path:
@@ -166,17 +168,17 @@ def _path(stroke: Stroke) -> Path:
 
     points: list[Point] = [stroke.start]
     codes = [Path.MOVETO]
-    for piece in stroke.pieces:
-        points += piece
-        codes += [Path.LINETO] if len(piece) == 1 else [Path.CURVE4] * 3
+    for segment in stroke.segments:
+        points += segment
+        codes += [Path.LINETO] if len(segment) == 1 else [Path.CURVE4] * 3
     return Path(points, codes)
 
 
 def _tip(stroke: Stroke) -> Path:
-    """The arrow at the end of a line, pointing where the line goes there."""
+    """The arrowhead at the end of a line, along its last segment."""
     from matplotlib.path import Path
 
-    before = [stroke.start, *(point for piece in stroke.pieces for point in piece)]
+    before = [stroke.start, *(point for segment in stroke.segments for point in segment)]
     x, y = before[-1]
     a, b = before[-2] if len(before) > 1 else (x, y - 1)
     length = math.hypot(x - a, y - b) or 1.0

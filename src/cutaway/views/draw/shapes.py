@@ -1,4 +1,4 @@
-"""What is painted: shapes, lines and texts with their places, before anything knows in which format."""
+"""Format-independent shapes, lines and texts of a static picture."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cutaway.layout.layered import Point, Rect
 from cutaway.layout.picture import Box, Frame, Picture
 from cutaway.layout.place import Direction, Placement
 from cutaway.layout.text_size import EM
-from cutaway.views.draw.color_scale import Colouring
+from cutaway.views.draw.color_scale import ColorScale
 
 Anchor = Literal["start", "middle", "end"]
 
@@ -17,14 +17,14 @@ MARGIN = 16.0
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
-    """One line of text; `lead` stands before it, in bold."""
+class TextLine:
+    """One line of text, with an optional bold `lead` before it."""
 
     x: float
     y: float
     text: str
     kind: str
-    """Class of the text."""
+    """CSS class of the text."""
     anchor: Anchor = "start"
     lead: str = ""
     is_faint: bool = False
@@ -32,34 +32,33 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A rectangle with round corners, and the text in it."""
+    """A rectangle with rounded corners, and the text in it."""
 
     rect: Rect
     radius: float
     classes: tuple[str, ...]
-    words: tuple[Words, ...] = ()
+    texts: tuple[TextLine, ...] = ()
     fill: str = ""
-    """A colour that takes the place of the fill of its classes."""
-    hint: str = ""
-    """What is said where the mouse rests on it."""
+    """A color that replaces the fill of its classes."""
+    tooltip: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Stroke:
-    """A line: where it begins, and pieces of one point (straight) or three (a cubic curve)."""
+    """A line: its start, and segments of one point (straight) or three (cubic Bézier)."""
 
     start: Point
-    pieces: tuple[tuple[Point, ...], ...]
+    segments: tuple[tuple[Point, ...], ...]
     classes: tuple[str, ...]
-    has_tip: bool
+    has_arrow: bool
 
 
-Item = Words | Shape | Stroke
+Item = TextLine | Shape | Stroke
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """All that is painted. Layers cover each other in their order; the items of one do not overlap."""
+    """Everything to paint. Later layers cover earlier ones; the items of one layer do not overlap."""
 
     width: float
     height: float
@@ -69,28 +68,28 @@ class Scene:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """What is to be painted: a picture, the place of everything in it, and what is written on it."""
+    """A laid-out picture, with the options that decide how it is painted."""
 
     picture: Picture
     placed: Placement
     direction: Direction = "down"
     focused: frozenset[int] = frozenset()
-    """Boxes that the picture is about."""
-    hints: tuple[str, ...] = ()
-    """What is said where the mouse rests on a box."""
-    colouring: Colouring | None = None
+    """Boxes in focus."""
+    tooltips: tuple[str, ...] = ()
+    """The tooltip of each box."""
+    color_scale: ColorScale | None = None
 
 
-def cards(thing: Box | Frame) -> int:
-    """How many cards look out behind a box or frame that stands for several."""
-    return min(max(thing.stack - 1, 0), 2)
+def n_cards(item: Box | Frame) -> int:
+    """How many stacked cards to draw behind a box or frame that stands for several."""
+    return min(max(item.stack - 1, 0), 2)
 
 
 def radius(form: str, height: float) -> float:
-    """How round the corners are: modules are rectangles, all else is round."""
+    """The corner radius of a box: modules are rectangles, everything else is round."""
     return 3.0 if form in ("leaf", "folded") else min(height / 2, 14.0)
 
 
 def text_width(text: str, size: float) -> float:
-    """Width of a line of text, a little more than it takes."""
+    """An upper estimate of the width of a line of text."""
     return len(text) * size * EM

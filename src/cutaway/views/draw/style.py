@@ -1,7 +1,7 @@
-"""How things look in a static picture: colours by day and by night, and what each kind of thing is made of.
+"""Colors and styles of static pictures, in a light and a dark palette.
 
-The rules stand here once. SVG writes them as a style sheet, so that a picture follows the reader's colour scheme; what
-knows no style sheets (PNG, PDF, DOT) asks for the look of a thing by the same classes.
+One set of rules for all formats. SVG embeds them as a style sheet, so a picture follows the reader's color scheme.
+Formats without style sheets (PNG, PDF, DOT) look styles up by the same classes.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ DARK: Final[Mapping[str, str]] = {
 }  # fmt: skip
 INK: Final = "#000000"
 CHALK: Final = "#ffffff"
-"""The two colours of text on a fill that is the same by day and by night."""
+"""The two colors of text on a fill that is the same in light and dark mode."""
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """How a shape or a line is drawn; None where a rule leaves a property as it was."""
+class Style:
+    """Style of a shape or a line; None where a rule leaves a property unchanged."""
 
     fill: str | None = None
-    """Name of a colour, or "none"."""
+    """Name of a palette color, or "none"."""
     stroke: str | None = None
     width: float | None = None
     dash: tuple[float, ...] | None = None
@@ -50,8 +50,8 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Type:
-    """How a text is set."""
+class TextStyle:
+    """Font and color of a text."""
 
     size: float
     ink: str = "ink"
@@ -60,58 +60,58 @@ class Type:
     is_italic: bool = False
 
 
-_BOXES: Final[tuple[tuple[str, Look], ...]] = (
-    ("box", Look(fill="plain", stroke="line", width=1.0, dash=(), fill_opacity=1.0, opacity=1.0)),
-    ("parametric", Look(fill="cream", stroke="straw")),
-    ("input", Look(fill="green", stroke="leaf")),
-    ("target", Look(fill="aqua", stroke="teal")),
-    ("loss", Look(fill="mauve", stroke="magenta")),
-    ("made", Look(dash=(5, 3))),
-    ("buffer", Look(fill="stone")),
-    ("constant", Look(fill="stone", dash=(2, 2))),
-    ("standin", Look(fill="none", stroke="border")),
-    ("folded", Look(width=2.0)),
-    ("output", Look(stroke="red", width=2.5)),
-    ("condition", Look(fill="yellow", stroke="gold")),
-    ("apart1", Look(fill="apart1")),
-    ("apart2", Look(fill="apart2")),
-    ("apart3", Look(fill="apart3")),
-    ("apart4", Look(fill="apart4")),
-    ("bare", Look(fill="plain")),
-    ("new", Look(fill="green", stroke="leaf", width=2.5, dash=())),
-    ("gone", Look(fill="none", stroke="red", width=2.0, dash=(3, 3))),
-    ("changed", Look(stroke="plum", width=2.5)),
-    ("failed", Look(fill="pink", stroke="red", width=2.5, dash=(6, 3))),
-    ("focused", Look(stroke="blue", width=3.0)),
-    ("light", Look(opacity=0.55)),
-    ("faint", Look(opacity=0.28)),
+_BOXES: Final[tuple[tuple[str, Style], ...]] = (
+    ("box", Style(fill="plain", stroke="line", width=1.0, dash=(), fill_opacity=1.0, opacity=1.0)),
+    ("parametric", Style(fill="cream", stroke="straw")),
+    ("input", Style(fill="green", stroke="leaf")),
+    ("target", Style(fill="aqua", stroke="teal")),
+    ("loss", Style(fill="mauve", stroke="magenta")),
+    ("made", Style(dash=(5, 3))),
+    ("buffer", Style(fill="stone")),
+    ("constant", Style(fill="stone", dash=(2, 2))),
+    ("standin", Style(fill="none", stroke="border")),
+    ("folded", Style(width=2.0)),
+    ("output", Style(stroke="red", width=2.5)),
+    ("condition", Style(fill="yellow", stroke="gold")),
+    ("apart1", Style(fill="apart1")),
+    ("apart2", Style(fill="apart2")),
+    ("apart3", Style(fill="apart3")),
+    ("apart4", Style(fill="apart4")),
+    ("bare", Style(fill="plain")),
+    ("new", Style(fill="green", stroke="leaf", width=2.5, dash=())),
+    ("gone", Style(fill="none", stroke="red", width=2.0, dash=(3, 3))),
+    ("changed", Style(stroke="plum", width=2.5)),
+    ("failed", Style(fill="pink", stroke="red", width=2.5, dash=(6, 3))),
+    ("focused", Style(stroke="blue", width=3.0)),
+    ("light", Style(opacity=0.55)),
+    ("faint", Style(opacity=0.28)),
 )
-"""Class of a box → what it changes; the later rule wins."""
-_OTHERS: Final[tuple[tuple[str, Look], ...]] = (
-    ("frame", Look(fill="veil", stroke="border", width=1.0, dash=(), fill_opacity=0.055, opacity=1.0)),
-    ("card", Look(fill="paper", stroke="line", width=1.0, dash=(), fill_opacity=1.0, opacity=1.0)),
-    ("paper", Look(fill="paper", stroke="none", width=0.0, dash=(), fill_opacity=1.0, opacity=1.0)),
-    ("halo", Look(fill="paper", stroke="none", width=0.0, dash=(), fill_opacity=0.8, opacity=1.0)),
-    ("swatch", Look(fill="none", stroke="none", width=0.0, dash=(), fill_opacity=1.0, opacity=1.0)),
-    ("edge", Look(fill="none", stroke="line", width=1.0, dash=(), fill_opacity=1.0, opacity=1.0)),
-    ("new", Look(stroke="leaf")),
-    ("gone", Look(stroke="red", dash=(3, 3))),
-    ("changed", Look(stroke="plum")),
-    ("failed", Look(stroke="red")),
-    ("feedback", Look(dash=(5, 3))),
-    ("faint", Look(opacity=0.28)),
+"""(class of a box, properties it sets); later rules win."""
+_OTHERS: Final[tuple[tuple[str, Style], ...]] = (
+    ("frame", Style(fill="veil", stroke="border", width=1.0, dash=(), fill_opacity=0.055, opacity=1.0)),
+    ("card", Style(fill="paper", stroke="line", width=1.0, dash=(), fill_opacity=1.0, opacity=1.0)),
+    ("paper", Style(fill="paper", stroke="none", width=0.0, dash=(), fill_opacity=1.0, opacity=1.0)),
+    ("halo", Style(fill="paper", stroke="none", width=0.0, dash=(), fill_opacity=0.8, opacity=1.0)),
+    ("swatch", Style(fill="none", stroke="none", width=0.0, dash=(), fill_opacity=1.0, opacity=1.0)),
+    ("edge", Style(fill="none", stroke="line", width=1.0, dash=(), fill_opacity=1.0, opacity=1.0)),
+    ("new", Style(stroke="leaf")),
+    ("gone", Style(stroke="red", dash=(3, 3))),
+    ("changed", Style(stroke="plum")),
+    ("failed", Style(stroke="red")),
+    ("feedback", Style(dash=(5, 3))),
+    ("faint", Style(opacity=0.28)),
 )
-TYPES: Final[Mapping[str, Type]] = {
-    "more": Type(11, "dim"),
-    "name": Type(12, is_bold=True),
-    "head": Type(20, family="sans-serif", is_bold=True),
-    "under": Type(12, "dim", "sans-serif"),
-    "tag": Type(9, "dim"),
-    "if": Type(12, "gold", is_bold=True),
-    "title": Type(11, "dim"),
-    "key": Type(11, "dim"),
+TEXT_STYLES: Final[Mapping[str, TextStyle]] = {
+    "more": TextStyle(11, "dim"),
+    "name": TextStyle(12, is_bold=True),
+    "head": TextStyle(20, family="sans-serif", is_bold=True),
+    "under": TextStyle(12, "dim", "sans-serif"),
+    "tag": TextStyle(9, "dim"),
+    "if": TextStyle(12, "gold", is_bold=True),
+    "title": TextStyle(11, "dim"),
+    "key": TextStyle(11, "dim"),
 }
-"""Class of a text → how it is set."""
+"""Class of a text → its style."""
 _IN_BOXES: Final[tuple[tuple[str, str, Mapping[str, object]], ...]] = (
     ("small", "name", {"size": 11}),
     ("standin", "name", {"is_bold": False, "is_italic": True, "ink": "dim"}),
@@ -123,11 +123,11 @@ _IN_BOXES: Final[tuple[tuple[str, str, Mapping[str, object]], ...]] = (
     ("chalked", "name", {"ink": CHALK}),
     ("chalked", "more", {"ink": CHALK}),
 )
-"""(class of a box, class of a text in it, how it is set there)."""
+"""(class of a box, class of a text in it, properties it changes)."""
 
 
-def classes_of(box: Box) -> tuple[str, ...]:
-    """The classes of a box, by which its look is found."""
+def css_classes(box: Box) -> tuple[str, ...]:
+    """The CSS classes of a box."""
     return (
         *("box", box.kind, box.form),
         *(["output"] if box.is_output else []),
@@ -137,95 +137,95 @@ def classes_of(box: Box) -> tuple[str, ...]:
     )
 
 
-def look(classes: Iterable[str]) -> Look:
-    """The look of a shape or line of these classes.
+def style_of(classes: Iterable[str]) -> Style:
+    """The style of a shape or line with these classes.
 
-    >>> look(["box", "parametric", "leaf", "output"]).fill, look(["box", "output"]).stroke
+    >>> style_of(["box", "parametric", "leaf", "output"]).fill, style_of(["box", "output"]).stroke
     ('cream', 'red')
     """
-    return _look(tuple(classes))
+    return _style_of(tuple(classes))
 
 
 @cache
-def _look(classes: tuple[str, ...]) -> Look:
-    own = set(classes)
-    found = Look()
-    for name, rule in _BOXES if "box" in own else _OTHERS:
-        if name in own:
+def _style_of(classes: tuple[str, ...]) -> Style:
+    present = set(classes)
+    style = Style()
+    for name, rule in _BOXES if "box" in present else _OTHERS:
+        if name in present:
             changed = {field.name: value for field in fields(rule) if (value := getattr(rule, field.name)) is not None}
-            found = replace(found, **changed)
-    return found
+            style = replace(style, **changed)
+    return style
 
 
-def type_of(name: str, classes: Iterable[str] = ()) -> Type:
-    """How a text is set, in a box of these classes.
+def text_style(name: str, classes: Iterable[str] = ()) -> TextStyle:
+    """The style of a text in a box with these classes.
 
-    >>> type_of("name").size, type_of("name", ["box", "small"]).size
+    >>> text_style("name").size, text_style("name", ["box", "small"]).size
     (12, 11)
     """
-    return _type(name, tuple(classes))
+    return _text_style(name, tuple(classes))
 
 
 @cache
-def _type(name: str, classes: tuple[str, ...]) -> Type:
-    own, found = set(classes), TYPES[name]
+def _text_style(name: str, classes: tuple[str, ...]) -> TextStyle:
+    present, style = set(classes), TEXT_STYLES[name]
     for around, inside, changed in _IN_BOXES:
-        if around in own and inside == name:
-            found = replace(found, **changed)  # type: ignore[arg-type]
-    return found
+        if around in present and inside == name:
+            style = replace(style, **changed)  # type: ignore[arg-type]
+    return style
 
 
-def colour(name: str, palette: Mapping[str, str] = LIGHT) -> str:
-    """A colour by its name in the palette; what is no name is a colour already."""
+def color(name: str, palette: Mapping[str, str] = LIGHT) -> str:
+    """Look up a color in the palette; anything that is no name there is returned as it is."""
     return palette.get(name, name)
 
 
 def style_sheet() -> str:
-    """All rules as CSS: by day, and what is other by night. No variables: not every program knows them."""
-    night = _sheet(DARK, only_colours=True)
-    return f"\n{_sheet(LIGHT)}\n@media (prefers-color-scheme: dark) {{\n{night}\n}}\n"
+    """All rules as CSS, with the dark colors in a media query. No CSS variables: not every SVG reader knows them."""
+    dark = _sheet(DARK, only_colors=True)
+    return f"\n{_sheet(LIGHT)}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}\n"
 
 
-def _sheet(palette: Mapping[str, str], *, only_colours: bool = False) -> str:
+def _sheet(palette: Mapping[str, str], *, only_colors: bool = False) -> str:
     lines = [f"svg {{ background: {palette['paper']} }}"]
-    lines += [_rule(f".{name} rect", one, palette, only_colours) for name, one in _BOXES]
-    for name, one in _OTHERS:
-        own = one.opacity == 1.0  # all others change one of these
-        lines.append(_rule(f".{name}" if own else f".edge.{name}, .frame.{name}", one, palette, only_colours))
-    lines += [_text_rule(f".{name}", one, palette, only_colours) for name, one in TYPES.items()]
+    lines += [_rule(f".{name} rect", style, palette, only_colors) for name, style in _BOXES]
+    for name, style in _OTHERS:
+        is_base = style.opacity == 1.0  # all other rules modify an edge or a frame
+        lines.append(_rule(f".{name}" if is_base else f".edge.{name}, .frame.{name}", style, palette, only_colors))
+    lines += [_text_rule(f".{name}", style, palette, only_colors) for name, style in TEXT_STYLES.items()]
     for around, inside, changed in _IN_BOXES:
-        lines.append(_change_rule(f".{around} .{inside}", changed, palette, only_colours))
+        lines.append(_change_rule(f".{around} .{inside}", changed, palette, only_colors))
     lines.append(f"#tip path {{ fill: {palette['line']} }}")
     return "\n".join(line for line in lines if line)
 
 
-def _rule(selector: str, one: Look, palette: Mapping[str, str], only_colours: bool) -> str:
-    colours = (("fill", one.fill), ("stroke", one.stroke))
-    parts = [f"{name}: {colour(value, palette)}" for name, value in colours if value]
-    if not only_colours:
-        if one.width is not None:
-            parts.append(f"stroke-width: {one.width:g}px")
-        if one.dash is not None:
-            parts.append(f"stroke-dasharray: {' '.join(f'{part:g}' for part in one.dash) or 'none'}")
-        if one.fill_opacity not in (None, 1.0):
-            parts.append(f"fill-opacity: {one.fill_opacity:g}")
-        if one.opacity not in (None, 1.0):
-            # Of the whole box, its text included.
-            return f"{selector.removesuffix(' rect')} {{ {'; '.join([*parts, f'opacity: {one.opacity:g}'])} }}"
+def _rule(selector: str, style: Style, palette: Mapping[str, str], only_colors: bool) -> str:
+    colors = (("fill", style.fill), ("stroke", style.stroke))
+    parts = [f"{name}: {color(value, palette)}" for name, value in colors if value]
+    if not only_colors:
+        if style.width is not None:
+            parts.append(f"stroke-width: {style.width:g}px")
+        if style.dash is not None:
+            parts.append(f"stroke-dasharray: {' '.join(f'{part:g}' for part in style.dash) or 'none'}")
+        if style.fill_opacity not in (None, 1.0):
+            parts.append(f"fill-opacity: {style.fill_opacity:g}")
+        if style.opacity not in (None, 1.0):
+            # Opacity applies to the whole box, its text included.
+            return f"{selector.removesuffix(' rect')} {{ {'; '.join([*parts, f'opacity: {style.opacity:g}'])} }}"
     return f"{selector} {{ {'; '.join(parts)} }}" if parts else ""
 
 
-def _text_rule(selector: str, one: Type, palette: Mapping[str, str], only_colours: bool) -> str:
-    parts = [f"fill: {colour(one.ink, palette)}"]
-    if not only_colours:
-        parts += [f"font: {'italic ' * one.is_italic}{'600 ' * one.is_bold}{one.size:g}px {one.family}"]
+def _text_rule(selector: str, style: TextStyle, palette: Mapping[str, str], only_colors: bool) -> str:
+    parts = [f"fill: {color(style.ink, palette)}"]
+    if not only_colors:
+        parts += [f"font: {'italic ' * style.is_italic}{'600 ' * style.is_bold}{style.size:g}px {style.family}"]
     return f"{selector} {{ {'; '.join(parts)} }}"
 
 
-def _change_rule(selector: str, changed: Mapping[str, object], palette: Mapping[str, str], only_colours: bool) -> str:
-    """What a box changes in its text, and nothing else: a small box that is gone is still small."""
-    parts = [f"fill: {colour(str(changed['ink']), palette)}"] if "ink" in changed else []
-    if not only_colours:
+def _change_rule(selector: str, changed: Mapping[str, object], palette: Mapping[str, str], only_colors: bool) -> str:
+    """Only the properties that a box changes in its text, so that rules of several classes combine."""
+    parts = [f"fill: {color(str(changed['ink']), palette)}"] if "ink" in changed else []
+    if not only_colors:
         parts += [f"font-size: {changed['size']}px"] if "size" in changed else []
         parts += [f"font-weight: {600 if changed['is_bold'] else 400}"] if "is_bold" in changed else []
         parts += [f"font-style: {'italic' if changed['is_italic'] else 'normal'}"] if "is_italic" in changed else []

@@ -1,4 +1,4 @@
-"""A picture as SVG text: one document that needs nothing from outside."""
+"""Writes a scene as a self-contained SVG document."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from html import escape
 from cutaway.layout.picture import Picture
 from cutaway.layout.place import Placement
 from cutaway.views.draw.paint import paint
-from cutaway.views.draw.shapes import Item, Scene, Shape, Sheet, Stroke, Words
+from cutaway.views.draw.shapes import Item, Scene, Shape, Sheet, Stroke, TextLine
 from cutaway.views.draw.style import style_sheet
 
 _TIP = (
@@ -17,12 +17,12 @@ _TIP = (
 
 
 def svg(picture: Picture, placed: Placement) -> str:
-    """A picture as it is, without any colours or focus of its own."""
-    return svg_of(paint(Sheet(picture, placed)))
+    """The SVG of a picture, without a color scale or focus."""
+    return scene_svg(paint(Sheet(picture, placed)))
 
 
-def svg_of(scene: Scene) -> str:
-    """What is painted, as SVG. Text is text: it can be selected, searched and edited."""
+def scene_svg(scene: Scene) -> str:
+    """The SVG of a scene. Text stays text: you can select, search and edit it."""
     width, height = _n(scene.width), _n(scene.height)
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">',
@@ -36,16 +36,16 @@ def svg_of(scene: Scene) -> str:
 
 
 def _item(item: Item) -> str:
-    if isinstance(item, Words):
-        return _words(item)
+    if isinstance(item, TextLine):
+        return _text_line(item)
     return _stroke(item) if isinstance(item, Stroke) else _shape(item)
 
 
-def _words(words: Words) -> str:
-    anchor = f' text-anchor="{words.anchor}"' if words.anchor != "start" else ""
-    lead = f'<tspan class="if">{_text(words.lead)}</tspan>{" " * bool(words.text)}' if words.lead else ""
-    place = f'x="{_n(words.x)}" y="{_n(words.y)}"{anchor}'
-    return f'<text {place} class="{words.kind}{" faint" * words.is_faint}">{lead}{_text(words.text)}</text>'
+def _text_line(line: TextLine) -> str:
+    anchor = f' text-anchor="{line.anchor}"' if line.anchor != "start" else ""
+    lead = f'<tspan class="if">{_text(line.lead)}</tspan>{" " * bool(line.text)}' if line.lead else ""
+    place = f'x="{_n(line.x)}" y="{_n(line.y)}"{anchor}'
+    return f'<text {place} class="{line.kind}{" faint" * line.is_faint}">{lead}{_text(line.text)}</text>'
 
 
 def _shape(shape: Shape) -> str:
@@ -55,18 +55,18 @@ def _shape(shape: Shape) -> str:
     classes = " ".join(shape.classes)
     if shape.classes[0] != "box":
         return f'<rect class="{classes}" {place} rx="{_n(shape.radius)}"{fill}/>'
-    hint = f"<title>{_text(shape.hint)}</title>" if shape.hint else ""
-    words = "".join(map(_words, shape.words))
-    return f'<g class="{classes}">{hint}<rect {place} rx="{_n(shape.radius)}"{fill}/>{words}</g>'
+    tooltip = f"<title>{_text(shape.tooltip)}</title>" if shape.tooltip else ""
+    texts = "".join(map(_text_line, shape.texts))
+    return f'<g class="{classes}">{tooltip}<rect {place} rx="{_n(shape.radius)}"{fill}/>{texts}</g>'
 
 
 def _stroke(stroke: Stroke) -> str:
-    pieces = [f"M{_n(stroke.start[0])},{_n(stroke.start[1])}"]
-    for piece in stroke.pieces:
-        points = " ".join(f"{_n(x)},{_n(y)}" for x, y in piece)
-        pieces.append(f"{'L' if len(piece) == 1 else 'C'}{points}")
-    tip = ' marker-end="url(#tip)"' if stroke.has_tip else ""
-    return f'<path class="{" ".join(stroke.classes)}" d="{" ".join(pieces)}"{tip}/>'
+    segments = [f"M{_n(stroke.start[0])},{_n(stroke.start[1])}"]
+    for segment in stroke.segments:
+        points = " ".join(f"{_n(x)},{_n(y)}" for x, y in segment)
+        segments.append(f"{'L' if len(segment) == 1 else 'C'}{points}")
+    tip = ' marker-end="url(#tip)"' if stroke.has_arrow else ""
+    return f'<path class="{" ".join(stroke.classes)}" d="{" ".join(segments)}"{tip}/>'
 
 
 def _n(value: float) -> str:
@@ -74,7 +74,7 @@ def _n(value: float) -> str:
 
 
 def _text(text: str) -> str:
-    """Escaped, and without the characters that XML forbids."""
+    """Escape a text, and replace the characters that XML forbids."""
     if text.replace("\n", "").isprintable():
         return escape(text)
     return escape("".join(c if c.isprintable() or c == "\n" else "?" for c in text))

@@ -1,7 +1,7 @@
-"""Text for matplotlib, put down where it is to stand: as outlines in pixels, as text that can be selected in PDF.
+"""Fast text for matplotlib: glyph outlines in PNG, selectable text in PDF.
 
-matplotlib lays out every text anew and draws it letter by letter, which for ten thousand boxes takes minutes. In a
-monospaced font there is nothing to lay out, and the outline of a letter is the same wherever it stands.
+matplotlib lays out every text again and draws it glyph by glyph, which takes minutes for ten thousand boxes. A
+monospaced font needs no layout, and the outline of a glyph can be reused wherever it occurs.
 """
 
 from __future__ import annotations
@@ -13,86 +13,86 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.views.draw.shapes import Shape, Words
-from cutaway.views.draw.style import Type, colour, look, type_of
+from cutaway.views.draw.shapes import Shape, TextLine
+from cutaway.views.draw.style import TextStyle, color, style_of, text_style
 
 if TYPE_CHECKING:
     from matplotlib.path import Path
 
 ADVANCE: Final = 0.60205078125
-"""Width of a character of DejaVu Sans Mono, in units of its size. `EM` leaves a little more room than that."""
+"""Width of a character of DejaVu Sans Mono, in units of its size. `EM` leaves a little more room."""
 _FAINT: Final = 0.28
 
 
 @dataclass(frozen=True, slots=True)
-class Letters:
-    """A line of text with the place where it begins."""
+class GlyphRun:
+    """A line of text with its left end on the baseline."""
 
     x: float
     y: float
     text: str
-    type: Type
+    style: TextStyle
     opacity: float
 
 
-def letters_of(item: Words | Shape) -> list[Letters]:
-    """The texts of an item, from where they begin."""
+def glyph_runs(item: TextLine | Shape) -> list[GlyphRun]:
+    """The texts of an item, each with its left end."""
     if isinstance(item, Shape):
-        opacity = look(item.classes).opacity
+        opacity = style_of(item.classes).opacity
         return [
-            _begun(words, type_of(words.kind, item.classes), 1.0 if opacity is None else opacity)
-            for words in item.words
+            _glyph_run(line, text_style(line.kind, item.classes), 1.0 if opacity is None else opacity)
+            for line in item.texts
         ]
     opacity = _FAINT if item.is_faint else 1.0
-    one = type_of(item.kind)
+    style = text_style(item.kind)
     if not item.lead:
-        return [_begun(item, one, opacity)]
-    bold = type_of("if")
-    before = (len(item.lead) * bold.size + (one.size if item.text else 0.0)) * ADVANCE
-    own = len(item.text) * one.size * ADVANCE
-    left = item.x - {"start": 0.0, "middle": (before + own) / 2, "end": before + own}[item.anchor]
+        return [_glyph_run(item, style, opacity)]
+    bold = text_style("if")
+    before = (len(item.lead) * bold.size + (style.size if item.text else 0.0)) * ADVANCE
+    after = len(item.text) * style.size * ADVANCE
+    left = item.x - {"start": 0.0, "middle": (before + after) / 2, "end": before + after}[item.anchor]
     lead, rest = (
-        Letters(left, item.y, item.lead, bold, opacity),
-        Letters(left + before, item.y, item.text, one, opacity),
+        GlyphRun(left, item.y, item.lead, bold, opacity),
+        GlyphRun(left + before, item.y, item.text, style, opacity),
     )
     return [lead, rest] if item.text else [lead]
 
 
-def _begun(words: Words, one: Type, opacity: float) -> Letters:
-    text = "".join(letter if letter.isprintable() else "?" for letter in words.text)
-    width = len(text) * one.size * ADVANCE
-    left = words.x - {"start": 0.0, "middle": width / 2, "end": width}[words.anchor]
-    return Letters(left, words.y, text, one, opacity)
+def _glyph_run(line: TextLine, style: TextStyle, opacity: float) -> GlyphRun:
+    text = "".join(letter if letter.isprintable() else "?" for letter in line.text)
+    width = len(text) * style.size * ADVANCE
+    left = line.x - {"start": 0.0, "middle": width / 2, "end": width}[line.anchor]
+    return GlyphRun(left, line.y, text, style, opacity)
 
 
-def font(one: Type, size: float) -> Any:
-    """The font of a type, of those that come with matplotlib."""
+def font(style: TextStyle, size: float) -> Any:
+    """The matplotlib font of a text style, one of those that ship with matplotlib."""
     from matplotlib.font_manager import FontProperties
 
     return FontProperties(
-        family="DejaVu Sans Mono" if one.family == "monospace" else "DejaVu Sans",
+        family="DejaVu Sans Mono" if style.family == "monospace" else "DejaVu Sans",
         size=size,
-        weight="bold" if one.is_bold else "normal",
-        style="oblique" if one.is_italic else "normal",
+        weight="bold" if style.is_bold else "normal",
+        style="oblique" if style.is_italic else "normal",
     )
 
 
 @dataclass(slots=True)
 class Outlines:
-    """The outlines of letters, each made once."""
+    """Cache of glyph outlines."""
 
     _known: dict[tuple[str, bool, bool, str], tuple[NDArray[Any], NDArray[Any]]] = field(default_factory=dict)
 
-    def of(self, letters: Letters) -> Path:
-        """The outline of a line of text at its place."""
+    def of(self, run: GlyphRun) -> Path:
+        """The outline of a line of text at its position."""
         from matplotlib.path import Path
 
-        # Letters of the other font have widths of their own: their lines are laid out as a whole.
-        parts = letters.text if letters.type.family == "monospace" else [letters.text]
-        found = [self._part(letters.type, part) for part in parts]
-        size, step = letters.type.size, letters.type.size * ADVANCE
+        # The sans-serif font is not monospaced, so its lines are laid out as a whole.
+        parts = run.text if run.style.family == "monospace" else [run.text]
+        found = [self._part(run.style, part) for part in parts]
+        size, step = run.style.size, run.style.size * ADVANCE
         places = [
-            points * (size, -size) + (letters.x + number * step, letters.y)
+            points * (size, -size) + (run.x + number * step, run.y)
             for number, (points, _) in enumerate(found)
             if len(points)
         ]
@@ -101,37 +101,37 @@ class Outlines:
             return Path(np.empty((0, 2)))
         return Path(np.concatenate(places), np.concatenate(codes))
 
-    def _part(self, one: Type, text: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _part(self, style: TextStyle, text: str) -> tuple[NDArray[Any], NDArray[Any]]:
         from matplotlib.textpath import TextPath
 
         if not text.strip():
             return np.empty((0, 2)), np.empty(0, np.uint8)
-        key = (one.family, one.is_bold, one.is_italic, text)
+        key = (style.family, style.is_bold, style.is_italic, text)
         if key not in self._known:
-            # A dollar would begin a formula, were it not escaped.
-            path = TextPath((0, 0), text.replace("$", r"\$"), size=100, prop=font(one, 100))
+            # matplotlib reads an unescaped dollar sign as the start of a formula.
+            path = TextPath((0, 0), text.replace("$", r"\$"), size=100, prop=font(style, 100))
             self._known[key] = (np.asarray(path.vertices) / 100, np.asarray(path.codes))
         return self._known[key]
 
 
-def selectable(axes: Any, texts: Sequence[Letters], points: float) -> Any:
-    """Texts as one artist that draws each of them as text."""
+def text_artist(axes: Any, texts: Sequence[GlyphRun], points: float) -> Any:
+    """One artist that draws all texts as selectable text."""
     from matplotlib.artist import Artist
     from matplotlib.colors import to_rgba
 
-    fonts = {one: font(one, one.size * points) for one in {letters.type for letters in texts}}
+    fonts = {style: font(style, style.size * points) for style in {run.style for run in texts}}
 
     class Lines(Artist):
         def draw(self, renderer: Any) -> None:
-            places = axes.transData.transform([(letters.x, letters.y) for letters in texts])
+            places = axes.transData.transform([(run.x, run.y) for run in texts])
             height = renderer.get_canvas_width_height()[1]
             context = renderer.new_gc()
-            for letters, (x, y) in zip(texts, places, strict=True):
-                if letters.text:
-                    context.set_foreground(to_rgba(colour(letters.type.ink), letters.opacity))
-                    context.set_alpha(letters.opacity)
+            for run, (x, y) in zip(texts, places, strict=True):
+                if run.text:
+                    context.set_foreground(to_rgba(color(run.style.ink), run.opacity))
+                    context.set_alpha(run.opacity)
                     at = height - y if renderer.flipy() else y
-                    renderer.draw_text(context, x, at, letters.text, fonts[letters.type], 0.0, ismath=False)
+                    renderer.draw_text(context, x, at, run.text, fonts[run.style], 0.0, ismath=False)
             context.restore()
 
     return Lines()

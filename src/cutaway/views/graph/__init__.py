@@ -1,16 +1,12 @@
 """The graph of a trace as data for a picture: nodes, colors, details.
 
-color_values    The number by which a picture is coloured: of every node, and of every box that stands for several
-conditions      What a picture says of conditionals: which boxes decide, and which edges lead off to a decision
-from_trace      From a trace to its `GraphView`: which ops, sources and module calls are drawn, in which order,
-                and what they say
-identity_ops    Tensors that an op gave back as they were: behind which op their readers stand in a picture
-measures        The numbers by which a graph can be coloured: what each op cost, and what its value is like
-model_explorer  The graph of a trace as the JSON that Google's Model Explorer opens: every op, in layers as the
-                modules are nested
-module_groups   Which module calls can be frames of a picture, or be folded into a box, and how they lie within
-                each other
-node_signature  What tells two ops of one function and shape apart: a picture may draw them as one only if nothing
-                does
-op_details      Everything an op holds, in words and small pictures: what is shown when it is clicked
+color_values    The values behind `color_by=`: one number for each node and each box
+conditions      The lines in a picture about the conditionals that an op decided
+from_trace      Builds the `GraphView` of a trace: nodes, groups and edges with their labels
+identity_ops    Edges from ops that returned their input unchanged, such as dropout in eval mode
+measures        The measures by which a graph can be colored: costs and value statistics of every op
+model_explorer  Exports the graph of a trace as JSON for Google's Model Explorer
+module_groups   The module calls that can be frames or folded boxes, and how they are nested
+node_signature  Signatures of ops, equal where a picture may draw two ops as one
+op_details      The details of an op for the inspector: facts, arguments, source, values and gradients
 """

@@ -1,4 +1,4 @@
-"""What a picture says of conditionals: which boxes decide, and which edges lead off to a decision."""
+"""The lines in a picture about the conditionals that an op decided."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from cutaway.graph.trace import Trace
 
 
-def decides(trace: Trace, nodes: Iterable[int]) -> list[str]:
-    """Lines on the tests that some passes of an op decided, and the arms that were taken; empty if there are none."""
+def decision_lines(trace: Trace, nodes: Iterable[int]) -> list[str]:
+    """The tests that these passes of an op decided, each with the branches taken; empty if there are none."""
     arms: dict[str, Counter[str]] = {}
     for node in nodes:
         for conditional in trace.conditionals.of(node):

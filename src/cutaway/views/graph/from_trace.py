@@ -1,4 +1,4 @@
-"""From a trace to its `GraphView`: which ops, sources and module calls are drawn, in which order, and what they say."""
+"""Builds the `GraphView` of a trace: nodes, groups and edges with their labels."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from cutaway.layout.graph_view import (
 from cutaway.layout.picture import Picture
 from cutaway.layout.repeated_blocks import with_runs
 from cutaway.views.draw.labels import module_name, parameter_text, shape_text, size_text
-from cutaway.views.graph.conditions import decides
-from cutaway.views.graph.identity_ops import passed_on
+from cutaway.views.graph.conditions import decision_lines
+from cutaway.views.graph.identity_ops import identity_sources
 from cutaway.views.graph.module_groups import Groups
-from cutaway.views.graph.node_signature import Likeness
+from cutaway.views.graph.node_signature import NodeSignature
 
-_LABELLED = 12
-"""Where more tensors than this arrive, as in a stack over time, labels would only hide each other."""
+_MAX_LABELED = 12
+"""An op with more inputs than this, such as a stack over time, gets no edge labels: they would overlap."""
 _COMMUTATIVE = frozenset(
     [
         *("add", "iadd", "radd", "mul", "imul", "rmul", "multiply", "eq", "ne", "and", "or", "xor"),
@@ -43,39 +43,39 @@ _COMMUTATIVE = frozenset(
 
 
 def graph_view(trace: Trace) -> GraphView:
-    """The graph of a trace, without numbers to colour it by.
+    """The graph view of a trace, without measures.
 
     >>> graph_view(trace).groups.label        # doctest: +SKIP
     ('', 'encoder', 'encoder.0', 'head')
     """
-    draft = _Draft(trace)
+    builder = _GraphBuilder(trace)
     count = trace.n_parameters
     parameters = f"{count.trainable:,} trainable and {count.frozen:,} frozen parameters"
-    nodes, groups = draft.nodes(), draft.groups_columns()
+    nodes, groups = builder.nodes(), builder.groups_columns()
     n_rolled = sum(rep == i for i, rep in enumerate(nodes.rolled))
     view = GraphView(
-        title=trace.model_name or "code around no model",
+        title=trace.model_name or "code without a model",
         subtitle=f"{human_bytes(trace.bytes)} of values · {parameters}",
         facts=_facts(trace),
         error="" if trace.error is None else _error(trace),
         nodes=nodes,
         groups=groups,
         runs=(),
-        edges=draft.edges(),
+        edges=builder.edges(),
         is_rolled=len(nodes.rolled) > 2 * n_rolled,
     )
-    like = Likeness(trace)
-    return with_runs(view, lambda node: like.of(nodes.row[node]) if nodes.row[node] >= 0 else ())
+    signature = NodeSignature(trace)
+    return with_runs(view, lambda node: signature.of(nodes.row[node]) if nodes.row[node] >= 0 else ())
 
 
 def _error(trace: Trace) -> str:
-    said = str(trace.error).strip().partition("\n")[0]
-    return f"{type(trace.error).__name__}: {said}" if said else type(trace.error).__name__
+    message = str(trace.error).strip().partition("\n")[0]
+    return f"{type(trace.error).__name__}: {message}" if message else type(trace.error).__name__
 
 
 def _facts(trace: Trace) -> tuple[tuple[str, str], ...]:
     count = trace.n_parameters
-    found = [
+    facts = [
         ("ops", f"{len(trace):,}"),
         ("values", human_bytes(trace.bytes)),
         ("parameters", f"{count.total:,}"),
@@ -87,12 +87,12 @@ def _facts(trace: Trace) -> tuple[tuple[str, str], ...]:
         ("modules", f"{len(trace.tables.modules):,}"),
     ]
     if trace.n_backwards:
-        found.append(("backward passes", f"{trace.n_backwards:,}"))
-    return tuple(found)
+        facts.append(("backward passes", f"{trace.n_backwards:,}"))
+    return tuple(facts)
 
 
-class _Draft:
-    """What is drawn, in its order: ops as they ran, sources at the head of the group that holds all their users."""
+class _GraphBuilder:
+    """The nodes in drawing order: ops as they ran, sources at the head of the group that contains all their users."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace, self.table = trace, trace.tables.nodes
@@ -104,15 +104,15 @@ class _Draft:
             node: [p for p in self.table.parents[node] if kind[p] != PARAMETER and (kind[p] != OP or p in drawn)]
             for node in trace.op_nodes
         }
-        self.passed_on = passed_on(trace.tables, trace.op_nodes, self.parents)
-        self.order = self._ordered()
+        self.identity_sources = identity_sources(trace.tables, trace.op_nodes, self.parents)
+        self.order = self._drawing_order()
         self.index = {row: i for i, row in enumerate(self.order)}
         self.first, self.end = self._spans()
         self.sizes: dict[int, str] = {}
-        """By call of a function with several results: what is said of their sizes."""
+        """Size text by function call, for calls with several results."""
 
-    def _ordered(self) -> list[int]:
-        """Rows of the trace; -1 for the op that failed."""
+    def _drawing_order(self) -> list[int]:
+        """Rows of the trace in drawing order; -1 for the op that failed."""
         table, groups = self.table, self.groups
         users: dict[int, list[int]] = {row: [] for _, row in self.trace.tables.inputs if table.kind[row] == INPUT}
         for row in self.trace.op_nodes:
@@ -142,7 +142,7 @@ class _Draft:
         return order
 
     def _spans(self) -> tuple[list[int], list[int]]:
-        """First node and end of each group."""
+        """The first node and the end of each group."""
         n = len(self.groups.parent)
         first, end = [len(self.order)] * n, [0] * n
         for i, row in enumerate(self.order):
@@ -160,7 +160,7 @@ class _Draft:
         outputs = [(path, self.index[row]) for path, row in self.trace.tables.outputs if row in self.index]
         self.returned = {node for _, node in outputs}
         rolled = [self.index[self._first_pass(row)] if row >= 0 else i for i, row in enumerate(rows)]
-        described = [self._described(i, op) for i, op in enumerate(ops)]
+        described = [self._describe(i, op) for i, op in enumerate(ops)]
         several = {rep for i, rep in enumerate(rolled) if rep != i}
         failed = self.failed.function if self.failed else ""
         return NodeColumns(
@@ -190,15 +190,15 @@ class _Draft:
             yield i if event is None else first.setdefault(id(event), i)
 
     def _label(self, op: Op) -> str:
-        """A buffer goes by its address, as seen from the module around it: its frame names the rest."""
+        """The label of an op. A buffer has its address relative to its frame, whose title names the rest."""
         if op.kind != BUFFER:
             return short(op.label)
         call = self.groups.call[self.home[op.node]]
         around = f"{ModuleCall(self.trace, call).address}." if call else ""
         return short(self.table.path[op.node].removeprefix(around) or op.label)
 
-    def _described(self, i: int, op: Op | None) -> tuple[tuple[str, ...], Kind, Form, int]:
-        """Lines below the name, kind, form and flags of a node."""
+    def _describe(self, i: int, op: Op | None) -> tuple[tuple[str, ...], Kind, Form, int]:
+        """The text lines, kind, form and flags of a node."""
         if op is None:
             lines = ("raised here", self.failed.source, self.failed.text) if self.failed else ()
             return tuple(short(line) for line in lines if line), "failed", "function", FAILED
@@ -217,7 +217,7 @@ class _Draft:
         return bool(self.table.flags[op.node] & IDENTITY)
 
     def _leaf(self, op: Op) -> ModuleCall | None:
-        """The module call that did nothing but this op."""
+        """The module call that ran this op and no other; None if there is none."""
         call = op.module
         return call if call is not None and self.groups.n_ops[call.number] == 1 else None
 
@@ -230,18 +230,18 @@ class _Draft:
         if leaf is not None:
             name = leaf.address if is_rolled else module_name(leaf)
             lines.append(short(f"{name} ({leaf.class_name})"))
-        lines += map(short, decides(self.trace, passes))
+        lines += map(short, decision_lines(self.trace, passes))
         if self._is_identity(op):
-            lines.append("gives back its input")
+            lines.append("returns its input")
         return tuple(line for line in lines if line)
 
     def _size(self, op: Op, passes: Sequence[int]) -> str:
-        """Shape and bytes of one pass, of all results of the call together."""
+        """Shape and bytes of one pass, for all results of the call together."""
         if len({Op(self.trace, node).shape for node in passes}) > 1:
             return f"{shape_text(op)} to {shape_text(Op(self.trace, passes[-1]))}"
         if not op.output_path:
             return size_text([op])
-        # All results of a call say the same: an unbind may have thousands.
+        # Cached, because all results of a call have the same text and an unbind may have thousands.
         event = id(self.table.event[op.node])
         if event not in self.sizes:
             results = [sibling for sibling in op.siblings if sibling.node in self.index]
@@ -294,15 +294,15 @@ class _Draft:
             for upper, name in drawn:
                 if (upper, row) in starts:
                     begins.append(len(parent))
-                parent.append(self.index[self.passed_on.get((upper, row), upper)])
+                parent.append(self.index[self.identity_sources.get((upper, row), upper)])
                 child.append(i)
                 argument.append(name)
         return EdgeColumns(tuple(parent), tuple(child), tuple(argument), tuple(begins))
 
     def _arguments(self, row: int) -> list[tuple[int, str]]:
-        """The parents that are drawn, each with its argument where that is worth a label."""
+        """The drawn parents, each with its argument name where the edge needs a label."""
         parents = self.parents[row]
-        if not 2 <= len(parents) <= _LABELLED or kind_of(self.table.name[row]) in _COMMUTATIVE:
+        if not 2 <= len(parents) <= _MAX_LABELED or kind_of(self.table.name[row]) in _COMMUTATIVE:
             return [(parent, "") for parent in parents]
         kinds = self.table.kind
         edges = [edge for edge in Op(self.trace, row).edges if kinds[edge.parent.node] != PARAMETER]
@@ -317,12 +317,12 @@ def _count(total: int, frozen: int) -> str:
 def picture(
     trace: Trace, *, depth: int | None = None, rolled: bool = False, bright: Collection[int] | None = None
 ) -> Picture:
-    """What to draw of a trace, with the module calls `depth` steps below the root folded into one box each.
+    """The picture of a trace, with the module calls `depth` levels below the root folded into one box each.
 
     Args:
-        depth: None draws every op, 1 the children of the root and its own ops, 0 the model as one box.
-        rolled: whether what repeats is drawn once: the passes of an op, and identical blocks.
-        bright: rows that are drawn as usual, all others faint; None for no difference.
+        depth: None draws every op, 1 the children of the root and its direct ops, 0 the model as one box.
+        rolled: whether to draw repetitions once: the passes of an op, and identical blocks.
+        bright: rows to draw as usual, with all others faded; None fades nothing.
     """
     view = graph_view(trace)
     chosen = None if bright is None else {i for i, row in enumerate(view.nodes.row) if row in bright}

@@ -1,7 +1,7 @@
-"""Tensors that an op gave back as they were: behind which op their readers stand in a picture.
+"""Edges from ops that returned their input unchanged, such as dropout in eval mode.
 
-A dropout in evaluation returns the very tensor it got, so whoever reads it afterwards is a reader of that tensor, and
-the trace says so. In a picture such a reader stands behind the dropout, where the code has it.
+Dropout in eval mode returns the same tensor object, so in the trace its readers are readers of the original tensor. A
+picture draws them after the dropout, as in the code.
 """
 
 from __future__ import annotations
@@ -11,30 +11,32 @@ from collections.abc import Mapping, Sequence
 from cutaway.graph.tables import IDENTITY, Tables
 
 
-def passed_on(tables: Tables, ops: Sequence[int], parents: Mapping[int, Sequence[int]]) -> dict[tuple[int, int], int]:
-    """(tensor, reader) → the op that gave the tensor back before, where the reader can have it from there.
+def identity_sources(
+    tables: Tables, ops: Sequence[int], parents: Mapping[int, Sequence[int]]
+) -> dict[tuple[int, int], int]:
+    """(tensor, reader) → the identity op from which the picture draws the edge to that reader.
 
-    That is so inside the module call in which it was given back, and outside as well if the call returned it: a norm
-    that begins with `x.to(x.dtype)` keeps that to itself, and the skip connection around it stays where it is.
+    This applies inside the module call of the identity op, and outside of it if the call returned the tensor. A norm
+    that begins with `x.to(x.dtype)` does not return that tensor, so the skip connection around the norm is not moved.
 
     Args:
-        parents: op → those of its parents that are drawn.
+        parents: op → its parents that are drawn.
     """
-    given_back: dict[int, list[tuple[int, int]]] = {}
-    found: dict[tuple[int, int], int] = {}
+    returned: dict[int, list[tuple[int, int]]] = {}
+    sources: dict[tuple[int, int], int] = {}
     for row in ops:
         for parent in parents[row]:
-            for op, scope in reversed(given_back.get(parent, ())):
+            for op, scope in reversed(returned.get(parent, ())):
                 if _is_inside(tables, tables.nodes.call[row], scope):
-                    found[parent, row] = op
+                    sources[parent, row] = op
                     break
         if tables.nodes.flags[row] & IDENTITY and len(set(tables.nodes.parents[row])) == 1 and parents[row]:
-            given_back.setdefault(parents[row][0], []).append((row, _scope(tables, row, parents[row][0])))
-    return found
+            returned.setdefault(parents[row][0], []).append((row, _scope(tables, row, parents[row][0])))
+    return sources
 
 
 def _scope(tables: Tables, row: int, tensor: int) -> int:
-    """The outermost module call whose code can have the tensor from this op."""
+    """The outermost module call whose code can get the tensor from this op."""
     call = tables.nodes.call[row]
     while call and any(node in (row, tensor) for _, node in tables.calls[call].outputs):
         call = tables.calls[call].parent

@@ -1,4 +1,4 @@
-"""The numbers by which a graph can be coloured: what each op cost, and what its value is like."""
+"""The measures by which a graph can be colored: costs and value statistics of every op."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from cutaway.views.values.numbers import Numbers, numbers_of
 from cutaway.views.values.summaries import Summaries, summaries
 
 _MOST_ELEMENTS: Final = 1 << 14
-"""Of each value: more are not needed to choose a colour."""
+"""Sample size per value: enough to choose a color."""
 _MOST_AT_ONCE: Final = 1 << 20
 Column = list[float | None]
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """How a measure is called, added up and coloured."""
+    """Name, unit, aggregation and color scale of a measure."""
 
     name: str
     title: str
@@ -41,7 +41,7 @@ _BYTES = _Kind("bytes", "Size of the value", "B", "sum", "log")
 
 
 def _of_value(name: str, title: str, about: Statistic) -> _Kind:
-    """A statistic as a measure: signed ones are coloured around zero."""
+    """A statistic as a measure; signed ones get a diverging color scale."""
     return _Kind(name, title, "", "max", "diverging" if about.is_signed else about.scale)
 
 
@@ -58,15 +58,15 @@ _GRAD_NORM = _Kind("grad_norm", "Norm of the gradient", "", "max", "log")
 
 
 def measures(trace: Trace, nodes: Sequence[int]) -> tuple[Measure, ...]:
-    """One number for each of the given rows and each measure; None for a row of -1, and where nothing is known.
+    """Every measure with one number for each of these rows; None for row -1 and where the number is unknown.
 
-    Values are those of finite elements; mean, std, zeros and norm of large values are those of a sample, the largest
-    magnitude and the number of NaN and infinite elements are always exact. A measure is left out that nothing is known
-    of, or that is 0 everywhere: without a NaN there is no count of them. Time and FLOPs stand at the first result of a
-    call, so that they can be added up; the bytes of an op that gave back its argument are 0.
+    Statistics ignore NaN and infinite elements. Mean, std, zeros and norm of large values are computed on a sample; the
+    largest magnitude and the count of NaN and infinite elements are always exact. A measure that is unknown or 0
+    everywhere is left out. Time and FLOPs are attributed to the first result of a call, so that they add up; an op that
+    returned its argument unchanged counts 0 bytes.
     """
     columns = _costs(trace, nodes)
-    found, not_finite = _summarised((_value(trace, node) for node in nodes), is_exact=True)
+    found, not_finite = _summarize((_value(trace, node) for node in nodes), is_exact=True)
     with np.errstate(all="ignore"):
         columns += [(kind, _column(numbers(found))) for kind, numbers in _VALUES.items()]
     columns.append((_NOT_FINITE, not_finite))
@@ -98,23 +98,23 @@ def _costs(trace: Trace, nodes: Sequence[int]) -> list[tuple[_Kind, Column]]:
 
 
 def _flops(op: Op) -> int:
-    """Those of the call, which stand at its first result."""
+    """The FLOPs of the call, which its first result has."""
     return (op if not op.output_path else op.siblings[0]).flops
 
 
 def _value(trace: Trace, node: int) -> Any:
-    """The value of a row; None where there is none, or not any more."""
+    """The value of a row; None if it was not saved or is no longer available."""
     if node < 0 or isinstance(trace.tables.nodes.value[node], Unsaved):
         return None
     try:
         return Op(trace, node).value
-    except Exception:  # overwritten since, or it lies elsewhere and cannot be read
+    except Exception:  # overwritten since, or stored elsewhere and not readable
         return None
 
 
 def _grad_norms(trace: Trace, nodes: Sequence[int]) -> Column:
     """The norm of the gradient in the last backward pass."""
-    found, _ = _summarised((_grad(trace, node) for node in nodes), is_exact=False)
+    found, _ = _summarize((_grad(trace, node) for node in nodes), is_exact=False)
     return _column(found.norm)
 
 
@@ -129,42 +129,42 @@ def _column(numbers: NDArray[Any]) -> Column:
     return [number if math.isfinite(number) else None for number in numbers.tolist()]
 
 
-# values, many at a time
+# statistics of many values at a time
 
 
 @dataclass(slots=True)
-class _Looked:
-    """What was found of values, beyond the statistics of the elements that were taken from each."""
+class _ValueStatistics:
+    """What is known of values beyond the statistics of their sampled elements."""
 
     is_exact: bool
     is_there: list[bool] = field(default_factory=list)
     weights: list[float] = field(default_factory=list)
-    """How many elements each one that was taken stands for."""
+    """How many elements each sampled one stands for."""
     wholes: dict[int, tuple[float, float, int]] = field(default_factory=dict)
-    """By number of the value, where not all elements were taken: lowest, highest, how many are not finite."""
+    """Index of a sampled value → exact lowest, highest and number of non-finite elements."""
 
 
-def _summarised(values: Iterable[Any], *, is_exact: bool) -> tuple[Summaries, Column]:
-    """Statistics of each value, and how many of its elements are not finite; None where there is no value.
+def _summarize(values: Iterable[Any], *, is_exact: bool) -> tuple[Summaries, Column]:
+    """Statistics of each value, and the number of its non-finite elements; None where there is no value.
 
     Args:
-        is_exact: whether extremes and what is not finite are those of all elements.
+        is_exact: whether extremes and non-finite counts cover all elements instead of the sample.
     """
-    looked = _Looked(is_exact)
-    parts = [summaries(chunk) for chunk in _chunks(values, looked)] or [summaries([])]
+    extra = _ValueStatistics(is_exact)
+    parts = [summaries(chunk) for chunk in _chunks(values, extra)] or [summaries([])]
     found = Summaries(*(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(Summaries)))
-    found.norm[:] *= np.sqrt(looked.weights)  # from the norm of a sample to that of the whole
+    found.norm[:] *= np.sqrt(extra.weights)  # from the norm of a sample to that of the whole
     not_finite = (found.n_nan + found.n_inf).astype(float)
-    for i, (low, high, n) in looked.wholes.items():
+    for i, (low, high, n) in extra.wholes.items():
         not_finite[i] = n
         if not n:
             found.low[i], found.high[i] = low, high
-    numbers = zip(looked.is_there, not_finite.tolist(), strict=True)
+    numbers = zip(extra.is_there, not_finite.tolist(), strict=True)
     return found, [number if is_there else None for is_there, number in numbers]
 
 
-def _chunks(values: Iterable[Any], looked: _Looked) -> Iterator[list[NDArray[Any]]]:
-    """Some elements of each value, a few values at a time; none where there is no value."""
+def _chunks(values: Iterable[Any], extra: _ValueStatistics) -> Iterator[list[NDArray[Any]]]:
+    """Sampled elements of each value, a few values at a time; an empty array where there is no value."""
     chunk: list[NDArray[Any]] = []
     size = 0
     for i, value in enumerate(values):
@@ -173,12 +173,12 @@ def _chunks(values: Iterable[Any], looked: _Looked) -> Iterator[list[NDArray[Any
         if numbers is not None and numbers.source is not None:
             try:
                 taken, weight = numbers.sample(_MOST_ELEMENTS)
-                if weight > 1 and looked.is_exact:
-                    looked.wholes[i] = _whole(numbers)
-            except Exception:  # whatever stands in for a tensor may refuse anything
+                if weight > 1 and extra.is_exact:
+                    extra.wholes[i] = _whole(numbers)
+            except Exception:  # a tensor subclass or stand-in may refuse any operation
                 taken, weight = _NOTHING, 1
-        looked.is_there.append(taken.size > 0)
-        looked.weights.append(weight)
+        extra.is_there.append(taken.size > 0)
+        extra.weights.append(weight)
         chunk.append(taken)
         size += taken.size
         if size > _MOST_AT_ONCE:
@@ -189,7 +189,7 @@ def _chunks(values: Iterable[Any], looked: _Looked) -> Iterator[list[NDArray[Any
 
 
 def _whole(numbers: Numbers) -> tuple[float, float, int]:
-    """Of all elements: a single NaN is what somebody looks for."""
+    """Extremes and non-finite count over all elements: a sample could miss the only NaN."""
     low, high = numbers.extremes()
     is_finite = math.isfinite(low) and math.isfinite(high)
     return low, high, 0 if is_finite else sum(numbers.n_not_finite())

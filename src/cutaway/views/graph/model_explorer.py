@@ -1,6 +1,6 @@
-"""The graph of a trace as the JSON that Google's Model Explorer opens: every op, in layers as the modules are nested.
+"""Exports the graph of a trace as JSON for Google's Model Explorer.
 
-Model Explorer folds and lays out by itself, so nothing is folded here.
+It has every op, in layers that follow the nesting of modules. Model Explorer folds and lays out the graph itself.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from cutaway.graph.op import Op
 from cutaway.graph.tables import BUFFER, INPUT, OP, PARAMETER
 from cutaway.graph.trace import Trace
 from cutaway.layout.graph_view import GraphView, Measure
-from cutaway.views.draw.color_scale import Colouring, amount
+from cutaway.views.draw.color_scale import ColorScale, amount
 from cutaway.views.draw.labels import module_name, shape_text
 
 
 class KeyValue(TypedDict):
-    """A fact: what, and how much."""
+    """An attribute and its value."""
 
     key: str
     value: str
 
 
 class IncomingEdge(TypedDict):
-    """A tensor that a node reads: of which node, which of its outputs, and as which of its own inputs."""
+    """A tensor that a node reads: the source node, which of its outputs, and as which input."""
 
     sourceNodeId: str
     sourceNodeOutputId: str
@@ -36,14 +36,14 @@ class IncomingEdge(TypedDict):
 
 
 class Metadata(TypedDict):
-    """What is known of one output or input."""
+    """Attributes of one output or input."""
 
     id: str
     attrs: list[KeyValue]
 
 
 class Node(TypedDict, total=False):
-    """An op with all its results, or a source. The names are those of Model Explorer."""
+    """An op with all its results, or a source. The keys are those of Model Explorer."""
 
     id: str
     label: str
@@ -59,29 +59,29 @@ def model_explorer(trace: Trace, view: GraphView, measure: Measure | None = None
     """The whole graph as JSON text.
 
     Args:
-        measure: a number for each node of the view, by which nodes are coloured.
+        measure: a number for each node of the view, to color the nodes by.
     """
-    draft = _Draft(trace, {} if measure is None else _painted(view, measure))
-    nodes = [draft.node(rows) for rows in draft.results.values()]
+    builder = _GraphBuilder(trace, {} if measure is None else _color_by_row(view, measure))
+    nodes = [builder.node(rows) for rows in builder.results.values()]
     graph = {
-        "id": trace.model_name or "code around no model",
-        "nodes": [*nodes, *draft.outputs()],
-        "groupNodeAttributes": draft.layers(),
+        "id": trace.model_name or "code without a model",
+        "nodes": [*nodes, *builder.outputs()],
+        "groupNodeAttributes": builder.layers(),
     }
     return json.dumps({"label": "Cutaway", "graphs": [graph]}, ensure_ascii=False, indent=1) + "\n"
 
 
-def _painted(view: GraphView, measure: Measure) -> dict[int, tuple[KeyValue, str]]:
-    """Row → its number in words, and its colour."""
-    colouring = Colouring(measure, measure.values)
+def _color_by_row(view: GraphView, measure: Measure) -> dict[int, tuple[KeyValue, str]]:
+    """Row → its value as text, and its color."""
+    color_scale = ColorScale(measure, measure.values)
     found = {}
-    for row, value, fill in zip(view.nodes.row, measure.values, colouring.fills, strict=True):
+    for row, value, fill in zip(view.nodes.row, measure.values, color_scale.fills, strict=True):
         if value is not None and fill is not None:
             found[row] = (_fact(measure.title, amount(value, measure.unit)), fill)
     return found
 
 
-class _Draft:
+class _GraphBuilder:
     def __init__(self, trace: Trace, painted: Mapping[int, tuple[KeyValue, str]]) -> None:
         self.trace, self.painted = trace, painted
         columns = trace.tables.nodes
@@ -89,9 +89,9 @@ class _Draft:
         sources = {row for row in read if columns.kind[row] not in (OP, PARAMETER)}
         sources.update(row for _, row in trace.tables.inputs)
         self.results: dict[int, list[int]] = {row: [row] for row in sorted(sources)}
-        """The first result of each call, and each source → all results of the call."""
+        """First result of a call, or a source → all results of the call."""
         self.place: dict[int, tuple[int, int]] = {row: (row, 0) for row in sources}
-        """Row → the first result of its call, and its number among the results."""
+        """Row → the first result of its call, and its index among the results."""
         first = -1
         for row in trace.op_nodes:
             is_same = first >= 0 and columns.event[row] is not None and columns.event[row] is columns.event[first]
@@ -127,10 +127,10 @@ class _Draft:
                 {"id": str(number), "attrs": _tensor(Op(self.trace, row))} for number, row in enumerate(rows)
             ],
         }
-        colours = [self.painted[row] for row in rows if row in self.painted]
-        if colours:
-            found["attrs"].append(colours[0][0])
-            found["style"] = {"backgroundColor": colours[0][1]}
+        colors = [self.painted[row] for row in rows if row in self.painted]
+        if colors:
+            found["attrs"].append(colors[0][0])
+            found["style"] = {"backgroundColor": colors[0][1]}
         return found
 
     def facts(self, op: Op) -> list[KeyValue]:
@@ -144,7 +144,7 @@ class _Draft:
         return found
 
     def outputs(self) -> list[Node]:
-        """One node for all that the model returned."""
+        """One node for all outputs of the model."""
         outputs = [(path, row) for path, row in self.trace.tables.outputs if row in self.place]
         if not outputs:
             return []
@@ -165,7 +165,7 @@ class _Draft:
     # layers
 
     def home(self, op: Op) -> str:
-        """The layer of an op; of a buffer or constant, the innermost one around all its users."""
+        """The layer of an op; for a buffer or constant, the innermost layer that contains all its users."""
         if op.kind == OP:
             return self.namespace(self.trace.tables.nodes.call[op.node])
         if op.kind == INPUT:
@@ -175,7 +175,7 @@ class _Draft:
         return "/".join(parts[0] for parts in same)
 
     def namespace(self, call: int) -> str:
-        """The module calls around an op, the outermost first, without the model itself."""
+        """The module calls around an op, outermost first, without the root."""
         parts: list[str] = []
         while call and not self.trace.tables.calls[call].is_root:
             above = self.trace.tables.calls[call].parent
@@ -184,13 +184,13 @@ class _Draft:
         return "/".join(reversed(parts))
 
     def _layer(self, call: int, above: int) -> str:
-        """The name of a module within the one around it."""
+        """The name of a module relative to the one around it."""
         name = module_name(ModuleCall(self.trace, call))
         around = ModuleCall(self.trace, above).address if above else "."
         return name.removeprefix(f"{around}.").replace("/", "∕")
 
     def layers(self) -> dict[str, dict[str, str]]:
-        """What is known of each module call, by its namespace, and of the whole under the empty one."""
+        """Attributes of each module call by its namespace; those of the whole model have the empty one."""
         trace = self.trace
         found = {
             "": {
@@ -198,7 +198,7 @@ class _Draft:
                 "values": human_bytes(trace.bytes),
                 "FLOPs": human_number(trace.flops),
                 "time": human_seconds(trace.seconds),
-                **_counted(trace.n_parameters),
+                **_parameter_facts(trace.n_parameters),
             }
         }
         for number in range(1, len(trace.tables.calls)):
@@ -206,11 +206,11 @@ class _Draft:
             namespace = self.namespace(number)
             if namespace:
                 about = {"class": call.class_name, "address": call.address, "time": human_seconds(call.seconds)}
-                found[namespace] = {**about, **_counted(call.total)}
+                found[namespace] = {**about, **_parameter_facts(call.total)}
         return found
 
 
-def _counted(count: ParameterCount) -> dict[str, str]:
+def _parameter_facts(count: ParameterCount) -> dict[str, str]:
     frozen = {"frozen parameters": f"{count.frozen:,}"} if count.frozen else {}
     return {"parameters": f"{count.total:,}", **frozen} if count.total else {}
 

@@ -1,4 +1,4 @@
-"""Which module calls can be frames of a picture, or be folded into a box, and how they lie within each other."""
+"""The module calls that can be frames or folded boxes, and how they are nested."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from cutaway.graph.trace import Trace
 
 
 class Groups:
-    """The module calls with more than one op, numbered as they were entered; 0 is the whole picture.
+    """The module calls with more than one op, numbered in the order of their calls; 0 is the whole picture.
 
-    A call around everything is the whole picture itself: the header names the model already.
+    A call that contains all ops is the whole picture, not a group: the header names the model already.
     """
 
     def __init__(self, trace: Trace) -> None:
@@ -20,7 +20,7 @@ class Groups:
         failed = trace.tables.failed_op
         calls_of_ops = [self._of_node[row] for row in trace.op_nodes] + ([failed.call] if failed else [])
         self.n_ops = [0] * n
-        """By call: how many ops ran in it."""
+        """Call → number of ops in it."""
         first, last = [len(calls_of_ops)] * n, [-1] * n
         for position, call in enumerate(calls_of_ops):
             while call:
@@ -28,15 +28,15 @@ class Groups:
                 first[call], last[call] = min(first[call], position), position
                 call = rows[call].parent
         self.call, self.parent, self.depth = [0], [-1], [-1]
-        """By group: number of its call, the group around it, and how many calls are around it."""
+        """Group → its call, its parent group, and its nesting depth in calls."""
         self.of_call = [0] * n
-        """By call: the innermost group."""
+        """Call → its innermost group."""
         depth = [-1] * n
         for call in range(1, n):
             above = rows[call].parent
             depth[call] = depth[above] + 1
             self.of_call[call] = self.of_call[above]
-            # Calls in parallel threads mix their ops: two such boxes could each need what the other makes.
+            # Calls in parallel threads interleave their ops: folding two such calls could make a cycle.
             if not last[call] - first[call] + 1 == self.n_ops[call] > 1:
                 continue
             if self.n_ops[call] == len(calls_of_ops) and self.call == [0]:
@@ -52,32 +52,32 @@ class Groups:
         return self.of_call[self._of_node[row]]
 
     def common(self, groups: Iterable[int]) -> int:
-        """The innermost group around all of these."""
-        found = -1
+        """The innermost group that contains all of these."""
+        common = -1
         for group in groups:
-            if found < 0:
-                found = group
-            while group != found:  # a group has a higher number than what is around it
-                if group > found:
+            if common < 0:
+                common = group
+            while group != common:  # a group has a higher number than its parent
+                if group > common:
                     group = self.parent[group]
                 else:
-                    found = self.parent[found]
-        return max(found, 0)
+                    common = self.parent[common]
+        return max(common, 0)
 
     def rolled(self, trace: Trace) -> tuple[list[int], list[int]]:
-        """For each group the one that stands for all runs of its module in a loop, and its number among these."""
+        """For each group, the group that represents all passes of its module in a loop, and its pass."""
         table, calls = trace.tables.nodes, trace.tables.calls
-        standing, pass_, n_passes = list(range(len(self.call))), [1] * len(self.call), [1] * len(self.call)
+        first_pass, pass_, n_passes = list(range(len(self.call))), [1] * len(self.call), [1] * len(self.call)
         known: set[tuple[int, int]] = set()
         for row in trace.op_nodes:
             first = trace.rolled.nodes_of(row)[0] if table.kind[row] == OP else row
             here, there = self.of_row(first), self.of_row(row)
             while here != there and here and there and (here, there) not in known:
                 known.add((here, there))
-                if calls[self.call[here]].module != calls[self.call[there]].module or standing[here] != here:
+                if calls[self.call[here]].module != calls[self.call[there]].module or first_pass[here] != here:
                     break
-                if standing[there] == there:
+                if first_pass[there] == there:
                     n_passes[here] += 1
-                    standing[there], pass_[there] = here, n_passes[here]
+                    first_pass[there], pass_[there] = here, n_passes[here]
                 here, there = self.parent[here], self.parent[there]
-        return standing, pass_
+        return first_pass, pass_

@@ -1,4 +1,4 @@
-"""Everything an op holds, in words and small pictures: what is shown when it is clicked."""
+"""The details of an op for the inspector: facts, arguments, source, values and gradients."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from cutaway.core.errors import CutawayError
-from cutaway.core.formatting import human_bytes, human_number, human_seconds
-from cutaway.graph.argument_text import word
+from cutaway.core.formatting import human_bytes, human_number, human_seconds, plural
+from cutaway.graph.argument_text import value_text
 from cutaway.graph.op import Op
 from cutaway.graph.tables import BUFFER, PARAMETER
 from cutaway.graph.trace import Trace
@@ -20,10 +20,10 @@ from cutaway.views.values.numbers import MOST_ELEMENTS, reason_of
 from cutaway.views.values.value_view import MOST_PIXELS, ValuePicture, printable, value_picture
 
 _AROUND: Final = 6
-"""Lines of source shown before and after the one that matters."""
+"""Lines of source shown before and after the line of the op."""
 _MOST_ARGUMENTS, _MOST_TEXT, _MOST_PARAMETERS = 64, 300, 16
 _BYTES_PER_PIXEL: Final = 4 / 3
-"""Pixels travel as base64."""
+"""Pixels are sent as base64."""
 _BYTES_OF_WORDS: Final = 2_500
 _FEWEST_PIXELS: Final = 64
 _MOST_SAMPLED: Final = 1 << 15
@@ -34,23 +34,23 @@ class Argument:
     """One argument of a call."""
 
     name: str
-    """Its position, its keyword, or both with its place in a list: `0`, `dim`, `0.2`."""
+    """Its position or keyword, with its index if it is part of a list: `0`, `dim`, `0.2`."""
     text: str
     row: int | None
-    """The row of the tensor, if it is one."""
+    """The row of the tensor; None for other arguments."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A line of the user's code with its surroundings."""
+    """A line of the user's code with the lines around it."""
 
     file: str
     function: str
     line: int
     first: int
-    """The line number of the first of `text`."""
+    """The line number of the first line of `text`."""
     text: tuple[str, ...]
-    """Empty where the file is not at hand any more."""
+    """Empty if the file is no longer available."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class ParameterPicture:
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """All that is known of one op or source."""
+    """The details of one op or source."""
 
     row: int
     label: str
@@ -73,109 +73,111 @@ class Detail:
     kind: str
     function: str
     facts: tuple[tuple[str, str], ...]
-    """What, how much."""
+    """(name, value)."""
     arguments: tuple[Argument, ...]
     source: Source | None
     stack: tuple[tuple[str, int, str], ...]
-    """File, line, function; the innermost first."""
+    """(file, line, function), innermost first."""
     tests: tuple[str, ...]
-    """The tests that it decided, and the arms in which it ran."""
+    """The tests that it decided, and the branches in which it ran."""
     parameters: tuple[ParameterPicture, ...]
     value: ValuePicture | None
     missing: str
-    """Why there is no value."""
+    """Why the value is missing; empty if it is there."""
     grad: ValuePicture | None
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
-    """How closely values are looked at."""
+class DetailLevel:
+    """How much detail to compute for values."""
 
     most_pixels: int = MOST_PIXELS
-    """Of each picture; 0 for none, and no histogram either."""
+    """Of each picture; 0 for no picture and no histogram."""
     most_elements: int = MOST_ELEMENTS
-    """Of larger values a sample is looked at."""
+    """Larger values are sampled."""
     with_parameters: bool = True
-    """Whether parameters are looked at."""
+    """Whether to include the values of parameters."""
     with_files: bool = True
-    """Whether the files are read in which the code stood; else the line is told that was saved with the trace."""
+    """Whether to read source files; otherwise only the line saved with the trace is shown."""
 
 
 def detail(trace: Trace, row: int, most_pixels: int = MOST_PIXELS, *, with_files: bool = True) -> Detail:
-    """All that is known of one row of a trace, made or read from disk.
+    """The details of one row of a trace.
 
     Args:
         most_pixels: of each picture.
-        with_files: whether the files may be read in which the code stood, which a trace of a stranger names at will.
+        with_files: whether source files may be read. A trace from an untrusted source can name any file.
     """
-    return _detail(Op(trace, row), Effort(most_pixels, with_files=with_files))
+    return _detail(Op(trace, row), DetailLevel(most_pixels, with_files=with_files))
 
 
-def _detail(op: Op, effort: Effort) -> Detail:
+def _detail(op: Op, level: DetailLevel) -> Detail:
     stack = op.stack
-    value, missing = _value(op, effort)
+    value, missing = _value(op, level)
     return Detail(
         row=op.node,
         label=printable(op.label),
         site=printable(op.site),
         kind=op.kind,
         function=printable(op.function),
-        facts=tuple((what, printable(said)) for what, said in _facts(op)),
+        facts=tuple((what, printable(text)) for what, text in _facts(op)),
         arguments=tuple(_arguments(op)),
-        source=_source(op, with_files=effort.with_files),
+        source=_source(op, with_files=level.with_files),
         stack=tuple((printable(place.file), place.line, printable(place.function)) for place in stack),
-        tests=tuple(printable(said) for said in _tests(op)),
-        parameters=_parameters(op, effort),
+        tests=tuple(printable(text) for text in _tests(op)),
+        parameters=_parameters(op, level),
         value=value,
         missing=printable(missing),
-        grad=_grad(op, effort),
+        grad=_grad(op, level),
     )
 
 
 def details(trace: Trace, rows: Sequence[int], budget_bytes: int = 12_000_000) -> dict[int, Detail]:
-    """The details of many rows for one file: the more there are, the less is told of each.
+    """The details of many rows, reduced until they fit into `budget_bytes` of JSON.
 
-    Together they take less than the budget as JSON. Pictures get smaller first; then those of parameters, the
-    surroundings of source lines, all pictures and the stacks are left out; in the end, whole rows.
+    Pictures get smaller first. Then pictures of parameters, the context of source lines, all pictures and the stacks
+    are left out; in the end, whole rows.
     """
     wanted = list(dict.fromkeys(row for row in rows if row >= 0))
-    found: dict[int, Detail] = {}
+    by_row: dict[int, Detail] = {}
     left = budget_bytes - 2
     enough = 0
     for i, row in enumerate(wanted):
         share = left // (len(wanted) - i)
-        for n_cuts, one in enumerate(_thinner(_detail(Op(trace, row), _effort(share)))):
-            if n_cuts < enough - 1:  # the row before needed more
+        for n_cuts, reduced in enumerate(_reductions(_detail(Op(trace, row), _level_for(share)))):
+            if n_cuts < enough - 1:  # skip reductions that were too small for the previous row
                 continue
-            size = len(json.dumps(plain(one))) + len(f'"{row}": , ')
+            size = len(json.dumps(plain(reduced))) + len(f'"{row}": , ')
             if size <= share:
-                found[row] = one
+                by_row[row] = reduced
                 left -= size
                 enough = n_cuts
                 break
-    return found
+    return by_row
 
 
-def _effort(n_bytes: int) -> Effort:
-    """What fits into so many bytes: words take some, and an op with parameters has several pictures."""
+def _level_for(n_bytes: int) -> DetailLevel:
+    """The level that fits into this many bytes. Text takes some, and an op with parameters has several pictures."""
     pixels = min(MOST_PIXELS, int((n_bytes - _BYTES_OF_WORDS) / _BYTES_PER_PIXEL / 2))
-    return Effort(pixels if pixels >= _FEWEST_PIXELS else 0, _MOST_SAMPLED, with_parameters=pixels >= _FEWEST_PIXELS)
+    return DetailLevel(
+        pixels if pixels >= _FEWEST_PIXELS else 0, _MOST_SAMPLED, with_parameters=pixels >= _FEWEST_PIXELS
+    )
 
 
-def _thinner(whole: Detail) -> Iterator[Detail]:
-    """A detail as it is, and with less and less in it."""
+def _reductions(whole: Detail) -> Iterator[Detail]:
+    """The whole detail, then versions with less and less in them."""
     yield whole
     bare = tuple(replace(p, value=_without_image(p.value), grad=_without_image(p.grad)) for p in whole.parameters)
-    yield (one := replace(whole, parameters=bare))
-    yield (one := replace(one, source=_one_line(one.source)))
-    yield (one := replace(one, value=_without_image(one.value), grad=_without_image(one.grad)))
-    unseen = tuple(replace(p, value=None, grad=None) for p in one.parameters)
-    yield (one := replace(one, parameters=unseen, stack=()))
-    yield (one := replace(one, value=_bare(one.value), grad=_bare(one.grad)))
-    yield (one := replace(one, source=None, tests=(), parameters=()))
-    yield (one := replace(one, arguments=()))
-    missing = one.missing or ("it was left out, for there is no room in this file" if one.value else "")
-    yield replace(one, value=None, grad=None, missing=missing[:_MOST_TEXT])
+    yield (reduced := replace(whole, parameters=bare))
+    yield (reduced := replace(reduced, source=_one_line(reduced.source)))
+    yield (reduced := replace(reduced, value=_without_image(reduced.value), grad=_without_image(reduced.grad)))
+    unseen = tuple(replace(p, value=None, grad=None) for p in reduced.parameters)
+    yield (reduced := replace(reduced, parameters=unseen, stack=()))
+    yield (reduced := replace(reduced, value=_bare(reduced.value), grad=_bare(reduced.grad)))
+    yield (reduced := replace(reduced, source=None, tests=(), parameters=()))
+    yield (reduced := replace(reduced, arguments=()))
+    missing = reduced.missing or ("left out to keep this file small" if reduced.value else "")
+    yield replace(reduced, value=None, grad=None, missing=missing[:_MOST_TEXT])
 
 
 def _one_line(source: Source | None) -> Source | None:
@@ -193,7 +195,7 @@ def _bare(picture: ValuePicture | None) -> ValuePicture | None:
     return None if picture is None else replace(picture, image=None, histogram=None, text=picture.text[:100])
 
 
-# what it is
+# facts
 
 
 def _facts(op: Op) -> Iterator[tuple[str, str]]:
@@ -239,22 +241,22 @@ def _place(op: Op) -> Iterator[tuple[str, str]]:
         yield "name", ", ".join(names)
     for what, distance in (("from input", op.distance_from_input), ("to output", op.distance_to_output)):
         if distance:
-            yield what, f"{distance} step{'s' * (distance > 1)}"
+            yield what, plural(distance, "step")
 
 
 def _peculiarities(op: Op) -> Iterator[tuple[str, str]]:
     if op.is_inplace:
-        yield "in place", "it overwrote its argument"
+        yield "in place", "overwrote its argument"
     if op.is_identity:
-        yield "identity", "it gave back the tensor it was given"
+        yield "identity", "returned its input unchanged"
     if op.is_opaque:
-        yield "opaque", "it stands for code that could not be opened"
+        yield "opaque", "code that could not be traced"
     if op.is_alias_write:
-        yield "shared memory", "it was changed through another tensor"
+        yield "shared memory", "changed through another tensor"
     if op.writes:
         yield "writes", ", ".join(op.writes)
     if op.is_branch:
-        yield "branch", "it served only to decide"
+        yield "branch", "used only to decide a branch"
     grads = op.trace.tables.nodes.grads.get(op.node)
     if grads and op.trace.n_backwards > 1:
         yield "gradients", f"{len(grads)} in {op.trace.n_backwards} backward passes; the last is shown"
@@ -268,14 +270,14 @@ def shown_shape(shape: Sequence[int]) -> str:
     return " × ".join(map(str, shape)) or "scalar"
 
 
-# what it was given
+# arguments
 
 
 def _arguments(op: Op) -> Iterator[Argument]:
     found = [*((str(i), value) for i, value in enumerate(op.args)), *op.kwargs.items()]
     left = _MOST_ARGUMENTS
     for name, value in found:
-        for argument in _opened(name, value, left):
+        for argument in _expand(name, value, left):
             yield argument
             left -= 1
             if not left:
@@ -283,8 +285,8 @@ def _arguments(op: Op) -> Iterator[Argument]:
                 return
 
 
-def _opened(name: str, value: Any, most: int) -> Iterator[Argument]:
-    """An argument; one that holds tensors, part by part."""
+def _expand(name: str, value: Any, most: int) -> Iterator[Argument]:
+    """An argument as text; one that contains tensors is split into its parts."""
     if isinstance(value, Op):
         shape = value.shape
         what = f"{value.dtype} {list(shape)}" if shape is not None else f"{value.dtype}"
@@ -299,10 +301,10 @@ def _opened(name: str, value: Any, most: int) -> Iterator[Argument]:
         parts = [("start", value.start), ("stop", value.stop), ("step", value.step)]
     if any(_holds_op(part) for _, part in parts):
         for key, part in parts[: most + 1]:
-            yield from _opened(f"{name}.{key}", part, most)
+            yield from _expand(f"{name}.{key}", part, most)
         return
-    said = word(value, lambda _: False)
-    yield Argument(printable(name), printable(said if len(said) <= _MOST_TEXT else f"{said[:_MOST_TEXT]}…"), None)
+    text = value_text(value, lambda _: False)
+    yield Argument(printable(name), printable(text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"), None)
 
 
 def _holds_op(value: Any) -> bool:
@@ -315,7 +317,7 @@ def _holds_op(value: Any) -> bool:
     return isinstance(value, Op)
 
 
-# where it stands in the code
+# source
 
 
 def _source(op: Op, *, with_files: bool) -> Source | None:
@@ -323,11 +325,11 @@ def _source(op: Op, *, with_files: bool) -> Source | None:
     if place is None:
         return None
     lines = linecache.getlines(place.file) if with_files else []
-    first, said = max(place.line - _AROUND, 1), place.text
+    first, line = max(place.line - _AROUND, 1), place.text
     text = lines[first - 1 : place.line + _AROUND]
-    if not 0 < place.line <= len(lines) or lines[place.line - 1].strip() != said:
-        # The file is gone, or another than when the trace was made.
-        first, text = place.line, [said] if said else []
+    if not 0 < place.line <= len(lines) or lines[place.line - 1].strip() != line:
+        # The file is gone or has changed since the trace was made.
+        first, text = place.line, [line] if line else []
     return Source(
         file=printable(place.file),
         function=printable(place.function),
@@ -348,53 +350,53 @@ def _tests(op: Op) -> Iterator[str]:
         yield f"ran in {arm!r} of “{test}” (line {conditional.source.line})"
 
 
-# what it holds
+# values
 
 
-def _value(op: Op, effort: Effort) -> tuple[ValuePicture | None, str]:
+def _value(op: Op, level: DetailLevel) -> tuple[ValuePicture | None, str]:
     try:
-        return _picture(op, op.value, effort), ""
+        return _picture(op, op.value, level), ""
     except CutawayError as error:
         return None, str(error)
-    except Exception as error:  # a value that lies elsewhere and cannot be read
+    except Exception as error:  # a value that is stored elsewhere and cannot be read
         return None, f"the value could not be read: {reason_of(error)}."
 
 
-def _grad(op: Op, effort: Effort) -> ValuePicture | None:
+def _grad(op: Op, level: DetailLevel) -> ValuePicture | None:
     if op.node not in op.trace.tables.nodes.grads:
         return None
     try:
         grad = op.grad
     except Exception:  # not stored, or cannot be read
         return None
-    return None if grad is None else _picture(op, grad, effort)
+    return None if grad is None else _picture(op, grad, level)
 
 
-def _parameters(op: Op, effort: Effort) -> tuple[ParameterPicture, ...]:
-    less = replace(effort, most_pixels=effort.most_pixels // 2)
+def _parameters(op: Op, level: DetailLevel) -> tuple[ParameterPicture, ...]:
+    less = replace(level, most_pixels=level.most_pixels // 2)
     return tuple(
         ParameterPicture(
             name=printable(parameter.label),
             shape=shown_shape(parameter.shape or ()),
-            value=_value(parameter, less)[0] if effort.with_parameters else None,
-            grad=_grad(parameter, less) if effort.with_parameters else None,
+            value=_value(parameter, less)[0] if level.with_parameters else None,
+            grad=_grad(parameter, less) if level.with_parameters else None,
         )
         for parameter in op.parameters[:_MOST_PARAMETERS]
     )
 
 
-def _picture(op: Op, value: Any, effort: Effort) -> ValuePicture:
-    """The picture of a value or gradient of an op, laid out as its dimensions are meant."""
+def _picture(op: Op, value: Any, level: DetailLevel) -> ValuePicture:
+    """The picture of a value or gradient of an op, laid out by the meaning of its dimensions."""
     return value_picture(
         value,
-        effort.most_pixels,
-        layout=Layout(_units(op) if effort.most_pixels else None, is_batched=op.kind not in (PARAMETER, BUFFER)),
+        level.most_pixels,
+        layout=Layout(_units(op) if level.most_pixels else None, is_batched=op.kind not in (PARAMETER, BUFFER)),
         dtype=op.dtype,
-        most_elements=effort.most_elements,
+        most_elements=level.most_elements,
     )
 
 
 def _units(op: Op) -> int | None:
-    """The one dimension that counts units, where there is one."""
+    """The unit dimension, if it is known."""
     layout = op.unit_layout
     return layout.unit_dim if len(op.shape or ()) > 2 and layout.is_known else None

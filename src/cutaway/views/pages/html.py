@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any
 
-from cutaway.views.draw.color_scale import DIVERGING, RISING, contrast, mixed
+from cutaway.views.draw.color_scale import DIVERGING, SEQUENTIAL, contrast, interpolate
 from cutaway.views.pages.model import (
     Bars,
     Cell,
@@ -200,7 +200,7 @@ def _ground(at: float | None, *, is_signed: bool) -> str:
     """A background, and letters that can be read on it."""
     if at is None:
         return ""
-    fill = mixed(DIVERGING if is_signed else RISING, at)
+    fill = interpolate(DIVERGING if is_signed else SEQUENTIAL, at)
     ink = max("#111111", "#ffffff", key=lambda colour: contrast(fill, colour))
     return f"background: {fill}; color: {ink}"
 

@@ -15,7 +15,7 @@ from cutaway.graph.dependencies.graph import Dependencies
 from cutaway.layout.graph_view import OUTPUT, EdgeColumns, Form, GraphView, GroupColumns, Kind, NodeColumns
 from cutaway.layout.repeated_blocks import with_runs
 from cutaway.store.format.records import GRAD, UPDATE, VALUE, Row
-from cutaway.views.graph.node_signature import seen_from
+from cutaway.views.graph.node_signature import relative_address
 from cutaway.views.run.arrangement import Arrangement, dependencies_of, without_hidden
 from cutaway.views.run.module_table import SEVERAL, ModuleRow, network_view
 from cutaway.views.run.node_names import Modules, Named, named, parsed
@@ -340,7 +340,7 @@ class _Draft:
         node, name = self.nodes[self.order[place]], self.names[self.order[place]]
         site = parsed(name.base)
         address = name.base if site is None or site.name is not None else site.address
-        seen = seen_from(self._around(place) or ROOT, address)
+        seen = relative_address(self._around(place) or ROOT, address)
         # What a model returned from inside a block is numbered by the block.
         own = name.own if address != ROOT else _NUMBER.sub("#", name.own)
         results = len(name.finishes.keys() - {ROOT})  # the last block's may be the model's as well

@@ -1,7 +1,7 @@
-"""Single values: as numbers, as statistics, as small images.
+"""Views of single values: numbers, statistics and small images.
 
-image       The picture of an array: a line, a matrix or tiles, reduced to as many pixels as there is room for
-numbers     A value of a trace as plain numbers, whatever it is: a tensor of any kind, an array, a number, a list
+image       Renders an array as a small grayscale image: a line, a matrix or tiles
+numbers     Reads any value as numbers: tensors of any kind, arrays, Python numbers, lists
 summaries   Statistics of many small arrays at once, and the histogram of one
-value_view  A value in a few hundred bytes: its statistics, its histogram, a small picture of it
+value_view  The view of one value: statistics, histogram and a small image
 """

@@ -1,4 +1,4 @@
-"""The picture of an array: a line, a matrix or tiles, reduced to as many pixels as there is room for."""
+"""Renders an array as a small grayscale image: a line, a matrix or tiles."""
 
 from __future__ import annotations
 
@@ -16,91 +16,93 @@ from cutaway.views.values.summaries import half_width, robust_range
 Floats = NDArray[np.float64]
 
 _LONGEST: Final = 6
-"""A matrix is shown at most so many times wider than high, or higher than wide."""
+"""The largest aspect ratio of a matrix image."""
 _MOST_TILES, _FEW_TILES = 64, 16
 _NOT_FINITE: Final = 255
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """Values as grey levels, row by row."""
+    """Values as gray levels, row by row."""
 
     kind: Literal["line", "matrix", "tiles"]
     rows: int
-    """Pixels from top to bottom, tiles that stand below each other included."""
+    """Height in pixels, over all rows of tiles."""
     columns: int
     tile_rows: int
-    """Pixels of one tile from top to bottom; as many as `rows` where there is one."""
+    """Height of one tile in pixels; equal to `rows` if there is one tile."""
     tile_columns: int
     n_tiles: int
-    """Tiles that are filled, from the left and row by row; pixels behind the last one mean nothing."""
+    """Number of filled tiles, from the left and row by row. Pixels after the last one are padding."""
     low: float
     high: float
     data: str
-    """Base64 of a byte for each pixel: 0 is `low` or less, 254 is `high` or more, 255 is not finite."""
+    """Base64 of one byte per pixel: 0 is `low` or less, 254 is `high` or more, 255 is not finite."""
     caption: str
-    """What is shown of the value."""
+    """Which part of the value is shown."""
     axes: tuple[int, int, int]
-    """The dimensions of the value that count its tiles, its rows and its columns; -1 for none."""
+    """The dimensions of the value for tiles, rows and columns; -1 for none."""
     first: tuple[int, ...]
-    """Where the first pixel stands in the value."""
+    """The index of the first pixel in the value."""
     tile_word: str
-    """What the tiles are: "channel", "head"…; "" where the value has none."""
+    """What a tile is: "channel", "head"…; "" if the value has no tiles."""
     n_all: int
-    """How many of them the value has, shown or not."""
+    """Number of tiles of the value, shown or not."""
     ranges: tuple[tuple[float, float], ...]
-    """The `low` and `high` of each tile, where each has its own; else none."""
+    """The `low` and `high` of each tile, if each has its own; else empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Which dimensions of a value are what."""
+    """The meaning of the dimensions of a value, and which part to show."""
 
     unit_dimension: int | None = None
-    """The dimension that counts the units; the last where nothing is said."""
+    """The unit dimension; None for the last one."""
     is_batched: bool = True
-    """Whether the first dimension counts samples, of which one is shown."""
+    """Whether the first dimension counts samples, of which the first is shown."""
     tile: int | None = None
-    """The one channel, head… to be shown alone; all where there is none of that number."""
+    """The channel, head… to show alone; None, or a number out of range, shows all."""
     is_each: bool = False
-    """Whether each tile is painted from its own lowest to its own highest value."""
+    """Whether each tile has its own range from lowest to highest value."""
 
 
 def image(numbers: Numbers, layout: Layout, most_pixels: int) -> Image | None:
-    """The picture that suits the shape of a value; None for a single number, or none.
+    """The image that suits the shape of a value; None for fewer than two elements.
 
-    Of a batch the first sample is shown, of many channels the first ones, each as a tile. Where there are more
-    elements than pixels, a pixel is the mean of a block; one that holds a NaN or an infinity is not finite.
+    It shows the first sample of a batch, and the first of many channels, each as a tile. If there are more elements
+    than pixels, a pixel is the mean of a block; it is not finite if the block has a NaN or an infinity.
     """
     shape = tuple(int(size) for size in numbers.source.shape)
     if math.prod(shape) < 2 or most_pixels < 1:
         return None
-    cut = _cut(shape, layout)
-    rows, columns = cut.size(shape)
+    slicing = _slicing(shape, layout)
+    rows, columns = slicing.size(shape)
     start = 0
-    if cut.tiled is not None and layout.tile is not None and 0 <= layout.tile < shape[cut.tiled]:
+    if slicing.tiled is not None and layout.tile is not None and 0 <= layout.tile < shape[slicing.tiled]:
         start, n_tiles, n_pixels = layout.tile, 1, most_pixels
-    elif cut.tiled is None or shape[cut.tiled] == 1:
+    elif slicing.tiled is None or shape[slicing.tiled] == 1:
         n_tiles, n_pixels = 1, most_pixels
     else:
-        n_tiles = _n_tiles(shape[cut.tiled], rows * columns, most_pixels)
+        n_tiles = _n_tiles(shape[slicing.tiled], rows * columns, most_pixels)
         n_pixels = most_pixels // n_tiles
     step = max(1, math.isqrt(-(-rows * columns * n_tiles // MOST_ELEMENTS)))
-    tiles = _tiles(numbers.source, cut, range(start, start + n_tiles), step)
+    tiles = _tiles(numbers.source, slicing, range(start, start + n_tiles), step)
     blocks = _blocks(tiles.shape[1], tiles.shape[2], n_pixels)
     reduced = np.stack([_block_means(tile, *blocks) for tile in tiles])
-    said = [*cut.said(shape, range(start, start + n_tiles))]
-    said += [f"every {_ordinal(step)} row and column"] if step > 1 else []
-    said += [f"means of {blocks[0]} × {blocks[1]}"] if blocks != (1, 1) else []
-    said += [numbers.note] if numbers.note else []
-    painted = _painted(reduced, " · ".join(said), is_each=layout.is_each)
-    n_all = 0 if cut.tiled is None else shape[cut.tiled]
-    return replace(painted, axes=cut.axes, first=cut.first(start, len(shape)), tile_word=cut.tile_word, n_all=n_all)
+    captions = [*slicing.captions(shape, range(start, start + n_tiles))]
+    captions += [f"every {_ordinal(step)} row and column"] if step > 1 else []
+    captions += [f"means of {blocks[0]} × {blocks[1]}"] if blocks != (1, 1) else []
+    captions += [numbers.note] if numbers.note else []
+    rendered = _render(reduced, " · ".join(captions), is_each=layout.is_each)
+    n_all = 0 if slicing.tiled is None else shape[slicing.tiled]
+    return replace(
+        rendered, axes=slicing.axes, first=slicing.first(start, len(shape)), tile_word=slicing.tile_word, n_all=n_all
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class _Cut:
-    """Which two dimensions are rows and columns, which one counts the tiles, and where the others are fixed."""
+class _Slicing:
+    """Which dimensions are rows, columns and tiles, and at which index the others are fixed."""
 
     fixed: tuple[tuple[int, int, str], ...]
     """(dimension, index, what it counts)."""
@@ -121,67 +123,67 @@ class _Cut:
         at = {dimension: place for dimension, place, _ in self.fixed}
         return tuple(tile if dimension == self.tiled else at.get(dimension, 0) for dimension in range(n_dims))
 
-    def said(self, shape: tuple[int, ...], tiles: range) -> list[str]:
-        said = [f"{word} {at + 1} of {shape[d]}" for d, at, word in self.fixed if shape[d] > 1]
+    def captions(self, shape: tuple[int, ...], tiles: range) -> list[str]:
+        captions = [f"{word} {at + 1} of {shape[d]}" for d, at, word in self.fixed if shape[d] > 1]
         if self.tiled is not None and shape[self.tiled] > 1:
             shown = f"{tiles[0] + 1}" if len(tiles) == 1 else f"{tiles[0] + 1}–{tiles[-1] + 1}"
-            said.append(f"{self.tile_word}{'s' * (len(tiles) > 1)} {shown} of {shape[self.tiled]}")
+            captions.append(f"{self.tile_word}{'s' * (len(tiles) > 1)} {shown} of {shape[self.tiled]}")
         rows, columns = self.size(shape)
-        said.append(f"{columns:,} elements" if rows == 1 else f"{rows:,} rows × {columns:,} columns")
-        return said
+        captions.append(f"{columns:,} elements" if rows == 1 else f"{rows:,} rows × {columns:,} columns")
+        return captions
 
 
-def _cut(shape: tuple[int, ...], layout: Layout) -> _Cut:
+def _slicing(shape: tuple[int, ...], layout: Layout) -> _Slicing:
     n = len(shape)
     last = n - 1
     unit = last if layout.unit_dimension is None else min(layout.unit_dimension, last)
     if n == 1:
-        return _Cut((), None, "", None, 0)
+        return _Slicing((), None, "", None, 0)
     if n == 2:
-        return _Cut((), None, "", 0, 1)
+        return _Slicing((), None, "", 0, 1)
     if not layout.is_batched:
-        return _Cut(tuple((d, 0, "slice") for d in range(1, last - 1)), 0, "unit", last - 1, last)
-    if unit < last and unit <= n - 3:  # channels of images: those before them count samples, those behind them space
+        return _Slicing(tuple((d, 0, "slice") for d in range(1, last - 1)), 0, "unit", last - 1, last)
+    if unit < last and unit <= n - 3:  # channels of images: samples come before, space comes after
         before = tuple((d, 0, "sample") for d in range(unit))
         between = tuple((d, shape[d] // 2, "slice") for d in range(unit + 1, last - 1))
-        return _Cut(before + between, unit, "channel", last - 1, last)
+        return _Slicing(before + between, unit, "channel", last - 1, last)
     if n == 3 and (unit < last or shape[1] != shape[2]):
-        return _Cut(((0, 0, "sample"),), None, "", 1, 2)
+        return _Slicing(((0, 0, "sample"),), None, "", 1, 2)
     if n == 4 and unit == last and shape[1] == shape[2] != shape[3]:  # images with their channels last
-        return _Cut(((0, 0, "sample"),), 3, "channel", 1, 2)
+        return _Slicing(((0, 0, "sample"),), 3, "channel", 1, 2)
     fixed = tuple((d, 0, "sample" if d == 0 else "slice") for d in range(n - 3))
-    # Squares that are no images: what attends to what.
+    # Square maps that are no images are taken for attention weights.
     word = "sample" if n == 3 else "head" if n == 4 and shape[2] == shape[3] else "slice"
-    return _Cut(fixed, n - 3, word, n - 2, n - 1)
+    return _Slicing(fixed, n - 3, word, n - 2, n - 1)
 
 
 def _n_tiles(n: int, n_elements: int, most_pixels: int) -> int:
-    """As many as fit whole; a few in any case, and of tiny ones not too many."""
+    """As many tiles as fit at full resolution, but at least a few and at most `_MOST_TILES`."""
     few = min(_FEW_TILES, max(1, most_pixels // 64))
     return min(n, max(few, min(_MOST_TILES, most_pixels // max(n_elements, 1))))
 
 
-def _tiles(source: Any, cut: _Cut, tiles: range, step: int) -> Floats:
-    """The part of a value that is shown, as (tile, row, column)."""
+def _tiles(source: Any, slicing: _Slicing, tiles: range, step: int) -> Floats:
+    """The shown part of a value, as (tile, row, column)."""
     keys: list[Any] = [slice(None, None, step)] * len(source.shape)
-    for dimension, at, _ in cut.fixed:
+    for dimension, at, _ in slicing.fixed:
         keys[dimension] = at
-    if cut.tiled is not None:
-        keys[cut.tiled] = slice(tiles.start, tiles.stop)
+    if slicing.tiled is not None:
+        keys[slicing.tiled] = slice(tiles.start, tiles.stop)
     part = array_of(source[tuple(keys)])
     left = [d for d in range(len(keys)) if isinstance(keys[d], slice)]
-    order = [left.index(d) for d in (cut.tiled, cut.row, cut.column) if d is not None]
+    order = [left.index(d) for d in (slicing.tiled, slicing.row, slicing.column) if d is not None]
     part = part.transpose(order)
     return part.reshape((1,) * (3 - part.ndim) + part.shape).astype(np.float64)
 
 
 def _blocks(rows: int, columns: int, most: int) -> tuple[int, int]:
-    """The size of the blocks that become one pixel each."""
+    """Height and width of the blocks that become one pixel each."""
     ratio = min(max(rows / columns, 1 / _LONGEST), _LONGEST)
     high = min(rows, max(1, math.isqrt(int(most * ratio))))
     wide = min(columns, max(1, most // high))
     high = min(rows, max(1, most // wide))
-    longest = max(1, math.isqrt(most * _LONGEST))  # of one row, or a few
+    longest = max(1, math.isqrt(most * _LONGEST))  # limits matrices with few rows or few columns
     if rows > 1:
         wide = min(wide, longest)
     high = min(high, longest)
@@ -194,13 +196,13 @@ def _block_means(tile: Floats, high: int, wide: int) -> Floats:
     with np.errstate(all="ignore"):
         rows, columns = np.arange(0, tile.shape[0], high), np.arange(0, tile.shape[1], wide)
         n = np.outer(np.diff([*rows, tile.shape[0]]), np.diff([*columns, tile.shape[1]]))
-        # Divided before they are added, the largest floats do not overflow.
+        # Dividing before adding keeps the largest floats from overflowing.
         sums = np.add.reduceat(np.add.reduceat(tile / (high * wide), rows, axis=0), columns, axis=1)
         means: Floats = sums * (high * wide / n)
     return means
 
 
-def _painted(tiles: Floats, caption: str, *, is_each: bool) -> Image:
+def _render(tiles: Floats, caption: str, *, is_each: bool) -> Image:
     n, rows, columns = tiles.shape
     parts = [_levels(tile) for tile in tiles] if is_each and n > 1 else [_levels(tiles)]
     levels = np.concatenate([part.reshape(-1, rows, columns) for part, _ in parts])
@@ -230,7 +232,7 @@ def _painted(tiles: Floats, caption: str, *, is_each: bool) -> Image:
 
 
 def _levels(values: Floats) -> tuple[NDArray[np.uint8], tuple[float, float]]:
-    """Grey levels, and what the lowest and the highest of them stand for."""
+    """Gray levels, and the values of the lowest and the highest level."""
     finite = np.isfinite(values)
     flat = values[finite]
     low, high = robust_range(flat, float(flat.min()), float(flat.max())) if flat.size else (0.0, 0.0)

@@ -1,4 +1,4 @@
-"""A value of a trace as plain numbers, whatever it is: a tensor of any kind, an array, a number, a list."""
+"""Reads any value of a trace as numbers: tensors of any kind, arrays, Python numbers, lists."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core import late
-from cutaway.core.errors import InputError
+from cutaway.core.errors import InputTypeError
 
 Array = NDArray[Any]
 
 MOST_ELEMENTS: Final = 4_000_000
-"""Of larger values a part is looked at."""
+"""Larger values are sampled."""
 _NATIVE = frozenset({
     "float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool", "complex64", "complex128",
 })  # fmt: skip
@@ -25,34 +25,34 @@ _NUMBERS = (bool, int, float, complex, np.generic)
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Something that numbers can be cut from by `[…]`: a strided tensor or an array."""
+    """A strided tensor or an array that can be indexed with `[…]`, or the reason why there is none."""
 
     source: Any
-    """None where there are no numbers."""
+    """None if the value has no numbers."""
     shape: tuple[int, ...]
     dtype: str
     note: str = ""
-    """What had to be done to it."""
+    """How it was converted."""
     reason: str = ""
-    """Why there are no numbers."""
+    """Why the value has no numbers."""
 
     @property
     def n_elements(self) -> int:
         return 0 if self.source is None else math.prod(self.source.shape)
 
     def near(self, most: int = MOST_ELEMENTS) -> Numbers:
-        """The same with an array as source, unless it is larger than that."""
+        """The same with a NumPy array as source, unless it has more elements than `most`."""
         if isinstance(self.source, np.ndarray) or self.n_elements > most:
             return self
         return replace(self, source=array_of(self.source))
 
     def sample(self, most: int = MOST_ELEMENTS) -> tuple[Array, int]:
-        """Its elements in a row, in any order, and how many elements each of them stands for: 1 if these are all."""
+        """A flat sample of its elements in any order, and how many elements each one stands for: 1 if it is all."""
         source, n = self.source, self.n_elements
         if n <= most:
             return array_of(source).ravel(order="K"), 1
         step = -(-n // most)
-        while math.gcd(step, source.shape[-1]) > 1:  # or always the same units are seen
+        while math.gcd(step, source.shape[-1]) > 1:  # a common factor would always sample the same units
             step += 1
         if isinstance(source, np.ndarray):
             source = source.transpose(sorted(range(source.ndim), key=lambda d: -abs(source.strides[d])))
@@ -64,41 +64,41 @@ class Numbers:
         return array_of(source[tuple(slice(None, None, step) for step in steps)]).reshape(-1), math.prod(steps)
 
     def extremes(self) -> tuple[float, float]:
-        """The lowest and the highest of all its elements; NaN where one of them is NaN."""
+        """The lowest and the highest of all elements; NaN if any element is NaN."""
         source = self.source
         if not isinstance(source, np.ndarray):
             try:
                 low, high = source.aminmax()
                 return float(low), float(high)
-            except (RuntimeError, TypeError, NotImplementedError):  # a dtype without order
+            except (RuntimeError, TypeError, NotImplementedError):  # torch has no aminmax for some dtypes
                 pass
         source = array_of(source)
         with np.errstate(all="ignore"):
             return float(source.min()), float(source.max())
 
     def n_not_finite(self) -> tuple[int, int]:
-        """How many of all its elements are NaN, and how many infinite."""
+        """The numbers of NaN and of infinite elements, over all elements."""
         whole = array_of(self.source)
         n_nan = int(np.count_nonzero(np.isnan(whole)))
         return n_nan, int(whole.size - np.count_nonzero(np.isfinite(whole))) - n_nan
 
 
 def numbers_of(value: Any) -> Numbers:
-    """What can be read of a value; never raises.
+    """Read a value as numbers; never raises.
 
     >>> numbers_of([1, 2.5]).source
     array([1. , 2.5])
     >>> numbers_of("text").reason
-    'it is a str, no numbers'
+    'a str is not numeric'
     """
     try:
         return _tensor(value) if is_tensor(value) else _array(value)
-    except Exception as error:  # whatever stands in for a tensor may refuse anything
+    except Exception as error:  # a tensor subclass or stand-in may refuse any operation
         return Numbers(None, shape_of(value), dtype_of(value), reason=reason_of(error))
 
 
 def array_of(source: Any) -> Array:
-    """The elements of a strided tensor or an array as real numbers; of complex ones the magnitudes."""
+    """The elements of a strided tensor or an array as real numbers; magnitudes of complex ones."""
     array = exact_array_of(source)
     if array.dtype.kind != "c":
         return array
@@ -108,27 +108,27 @@ def array_of(source: Any) -> Array:
 
 
 def exact_array_of(source: Any) -> Array:
-    """The elements of a strided tensor or an array, complex ones as they are; not copied where that can be had."""
+    """The elements of a strided tensor or an array, complex ones unchanged; without a copy if possible."""
     array: Array = source if isinstance(source, np.ndarray) else late.call("raw", source).array()
     if array.dtype.kind not in "biufc":
-        raise InputError(f"it is an array of {array.dtype}, no numbers.")
+        raise InputTypeError(f"an array of {array.dtype} is not numeric.")
     return array
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether it is a torch tensor of some kind, told without torch."""
+    """Whether a value is a torch tensor of any kind, without importing torch."""
     return hasattr(value, "detach") and hasattr(value, "layout")
 
 
 def shape_of(value: Any) -> tuple[int, ...]:
     try:
         return tuple(int(size) for size in value.shape)
-    except Exception:  # no shape, or none that can be told
+    except Exception:  # no shape, or a symbolic one
         return ()
 
 
 def dtype_of(value: Any) -> str:
-    """The name of its dtype; of what has none, that of its class."""
+    """The name of the dtype of a value; of its class if it has no dtype."""
     try:
         return str(value.dtype).removeprefix("torch.")
     except Exception:
@@ -136,44 +136,44 @@ def dtype_of(value: Any) -> str:
 
 
 def reason_of(error: BaseException) -> str:
-    """Why something could not be read, on one line."""
-    said = str(error).strip().partition("\n")[0].rstrip(".")
-    return said or type(error).__name__
+    """The first line of an error message; the class of the error if it has none."""
+    message = str(error).strip().partition("\n")[0].rstrip(".")
+    return message or type(error).__name__
 
 
 def _tensor(tensor: Any) -> Numbers:
     shape, dtype = shape_of(tensor), dtype_of(tensor)
     if tensor.is_meta:
-        return Numbers(None, shape, dtype, reason="it is on the meta device, where nothing has a value")
+        return Numbers(None, shape, dtype, reason="a tensor on the meta device has no values")
     if tensor.is_nested:
         return _nested(tensor, dtype)
     if str(tensor.layout) != "torch.strided":
         return _sparse(tensor, shape, dtype)
     if tensor.is_quantized:
-        return Numbers(tensor.dequantize(), shape, dtype, "dequantised")
+        return Numbers(tensor.dequantize(), shape, dtype, "dequantized")
     note = "magnitudes" if "complex" in dtype else ""
-    seen = _seen(tensor) if dtype in _NATIVE else None
-    return Numbers(tensor if seen is None else seen, shape, dtype, note)
+    array = _as_array(tensor) if dtype in _NATIVE else None
+    return Numbers(tensor if array is None else array, shape, dtype, note)
 
 
-def _seen(tensor: Any) -> Array | None:
-    """A tensor seen as an array without a copy; None where that is not possible, or not sure.
+def _as_array(tensor: Any) -> Array | None:
+    """A tensor as an array without a copy; None if that is impossible or unsafe.
 
-    Ten times faster than the plain bytes, which any tensor has.
+    Ten times faster than reading the raw bytes, which works for any tensor.
     """
     if type(tensor).__module__ != "torch" or not tensor.is_cpu:
         return None
     try:
-        if tensor.untyped_storage().nbytes() < _end(tensor):  # its memory was freed
+        if tensor.untyped_storage().nbytes() < _end(tensor):  # the storage was freed: `.numpy()` would read beyond it
             return None
         array: Array = tensor.detach().numpy()
-    except (RuntimeError, TypeError, NotImplementedError):  # conjugated, wrapped…
+    except (RuntimeError, TypeError, NotImplementedError):  # conjugated or wrapped tensors
         return None
     return array
 
 
 def _end(tensor: Any) -> int:
-    """The first byte of its memory that it does not reach."""
+    """The number of bytes of storage that a tensor needs."""
     reach = tensor.storage_offset()
     for size, stride in zip(tensor.shape, tensor.stride(), strict=True):
         if not size:
@@ -187,16 +187,16 @@ def _nested(tensor: Any, dtype: str) -> Numbers:
     shapes = ", ".join("×".join(map(str, part.shape)) for part in parts[:8]) + ", …" * (len(parts) > 8)
     arrays = [array_of(part).reshape(-1) for part in parts]
     flat = np.concatenate(arrays) if arrays else np.empty(0)
-    return Numbers(flat, (), dtype, f"nested: {len(parts)} parts ({shapes}), one after the other")
+    return Numbers(flat, (), dtype, f"nested: {len(parts)} parts ({shapes}), concatenated")
 
 
 def _sparse(tensor: Any, shape: tuple[int, ...], dtype: str) -> Numbers:
     layout = str(tensor.layout).removeprefix("torch.")
     if math.prod(shape) <= MOST_ELEMENTS:
-        return Numbers(tensor.detach().to_dense(), shape, dtype, f"{layout}, made dense")
+        return Numbers(tensor.detach().to_dense(), shape, dtype, f"{layout}, converted to dense")
     stored = tensor.detach()
     values = stored.coalesce().values() if layout == "sparse_coo" else stored.values()
-    return Numbers(values, shape, dtype, f"{layout}: only the {math.prod(values.shape):,} values that are stored")
+    return Numbers(values, shape, dtype, f"{layout}: only the {math.prod(values.shape):,} stored values")
 
 
 def _array(value: Any) -> Numbers:
@@ -205,9 +205,9 @@ def _array(value: Any) -> Numbers:
     elif isinstance(value, _NUMBERS) or (isinstance(value, (list, tuple)) and _is_numeric(value)):
         array, dtype = np.asarray(value), type(value).__name__
     else:
-        return Numbers(None, (), type(value).__name__, reason=f"it is a {type(value).__name__}, no numbers")
+        return Numbers(None, (), type(value).__name__, reason=f"a {type(value).__name__} is not numeric")
     if array.dtype.kind not in "biufc":
-        return Numbers(None, array.shape, dtype, reason=f"its elements are no numbers of a fixed size ({array.dtype})")
+        return Numbers(None, array.shape, dtype, reason=f"an array of {array.dtype} is not numeric")
     return Numbers(array, array.shape, dtype, "magnitudes" if array.dtype.kind == "c" else "")
 
 

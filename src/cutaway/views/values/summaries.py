@@ -15,15 +15,14 @@ Counts = NDArray[np.int64]
 N_BINS: Final = 40
 _OUTLIERS: Final = 0.001
 _FAR: Final = 8
-"""How many times wider than all but the outliers a range must be for the outliers not to count."""
+"""Outliers are cut off if they make the range more than this many times wider."""
 _MOST_SORTED: Final = 20_000
 _LARGEST: Final = float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True, slots=True)
 class Summaries:
-    """One entry for each array. Mean, std (of the population), low, high and norm are those of the finite elements;
-    NaN where there are none."""
+    """One entry per array. Mean, population std, low, high and norm cover finite elements; NaN if there are none."""
 
     count: Counts
     n_nan: Counts
@@ -38,9 +37,9 @@ class Summaries:
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """How often values lie where, in equal steps from `low` to `high`; the outermost bins also hold what lies beyond.
+    """Counts in bins of equal width from `low` to `high`. The outermost bins include outliers.
 
-    Values that are not finite are in none.
+    Non-finite values are not counted.
     """
 
     low: float
@@ -49,7 +48,7 @@ class Histogram:
 
 
 def summaries(arrays: Sequence[NDArray[Any]]) -> Summaries:
-    """Statistics of real numbers, as many arrays as there are in a few steps of NumPy.
+    """Statistics of many arrays of real numbers, in a few vectorized NumPy calls.
 
     >>> found = summaries([np.array([3.0, -4.0]), np.array([0, 2, 4]), np.array([np.nan])])
     >>> found.norm.tolist()[0], found.mean.tolist()[1], found.n_nan.tolist()
@@ -74,12 +73,12 @@ def summaries(arrays: Sequence[NDArray[Any]]) -> Summaries:
             n_inf[filled] = sizes - n_finite - n_nan[filled]
             flat, filled, sizes = flat[finite], filled[n_finite > 0], n_finite[n_finite > 0]
         if len(filled):
-            _summarise(found, flat, filled, sizes)
+            _summarize(found, flat, filled, sizes)
     return found
 
 
-def _summarise(found: Summaries, flat: Floats, filled: Counts, sizes: Counts) -> None:
-    """Fill in what is known of finite numbers, which stand one array after the other."""
+def _summarize(found: Summaries, flat: Floats, filled: Counts, sizes: Counts) -> None:
+    """Fill in the statistics of the finite elements of all arrays, concatenated in `flat`."""
     starts = np.cumsum(sizes) - sizes
     low, high = np.minimum.reduceat(flat, starts), np.maximum.reduceat(flat, starts)
     found.low[filled], found.high[filled] = low, high
@@ -96,13 +95,13 @@ def _summarise(found: Summaries, flat: Floats, filled: Counts, sizes: Counts) ->
 
 
 def _scales(largest: Floats) -> Floats:
-    """What to divide by, so that squares neither overflow nor vanish."""
+    """Divisors that keep squares from overflow and underflow."""
     extreme = (largest > 1e100) | ((largest < 1e-100) & (largest > 0))
     return np.where(extreme, largest, 1.0)
 
 
 def _spread(numbers: Floats, sizes: Counts) -> Floats:
-    """The number of each array for each of its elements."""
+    """Repeat the number of each array for each of its elements."""
     return numbers if len(numbers) == 1 else np.repeat(numbers, sizes)
 
 
@@ -113,9 +112,9 @@ def _totals(mask: NDArray[np.bool_], sizes: Counts) -> Counts:
 
 
 def histogram(array: NDArray[Any]) -> Histogram | None:
-    """How the finite elements spread; None where there are none.
+    """The histogram of the finite elements; None if there are none.
 
-    Whole numbers that lie close together have a bin each. A few outliers do not stretch the range.
+    Integers in a small range have a bin each. A few outliers do not stretch the range.
 
     >>> histogram(np.array([1, 3, 3]))
     Histogram(low=0.5, high=3.5, counts=(1, 0, 2))
@@ -150,7 +149,7 @@ def _places(flat: NDArray[Any], low: float, high: float, n_bins: int) -> NDArray
 
 
 def robust_range(flat: NDArray[Any], low: float, high: float) -> tuple[float, float]:
-    """From the lowest to the highest, unless a few in a thousand lie far beyond all others."""
+    """The range from lowest to highest, or that of all but 0.2 % of the values if outliers are far beyond it."""
     if flat.size < 100:
         return low, high
     some = flat[:: max(1, flat.size // _MOST_SORTED)].astype(np.float64)
@@ -160,5 +159,5 @@ def robust_range(flat: NDArray[Any], low: float, high: float) -> tuple[float, fl
 
 
 def half_width(low: float, high: float) -> float:
-    """Half the distance, which is finite where the whole is not."""
+    """Half of `high - low`; finite even where the difference overflows."""
     return high / 2 - low / 2

@@ -1,4 +1,4 @@
-"""A value in a few hundred bytes: its statistics, its histogram, a small picture of it."""
+"""The view of one value: statistics, histogram and a small image, in a few hundred bytes."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _MOST_TEXT: Final = 2000
 
 @dataclass(frozen=True, slots=True)
 class ValuePicture:
-    """What can be seen of a value at a glance."""
+    """Statistics, histogram and image of a value."""
 
     shape: tuple[int, ...]
     dtype: str
     statistics: tuple[tuple[str, float | None], ...]
-    """mean, std, min, max and norm of the finite elements, the share of zeros, the numbers of NaN and Inf."""
+    """Mean, std, min, max and norm of the finite elements, the share of zeros, the numbers of NaN and Inf."""
     histogram: Histogram | None
     image: Image | None
     text: str
-    """The whole value, if it is small; else how it was looked at, or why it could not be."""
+    """The whole value if it is small; else how it was sampled or converted, or why it could not be read."""
 
 
 def value_picture(
@@ -40,14 +40,14 @@ def value_picture(
     dtype: str | None = None,
     most_elements: int = MOST_ELEMENTS,
 ) -> ValuePicture:
-    """The picture of a tensor, an array, a number or whatever else; never raises.
+    """The picture of a tensor, an array, a number or any other value; never raises.
 
     Args:
-        layout: which dimensions are what, and which part of them is shown.
-        dtype: its dtype, where the value itself does not tell, because it was read as another.
-        most_pixels: without any there is no histogram either.
-        most_elements: mean, std, norm, zeros and the histogram of larger values are those of a sample. The extremes
-            and the numbers of NaN and Inf are always those of all elements.
+        layout: the meaning of the dimensions, and which part to show.
+        dtype: the original dtype, if the value was converted to another one when it was read.
+        most_pixels: size limit of the image; 0 also leaves out the histogram.
+        most_elements: mean, std, norm, zeros and histogram of larger values are computed on a sample. Extremes and
+            the numbers of NaN and Inf always cover all elements.
 
     >>> import numpy as np
     >>> value_picture(np.array([[0.0, 2.0], [4.0, 6.0]])).statistics[:2]
@@ -60,7 +60,7 @@ def value_picture(
         return ValuePicture(shape, dtype, (), None, None, printable(text))
     try:
         return _picture(numbers, dtype, most_pixels, most_elements, layout)
-    except Exception as error:  # whatever stands in for a tensor may refuse anything
+    except Exception as error:  # a tensor subclass or stand-in may refuse any operation
         return ValuePicture(shape, dtype, (), None, None, printable(reason_of(error)))
 
 
@@ -68,11 +68,11 @@ def _picture(numbers: Numbers, dtype: str, most_pixels: int, most_elements: int,
     n = numbers.n_elements
     if not n:
         return ValuePicture(numbers.shape, dtype, (), None, None, "no elements")
-    said = [_printed(exact_array_of(numbers.source))] if n <= _MOST_PRINTED else []
-    said += [numbers.note] if numbers.note else []
+    notes = [_printed(exact_array_of(numbers.source))] if n <= _MOST_PRINTED else []
+    notes += [numbers.note] if numbers.note else []
     numbers = numbers.near()
     flat, step = numbers.sample(most_elements)
-    said += [f"of one element in {step:,}"] if step > 1 else []
+    notes += [f"sampled: one element in {step:,}"] if step > 1 else []
     statistics = _statistics(flat, step, numbers)
     return ValuePicture(
         shape=numbers.shape,
@@ -80,7 +80,7 @@ def _picture(numbers: Numbers, dtype: str, most_pixels: int, most_elements: int,
         statistics=statistics,
         histogram=histogram(flat) if flat.size > 1 and most_pixels else None,
         image=image(numbers, layout, most_pixels),
-        text=printable(" · ".join(said)),
+        text=printable(" · ".join(notes)),
     )
 
 
@@ -93,7 +93,7 @@ def _statistics(flat: NDArray[Any], step: int, numbers: Numbers) -> tuple[tuple[
         extremes = numbers.extremes()
         if all(map(math.isfinite, extremes)):
             low, high = extremes
-        else:  # a single NaN is what somebody looks for
+        else:  # a sample could miss the only NaN
             n_nan, n_inf = numbers.n_not_finite()
     named = {
         "mean": found.mean[0],
@@ -109,7 +109,7 @@ def _statistics(flat: NDArray[Any], step: int, numbers: Numbers) -> tuple[tuple[
 
 
 def finite_or_none(number: Any) -> float | None:
-    """A number as JSON takes it.
+    """A number as JSON allows it: None if it is not finite.
 
     >>> finite_or_none(float("inf")), finite_or_none(1)
     (None, 1.0)
@@ -119,7 +119,7 @@ def finite_or_none(number: Any) -> float | None:
 
 
 def printable(text: str) -> str:
-    """A text without characters that cannot be shown, or written as UTF-8.
+    """Escape the characters of a text that cannot be shown or encoded as UTF-8.
 
     >>> printable("a\\x00b\\ud800")
     'a\\\\x00b\\\\ud800'
@@ -130,12 +130,12 @@ def printable(text: str) -> str:
 
 
 def clipped_repr(value: Any, most: int = _MOST_TEXT) -> str:
-    """What a value looks like, cut short; its class where it does not say."""
+    """The `repr` of a value, cut to `most` characters; its class if `repr` raises."""
     try:
-        said = repr(value)
-    except Exception:  # somebody else's code
-        said = f"<{type(value).__name__}>"
-    return said if len(said) <= most else f"{said[: most - 1]}…"
+        text = repr(value)
+    except Exception:  # `__repr__` is user code
+        text = f"<{type(value).__name__}>"
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _printed(array: NDArray[Any]) -> str:

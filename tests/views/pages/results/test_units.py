@@ -17,7 +17,7 @@ from cutaway.views.pages.model import Bars, ColouredText, Heatmap, Histogram, Li
 from cutaway.views.pages.result_pages import clusters_page, page_of
 from cutaway.views.pages.results.units import neuron_page, ranking_page
 from cutaway.views.pages.unit_texts import contexts_text, unit_numbers, units_text
-from cutaway.views.showable import showing
+from cutaway.views.showable import as_showable
 
 WORDS = [["the", "cat", "sat"], ["a", "dog"], ["the", "cat", "sat"], ["no", "<script>alert(1)</script>"]]
 LABELS = ["x", "y", "x", "y", "x", "x", "y", "x", "y", "y"]
@@ -235,7 +235,7 @@ def test_clusters_of_several_units_are_listed_largest_first() -> None:
 @pytest.mark.parametrize("make", [words, contexts, histograms, lambda: ranked("mine", [0.5, 1])])
 def test_results_show_themselves(make: Any) -> None:
     result = make()
-    shown = showing(result)
+    shown = as_showable(result)
     assert isinstance(shown.view, Page)
     html = result._repr_html_()
     assert html.startswith("<div")
