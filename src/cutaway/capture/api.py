@@ -16,20 +16,20 @@ from cutaway.capture.saved.save_policy import Save, Saver
 from cutaway.capture.session import Session, watch_forks
 from cutaway.core.errors import InputError, InputTypeError, SiteError
 from cutaway.core.events import ValueSink
-from cutaway.core.formatting import nearest
+from cutaway.core.formatting import nearest_hint
 from cutaway.graph.analysis.components import Sites
 from cutaway.graph.trace import Trace
 
 
 def trace(model: nn.Module, /, *args: Any, **kwargs: Any) -> Trace:
-    """Run a model once and keep every operation; all further arguments go to the model.
+    """Runs a model once and records every operation; all other arguments go to the model.
 
     >>> import torch, cutaway
     >>> model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU())
     >>> cutaway.trace(model, torch.ones(2, 4))["relu_1"].shape
     (2, 3)
 
-    If the model raises, its exception passes through unchanged, with the trace so far as `cutaway_trace`.
+    If the model raises, its exception propagates unchanged; its attribute `cutaway_trace` is the trace so far.
     """
     _check_model(model)
     found = Trace()
@@ -51,7 +51,7 @@ def watch(
     seed: int | None = None,
     orphans: bool = False,
 ) -> Iterator[Trace]:
-    """Watch any PyTorch code, `backward()` included; the trace is ready when the block ends.
+    """Records any PyTorch code, including `backward()`; the trace is ready when the block ends.
 
     >>> import torch, cutaway
     >>> model = torch.nn.Linear(4, 3)
@@ -61,13 +61,13 @@ def watch(
     torch.Size([2, 3])
 
     Args:
-        save: which values: "**" all, None none, sites and patterns, labels or ops of an earlier trace, or a
-            predicate that is asked about each `Op` as it runs.
-        keep: "reference" (no copy; values are protected against overwriting), "copy", "cpu", a folder on disk,
-            or a `ValueSink`.
-        transform: applied to each value before it is kept.
-        seed: seeds Python, NumPy and torch for the block, and restores all of them afterwards.
-        orphans: keep ops that neither come from an input nor lead to an output.
+        save: which values to save: "**" for all, None for none, sites and patterns, labels or ops of an earlier trace,
+            or a predicate that is called with each `Op` as it runs.
+        keep: "reference" (no copy; copied only before something overwrites it), "copy", "cpu", a folder on disk, or a
+            `ValueSink`.
+        transform: applied to each value before it is saved.
+        seed: seeds Python, NumPy and torch for the block; their states are restored afterwards.
+        orphans: whether to keep ops that neither depend on an input nor lead to an output.
     """
     if model is not None:
         _check_model(model)
@@ -78,24 +78,23 @@ def watch(
             yield found
     missing = saver.unmatched()
     if missing and found.is_complete:
-        near = nearest(missing[0], found.sites)
-        hint = f" Nearest: {', '.join(map(repr, near))}." if near else ""
+        hint = nearest_hint(missing[0], found.sites)
         raise SiteError(
-            f"save={missing[0]!r} matched nothing in this trace of {found.model_name}.{hint}"
+            f"save={missing[0]!r} matches nothing in this trace of {found.model_name}.{hint}"
             " cutaway.sites(model, example) lists all sites."
         )
 
 
 def sites(model: nn.Module, /, *args: Any, **kwargs: Any) -> Sites:
-    """Every site of a model on an example input, found without keeping any value.
+    """Lists every site of a model for an example input, without saving values.
 
-    `components` tells those that can be collected with their shapes, `to_json()` writes them down.
+    `components` lists the sites that can be collected, with their shapes; `to_json()` exports them.
 
     >>> import torch, cutaway
     >>> cutaway.sites(torch.nn.Sequential(torch.nn.Linear(4, 3)), torch.ones(2, 4))
     ('.', '0', '.@in.0', '0/linear', '0.weight', '0.bias')
 
-    The model is run once in the mode it is in; its state and the random generators are as before afterwards.
+    The model runs once in its current mode; its state and the random generators are restored afterwards.
     """
     _check_model(model)
     with preserved(getattr(model, "_orig_mod", model)), watch(model, save=None) as found:
@@ -119,17 +118,17 @@ def _session(found: Trace, model: nn.Module | None, saver: Saver, *, orphans: bo
 
 def _check_model(model: object) -> None:
     if not isinstance(model, nn.Module):
-        what = "a class: make an instance of it first" if isinstance(model, type) else f"a {type(model).__name__}"
+        what = "a class: create an instance first" if isinstance(model, type) else f"a {type(model).__name__}"
         raise InputTypeError(
-            f"the model must be a torch.nn.Module, and this is {what}. "
-            "To watch other code, put it in a block: `with cutaway.watch() as trace:`."
+            f"the model must be a torch.nn.Module, got {what}. "
+            "To trace other code, put it in a block: `with cutaway.watch() as trace:`."
         )
 
 
 def _or_wrong_arguments(
     error: BaseException, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], found: Trace
 ) -> BaseException:
-    """The model's own error with the trace attached; or ours, where the arguments do not fit its forward."""
+    """The model's error with the trace attached, or an `InputError` if the arguments do not fit its forward."""
     if isinstance(error, TypeError) and len(found) == 0:
         try:
             signature = inspect.signature(model.forward)
@@ -138,7 +137,7 @@ def _or_wrong_arguments(
             names = ", ".join(signature.parameters)
             return InputError(
                 f"these arguments do not fit {type(model).__name__}.forward({names}): {misfit}; "
-                "trace(model, ...) hands everything after the model to it."
+                "trace(model, ...) passes all arguments after the model to it."
             )
         except ValueError:
             pass

@@ -1,9 +1,8 @@
-"""Opening Python composites.
+"""Copies of Python composites (`F.softmax`) whose inner calls reach the function mode.
 
-`F.softmax` and its like first ask `has_torch_function…`, and hand themselves over when a mode is active.
-Called again from inside the mode they would ask again and never end. So each gets a copy that shares its
-code but not its globals: there, the three questions are always answered with no. Its inner calls then
-reach the mode as operations of their own.
+Composites first call `has_torch_function…`, and dispatch to an active mode instead of running. Calling one again from
+inside the mode would recurse forever. So each composite gets a copy with the same code but other globals, in which the
+three `has_torch_function…` functions return False. The calls inside then reach the mode as separate operations.
 """
 
 from __future__ import annotations
@@ -20,17 +19,17 @@ def _never(*_: Any) -> bool:
 
 _ANSWERS: dict[str, Any] = dict.fromkeys(_QUESTIONS, _never)
 
-# One copy of the globals for all composites of a module, kept beside the original.
+# One copy of the globals per module, stored with the original.
 _namespaces: dict[int, tuple[dict[str, Any], dict[str, Any]]] = {}
 
 
 def is_composite(func: types.FunctionType) -> bool:
-    """Whether a Python function hands itself over to modes and does its work in other functions."""
+    """Whether a Python function dispatches to modes and does its work through other torch functions."""
     return any(name in func.__code__.co_names for name in _QUESTIONS)
 
 
 def opened(func: types.FunctionType) -> types.FunctionType:
-    """The copy of a composite that does not hand itself over."""
+    """A copy of a composite that does not dispatch to modes."""
     copy = types.FunctionType(
         func.__code__, _namespace(func.__globals__), func.__name__, func.__defaults__, func.__closure__
     )
@@ -39,7 +38,7 @@ def opened(func: types.FunctionType) -> types.FunctionType:
 
 
 def opened_code(code: types.CodeType, namespace: dict[str, Any]) -> types.FunctionType:
-    """The same for code whose function is no longer known by its name."""
+    """The same for code whose function can no longer be found by its name."""
     for value in namespace.values():
         if isinstance(value, types.FunctionType) and value.__code__ is code:
             return opened(value)
@@ -47,7 +46,7 @@ def opened_code(code: types.CodeType, namespace: dict[str, Any]) -> types.Functi
 
 
 def refresh() -> None:
-    """Let the copies see what was changed in the originals' globals since (a monkeypatched `F.relu`)."""
+    """Updates the copied globals after changes in the originals (a monkeypatched `F.relu`)."""
     for original, copy in _namespaces.values():
         copy.update({**original, **_ANSWERS})
 

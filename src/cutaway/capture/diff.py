@@ -1,13 +1,13 @@
-"""The verb `diff`: what differs between two traces."""
+"""The verb `diff`: compares the structure and values of two traces."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Literal
 
 from cutaway.capture.validation.distance import distance
 from cutaway.capture.validation.validate import UNDEFINED
-from cutaway.core.errors import InputError, NotSavedError, StaleValueError
+from cutaway.core.errors import InputTypeError, NotSavedError, StaleValueError
+from cutaway.core.formatting import listed, plural
 from cutaway.core.progress import progress
 from cutaway.graph.diff.align import Alignment, align
 from cutaway.graph.diff.match import MISSING, by_path
@@ -21,7 +21,7 @@ _MOST_NAMED = 3
 
 
 def diff(a: Trace, b: Trace) -> Diff:
-    """What differs between two traces: in structure, and in the values that both hold.
+    """Compares two traces: their structure, and the values that both have saved.
 
     >>> import torch, cutaway
     >>> one = cutaway.trace(torch.nn.ReLU(), torch.tensor([-1.0, 2.0, 3.0]))
@@ -31,9 +31,9 @@ def diff(a: Trace, b: Trace) -> Diff:
     """
     for which, thing in (("first", a), ("second", b)):
         if not isinstance(thing, Trace):
-            raise InputError(
+            raise InputTypeError(
                 f"diff compares two traces, and the {which} argument is a {type(thing).__name__}: "
-                "give what cutaway.trace(model, ...) returned, or what a `with cutaway.watch(model)` block made."
+                "pass the result of cutaway.trace(model, ...) or of a `with cutaway.watch(model)` block."
             )
     found = align(a, b)
     values = _Values(a, b)
@@ -47,27 +47,27 @@ def diff(a: Trace, b: Trace) -> Diff:
         n_ops=sum(MISSING not in pair for pair in found.ops),
         notes=(*_circumstances(a, b), *values.notes()),
     )
-    # Not one of its fields: the report is plain data, and only its picture needs the traces.
+    # Not a dataclass field: the result is plain data, and only its picture needs the traces.
     object.__setattr__(result, "_traces", (a, b))
     return result
 
 
 def _in_words(trace: Trace) -> str:
-    return f"{trace.model_name or 'code around no model'} ({len(trace):,} ops)"
+    return f"{trace.model_name or 'code without a model'} ({len(trace):,} ops)"
 
 
 def _circumstances(a: Trace, b: Trace) -> list[str]:
-    """What else is to be known of the two."""
+    """Notes on how the two captures differ: errors, devices, transforms, backward passes."""
     found = []
     for which, trace in (("first", a), ("second", b)):
         if trace.error is not None:
             said, *_ = str(trace.error).splitlines() or [""]
-            found.append(f"the {which} trace ended early, by {type(trace.error).__name__}: {said}")
+            found.append(f"the {which} trace ended early with {type(trace.error).__name__}: {said}")
     devices = [", ".join(sorted({op.device for op in trace if op.device})) for trace in (a, b)]
     if devices[0] != devices[1]:
         found.append(f"the first ran on {devices[0] or 'no device'}, the second on {devices[1] or 'no device'}")
     if a.tables.is_transformed or b.tables.is_transformed:
-        found.append("values were transformed before they were saved; it is those that were compared")
+        found.append("values were transformed before saving; the transformed values were compared")
     if a.n_backwards != b.n_backwards:
         found.append(f"{a.n_backwards} backward passes in the first, {b.n_backwards} in the second")
     return found
@@ -77,18 +77,18 @@ _State = Literal["equal", "different", "unknown"]
 _Reason = Literal["not saved", "overwritten since", "of a kind that has no distance", "undefined", "shape", ""]
 _SAID = {
     "not saved": "not saved in both",
-    "overwritten since": "overwritten since they were traced: watch with keep='copy'",
-    "of a kind that has no distance": "of a kind that has no distance",
-    "undefined": "with arbitrary contents",
+    "overwritten since": "overwritten after tracing: watch with keep='copy'",
+    "of a kind that has no distance": "of a type that has no distance",
+    "undefined": "with undefined contents",
 }
 
 
 _STATES: dict[_Reason, _State] = {"shape": "different", "undefined": "equal"}
-"""How a value that was not compared counts for those made from it."""
+"""How a value that was not compared counts for the ops that use it."""
 
 
 class _Values:
-    """Compares values row by row, and remembers of each node of the second trace how it stands."""
+    """Compares values row by row, and stores for each node of the second trace whether it is equal."""
 
     def __init__(self, a: Trace, b: Trace) -> None:
         self.a, self.b = a, b
@@ -150,7 +150,7 @@ class _Values:
             return None, "overwritten since"
         if getattr(one, "is_meta", False) or getattr(two, "is_meta", False):
             return None, "not saved"
-        if _shape(one) != _shape(two):  # of what a transform made of them
+        if _shape(one) != _shape(two):  # after a transform
             return None, "shape"
         found = distance(one, two)
         return found, "" if found is not None else "of a kind that has no distance"
@@ -191,11 +191,13 @@ class _Values:
 
     def notes(self) -> list[str]:
         found = [
-            f"{_counted(len(labels), 'value')} {_SAID[reason]} ({_named(labels)})"
+            f"{plural(len(labels), 'value')} {_SAID[reason]} ({listed(labels, _MOST_NAMED)})"
             for reason, labels in self._left_out.items()
         ]
         if self._lone_gradients:
-            found.append(f"{_counted(self._lone_gradients, 'gradient')} in one of the two only, or of other shapes")
+            found.append(
+                f"{plural(self._lone_gradients, 'gradient')} in only one of the traces, or of different shapes"
+            )
         return found
 
 
@@ -206,13 +208,3 @@ def _kind(op: Op) -> Kind:
 
 def _shape(value: Any) -> Any:
     return tuple(value.shape) if hasattr(value, "shape") and not getattr(value, "is_nested", False) else None
-
-
-def _named(labels: Iterable[str]) -> str:
-    names = list(labels)
-    rest = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
-    return ", ".join(names[:_MOST_NAMED]) + rest
-
-
-def _counted(n: int, what: str) -> str:
-    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"

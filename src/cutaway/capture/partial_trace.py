@@ -1,4 +1,4 @@
-"""What a predicate sees of a trace while the model still runs."""
+"""The unfinished trace that a `save=` predicate sees while the model runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cutaway.graph.trace import Trace
 
 
 class RunningNames:
-    """Sites are known at once; labels and positions only when orphans have been trimmed."""
+    """Names in an unfinished trace: sites are known at once, labels and positions only after orphans are removed."""
 
     def __init__(self, sites: dict[int, Site], tables: Tables) -> None:
         self._sites = sites
@@ -35,7 +35,7 @@ class RunningNames:
 
 
 class RunningTrace(Trace):
-    """A trace that grows: its ops know what came before them, not what comes after."""
+    """A growing trace: its ops know their parents, but not yet their children."""
 
     def __init__(self, tables: Tables, sites: dict[int, Site]) -> None:
         super().__init__()
@@ -60,6 +60,6 @@ class RunningTrace(Trace):
 
 def _not_yet(what: str) -> NoReturn:
     raise OpenTraceError(
-        f"{what} are known only when the block has ended; while the model runs, ask for function, site, module, "
-        "shape, parents, args or value."
+        f"{what} are not known until the block ends; while the model runs, use function, site, module, shape, parents, "
+        "args or value."
     )

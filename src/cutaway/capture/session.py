@@ -1,4 +1,4 @@
-"""One capture, from entering its block to the finished tables."""
+"""One capture, from entering its block to the finished trace."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _push = torch._C._push_on_torch_function_stack
 
 
 class Session:
-    """Everything that is switched on for the length of one block, and switched off again.
+    """Installs everything that one capture needs, and removes it again when the block ends.
 
     Args:
         trace: filled when the block ends.
-        model: names its modules, parameters and inputs; None to watch code around no model.
-        saver: decides which values are kept.
-        orphans: whether ops that lead nowhere stay in the trace.
+        model: its modules, parameters and inputs are named; None to watch code without a model.
+        saver: decides which values are saved.
+        orphans: whether ops that lead to no output stay in the trace.
         gradients: whether backward passes inside the block are captured.
     """
 
@@ -66,7 +66,7 @@ class Session:
     # switching on and off
 
     def start(self) -> None:
-        """Switch everything on; if that fails half way, off again."""
+        """Installs hooks, patches and the function mode; removes them again if that fails."""
         if not self.saver.keeps_all:
             self._prepare_saver()
         composites.refresh()
@@ -82,7 +82,7 @@ class Session:
             raise
 
     def _prepare_saver(self) -> None:
-        """What the saver has to know to choose values while the model runs."""
+        """Gives the saver what it needs to select values while the model runs."""
         saver, nodes = self.saver, self.resolver.nodes
         modules = module_addresses(self.root) if saver.by_site else {}
         saver.begin(nodes, modules, tensor_addresses(self.root, modules))
@@ -93,19 +93,19 @@ class Session:
             saver.op_at = lambda node: Op(running, node)
 
     def join(self, call: int) -> Watcher:
-        """Start watching the calling thread."""
+        """Starts watching the current thread."""
         watcher = Watcher(self.resolver, self.groups, call, self.memory.check)
         self.watchers[get_ident()] = watcher
         _push(watcher)
         return watcher
 
     def leave(self, watcher: Watcher) -> None:
-        """Stop watching the calling thread, wherever in the stack of modes the watcher stands."""
+        """Stops watching the current thread, wherever the watcher is in the stack of modes."""
         take_off(watcher)
         self.watchers.pop(get_ident(), None)
 
     def stop(self, error: BaseException | None) -> None:
-        """Switch everything off and fill the trace."""
+        """Removes everything and fills the trace."""
         ended = perf_counter_ns()
         watcher = self.watchers[get_ident()]
         try:
@@ -125,7 +125,7 @@ class Session:
         self.trace.__dict__.pop("_name_tensor", None)
 
     def abandon(self) -> None:
-        """Make the watchers of other threads, or of a forked child, do nothing from now on."""
+        """Turns the watchers of other threads, or of a forked child, into no-ops."""
         for watcher in self.watchers.values():
             watcher.__class__ = Inert
         self.watchers.clear()
@@ -147,7 +147,7 @@ class Session:
         return found
 
     def tables_so_far(self) -> Tables:
-        """The graph up to now, while the program still runs: without names of modules and parameters."""
+        """The graph so far, while the program still runs: without names of modules and parameters."""
         resolver = self.resolver
         resolver.flush()
         borders = resolver.borders
@@ -194,7 +194,7 @@ def _stands_for_tensor(value: Any) -> bool:
 
 
 def _after_fork() -> None:
-    """A forked child does not go on watching: it is another program."""
+    """Disables all captures in a forked child."""
     for session in list(sessions.sessions.values()):
         session.abandon()
         session.hooks.remove()
@@ -202,7 +202,7 @@ def _after_fork() -> None:
 
 
 def watch_forks() -> None:
-    """Register the fork handler, once for the life of the process."""
+    """Registers the fork handler, once per process."""
     global _forks_watched
     if not _forks_watched:
         _forks_watched = True

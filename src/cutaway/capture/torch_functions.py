@@ -1,6 +1,6 @@
-"""What is known of a torch function: what it is called, how it is to be handled, what it overwrites.
+"""Name, category and overwritten arguments of each torch function.
 
-Every function is looked at once, on its first call, and remembered.
+Each function is classified once, on its first call, and cached.
 """
 
 from __future__ import annotations
@@ -15,48 +15,48 @@ from torch import Tensor
 from cutaway.capture.composites import is_composite, opened
 
 SKIP: Final = 0
-"""Asks for a property or steers torch: called through, not recorded."""
+"""Reads a property or configures torch: called, but not recorded."""
 LEAF: Final = 1
 """An operation."""
 COMPOSITE: Final = 2
-"""Python code that calls other operations: opened."""
+"""Python code that calls other operations: its inner calls are recorded."""
 WRITER: Final = 3
 """An operation that overwrites some of its arguments."""
 ESCAPE: Final = 4
-"""An operation that hands memory to code we cannot see (`numpy`)."""
+"""An operation that exposes memory to code that capture cannot see (`numpy`)."""
 BACKWARD: Final = 5
 """Runs the autograd engine: nothing inside it is recorded."""
 PYTHON: Final = 6
-"""Python code that does not ask for modes itself: what asked in its name is opened."""
+"""Python code that does not dispatch to modes itself: the function that dispatched in its name is opened."""
 DRAW: Final = 7
-"""An operation that may draw random numbers."""
+"""An operation that may use random numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """How one torch function is handled."""
+    """How capture handles one torch function."""
 
     name: str
     role: int
     writes: tuple[int | str, ...] = ()
-    """Positions or names of the arguments it overwrites."""
+    """Positions and names of the arguments it overwrites."""
     body: Any = None
-    """For composites: the copy that calls its inner functions through torch again."""
+    """For composites: the copy whose inner calls reach the function mode."""
     is_opaque: bool = False
-    """Whether it runs code that cannot be opened."""
+    """Whether it runs code whose inner calls cannot be captured."""
     moves: bool = False
-    """Whether it may give the tensors it overwrites other memory or another shape."""
+    """Whether it may change the memory or shape of the tensors it overwrites."""
     draws: bool = False
-    """Whether it may draw random numbers."""
+    """Whether it may use random numbers."""
     is_simple: bool = field(init=False, default=False)
-    """Whether all there is to know of a call is its arguments and its result."""
+    """Whether a call is fully described by its arguments and its result."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "is_simple", self.role in (LEAF, DRAW) and not self.is_opaque)
 
 
 class Opaque:
-    """Stands for code that cannot be opened (a scripted module, a vmapped function) as one function."""
+    """Represents code whose inner calls cannot be captured (a ScriptModule, a vmapped function) as one function."""
 
     __slots__ = ("__name__", "target")
 
@@ -66,12 +66,12 @@ class Opaque:
         self.__name__ = name or str(own or type(target).__name__)
 
     def __call__(self, *args: Any, closure: Any = None, **kwargs: Any) -> Any:
-        """Run it; `closure` lists the tensors it reads besides its arguments, and is for the record alone."""
+        """Runs it; `closure` lists the tensors it reads besides its arguments, and is only recorded."""
         return self.target(*args, **kwargs)
 
 
 class Edited:
-    """Stands in a trace for what an edit did to a value: one operation, that can be called again."""
+    """Represents an edit in a trace: one operation that can be replayed."""
 
     __slots__ = ("__name__", "target")
 
@@ -188,7 +188,7 @@ _SKIPPED = frozenset(
 )
 
 _FIRST: tuple[int | str, ...] = (0, "input", "self", "tensor")
-"""What a function overwrites whose name ends in an underscore."""
+"""Arguments that a function overwrites if its name ends in an underscore."""
 _WRITERS: dict[str, tuple[int | str, ...]] = {
     "__setitem__": _FIRST,
     "batch_norm": (3, 4, "running_mean", "running_var"),
@@ -200,7 +200,7 @@ _WRITERS: dict[str, tuple[int | str, ...]] = {
 }
 _MOVERS = frozenset({"set_", "resize_", "resize_as_", "swap_tensors", "t_", "transpose_", "squeeze_", "unsqueeze_",
                      "swapaxes_", "swapdims_", "as_strided_", "resize_as_sparse_", "sparse_resize_"})  # fmt: skip
-"""Functions that change where a tensor lies, or its shape, rather than (only) its elements."""
+"""Functions that change the memory or shape of a tensor, not (only) its elements."""
 _ESCAPES = frozenset({"numpy", "__array__", "__dlpack__", "to_dlpack", "tolist"})
 _NOT_WRITERS = frozenset({"requires_grad_", "retain_grad_", "detach_", "names_", "share_memory_"})
 _DUNDERS = {
@@ -219,7 +219,7 @@ _DUNDERS = {
 }
 
 _CLOSED = ("quantized::", "c10d::", "_c10d_functional::")
-"""Operators that work on packed weights, or together with other processes: not to be run on their own."""
+"""Operators that need packed weights or other processes: they cannot be replayed alone."""
 
 _EDIT = Function("edit", LEAF)
 _known: dict[Any, Function] = {}
@@ -227,12 +227,12 @@ _MOST_KNOWN = 20_000
 
 
 def known_functions() -> dict[Any, Function]:
-    """The table of functions seen so far; the function mode reads it directly."""
+    """The cache of classified functions; the function mode reads it directly."""
     return _known
 
 
 def function_of(func: Any) -> Function:
-    """How `func` is handled, looking at it now if it was never seen."""
+    """How capture handles `func`; classifies it on its first use."""
     found = _known.get(func)
     if found is None:
         if type(func) is Opaque:
@@ -246,7 +246,7 @@ def function_of(func: Any) -> Function:
 
 
 def name_of(func: Any) -> str:
-    """The name under which users know a torch function.
+    """The name of a torch function as users know it.
 
     >>> name_of(torch.Tensor.__add__), name_of(torch.Tensor.__iadd__), name_of(torch.Tensor.T.__get__)
     ('add', 'add_', 'T')
@@ -302,7 +302,7 @@ def _look_at(func: Any) -> Function:
     raw = getattr(func, "__name__", "") or ""
     name = name_of(func)
     if raw == "__get__":
-        # What `.grad` gives depends on backward passes, which are not called again.
+        # The value of `.grad` depends on backward passes, which are not replayed.
         return Function(name, LEAF if name in _GETTERS_OF_TENSORS else SKIP, is_opaque=name in ("grad", "_grad"))
     if raw == "__set__":
         return Function("set_data", WRITER, (0,), moves=True) if name == "data" else Function(name, SKIP)
@@ -322,7 +322,7 @@ def _look_at(func: Any) -> Function:
     if name.endswith("_") and not name.endswith("__") and raw not in _NOT_WRITERS:
         writes = _FIRST
     if isinstance(func, types.FunctionType):
-        # Where Python code turns out not to open (the initialisers of `nn.init`), nobody says whether it draws.
+        # Python code without inner torch calls (the initializers of `nn.init`) does not declare whether it is random.
         if is_composite(func):
             return Function(name, COMPOSITE, writes, opened(func), draws=bool(writes))
         return Function(name, PYTHON, writes, draws=True)
@@ -332,7 +332,7 @@ def _look_at(func: Any) -> Function:
 
 
 def _by_schema(name: str, schemas: list[Any]) -> Function:
-    """An operator that says itself which arguments it overwrites."""
+    """Reads from the schema of an operator which arguments it overwrites."""
     places: dict[int | str, None] = {}
     for schema in schemas:
         for i, argument in enumerate(schema.arguments):
@@ -350,7 +350,7 @@ def _role(writes: tuple[int | str, ...], draws: bool) -> int:
 
 
 def _may_draw(name: str) -> bool:
-    """Whether torch's own operator of this name is marked as drawing from a seeded generator."""
+    """Whether torch tags its operator of this name as using a seeded generator."""
     packet = getattr(torch.ops.aten, name, None)
     if not isinstance(packet, torch._ops.OpOverloadPacket):
         return False

@@ -1,4 +1,4 @@
-"""What is replaced in torch and Python while a capture runs, and why."""
+"""The patches applied to torch and Python while a capture runs, and why each is needed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _pop = torch._C._pop_torch_function_stack
 
 
 def switch_on(stack: ExitStack) -> None:
-    """Everything that has to be replaced while a capture runs."""
+    """Installs all patches that a capture needs."""
     replace(stack, torch.overrides, "has_torch_function", _subclasses_only)
     replace(stack, threading.Thread, "start", _watched_start)
     replace(stack, torch.autograd, "_engine_run_backward", _watched_engine)
@@ -54,7 +54,7 @@ _TRANSFORMS = (
 
 
 def run_eagerly(stack: ExitStack) -> None:
-    """Compiled code runs its eager source while it is watched."""
+    """Makes compiled code run eagerly while it is captured."""
     stack.enter_context(forced_eager())
     wrapper = sys.modules["torch._dynamo"].OptimizedModule
     if "__call__" in wrapper.__dict__:
@@ -62,7 +62,7 @@ def run_eagerly(stack: ExitStack) -> None:
 
 
 def _quiet_call(original: Callable[..., Any]) -> Callable[..., Any]:
-    """A compiled module warns of global hooks; ours are meant to fire."""
+    """Silences the warning of compiled modules about global hooks: ours are meant to run."""
 
     def __call__(module: Any, *args: Any, **kwargs: Any) -> Any:
         if not sessions.watchers_here():
@@ -73,7 +73,7 @@ def _quiet_call(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _subclasses_only(original: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    """`nn.MultiheadAttention` leaves its fast path when a mode is active; it should not notice ours."""
+    """`nn.MultiheadAttention` leaves its fast path if a mode is active; this hides ours."""
 
     def has_torch_function(relevant_args: Any) -> bool:
         if not sessions.watchers_here() or _getframe(1).f_globals.get("__name__") == "torch._ops":
@@ -85,7 +85,7 @@ def _subclasses_only(original: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 
 class _without_watchers:
-    """Takes our modes off the calling thread's stack, and puts the stack back as it was."""
+    """Context manager: removes our modes from the stack of the current thread, then restores the stack."""
 
     def __enter__(self) -> None:
         self._stack: list[TorchFunctionMode] = []
@@ -103,7 +103,7 @@ class _without_watchers:
 
 
 def _watched_start(original: Callable[[Any], None]) -> Callable[[Any], None]:
-    """Threads started inside a block are watched, too: each gets a watcher of its own."""
+    """Gives each thread started inside a block its own watcher."""
 
     def start(thread: threading.Thread) -> None:
         here = threading.get_ident()
@@ -130,7 +130,7 @@ def _watched_start(original: Callable[[Any], None]) -> Callable[[Any], None]:
 
 
 def _watched_engine(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Every backward pass goes through here, by whatever name it was asked for."""
+    """Wraps the autograd engine: every backward pass goes through here, whatever API started it."""
 
     def _engine_run_backward(*args: Any, **kwargs: Any) -> Any:
         here = threading.get_ident()
@@ -156,7 +156,7 @@ def _bound(function: Callable[[Any], Any], argument: Any) -> Callable[[], Any]:
 
 
 def _opaque_script(original: Callable[..., Any]) -> Callable[..., Any]:
-    """A scripted function runs outside Python: one opaque op."""
+    """Records a call of a ScriptFunction, which runs outside Python, as one opaque op."""
 
     def __call__(script: Any, *args: Any, **kwargs: Any) -> Any:
         if not sessions.watchers_here():
@@ -171,7 +171,7 @@ def _bound_script(original: Callable[..., Any], script: Any) -> Callable[..., An
 
 
 def _opaque(name: str) -> Callable[[Any], Any]:
-    """A `torch.func` transform runs on wrapped tensors that die with it: one opaque op."""
+    """Records a `torch.func` transform, whose wrapped tensors exist only inside it, as one opaque op."""
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def transform(*args: Any, **kwargs: Any) -> Any:
@@ -185,11 +185,11 @@ def _opaque(name: str) -> Callable[[Any], Any]:
 
 
 def run_opaque(call: Opaque, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Run code that cannot be opened, and hand it on as one op with its inputs and outputs."""
+    """Runs opaque code and records it as one op with its inputs and outputs."""
     frame = _caller(_getframe(2))
     watchers = sessions.watchers_here()
     closure = Closure()
-    watchers[0].closure = closure  # the innermost sees every call first
+    watchers[0].closure = closure  # the innermost receives every call first
     for watcher in watchers:
         watcher.paused += 1
     started = perf_counter_ns()
@@ -214,7 +214,7 @@ def run_opaque(call: Opaque, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
 
 
 def _linked(result: Any, args: tuple[Any, ...], closure: Closure) -> Any:
-    """`vjp` returns a function that remembers its inputs: calling it later is an op that depends on them."""
+    """Makes the function that `vjp` returns an op that depends on the inputs it captured."""
     if not isinstance(result, tuple) or not any(isinstance(item, FunctionType) for item in result):
         return result
     remembered = [tensor for _, tensor in leaves(args, is_tensor)] + list(closure.tensors.values())
@@ -235,7 +235,7 @@ def _remembering(function: FunctionType, remembered: list[Tensor]) -> Callable[.
 
 
 def _eager_compile(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Loading dynamo in the middle of a block: from here on, compiled code runs its eager source."""
+    """Handles dynamo being loaded inside a block: from then on, compiled code runs eagerly."""
     _compile_seen: list[bool] = []
 
     def compile(*args: Any, **kwargs: Any) -> Any:

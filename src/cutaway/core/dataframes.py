@@ -1,4 +1,4 @@
-"""Rows as a table."""
+"""Converts rows to a pandas DataFrame if pandas is installed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def framed(records: Iterable[dict[str, Any]]) -> Any:
-    """Rows as a pandas DataFrame where pandas is installed, else as a list of dicts.
+    """Rows as a pandas DataFrame if pandas is installed, else as a list of dicts.
 
     >>> len(framed([{"step": 1, "loss": 0.5}]))
     1
@@ -19,7 +19,7 @@ def framed(records: Iterable[dict[str, Any]]) -> Any:
         return rows
     try:
         return pandas.DataFrame.from_records(rows)
-    except UnicodeEncodeError:  # half a surrogate pair, which pandas cannot hold
+    except UnicodeEncodeError:  # a lone surrogate, which pandas cannot encode
         return pandas.DataFrame.from_records([{_whole(key): _whole(row[key]) for key in row} for row in rows])
 
 

@@ -1,4 +1,4 @@
-"""A line that tells how far long work has come: on a terminal only, and only when it takes longer than a moment."""
+"""Progress bar on stderr, shown only on a terminal and only for work longer than two seconds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WIDTH = 24
 
 
 def progress(items: Iterable[T], n_items: int, what: str) -> Iterator[T]:
-    """Hand on the items, and say on a terminal how many of them are done.
+    """Yields the items; on a terminal, shows how many are done.
 
     >>> list(progress("abc", 3, "letters"))
     ['a', 'b', 'c']
@@ -41,7 +41,7 @@ def progress(items: Iterable[T], n_items: int, what: str) -> Iterator[T]:
 
 
 def line(what: str, n_done: int, n_items: int, seconds_left: float) -> str:
-    """
+    """Formats one state of the progress bar.
     >>> line("ops replayed", 30, 40, 12)
     'ops replayed ██████████████████░░░░░░ 30 of 40, 12 s left'
     """

@@ -1,4 +1,4 @@
-"""The verb `edit`: a model behaves changed inside a block."""
+"""The verb `edit`: changes a model's values or parameters inside a block."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from cutaway.capture.tensors.aliasing import version_of
 from cutaway.capture.torch_functions import Edited
 from cutaway.capture.units.live_units import LiveUnits
 from cutaway.capture.units.module_units import named_parameter_layout
-from cutaway.core.errors import EditError, InputError, SiteError
+from cutaway.core.errors import EditError, InputError, InputTypeError, SiteError
 from cutaway.core.events import Context
 from cutaway.core.sites import Site
 from cutaway.core.units.layout import UnitLayout
@@ -37,7 +37,7 @@ _MISSING: Any = object()
 
 
 class edit:
-    """Change values or parameters of a model for the length of a block.
+    """Changes values or parameters of a model inside a block.
 
     >>> import torch, cutaway
     >>> model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU())
@@ -46,9 +46,9 @@ class edit:
     tensor([[0., 0., 0.]])
 
     Args:
-        at: a site (module, `@in`, op, parameter, with pass and unit if wanted), a pattern, an op or selection of a
-            trace, several of these; or a mapping from such to changes, without `to`.
-        to: a number, a tensor, a function of the value, the site of another value, an op or trace to take the value
+        at: a site (module, `@in`, op, parameter, optionally with pass and unit), a pattern, an op or selection of a
+            trace, or several of these; or a mapping from these to new values, without `to`.
+        to: a number, a tensor, a function of the value, another site to copy from, an op or trace to take the value
             from, or one of `edit.scale`, `edit.clamp`, `edit.noise`, `edit.swap`.
         part: `units=`, `heads=` (and `n_heads=`), `positions=`, `samples=`, or any `index=`.
     """
@@ -60,9 +60,9 @@ class edit:
 
     def __init__(self, model: nn.Module, at: object, to: object = _MISSING, **part: Unpack[Part]) -> None:
         if not isinstance(model, nn.Module):
-            raise InputError(f"edit changes a torch.nn.Module, and this is a {type(model).__name__}.")
+            raise InputTypeError(f"edit needs a torch.nn.Module, got a {type(model).__name__}.")
         if (to is _MISSING) == (not isinstance(at, dict)):
-            raise InputError("give at= and to=, or one mapping from sites to what each is changed to.")
+            raise InputError("pass at= and to=, or one mapping from sites to new values.")
         self._model: nn.Module = getattr(model, "_orig_mod", model)
         self._named = Named.of(self._model)
         self._places = [
@@ -82,7 +82,7 @@ class edit:
 
     def __enter__(self) -> None:
         if self._thread:
-            raise InputError("this edit has been used: make a new one for each block.")
+            raise InputError("this edit was already used: create a new one for each block.")
         self._thread = get_ident()
         with ExitStack() as stack:
             stack.enter_context(self._units)
@@ -114,18 +114,20 @@ class edit:
         if error is None and missed:
             site = missed[0].site
             raise SiteError(
-                f"nothing was changed at {str(site)!r}: {self._why(site)}. Edits are met where the model runs inside "
+                f"nothing was changed at {str(site)!r}: {self._why(site)}. An edit applies where the model runs inside "
                 "the block, in the thread that entered it."
             )
 
     def _why(self, site: Site) -> str:
         if site.op is not None and site.ordinal is None and site.pass_ is not None:
-            return f"a pass counts the runs of its module; number {site.pass_} within one is /{site.op}.{site.pass_}"
+            return (
+                f"':' counts the runs of the module; write /{site.op}.{site.pass_} for op {site.pass_} within one run"
+            )
         if site.op is not None:
-            return "no such op ran there; cutaway.sites(model, example) lists what does"
+            return "no such op ran there; cutaway.sites(model, example) lists those that do"
         if site.pass_ is not None:
             return f"it did not run {site.pass_} times" if site.pass_ > 1 else "it did not run"
-        return "it did not run, or took and returned no such tensor"
+        return "it did not run, or has no such tensor"
 
     # modules
 
@@ -134,7 +136,7 @@ class edit:
         if isinstance(module, torch.jit.ScriptModule):
             if place.site.is_pattern:
                 return
-            raise InputError(f"{address!r} is scripted and takes no hooks: edit what is given to it, or made from it.")
+            raise InputError(f"{address!r} is a ScriptModule and takes no hooks: edit the modules before or after it.")
         if place.change is not None and place.change.swaps is not None:
             self._swap(place, module, stack)
             return
@@ -153,7 +155,7 @@ class edit:
             handle = module.register_forward_pre_hook(
                 lambda called, *given: met_inputs(*given) if called is module else None, with_kwargs=True
             )
-        else:  # a copy of the module that is made inside the block has the hook, too
+        else:  # a copy of the module made inside the block has the hook, too
             handle = module.register_forward_hook(lambda called, _, result: met(result) if called is module else None)
         stack.callback(handle.remove)
 
@@ -168,7 +170,7 @@ class edit:
         if len(found) > 1 and not site.path:
             side = site.side or "out"
             sites = ", ".join(repr(f"{address}@{side}.{path}") for path, _ in found[:6])
-            raise EditError(f"{address!r} has {len(found)} tensors there: say which is to be edited: {sites}.")
+            raise EditError(f"{address!r} has {len(found)} tensors there: choose one of {sites}.")
         new = {
             path: self._changed(place, Site(address, None, None, site.side, path, passes), tensor, module)
             for path, tensor in found
@@ -176,7 +178,7 @@ class edit:
         return with_tensors(tree, new) if place.change is not None else tree
 
     def _swap(self, place: Place, module: nn.Module, stack: ExitStack) -> None:
-        """Another function runs in the place of a module's forward."""
+        """Runs another function instead of a module's forward."""
         original, function = module.forward, place.change.swaps if place.change else None
         had = module.__dict__.get("forward", _MISSING)
 
@@ -192,9 +194,9 @@ class edit:
     # parameters and buffers
 
     def _at_tensor(self, place: Place, tensor: Tensor, stack: ExitStack) -> None:
-        """Change a parameter now, and put the changed part back afterwards."""
+        """Changes a parameter now, and restores the changed part afterwards."""
         if place.change is None or place.change.swaps is not None:
-            raise InputError(f"{str(place.site)!r} is a parameter: it is made by no function that could be swapped.")
+            raise InputError(f"{str(place.site)!r} is a parameter: no function computes it, so it cannot be swapped.")
         present, make = tensor.detach(), place.change
         layout = self._parameter_layout(place, present)
         others = (layout,) if make.takes_layout else self._others(make, place.site)
@@ -226,7 +228,7 @@ class edit:
     is_observer = False
 
     def at_op(self, places: list[Place], here: Site, value: Tensor, module: nn.Module, result: Any) -> Tensor | None:
-        """The value that takes the place of what an op made; None where it is only looked at."""
+        """The value that replaces the result of an op; None if it is only observed."""
         new: Tensor | None = None
         for place in places:
             changed = self._changed(place, here, value if new is None else new, module)
@@ -234,7 +236,7 @@ class edit:
         return new
 
     def _changed(self, place: Place, here: Site, value: Tensor, module: nn.Module | None) -> Tensor:
-        """The new value of one tensor, told to whoever watches."""
+        """Computes the new value of one tensor and reports the edit to traces."""
         change = place.change
         if change is None:
             self._held[place.site] = value
@@ -256,21 +258,23 @@ class edit:
             try:
                 new = applied(value, *others)
             except NotImplementedError as error:
-                raise EditError(f"the value at {str(here)!r} ({value.layout}) cannot be changed so: {error}") from error
+                raise EditError(
+                    f"the value at {str(here)!r} ({value.layout}) does not support this edit: {error}"
+                ) from error
             self._tell(applied, (value, *others), new, started, generators)
         return new
 
     def _others(self, change: Change, here: Site) -> tuple[Any, ...]:
-        """The values that a change reads besides the one it changes."""
+        """The values that a change needs besides the one it replaces."""
         if change.source is not None:
             return (value_from(change.source, here),)
         for site in change.needs:
             if site not in self._held:
-                raise EditError(f"{str(site)!r} has not run yet when {str(here)!r} is to take its value.")
+                raise EditError(f"{str(site)!r} runs after {str(here)!r}, so its value cannot be used there.")
         return tuple(self._held[site] for site in change.needs)
 
     def _hold_what_others_need(self, stack: ExitStack) -> list[Place]:
-        """See to it that values which others take are at hand, as this block leaves them; returns those of ops."""
+        """Captures the values that other edits copy from, as edited in this block; returns the op targets."""
         needed = {site for place in self._places if place.change is not None for site in place.change.needs}
         ops: list[Place] = []
         for site in needed:
@@ -288,7 +292,7 @@ class edit:
     def _tell(
         self, applied: Callable[..., Any], args: tuple[Any, ...], new: Tensor, started: int, generators: Any
     ) -> None:
-        """The traces that are being made see the edit as an operation."""
+        """Records the edit as an operation in all active traces."""
         watchers = [watcher for watcher in sessions.watchers_here() if not isinstance(watcher, Editor)]
         if not watchers:
             return

@@ -1,6 +1,6 @@
-"""The values of single operations: a function mode that is on while a module with such a site runs its own code.
+"""Edits and observes results of single ops with a function mode, active only in the affected modules.
 
-`edit` changes values through it, `observe` looks at them.
+`edit` changes values through it, `observe` reads them.
 """
 
 from __future__ import annotations
@@ -29,33 +29,33 @@ from cutaway.graph.labels import Namer, kind_of
 _push = torch._C._push_on_torch_function_stack
 _pop = torch._C._pop_torch_function_stack
 _FUSED = (nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention)
-"""Modules that leave their fused path when they have hooks."""
+"""Modules that leave their fused path if they have hooks."""
 
 
 class OpHandler(Protocol):
-    """Is told the results of ops."""
+    """Receives the results of ops."""
 
     is_observer: bool
-    """Whether it leaves every value as it is: then it is told values as edits leave them."""
+    """Whether it never changes values: then it sees values after all edits."""
 
     def at_op(self, places: list[Place], here: Site, value: Tensor, module: nn.Module, result: Any) -> Tensor | None:
-        """The value that takes the place of one that an op has made; None leaves it as it is.
+        """Returns the value that replaces an op's result, or None to leave it unchanged.
 
         Args:
-            places: those of the running module that cover this op.
-            here: the op in full: with its ordinal, its path among several results, and the pass of its module.
+            places: the targets in the running module that match this op.
+            here: the full site of the op: with its ordinal, its path among several results, and the pass of its module.
             value: one tensor of the result.
-            module: the one whose own code called the op.
-            result: all that the op returned.
+            module: the module whose forward called the op.
+            result: the whole result of the op.
         """
         ...
 
 
 class OpEdits:
-    """The op sites of one block. To torch's replaced functions it looks like a session that watches.
+    """The op sites of one block. To the patched torch functions it looks like a session.
 
-    Only the modules of these sites have a hook. While one of them runs, global hooks tell its own code from that of the
-    modules it calls; they are gone when it returns, so the rest of the model pays nothing.
+    Only the modules of these sites have a hook. While one of them runs, global hooks distinguish its own ops from those
+    of its submodules; they are removed when it returns, so the rest of the model runs at full speed.
     """
 
     def __init__(self, handler: OpHandler, places: list[Place], named: Named) -> None:
@@ -64,7 +64,7 @@ class OpEdits:
         self.hooks = self
         self.gradients = None
         self.targets: dict[int, tuple[str, list[Place]]] = {}
-        """Module → its address, and the places in it."""
+        """id of a module → its address, and the targets in it."""
         self._modules: list[nn.Module] = []
         for place in places:
             for address in named.modules_at(place.site):
@@ -79,7 +79,7 @@ class OpEdits:
         self._within: list[Any] = []
         """The global hooks, while an edited module runs."""
         self._own: dict[int, Any] = {}
-        """Modules that have hooks of their own → the last of them, which is ours."""
+        """id of a module with hooks of its own → the handle of our hook, which runs last."""
         self._editor: Editor | None = None
 
     def switch_on(self, stack: ExitStack) -> None:
@@ -106,7 +106,7 @@ class OpEdits:
         sessions.sessions.pop(id(self), None)
         self.watchers.clear()
         if self._editor is not None:
-            if self._editor.is_on and get_ident() == self._thread:  # Ctrl-C runs no hooks
+            if self._editor.is_on and get_ident() == self._thread:  # Ctrl-C skips hooks
                 take_off(self._editor)
             self._editor.__class__ = Inert  # type: ignore[assignment]
 
@@ -137,7 +137,7 @@ class OpEdits:
     def _enter(self, module: nn.Module, args: Any) -> None:
         editor = self._here()
         if editor is not None:
-            if module._forward_hooks:  # what they do belongs to the module, and they run after the global ones
+            if module._forward_hooks:  # their ops belong to the module, and they run after the global hooks
                 self._own[id(module)] = module.register_forward_hook(self._leave_last, always_call=True)
             editor.enter(module)
 
@@ -155,10 +155,10 @@ class OpEdits:
             editor.leave(module)
 
     def set_watching(self, editor: Editor, *, on: bool) -> None:
-        """Put the mode on the stack, below those that observe, or take it off.
+        """Pushes the mode on the stack, below those of observers, or removes it.
 
-        The topmost mode is handed a call first, and its result last: what observes has to see what edits make of it,
-        whichever of the two was entered first.
+        The topmost mode receives a call first and its result last: observers must see edited values, whichever block
+        was entered first.
         """
         if not on:
             take_off(editor)
@@ -175,14 +175,14 @@ class OpEdits:
             _push(observer)
 
     def join(self, call: int) -> None:
-        """Threads that are started inside the block are not edited."""
+        """Does nothing: threads started inside the block are not edited."""
 
     def leave(self, watcher: Any) -> None:
-        """Nor have they anything to take off."""
+        """Does nothing: such threads have no mode to remove."""
 
 
 class Editor(Watcher):
-    """Counts the ops of a module as a trace does, and hands on the results of some."""
+    """Counts the ops of a module as a trace does, and passes the results of matching ops to the handler."""
 
     def __init__(self, edits: OpEdits) -> None:
         super().__init__(self, Ledger(GroupEvent("", 0, 0, None, 0)), 0, lambda now: sys.maxsize)  # type: ignore[arg-type]
@@ -201,13 +201,13 @@ class Editor(Watcher):
     append = take  # type: ignore[assignment]
 
     def before_write(self, tensors: list[Any], at_once: bool = False) -> None:  # type: ignore[override]
-        """Nothing is kept, so nothing has to be saved from being overwritten."""
+        """Does nothing: no values are saved, so none have to be copied."""
 
     # modules
 
     @property
     def outermost(self) -> nn.Module | None:
-        """The edited module whose code, or whose children's, is running."""
+        """The outermost edited module that is running."""
         return self.running[0][0] if self.running else None
 
     def enter(self, module: nn.Module) -> None:
@@ -216,7 +216,7 @@ class Editor(Watcher):
         self._switch()
 
     def leave(self, module: nn.Module) -> None:
-        while self.running and self.running[-1][0] is not module:  # left by an exception that runs no hooks
+        while self.running and self.running[-1][0] is not module:  # left by an exception that skips hooks
             self.running.pop()
         if self.running:
             self.running.pop()
@@ -260,7 +260,7 @@ class Editor(Watcher):
                 if changed is not None:
                     new[id(tensor)] = changed
         for tensor in [tensor for _, tensor, is_target in made if is_target and id(tensor) in new]:
-            _overwrite(tensor, new.pop(id(tensor)))  # others hold this very tensor
+            _overwrite(tensor, new.pop(id(tensor)))  # other code holds this tensor object
         if not new:
             return result
         if isinstance(result, Tensor):
@@ -271,7 +271,7 @@ class Editor(Watcher):
     def _swapped(
         self, func: Any, address: str, call: int, places: list[Place], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """What another function makes of the arguments, where this call is to be swapped; None elsewhere."""
+        """The result of the replacement function, if this call is to be swapped; otherwise None."""
         swaps = [place for place in places if place.change is not None and place.change.swaps is not None]
         function = function_of(func)
         if not swaps or function.role in (SKIP, COMPOSITE, PYTHON):
@@ -291,7 +291,7 @@ class Editor(Watcher):
         return None
 
     def _open(self, func: Any, name: str, body: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
-        """Composites are opened here, before those that watch below see them: tell them of the group."""
+        """Reports the group to the watchers below, because composites are opened here before they see them."""
         below = [watcher for watcher in sessions.watchers_here() if watcher is not self]
         outer = [(watcher, watcher.group) for watcher in below]
         frame = sys._getframe(2)
@@ -311,7 +311,7 @@ OWN_CODE.add(Editor.__torch_function__.__code__)
 
 
 def call_instead(function: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call a function with the arguments of another."""
+    """Calls a function with the arguments of another."""
     try:
         return function(*args, **kwargs)
     except TypeError as error:
@@ -324,7 +324,7 @@ def _overwrite(tensor: Tensor, new: Tensor) -> None:
 
 
 def _makes_ops(event: tuple[Any, ...]) -> bool:
-    """Whether a trace would make an op of this call: then it counts."""
+    """Whether a trace would record this call as an op: then it counts."""
     function, result = function_of(event[0]), event[3]
     if isinstance(result, Tensor) or function.writes or type(event[0]) is Opaque:
         return True

@@ -1,4 +1,4 @@
-"""Parameters while they are edited: the original is kept once, whoever edits it and in whatever order they end."""
+"""Edits parameters in place; overlapping edits can end in any order."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class _Held:
     original: Tensor
     version: int | None
     edits: dict[int, tuple[Make, Tensor]] = field(default_factory=dict)
-    """Edit → how it changes a value, and where."""
+    """Edit → its function and its mask."""
     touched: Tensor | None = None
-    """Where any edit changed it."""
+    """Mask of all elements that any edit has changed."""
 
 
 _held: dict[int, _Held] = {}
@@ -31,10 +31,10 @@ _lock = RLock()
 
 
 def change(tensor: Tensor, make: Make, mask: Tensor) -> Callable[[], None]:
-    """Change a tensor where the mask is true; returns the function that takes the change back.
+    """Changes a tensor in place where the mask is true; returns the function that undoes the change.
 
-    A trace from before then still trusts what it holds by reference, for the version is put back with the bits;
-    one from inside does not.
+    Undoing also restores the version counter, so a trace from before the edit still trusts its references. A trace from
+    inside the edit does not.
     """
     key = object()
     with _lock, torch.no_grad(), torch._C.DisableTorchFunction():
@@ -57,7 +57,7 @@ def change(tensor: Tensor, make: Make, mask: Tensor) -> Callable[[], None]:
 
 
 def _restore(held: _Held) -> None:
-    """The original where it was edited, and what training made of the rest; then the edits that are still on."""
+    """Restores edited elements and keeps what training made of the rest, then reapplies the remaining edits."""
     tensor = held.tensor
     value = torch.where(held.touched, held.original, tensor) if held.touched is not None else tensor.detach().clone()
     if held.edits:

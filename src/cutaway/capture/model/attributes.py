@@ -1,7 +1,8 @@
-"""What a traced run found in the attributes of modules, noted without keeping anything alive.
+"""Lightweight snapshot of module attributes before a traced run, with weak references only.
 
-A trace knows what buffers held before the run, because it saw who wrote to them. The flags and counters that say
-whether a buffer is valid are plain attributes, which nobody sees being set: so they are noted when the run begins.
+A trace knows the contents of buffers before the run, because it sees writes to them. Flags and counters that say
+whether a buffer is valid are plain attributes, whose changes are invisible to capture, so they are recorded when the
+run begins.
 """
 
 from __future__ import annotations
@@ -22,51 +23,50 @@ from cutaway.capture.tensors.aliasing import version_of
 _PLAIN = frozenset([int, float, bool, complex, str, bytes, type(None)])
 _CONTAINERS = frozenset([dict, OrderedDict, list, set, deque])
 _OTHER: Any = object()
-"""In the place of a value that is not noted."""
+"""Placeholder for a value that is not recorded."""
 
 
 class CannotPutBack(Exception):
-    """Names an attribute that the run changed, and whose earlier value is gone."""
+    """The run changed an attribute whose earlier value was not recorded; the message names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Filled:
-    """A container that had so many elements; which ones is not noted."""
+    """The length of a container; its elements are not recorded."""
 
     n: int
 
 
 @dataclass(frozen=True, slots=True)
 class _Referred:
-    """A tensor, with the version it had."""
+    """A tensor by weak reference, with its version counter."""
 
     tensor: Callable[[], Tensor | None]
     version: int | None
 
 
 class NotedAttributes(NamedTuple):
-    """What one module held before a run."""
+    """The attributes of one module before a run."""
 
     module: Callable[[], nn.Module | None]
     attributes: dict[str, Any]
-    """Numbers, texts and flags by value; all others by what is known of them."""
+    """Numbers, strings and flags by value; containers by length; tensors by weak reference."""
     n_hooks: tuple[int, int]
-    """How many hooks ran after its forward, and before it."""
+    """Number of forward hooks and of forward pre-hooks."""
     buffers: dict[str, bool] | None
-    """Name → whether there was a tensor; None where it had no buffers."""
+    """Name → whether there was a tensor; None if the module had no buffers."""
 
     def put_back(self) -> None:
-        """Set the attributes to what they were, as far as that is known.
-
-        Raises `CannotPutBack` where the run has certainly changed one that is not known. What it has changed inside
-        an object is not noticed.
+        """Restores the attributes, as far as they were recorded.
+         Raises `CannotPutBack` if the run has certainly changed one that was not recorded. Changes inside objects are not
+        detected.
         """
         module = self.module()
         if module is None:
             return
         held = module.__dict__
         for name in [name for name in held if name not in self.attributes and name not in _STANDARD]:
-            if not callable(held[name]):  # such as a forward that somebody has put in the place of the module's own
+            if not callable(held[name]):  # such as a replaced forward
                 del held[name]
         for name, before in self.attributes.items():
             if type(before) in _PLAIN:
@@ -88,7 +88,7 @@ class NotedAttributes(NamedTuple):
                 del module._buffers[name]
 
     def _empty(self, container: Any, n: int, what: str) -> None:
-        """Let a container be as long as it was: it can be emptied, and not more."""
+        """Restores the length of a container; this is possible only if it was empty."""
         if n == 0 and type(container) in _CONTAINERS:
             container.clear()
         elif type(container) not in _CONTAINERS or len(container) != n:
@@ -96,18 +96,18 @@ class NotedAttributes(NamedTuple):
 
 
 _STANDARD = tuple(nn.Module().__dict__)
-"""The attributes that every module has."""
+"""The attributes of every module."""
 _LAST, _N = _STANDARD[-1], len(_STANDARD)
 
 
 def noted_attributes(model: nn.Module) -> tuple[NotedAttributes, ...]:
-    """Of all modules of a model; two microseconds each."""
+    """Snapshots of all modules of a model; 2 µs each."""
     found = []
     for module in modules_of(model):
         if isinstance(module, torch.jit.ScriptModule):
             continue
         held = module.__dict__
-        # Attributes of its own stand behind those that every module has, unless some were set before `__init__`.
+        # A module's own attributes come after the standard ones, unless some were set before `nn.Module.__init__`.
         is_usual = next(islice(held, _N - 1, None), None) == _LAST
         own = islice(held.items(), _N, None) if is_usual else held.items()
         noted = {

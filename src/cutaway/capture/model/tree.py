@@ -1,4 +1,4 @@
-"""Walks over the modules, parameters and buffers of a model, and their addresses."""
+"""Walks the modules, parameters and buffers of a model, and their addresses."""
 
 from __future__ import annotations
 
@@ -24,15 +24,14 @@ def modules_of(root: nn.Module | None) -> list[nn.Module]:
 
 
 def structure_of(root: nn.Module) -> int:
-    """A number that changes when a module is added, taken away or put into another's place."""
+    """A fingerprint that changes if a module is added, removed or replaced."""
     return hash(tuple(map(id, modules_of(root))))
 
 
 def module_addresses(root: nn.Module | None) -> dict[int, tuple[str, ...]]:
-    """Every address of every module of a model, by the module's id; the first is its name.
+    """All addresses of every module of a model, by id of the module; the first address is its name.
 
-    The walk keeps its own stack: models 500 modules deep are no reason to recurse. What `torch.compile`
-    wraps around a module is looked through.
+    The walk is iterative: models can be 500 modules deep. It skips the wrappers of `torch.compile`.
     """
     found: dict[int, list[str]] = {}
     if root is None:
@@ -53,7 +52,7 @@ def module_addresses(root: nn.Module | None) -> dict[int, tuple[str, ...]]:
 
 
 def tensor_addresses(root: nn.Module | None, modules: dict[int, tuple[str, ...]]) -> dict[int, tuple[str, ...]]:
-    """Every address of every parameter and buffer, by the tensor's id; empty where `modules` is."""
+    """All addresses of every parameter and buffer, by id of the tensor; empty if `modules` is."""
     found: dict[int, tuple[str, ...]] = {}
     if modules:
         for module in modules_of(root):
@@ -65,7 +64,7 @@ def tensor_addresses(root: nn.Module | None, modules: dict[int, tuple[str, ...]]
 
 
 def buffers_of(root: nn.Module | None) -> list[tuple[nn.Module, str, Tensor]]:
-    """The buffers before the run: a forward may put others in their place."""
+    """The buffers before the run: a forward may replace them."""
     return [
         (module, name, tensor)
         for module in modules_of(root)
@@ -76,7 +75,7 @@ def buffers_of(root: nn.Module | None) -> list[tuple[nn.Module, str, Tensor]]:
 
 
 def join(address: str, name: str) -> str:
-    """
+    """Appends a name to an address.
     >>> join(".", "fc"), join("encoder", "2")
     ('fc', 'encoder.2')
     """

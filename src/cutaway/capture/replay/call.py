@@ -1,4 +1,4 @@
-"""Call one function of a trace again, on the saved values of its parents and under the conditions of then."""
+"""Replays one function call of a trace on saved values, with the original autocast, grad mode and RNG."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from cutaway.graph.trace import Trace
 
 
 class Missing(Exception):
-    """A value that a replay needs is not at hand; the message says why."""
+    """A value that a replay needs is not available; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """One call of a function: all the nodes that came out of it."""
+    """One call of a function, with all its output nodes."""
 
     nodes: tuple[int, ...]
     event: tuple[Any, ...]
@@ -38,7 +38,7 @@ class Executed:
 
 
 def executed(tables: Tables) -> Iterator[Executed]:
-    """Every call of a function in a trace, in order."""
+    """Yields every function call of a trace, in order."""
     nodes = tables.nodes
     some: list[int] = []
     for node, event in enumerate(nodes.event):
@@ -53,7 +53,7 @@ def executed(tables: Tables) -> Iterator[Executed]:
 
 
 def generators_of(tables: Tables) -> dict[Any, Any]:
-    """Every random generator that the run drew from → its state before the first draw."""
+    """Every random generator that the run used → its state before the first use."""
     found: dict[Any, Any] = {}
     for event in tables.nodes.event:
         if event is not None and isinstance(event[11], Context):
@@ -66,13 +66,13 @@ def saved_value(trace: Trace, node: int) -> Any:
     """The value of a node, on the device on which it was computed."""
     tables = trace.tables
     if tables.is_transformed:
-        raise Missing("something else than the value itself was saved (transform=)")
+        raise Missing("its value was saved through transform=")
     try:
         value = Op(trace, node).value
     except NotSavedError:
         raise Missing("its value was not saved") from None
     except StaleValueError:
-        raise Missing("its value was kept by reference and has been overwritten since") from None
+        raise Missing("its value was saved by reference and has been overwritten") from None
     meta = tables.nodes.meta[node]
     if isinstance(value, Tensor) and meta is not None and str(value.device) != meta.device:
         value = value.to(meta.device)
@@ -80,7 +80,7 @@ def saved_value(trace: Trace, node: int) -> Any:
 
 
 def inputs_of(trace: Trace, call: Executed, known: Mapping[int, Any] | None = None) -> dict[int, Any]:
-    """The saved values of all parents of a call, by node; or others, where they are known."""
+    """The saved values of all parents of a call, by node; `known` overrides them."""
     nodes = trace.tables.nodes
     found = {}
     for parent in dict.fromkeys(nodes.parents[call.nodes[0]]):
@@ -92,9 +92,9 @@ def inputs_of(trace: Trace, call: Executed, known: Mapping[int, Any] | None = No
 
 
 def replayed(trace: Trace, call: Executed, values: Mapping[int, Any]) -> dict[int, Any]:
-    """What each node of a call is when its function is called on these values of its parents.
+    """Calls the function again on these values of its parents, and returns the new value of each output node.
 
-    Nothing of the program is changed: what the function overwrites is copied before.
+    It does not change the program's tensors: arguments that the function overwrites are copied first.
     """
     tables = trace.tables
     function, (func, args, kwargs) = call.function, call.event[:3]
@@ -103,39 +103,39 @@ def replayed(trace: Trace, call: Executed, values: Mapping[int, Any]) -> dict[in
     given = _filled(tables, (args, kwargs), parents, values)
     if function.writes or "out" in kwargs:
         targets = {id(target) for target in written(function, *given)}
-        own = {node: _copied(value) if id(value) in targets else value for node, value in values.items()}
-        given = _filled(tables, (args, kwargs), parents, own)
+        copies = {node: _copied(value) if id(value) in targets else value for node, value in values.items()}
+        given = _filled(tables, (args, kwargs), parents, copies)
     with restored(call.event[11]):
         result = func(*given[0], **given[1])
     return dict(_by_node(tables.nodes, call, result, written(function, *given)))
 
 
 def overwritten(trace: Trace, call: Executed, values: Mapping[int, Any], target: int) -> Any:
-    """What the tensor of node `target`, which this call overwrites on the side, is afterwards; None if it does not."""
+    """The value of node `target` after this call, if the call overwrites it as a side effect; otherwise None."""
     tables = trace.tables
     func, args, kwargs = call.event[:3]
     parents = tables.nodes.parents[call.nodes[0]]
     targets = {id(each) for each in written(call.function, *_filled(tables, (args, kwargs or {}), parents, values))}
     if id(values.get(target)) not in targets:
         return None
-    own = {node: _copied(value) if id(value) in targets else value for node, value in values.items()}
-    given = _filled(tables, (args, kwargs or {}), parents, own)
+    copies = {node: _copied(value) if id(value) in targets else value for node, value in values.items()}
+    given = _filled(tables, (args, kwargs or {}), parents, copies)
     with restored(call.event[11]):
         func(*given[0], **given[1])
-    return own[target]
+    return copies[target]
 
 
 def after_alias_write(
     trace: Trace, call: Executed, calls: Mapping[int, Executed], known: Mapping[int, Any] | None = None
 ) -> Any:
-    """What a value that was changed through other tensors is: the old one, with what was written put in.
+    """Computes a value that was changed through other tensors: the old value with the writes applied.
 
-    None where that cannot be told. What a function wrote besides its result (the running statistics of a batch
+    None if that cannot be determined. What a function writes besides its result (the running statistics of a batch
     norm) is found by calling it again.
 
     Args:
-        calls: the calls so far, by the nodes that came out of them.
-        known: other values than the saved ones.
+        calls: the calls so far, by output node.
+        known: values that override the saved ones.
     """
     nodes = trace.tables.nodes
     old, *writers = nodes.parents[call.nodes[0]]
@@ -161,7 +161,7 @@ def _by_node(nodes: Nodes, call: Executed, result: Any, targets: list[Tensor]) -
 
 
 def _filled(tables: Tables, tree: Any, parents: tuple[int, ...], values: Mapping[int, Any]) -> Any:
-    """Arguments with the given values in the place of their tensors."""
+    """Replaces the tensors in the arguments by the given values."""
     order = iter(parents)
     return replace(tree, lambda _: values[next(order)], tables.is_tensor)
 

@@ -1,4 +1,4 @@
-"""How a model was called, noted when the call begins, so that it can be called once more."""
+"""Records how a model was called, so that it can be called again."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ Found = tuple[list[tuple[str, Tensor]], list[tuple[str, Tensor]]]
 
 @dataclass(slots=True)
 class Recipe:
-    """The call of a model: made when it begins, completed when the block ends."""
+    """One call of a model: created when it begins, completed when the block ends."""
 
     model: Callable[[], nn.Module | None]
-    """Gives the model; None if it is gone by now."""
+    """Returns the model; None if it has been garbage-collected."""
     args: Any
     kwargs: Any
     tensors: dict[str, tuple[Tensor, int | None]]
-    """Every tensor in the arguments by its path, with the version it had."""
+    """Every tensor in the arguments by path, with its version counter."""
     training: bool
     context: Context
     randomness: Randomness
     is_edited: bool = False
-    """Whether the model was edited while it ran."""
+    """Whether an edit was active during the run."""
     buffers: tuple[tuple[Callable[[], nn.Module | None], str, Callable[[], Tensor | None]], ...] = ()
-    """Every buffer before the run: (module, name, tensor), kept alive by nobody here."""
+    """Every buffer before the run: (module, name, tensor), as weak references."""
     parameters: tuple[tuple[Callable[[], Tensor | None], int | None], ...] = ()
-    """Every parameter that was read, with the version it had afterwards."""
+    """Every parameter that was read, with its version counter after the run."""
     attributes: tuple[NotedAttributes, ...] = ()
-    """What the modules held besides before the run."""
+    """Other attributes of the modules before the run."""
 
     @staticmethod
     def of(model: nn.Module, args: Any, kwargs: Any, found: Found) -> Recipe | None:
-        """None where the keyword arguments are not known.
+        """Records a call; None if the keyword arguments are not known.
 
         Args:
-            found: the tensors among the positional arguments and among the named ones, by path.
+            found: the tensors in the positional and in the keyword arguments, by path.
         """
         if kwargs is None:
             return None
@@ -62,9 +62,9 @@ class Recipe:
         return found_so
 
     def complete(self, buffers: list[tuple[nn.Module, str, Tensor]], sources: Iterable[Any], *, holding: bool) -> None:
-        """Note the buffers before the run and the parameters it read; `holding` keeps the model alive.
+        """Records the buffers before the run and the parameters it read; `holding` keeps the model alive.
 
-        A trace that holds every parameter by reference may as well hold the model.
+        A trace that holds every parameter by reference can hold the model, too.
         """
         if buffers:
             self.buffers = tuple((weakref.ref(module), name, weakref.ref(tensor)) for module, name, tensor in buffers)
@@ -75,5 +75,5 @@ class Recipe:
 
 
 def tensors_of(args: Any, kwargs: Any) -> list[tuple[str, Tensor]]:
-    """Every tensor among the arguments, in objects too: "0.0" is the first positional one, "1.mask" one by name."""
+    """Every tensor in the arguments, also in objects: "0.0" is the first positional one, "1.mask" a keyword."""
     return list(leaves((args, kwargs), lambda value: isinstance(value, Tensor)))

@@ -1,4 +1,4 @@
-"""`trace.replay`: what the trace would be with a change, computed from where the change matters."""
+"""`trace.replay`: recomputes only the ops that a change affects."""
 
 from __future__ import annotations
 
@@ -60,15 +60,17 @@ VIEWS = frozenset(
         *("view_as_real", "view_as_complex", "positive", "contiguous", "alias", "detach"),
     ]
 )
-"""Functions whose result may lie in the memory of their first argument."""
+"""Functions whose result may share the memory of their first argument."""
 
 
 def replay(trace: Trace, at: object, to: object = _MISSING, **part: Unpack[Part]) -> Trace:
-    """A trace with other values where a change reaches; `Trace.replay` says more."""
+    """A trace with the values that a change affects recomputed; `Trace.replay` documents the options."""
     if trace.tables.read_from:
-        raise CannotReplayError(f"this trace was read from {trace.tables.read_from}: its functions are not stored.")
+        raise CannotReplayError(
+            f"this trace was loaded from {trace.tables.read_from}: functions are not stored, so it cannot be replayed."
+        )
     if to is _MISSING and not isinstance(at, Mapping):
-        raise InputError(f"say what {at!r} is changed to: trace.replay({at!r}, 0), or give a mapping.")
+        raise InputError(f"missing to=: write trace.replay({at!r}, 0), or pass a mapping from sites to new values.")
     work = _Replay(trace)
     for where, change in read(at, to):
         work.at(where, change, part)
@@ -78,26 +80,26 @@ def replay(trace: Trace, at: object, to: object = _MISSING, **part: Unpack[Part]
 
 
 class _Replay:
-    """One replay as it goes on."""
+    """One replay in progress."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace, self.nodes = trace, trace.tables.nodes
         self.changes: dict[int, list[tuple[Change, Region]]] = {}
         self.new: dict[int, Any] = {}
-        """Node → its value where that is no longer the saved one."""
+        """Node → its new value, if it differs from the saved one."""
         self.calls: dict[int, Executed] = {}
         self.borders = Borders(trace)
 
     def at(self, where: object, change: Change, part: Part) -> None:
-        """Note one change for every op it is made to."""
+        """Registers a change for every op it applies to."""
         found = rows_of(self.trace, where)
         if not found:
-            raise SiteError(f"{where!r} names nothing in this trace of {self.trace.model_name}.")
+            raise SiteError(f"{where!r} matches nothing in this trace of {self.trace.model_name}.")
         self.borders.check(where)
         units = _units(where)
         for node in sorted(found):
             if self.nodes.flags[node] & IDENTITY:
-                self.refuse(node, "it hands back the very tensor it was given: change the op that made it")
+                self.refuse(node, "it returns its input tensor unchanged: change the op that produced that tensor")
             self.changes.setdefault(node, []).append((change, Region.of(part, units)))
 
     def run(self) -> None:
@@ -108,7 +110,10 @@ class _Replay:
         for call in executed(self.trace.tables):
             self.calls.update(dict.fromkeys(call.nodes, call))
             if self.nodes.flags[call.nodes[0]] & INPLACE and self.is_through_edited_view(call.nodes[0]):
-                self.refuse(call.nodes[0], "it writes through a view that is edited and so reaches no other tensor")
+                self.refuse(
+                    call.nodes[0],
+                    "it writes through a view that the change replaces, so the write would not reach the base tensor",
+                )
             targeted = [node for node in call.nodes if node in self.changes]
             if not targeted and self.new.keys().isdisjoint(parents[call.nodes[0]]):
                 continue
@@ -120,10 +125,10 @@ class _Replay:
                 self.change(node, self.new.get(node, _MISSING))
 
     def change(self, node: int, value: Any) -> None:
-        """Make the changes that were asked for at one node."""
+        """Applies all changes of one node."""
         value = self.value(node) if value is _MISSING else value
         if not isinstance(value, Tensor):
-            raise EditError(f"{self.label(node)} is {value!r}, a number that left torch: change the op it came from.")
+            raise EditError(f"{self.label(node)} is {value!r}, a Python number: change the op it was read from.")
         op = Op(self.trace, node)
         for change, region in self.changes[node]:
             if change.swaps is not None:
@@ -134,30 +139,30 @@ class _Replay:
         self.keep(node, value)
 
     def others(self, change: Change, op: Op) -> tuple[Any, ...]:
-        """The values that a change reads besides the one it changes; of this very replay where it is about a site."""
+        """The values that a change needs besides the one it replaces; values at sites come from this replay."""
         if change.source is not None:
             return (value_from(change.source, op.full_site),)
         found = []
         for site in change.needs:
             (node,) = sorted(rows_of(self.trace, site))[:1] or [-1]
             if node < 0 or node > op.node:
-                raise EditError(f"{str(site)!r} has not run yet when {op.label} is to take its value.")
+                raise EditError(f"{str(site)!r} runs after {op.label}, so its value cannot be used there.")
             found.append(self.new[node] if node in self.new else self.value(node))
         return tuple(found)
 
     def call(self, call: Executed, swap: Any) -> None:
-        """Call one function again, on the new values of its parents."""
+        """Calls one function again, on the new values of its parents."""
         node = call.nodes[0]
         flags = self.nodes.flags[node]
         if flags & ALIAS:
             self.alias(call)
             return
         if flags & OPAQUE or type(call.event[0]) is Opaque or call.function.role == BACKWARD:
-            self.refuse(node, "it stands for code that cannot be called on its own")
+            self.refuse(node, "it represents code that cannot be replayed alone")
         try:
             values: dict[int, Any] = {**inputs_of(self.trace, call, known=self.new)}
         except Missing as reason:
-            self.refuse(node, f"a value it is computed from is missing: {reason}")
+            self.refuse(node, f"one of its inputs is not available: {reason}")
         if swap is not None:
             call = Executed(call.nodes, (_instead(swap, call), *call.event[1:]))
         try:
@@ -165,23 +170,23 @@ class _Replay:
         except (EditError, CannotReplayError):
             raise
         except Exception as error:
-            self.refuse(node, f"called on the new values, it raised {type(error).__name__}: {error}")
+            self.refuse(node, f"replayed on the new values, it raised {type(error).__name__}: {error}")
         for each, value in found.items():
             self.keep(each, value)
 
     def alias(self, call: Executed) -> None:
-        """A value that changes through another tensor in the same memory."""
+        """Recomputes a value that changes through another tensor in the same memory."""
         node = call.nodes[0]
         try:
             value = after_alias_write(self.trace, call, self.calls, self.new)
         except Missing as reason:
-            self.refuse(node, f"a value it is computed from is missing: {reason}")
+            self.refuse(node, f"one of its inputs is not available: {reason}")
         if value is None:
-            self.refuse(node, "what was written through other tensors cannot be told")
+            self.refuse(node, "the writes through other tensors cannot be reconstructed")
         self.keep(node, value)
 
     def is_through_edited_view(self, node: int) -> bool:
-        """Whether a write goes through a view that is edited: in a full run it would be no view any more."""
+        """Whether a write goes through an edited view: in a full run it would no longer be a view."""
         while self.nodes.flags[node] & INPLACE or self.nodes.name[node] in VIEWS:
             if node in self.changes and not self.nodes.flags[node] & INPLACE:
                 return True
@@ -192,7 +197,7 @@ class _Replay:
         return False
 
     def keep(self, node: int, value: Any) -> None:
-        """Keep a value that differs from the saved one; what is as it was reaches nobody."""
+        """Stores a value that differs from the saved one; an equal value does not propagate."""
         try:
             before = saved_value(self.trace, node)
         except Missing:
@@ -200,11 +205,14 @@ class _Replay:
         if self.nodes.flags[node] & LEFT_TORCH:
             if before is _MISSING or not same(value, before):
                 was = "" if before is _MISSING else f" instead of {before!r:.40}"
-                self.refuse(node, f"it would give the program {value!r:.40}{was}; what it does with that is unknown")
+                self.refuse(node, f"it would return {value!r:.40}{was} to the program, whose reaction is unknown")
             return
         value = value.detach() if isinstance(value, Tensor) else value
         if before is not _MISSING and _shape(value) != _shape(before):
-            self.refuse(node, f"its shape would be {_shape(value)} instead of {_shape(before)}: the program may use it")
+            self.refuse(
+                node,
+                f"its shape would be {_shape(value)} instead of {_shape(before)}, and the program may depend on it",
+            )
         if before is not _MISSING and same(value, before):
             self.new.pop(node, None)
         else:
@@ -220,7 +228,7 @@ class _Replay:
         source = Op(self.trace, node).source
         where = f" at {source}" if source is not None else ""
         raise CannotReplayError(
-            f"the change reaches {self.label(node)}{where}, and {reason}. "
+            f"the change affects {self.label(node)}{where}, and {reason}. "
             "Run the model in `with cutaway.edit(…):` instead."
         )
 
@@ -235,18 +243,18 @@ class _Replay:
             value[node], version[node], meta[node] = new, None, None
         columns = {name: getattr(nodes, name) for name in Nodes.__dataclass_fields__}
         changed = Nodes(**{**columns, "value": value, "version": version, "meta": meta, "grads": {}})
-        found = Trace()
-        found.fill(
+        result = Trace()
+        result.fill(
             replace(
                 tables, nodes=changed, recipe=None, n_backwards=0, is_replay=True, recomputed=tuple(sorted(self.new))
             ),
             orphans=self.trace._orphans,
         )
-        found.returned = self.returned()
-        return found
+        result.returned = self.returned()
+        return result
 
     def returned(self) -> Any:
-        """What the model would return."""
+        """The model's output with the new values."""
         other = {path: item.detach() for path, item in leaves(self.trace.returned, lambda t: isinstance(t, Tensor))}
         for path, op in zip(self.trace.output_paths, self.trace.outputs, strict=True):
             if op.node in self.new and path in other:
@@ -263,7 +271,7 @@ def _instead(function: Any, call: Executed) -> Any:
 
 
 def _units(where: object) -> list[int] | None:
-    """The unit that a site or an op names."""
+    """The unit that a site or an op names, if any."""
     if isinstance(where, Op):
         return [where.unit] if where.unit is not None else None
     if isinstance(where, str) and "#" in where:
@@ -272,7 +280,7 @@ def _units(where: object) -> list[int] | None:
 
 
 def _layout_for(op: Op, region: Region, value: Tensor) -> UnitLayout:
-    """What the caller states of the dimensions, else what the trace knows."""
+    """The layout that the caller states with `unit_dim=`, otherwise the one from the trace."""
     layout = op.unit_layout
     if region.unit_dim is None:
         return layout.check(op.site) if region.needs_units else layout

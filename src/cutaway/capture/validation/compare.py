@@ -1,4 +1,4 @@
-"""Whether two values are the same, bit for bit, and if not, how far they are apart."""
+"""Bitwise equality of two values, and their largest relative difference."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ TOLERANCES = {
     torch.float16: 2e-3,
     torch.bfloat16: 1.6e-2,
 }
-"""How far two runs of one kernel may differ, relative to the largest element, where kernels are not deterministic."""
+"""Allowed difference between two runs of a nondeterministic kernel, relative to the largest element."""
 
 _FIRST = 1024
 
 
 def same(a: Any, b: Any) -> bool:
-    """Bit-equal: shape, dtype, layout and every element; one NaN is as good as another."""
+    """Bitwise equality of shape, dtype, layout and every element; all NaN are equal."""
     if not isinstance(a, Tensor) or not isinstance(b, Tensor):
         return _same_objects(a, b)
     if a.layout != b.layout or a.dtype != b.dtype or a.device != b.device or a.is_nested != b.is_nested:
         return False
-    if hasattr(a, "__tensor_flatten__") and type(a) is type(b):  # tensors around tensors, jagged ones among them
+    if hasattr(a, "__tensor_flatten__") and type(a) is type(b):  # wrapper subclasses, such as jagged tensors
         return all(same(getattr(a, name), getattr(b, name)) for name in a.__tensor_flatten__()[0])
     if a.is_nested:
         parts = list(zip(a.unbind(), b.unbind(), strict=False))
@@ -48,7 +48,7 @@ def same(a: Any, b: Any) -> bool:
         return True
     if not (a.is_floating_point() or a.is_complex()):
         return False
-    if a.is_contiguous() and b.is_contiguous():  # mostly the first elements tell
+    if a.is_contiguous() and b.is_contiguous():  # a difference usually shows in the first elements
         first, other = a.view(-1)[:_FIRST], b.view(-1)[:_FIRST]
         if bool(((first != other) & ~(first.isnan() & other.isnan())).any()):
             return False
@@ -59,7 +59,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 def deviation(a: Any, b: Any) -> float | None:
-    """The largest difference relative to the largest element of `b`; None where the two cannot be compared."""
+    """The largest difference relative to the largest element of `b`; None if the two cannot be compared."""
     if not isinstance(a, Tensor) or not isinstance(b, Tensor):
         return None
     if a.layout != b.layout or a.dtype != b.dtype or a.is_nested or b.is_nested or a.shape != b.shape or a.is_meta:
@@ -79,7 +79,7 @@ def deviation(a: Any, b: Any) -> float | None:
 
 
 def is_close(a: Any, b: Any) -> bool:
-    """Within the tolerance of its dtype."""
+    """Whether two values agree within the tolerance of their dtype."""
     apart = deviation(a, b)
     return apart is not None and apart <= TOLERANCES.get(a.dtype, 1e-2)
 

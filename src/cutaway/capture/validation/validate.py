@@ -1,8 +1,8 @@
-"""`trace.validate()`: prove that a trace holds what happened.
+"""`trace.validate()`: proves that a trace shows what the model computed.
 
-Every op is called again on the saved values of its parents and has to give its saved value; with other
-values in the place of a parent it has to give something else, unless it truly does not care; the outputs
-have to be those of a run that nobody watches; and the graph has to agree with itself.
+Every op is replayed on the saved values of its parents and must give its saved value. With a parent perturbed it must
+give something else, unless it truly does not depend on it. The outputs must equal those of a run without capture, and
+the graph must be consistent.
 """
 
 from __future__ import annotations
@@ -52,23 +52,23 @@ UNDEFINED = frozenset(
         "resize_as_",
     ]
 )
-"""Functions whose results hold arbitrary contents."""
+"""Functions whose results have undefined contents."""
 _MOST_SAID = 300
 _MANY = 8
-"""With more arguments than this, those of a `stack` are tried all at once: one by one takes the square of the time."""
+"""With more arguments than this, those of a `stack` are perturbed all at once: one by one is quadratic."""
 
 
 def validate(trace: Trace, *, forward: bool = True, perturb: bool = True, retrace: bool = False) -> Validation:
-    """Prove what can be proven of a trace; `Trace.validate` says more."""
+    """Validates a trace; `Trace.validate` documents the options."""
     tables = trace.tables
     if tables.read_from:
         raise CannotValidateError(
-            f"this trace was read from {tables.read_from}: functions and their arguments are not stored, so that "
-            "nothing can be called again. Trace the model again and validate that trace."
+            f"this trace was loaded from {tables.read_from}: functions and their arguments are not stored, so nothing "
+            "can be replayed. Trace the model again and validate that trace."
         )
     if tables.is_replay:
         raise CannotValidateError(
-            "this is a replay: it was computed, not watched. Validate the trace that it was made from."
+            "this is a replay: it was computed, not captured. Validate the trace it was computed from."
         )
     check = _Check(trace, perturb=perturb)
     check.graph()
@@ -81,7 +81,7 @@ def validate(trace: Trace, *, forward: bool = True, perturb: bool = True, retrac
 
 
 class _Check:
-    """One validation as it goes on."""
+    """One validation in progress."""
 
     def __init__(self, trace: Trace, *, perturb: bool) -> None:
         self.trace, self.nodes, self.perturb = trace, trace.tables.nodes, perturb
@@ -114,7 +114,7 @@ class _Check:
                 self.call(call, [node for node in call.nodes if node in listed])
 
     def outputs(self) -> None:
-        """Run the model once more, unwatched, and compare what it returns."""
+        """Runs the model again without capture, and compares its outputs."""
         if self.trace.error is not None:
             self.notes.append("the outputs were not compared: the run ended in an error")
             return
@@ -123,11 +123,13 @@ class _Check:
                 try:
                     returned = model(*args, **kwargs)
                 except Exception as error:
-                    self.fail("output", -1, f"the model, run again unwatched, raised {type(error).__name__}: {error}")
+                    self.fail(
+                        "output", -1, f"run again without capture, the model raised {type(error).__name__}: {error}"
+                    )
                     return
                 self._compare(_tensors_of(returned))
         except CannotRun as reason:
-            self.notes.append(f"the outputs were not compared with an unwatched run: {reason}")
+            self.notes.append(f"the outputs were not compared with a run without capture: {reason}")
 
     def _compare(self, first: Mapping[str, Tensor]) -> None:
         wrong = []
@@ -144,21 +146,21 @@ class _Check:
             self._explain(wrong, first)
 
     def _explain(self, wrong: list[tuple[str, int]], first: Mapping[str, Tensor]) -> None:
-        """Outputs differ: the trace is wrong, unless the model gives something else each time it is run.
+        """Finds out why outputs differ: the trace is wrong, unless the model gives a different result in each run.
 
-        The second run begins with what the first has left in objects and filled containers: no trace knows what
-        those held before the traced run.
+        The second run starts with what the first has left in objects and filled containers: a trace does not know
+        their contents before the traced run.
         """
         with as_it_was(self.trace) as (model, args, kwargs):
             second = _tensors_of(model(*args, **kwargs))
         for path, node in wrong:
             if path in first and path in second and not same(first[path], second[path]):
-                self.notes.append(f"output {path!r} was not compared: two unwatched runs of the model differ")
+                self.notes.append(f"output {path!r} was not compared: two runs of the model without capture differ")
             else:
-                self.fail("output", node, f"output {path!r} of an unwatched run with the same seed differs")
+                self.fail("output", node, f"output {path!r} differs in a run without capture and with the same seed")
 
     def once_more(self) -> None:
-        """Trace again with everything saved, prove that, and hold what this trace saved against it."""
+        """Traces again with everything saved, validates that trace, and compares the values of this trace with it."""
         try:
             with as_it_was(self.trace) as (model, args, kwargs), watch(model, orphans=self.trace._orphans) as full:
                 model(*args, **kwargs)
@@ -170,12 +172,12 @@ class _Check:
         self._hold_against(mine, theirs, full)
         if len(self.failures) > n_before and self._keeps_state():
             raise CannotValidateError(
-                "the model cannot be traced again: it holds something that changes with each run, and that a trace "
-                "cannot put back, such as a counter in an object, a filled dict or a generator of its own."
+                "the model cannot be traced again: its state changes with each run in a way that a trace cannot "
+                "restore, such as a counter in an object, a filled dict or its own random generator."
             )
 
     def _keeps_state(self) -> bool:
-        """Whether a run depends on what the one before has left in objects and filled containers."""
+        """Whether a run depends on what the previous one left in objects and filled containers."""
         with as_it_was(self.trace) as (model, args, kwargs):
             first = _tensors_of(model(*args, **kwargs))
             with as_it_was(self.trace) as (model, args, kwargs):
@@ -183,10 +185,14 @@ class _Check:
             return any(path not in second or not same(first[path], second[path]) for path in first)
 
     def _hold_against(self, mine: Mapping[str, Op], theirs: Mapping[str, Op], full: Trace) -> None:
-        """What this trace saved, against what the same ops gave when they were traced again."""
+        """Compares the values of this trace with those of the same ops in the new trace."""
         if list(mine) != list(theirs):
             first = next((a for a, b in zip([*mine, "its end"], theirs, strict=False) if a != b), "its end")
-            self.fail("graph", -1, f"traced again, the model ran other ops ({len(theirs)}), first differing at {first}")
+            self.fail(
+                "graph",
+                -1,
+                f"traced again, the model ran different ops ({len(theirs)}); the first difference is at {first}",
+            )
             return
         for op, again in zip(mine.values(), theirs.values(), strict=True):
             self.found[op.node] = self.other.outcomes[again.label]  # type: ignore[union-attr]
@@ -199,7 +205,7 @@ class _Check:
     # one call
 
     def call(self, call: Executed, listed: list[int]) -> None:
-        """Prove all results of one call of a function."""
+        """Validates all results of one function call."""
         flags = self.nodes.flags[call.nodes[0]]
         if flags & ALIAS:
             self.alias(call)
@@ -221,7 +227,7 @@ class _Check:
         except Exception as error:
             for node in saved:
                 self.found[node] = "failed"
-            self.fail("value", min(saved), f"called again, it raised {type(error).__name__}: {error}")
+            self.fail("value", min(saved), f"replayed, it raised {type(error).__name__}: {error}")
             return
         for node, value in saved.items():
             self.found[node] = self.outcome(call, node, value, again[node])
@@ -240,11 +246,13 @@ class _Check:
         return self._wrong(node, value, again)
 
     def _wrong(self, node: int, value: Any, again: Any) -> Outcome:
-        self.fail("value", node, f"called again on its parents' values, it gives another{_how_far(value, again)}")
+        self.fail(
+            "value", node, f"replayed on the values of its parents, it gives a different value{_how_far(value, again)}"
+        )
         return "failed"
 
     def edges(self, call: Executed, values: Mapping[int, Any], again: Mapping[int, Any]) -> None:
-        """Put other values in the place of each parent, one at a time."""
+        """Perturbs each parent in turn."""
         name = call.function.name
         is_out = "out" in (call.event[2] or ())
         must = name in MUST_FEEL and not is_out and not any(_has_nan(value) for value in again.values())
@@ -259,23 +267,23 @@ class _Check:
             self.n_unfelt += felt is False
             if felt is False and must and value.is_floating_point():
                 label = self.trace.names.label(parent)
-                self.fail("edge", call.nodes[0], f"it is linked to {label}, and does not change when that does")
+                self.fail("edge", call.nodes[0], f"it has an edge from {label}, but does not change when {label} does")
 
     def feels(self, call: Executed, values: Mapping[int, Any], again: Mapping[int, Any], parent: int) -> bool | None:
-        """Whether the results change with the value of one parent; None where nothing else could be tried."""
+        """Whether the results change with the value of one parent; None if no other value could be tried."""
         tried = False
         for other in perturbed(values[parent], gently=call.function.draws):
             tried = True
             try:
                 changed = replayed(self.trace, call, {**values, parent: other})
-            except Exception:  # it minds so much that it refuses
+            except Exception:  # an error also shows that it depends on the value
                 return True
             if any(not same(changed[node], again[node]) for node in again):
                 return True
         return False if tried else None
 
     def joins_all(self, call: Executed, values: Mapping[int, Any]) -> bool:
-        """Whether each of very many arguments shows in the result: a number of its own is put in the place of each."""
+        """Whether each of very many arguments shows in the result: each is filled with a different number."""
         marked = numbered(values)
         if marked is None:
             return False
@@ -283,7 +291,7 @@ class _Check:
         return set(range(1, len(values) + 1)) <= set(result.detach().unique().tolist())
 
     def alias(self, call: Executed) -> None:
-        """A value that was changed through another tensor: the old one, with what was written put in."""
+        """Validates a value that was changed through another tensor: the old value with the writes applied."""
         node = call.nodes[0]
         value = self._saved(node)
         if value is _NOTHING:
@@ -328,10 +336,10 @@ class _Check:
         )
 
     def _offer(self, coverage: Coverage) -> None:
-        """Where values are missing, say how they can be had."""
+        """If values are missing, says how to get them."""
         if self.other is None and coverage.without_inputs + coverage.not_saved > 0:
             if self.trace.tables.is_transformed:
-                self.notes.append("the values were saved through transform=, so no op can be called on them")
+                self.notes.append("the values were saved through transform=, so no op can be replayed on them")
             how = "trace.validate(retrace=True) runs the model again with everything saved"
             self.notes.append(f"not all values were saved: {how}")
 
@@ -365,7 +373,7 @@ def _has_nan(value: Any) -> bool:
 
 
 def _how_far(value: Any, again: Any) -> str:
-    """` (off by 1e-3 …)`, or the two in a word each."""
+    """How two values differ: the deviation, or dtype, shape and device of each."""
     apart = deviation(again, value)
     if apart is not None:
         return f": off by {apart:.1e} of its largest element, tolerance {TOLERANCES.get(value.dtype, 1e-2):.0e}"

@@ -1,4 +1,4 @@
-"""Rules of functions that carry units along: elementwise operations, views, slices, pools, reductions."""
+"""Rules of functions that carry units: elementwise functions, views, slices, concatenation, sorting."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ def elementwise(call: Call) -> list[Dims]:
 
 
 def first_only(call: Call) -> list[Dims | None]:
-    """Only the first tensor counts: `type_as`, `to(other)`, fills in place."""
+    """Only the first tensor counts: `type_as`, `to(other)`, in-place fills."""
     x = call.tensors[0]
     return [x.dims if shape == x.shape else None for shape in call.shapes]
 
 
 def drawn(call: Call) -> list[Dims | None]:
-    """`normal`: random numbers in place, or around means and deviations."""
+    """`normal`: random numbers in place, or with given means and standard deviations."""
     return first_only(call) if call.function.endswith("_") else list(elementwise(call))
 
 
 def across(call: Call) -> list[Dims]:
-    """`cross`: elementwise, but for a dimension that is computed across."""
+    """`cross`: elementwise, except for the dimension it computes across."""
     a, b = call.tensors
     done = call.join([a, b], call.shape)
     mix(done[axis(call.argument(2, "dim", default=-1), len(done))])
@@ -47,7 +47,7 @@ def across(call: Call) -> list[Dims]:
 
 
 def scanned(call: Call) -> list[Dims]:
-    """`cumsum`, FFT: computes across a dimension, and keeps it."""
+    """`cumsum`, FFT: computes across a dimension and keeps it."""
     x = call.tensors[0]
     names = ("dim", "dims", "axis")
     place = 2 if call.function.startswith("fft") else 1
@@ -132,7 +132,7 @@ def reshaped(call: Call) -> list[Dims]:
 
 
 def real_parts(call: Call) -> Dims:
-    """`view_as_real`: real and imaginary part are a new last dimension."""
+    """`view_as_real`: real and imaginary part become a new last dimension."""
     return (*call.value(0, "input", "self").dims, call.new(2, NEUTRAL))
 
 
@@ -161,7 +161,7 @@ def _expanded(call: Call, x: Value, shape: Shape) -> Dims:
 
 
 def meshgrid(call: Call) -> list[Dims]:
-    """Each value in a dimension of its own, repeated along those of the others."""
+    """Each value has its own dimension and is repeated along the others."""
     is_swapped = call.argument(9, "indexing") == "xy"
     done: list[Dims] = []
     for number, (value, shape) in enumerate(zip(call.tensors, call.shapes, strict=True)):
@@ -172,7 +172,7 @@ def meshgrid(call: Call) -> list[Dims]:
 
 
 def repeat(call: Call) -> Dims:
-    """Whole copies one after another: the new factor stands before the old ones."""
+    """Repeats the whole: the new factor precedes the old ones."""
     x = call.value(0, "input", "self")
     n_new = len(call.shape) - x.n_dims
     dims: list[Dim] = [call.new(size, NEUTRAL) for size in call.shape[:n_new]]
@@ -183,7 +183,7 @@ def repeat(call: Call) -> Dims:
 
 
 def repeat_interleave(call: Call) -> Dims:
-    """Copies of each element side by side: the new factor stands behind the old ones."""
+    """Repeats each element: the new factor follows the old ones."""
     x = call.value(0, "input", "self")
     repeats, given = call.argument(1, "repeats"), call.argument(2, "dim")
     if not isinstance(repeats, int) or given is None:
@@ -213,7 +213,7 @@ def cat(call: Call) -> Dims:
 
 
 def stacked(call: Call) -> Dims:
-    """`hstack`, `vstack`, `dstack`, `column_stack`: values of fewer dimensions gain some, then `cat`."""
+    """`hstack`, `vstack`, `dstack`, `column_stack`: adds missing dimensions, then `cat`."""
     values = [_raised(value, call.function) for value in values_in(call.argument(0, "tensors"))]
     at = {"hstack": min(1, len(call.shape) - 1), "column_stack": 1, "dstack": 2}.get(call.function, 0)
     return concatenated(call, values, at)
@@ -232,7 +232,7 @@ def _raised(value: Value, function: str) -> Value:
 
 
 def concatenated(call: Call, values: Sequence[Value], at: int) -> Dims:
-    """Other dimensions are joined; along the dimension there is a new factor of the parts' role."""
+    """Joins the other dimensions; along the concatenated one, there is a new factor with the role of the parts."""
     shapes = [tuple(1 if d == at else size for d, size in enumerate(value.shape)) for value in values]
     dims = [tuple(() if d == at else dim for d, dim in enumerate(value.dims)) for value in values]
     inner = tuple(1 if d == at else size for d, size in enumerate(call.shape))
@@ -290,7 +290,7 @@ def _cut(call: Call, dims: Dims, at: int, shape: Shape) -> Dims:
 
 
 def narrowed(call: Call) -> Dims:
-    """`narrow`, `glu`, `rfft`, `pad`, pools along the last dimension: sizes change, roles stay."""
+    """`narrow`, `glu`, `rfft`, `pad`, pooling along the last dimension: sizes change, roles stay."""
     x = call.tensors[0]
     return tuple(
         dim if size_of(dim) == size else call.like(dim, size) for dim, size in zip(x.dims, call.shape, strict=True)
@@ -320,7 +320,7 @@ def diagonal(call: Call) -> Dims:
 
 
 def on_diagonal(call: Call) -> Dims:
-    """`diag_embed`: what stood in the last dimension stands on a diagonal, and counts along its columns."""
+    """`diag_embed`: moves the last dimension to a diagonal, where it counts along the columns."""
     x = call.value(0, "input", "self")
     a, b = (axis(call.argument(2 + i, f"dim{i + 1}", default=i - 2), len(call.shape)) for i in (0, 1))
     rows = call.new(call.shape[a], POSITION)
@@ -330,12 +330,12 @@ def on_diagonal(call: Call) -> Dims:
 
 
 def diagonal_of(call: Call) -> Dims:
-    """`diag`: of a vector a matrix, of a matrix its diagonal."""
+    """`diag`: a matrix from a vector, or the diagonal of a matrix."""
     return on_diagonal(call) if call.value(0, "input", "self").n_dims == 1 else diagonal(call)
 
 
 def windows(call: Call) -> Dims:
-    """`Tensor.unfold`: a dimension becomes positions of windows, and what is inside them a new last one."""
+    """`Tensor.unfold`: a dimension becomes positions of windows, and a new last dimension indexes inside them."""
     x = call.value(0, "self", "input")
     at = axis(call.argument(1, "dimension"), x.n_dims)
     inside = call.like(x.dims[at], call.shape[-1])
@@ -344,26 +344,26 @@ def windows(call: Call) -> Dims:
 
 
 def by_data(call: Call, dim: Dim, size: int) -> Dim:
-    """A dimension whose entries the data chose or ordered: units are scrambled, other rows are nobody's any more."""
+    """A dimension selected or sorted by the data: units are scrambled, other rows no longer belong to a sample."""
     if counts_units(dim):
         return call.new(size, SCRAMBLED, *dim, origins=merged(dim))
     return rows(call, dim, size)
 
 
 def counts_units(factors: Iterable[Factor]) -> bool:
-    """Whether choosing entries of a dimension chooses units: places chosen by a router, among other rows, are rows."""
+    """Whether selecting entries of a dimension selects units; slots selected by a router among other rows are rows."""
     roles = {factor.role for factor in factors if factor.size != 1}
     return (UNIT in roles or roles == {SCRAMBLED}) and SAMPLE not in roles and NEUTRAL not in roles
 
 
 def rows(call: Call, factors: Sequence[Factor], size: int) -> Dim:
-    """Rows that the data chose. Of several merged dimensions it is not known which of them a chosen row comes from."""
+    """Rows selected by the data. If dimensions were merged, it is not known which of them a selected row comes from."""
     sources = [factor for factor in factors if factor.size != 1]
     return call.new(size, NEUTRAL, *(sources if len(sources) == 1 else ()))
 
 
 def ordered(call: Call) -> list[Dims]:
-    """`topk`, `sort`, `argsort`, `kthvalue`: along units the order depends on the data."""
+    """`topk`, `sort`, `argsort`, `kthvalue`: along units, the order depends on the data."""
     x = call.value(0, "input", "self")
     place = {"topk": 2, "kthvalue": 2, "msort": 9, "multinomial": 9}.get(call.function.strip("_"), 1)
     given = call.argument(place, "dim", default=-1 if call.function != "msort" else 0)
@@ -382,13 +382,13 @@ def ordered(call: Call) -> list[Dims]:
 
 
 def axis(given: Any, n_dims: int) -> int:
-    """A dimension counted from the front."""
+    """A dimension as a non-negative index."""
     number = int(given)
     return number + n_dims if number < 0 else number
 
 
 def axes(given: Any, n_dims: int) -> list[int]:
-    """Dimensions counted from the front, from one number or several."""
+    """Dimensions as non-negative indices, from one number or several."""
     if isinstance(given, Iterable):
         return [axis(each, n_dims) for each in given]
     return [axis(given, n_dims)]

@@ -1,7 +1,7 @@
-"""Products: matmul, einsum, attention and their kin, written with letters.
+"""The general rule of products (matmul, einsum, attention), in einsum notation.
 
-A letter that stands in the result is kept, a letter that does not vanishes. A product with a parameter is a layer; a
-product of two activations keeps the units that are left.
+Letters in the result are kept, the others are summed over. A product with a parameter is a layer; a product of two
+activations keeps the remaining units.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from cutaway.core.units.factors import (
 )
 
 Operand = tuple[str, dict[str, Dim], Value]
-"""The letters of a value, the factors of each, and the value."""
+"""The letters of a value, the factors of each letter, and the value."""
 
 
 def contract(call: Call, operands: Sequence[tuple[Value, str]], result: str) -> Dims:
-    """The dimensions of a product; each operand comes with one letter a dimension, and so does the result."""
+    """The dimensions of a product; each operand and the result have one letter per dimension."""
     first, *others = [_operand(value, letters) for value, letters in operands]
     if not others:
         _mix([first], result)
@@ -64,7 +64,7 @@ def _pair(call: Call, a: Operand, b: Operand, result: str) -> Operand:
 
 
 def _without_broadcast(operand: Operand, other: Operand) -> Operand:
-    """An operand without the letters that are repeated to fit the other one."""
+    """An operand without the letters that are broadcast to the other one."""
     _, dims, value = operand
     kept = {letter: dim for letter, dim in dims.items() if size_of(dim) != 1 or size_of(other[1].get(letter, ())) == 1}
     return operand if len(kept) == len(dims) else ("".join(kept), kept, value)
@@ -76,7 +76,7 @@ def _mix(operands: Sequence[Operand], result: str) -> None:
 
 
 def _joined(call: Call, a: Operand, b: Operand, letter: str) -> Dim:
-    """What a letter counts in the result; of grouped heads those of the query, which are more."""
+    """What a letter counts in the result; with grouped heads, the heads of the query, which has more."""
     mine, others = a[1].get(letter), b[1].get(letter)
     if mine is None or others is None:
         return mine or others or ()
@@ -104,7 +104,7 @@ def _of_activations(call: Call, a: Operand, b: Operand, result: str) -> dict[str
 
 
 def _in_order(operand: Operand, letters: Sequence[str], dims: dict[str, Dim]) -> list[Factor]:
-    """The unit factors of some letters, in the order that they have in the operand."""
+    """The unit factors of some letters, in the order of the operand."""
     letters = sorted(letters, key=lambda letter: operand[0].find(letter) if letter in operand[0] else 99)
     found = [
         (factor, dict(own.origins) if own is not None else {})
@@ -120,7 +120,7 @@ def _in_order(operand: Operand, letters: Sequence[str], dims: dict[str, Dim]) ->
 
 
 def _beside(dim: Dim, own: Dim) -> list[tuple[Factor, Factor | None]]:
-    """The factors of a joined letter, each with the operand's own factor in that place."""
+    """The factors of a joined letter, each with the operand's own factor at the same place."""
     if len(dim) == len(own):
         return list(zip(dim, own, strict=True))
     return [(factor, factor) for factor in dim]
@@ -159,7 +159,7 @@ def _with_parameter(call: Call, parameter: Operand, activation: Operand, result:
 
 
 def _positions(call: Call, letter: str, ours: dict[str, Dim], theirs: dict[str, Dim]) -> Dim:
-    """A letter of the parameter where the activation keeps its units: what it counts is a position."""
+    """A letter of the parameter, if the activation keeps its units: it counts positions."""
     own = theirs.get(letter)
     if own is not None and not _has_units(own):
         return own
@@ -170,12 +170,12 @@ def _positions(call: Call, letter: str, ours: dict[str, Dim], theirs: dict[str, 
 
 
 def _is_settled(dim: Dim) -> bool:
-    """Whether the activation says that a letter counts samples or positions."""
+    """Whether the activation already counts samples or positions with a letter."""
     return bool(dim) and all(factor.role in (SAMPLE, POSITION) for factor in dim)
 
 
 def _settled(call: Call, dim: Dim) -> Dim:
-    """Units of the activation that are not those of the product any more: positions."""
+    """Turns units of the activation that are not units of the product into positions."""
     return tuple(
         factor if factor.role != UNIT else Factor(factor.size, POSITION, None, (factor,), factor.kin) for factor in dim
     )

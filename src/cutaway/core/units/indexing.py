@@ -1,4 +1,4 @@
-"""Rules of indexing, gathering and writing into a part of a tensor."""
+"""Rules of indexing, gathering and scattering."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def getitem(call: Call) -> Dims:
 
 
 def picked(call: Call, x: Value, index: Any) -> Dims:
-    """The dimensions of `x[index]`, read as NumPy reads it."""
+    """The dimensions of `x[index]`, with NumPy's semantics."""
     parts = _parts(index, x.n_dims)
     dims: list[Dim | None] = []
     sizes = iter(range(x.n_dims))
@@ -42,7 +42,7 @@ def picked(call: Call, x: Value, index: Any) -> Dims:
             d = next(sizes)
             mix(x.dims[d])
             if advanced or any(isinstance(p, (Value, list, tuple)) for p in parts):
-                # An integer beside index tensors is one of them: it is broadcast.
+                # An integer next to index tensors is broadcast like one of them.
                 advanced.append((None, [d]))
                 is_together = is_together and last in (-2, number - 1)
                 first_at = len(dims) if first_at < 0 else first_at
@@ -78,7 +78,7 @@ def _fits(dim: Dim, size: int) -> bool:
 
 
 def _parts(index: Any, n_dims: int) -> list[Any]:
-    """One entry a dimension, `...` written out; a list of numbers is an index tensor."""
+    """One entry per dimension, with `...` expanded; a list of numbers is an index tensor."""
     parts = list(index) if isinstance(index, tuple) else [index]
     taken = sum(
         part.n_dims if isinstance(part, Value) and part.is_mask else 1
@@ -105,7 +105,7 @@ def _has_values(part: slice) -> bool:
 
 
 def _advanced(call: Call, x: Value, advanced: Sequence[tuple[Any, list[int]]], shape: Sequence[int]) -> list[Dim]:
-    """The new dimensions that index tensors make: the index's own, unless units were chosen by the data."""
+    """The new dimensions that index tensors create: those of the index, unless the data selected units."""
     over = [d for _, taken in advanced for d in taken]
     values = [part for part, _ in advanced if isinstance(part, Value)]
     is_constant = all(value.kind == CONSTANT for value in values)
@@ -127,7 +127,7 @@ def _advanced(call: Call, x: Value, advanced: Sequence[tuple[Any, list[int]]], s
 
 
 def _varied(x: Value, advanced: Sequence[tuple[Any, list[int]]], back: int) -> list[Factor]:
-    """The factors of the dimensions that an index goes along in one dimension of the result."""
+    """The factors of the dimensions that an index varies along, for one dimension of the result."""
     over = [
         d
         for part, taken in advanced
@@ -138,7 +138,7 @@ def _varied(x: Value, advanced: Sequence[tuple[Any, list[int]]], back: int) -> l
 
 
 def _row(call: Call, dim: Dim, size: int, sources: Sequence[Factor]) -> Dim:
-    """A dimension of an index tensor as one of the result; rows that were samples are nobody's any more."""
+    """A dimension of an index tensor as one of the result; rows that were samples no longer belong to one."""
     if not dim:
         return call.new(size, NEUTRAL)
     if any(factor.role in (UNIT, SCRAMBLED) for factor in dim):
@@ -163,7 +163,7 @@ def _chosen(call: Call, dim: Dim, index: Value, size: int) -> Dim:
 
 
 def gather(call: Call) -> Dims:
-    """`gather`, `take_along_dim`: along a dimension the index's factors, elsewhere those of the value."""
+    """`gather`, `take_along_dim`: the factors of the index along the dimension, those of the value elsewhere."""
     x, *others = call.tensors
     index = others[0]
     is_taken = call.function.startswith("take")  # (x, indices, dim), where gather has (x, dim, index)
@@ -186,7 +186,7 @@ def gather(call: Call) -> Dims:
 
 
 def written(call: Call) -> Dims:
-    """`scatter`, `index_add`, `copy`: the target's factors; where those are open, the source's."""
+    """`scatter`, `index_add`, `copy`: the factors of the target; where those are open, of the source."""
     target, *others = call.tensors
     source = _source(target, others)
     if source is None or source.n_dims != target.n_dims:
@@ -195,7 +195,7 @@ def written(call: Call) -> Dims:
 
 
 def setitem(call: Call) -> Dims:
-    """`x[index] = source`: what is written is aligned with the dimensions that the index leaves, from the right."""
+    """`x[index] = source`: the source is aligned with the dimensions that the index leaves, from the right."""
     target = call.value(0, "self", "input")
     index = call.argument(1, "index", "indices")
     source = _source(target, list(values_in(call.args[2:])) + list(values_in(list(call.kwargs.values()))))
@@ -216,7 +216,7 @@ def _source(target: Value, others: Sequence[Value]) -> Value | None:
 
 
 def _left_by(index: Any, n_dims: int) -> list[int | None]:
-    """The dimensions of `x[index]`: each the number of a dimension of x, or None where the index made it."""
+    """The dimensions of `x[index]`: each is the number of a dimension of x, or None if the index created it."""
     left: list[int | None] = []
     at = 0
     for part in _parts(index, n_dims):
@@ -234,7 +234,7 @@ def _left_by(index: Any, n_dims: int) -> list[int | None]:
 
 
 def _filled(call: Call, target: Value, source: Value, d: int, e: int) -> Dim:
-    """An open dimension of the target has the role of the dimension that is written into it."""
+    """Gives an open dimension of the target the role of the dimension that is written into it."""
     own, dim = target.dims[d], source.dims[e]
     if not own or any(factor.role not in (OPEN, NEUTRAL) for factor in own):
         return own

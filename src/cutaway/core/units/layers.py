@@ -22,9 +22,9 @@ from cutaway.core.units.reshape import reshape
 
 
 def without_units(dims: Dims) -> Dims:
-    """The same dimensions, with positions in the place of units: a layer has fixed others.
+    """The same dimensions with positions instead of units, because a layer has fixed other units.
 
-    Rows that the data ordered are nobody's: they take the role of what they meet.
+    Rows that the data sorted become neutral: they take the role of the factors they are combined with.
     """
     return tuple(tuple(_settled(factor) for factor in dim) for dim in dims)
 
@@ -37,7 +37,7 @@ def _settled(factor: Factor) -> Factor:
 
 
 def as_positions(*dims: Dim) -> None:
-    """Tell open factors that they count positions."""
+    """Marks open factors as positions."""
     for dim in dims:
         for factor in certain(dim):
             factor.stood_beside(POSITION)
@@ -95,7 +95,7 @@ def time_first_convolution(call: Call) -> Dims:
 
 
 def _claim_transposed(call: Call, weight: Value, groups: int) -> None:
-    """Of a grouped transposed convolution a unit is a group and a column."""
+    """Claims the output units of a transposed convolution: with groups, a unit is a group and a column."""
     rows = weight.dims[0]
     if groups > 1 and len(rows) == 1 and rows[0].size > groups:
         rows = (rows[0].cut(groups)[0],)
@@ -117,13 +117,13 @@ def linear(call: Call) -> Dims:
         _claim_parameter(call, weight, 0)
         _claim_parameter(call, bias, 0)
     leading = without_units(x.dims[: x.n_dims - 1])
-    if len(call.shape) < x.n_dims:  # a weight of one dimension: nothing is left
+    if len(call.shape) < x.n_dims:  # a 1-d weight leaves no dimension
         return leading
     return (*leading, *call.units(call.shape[-1]))
 
 
 def dynamic_linear(call: Call) -> Dims:
-    """A quantized linear layer: its weights are packed, so that only its input is a tensor."""
+    """A quantized linear layer: its weights are packed, so only its input is a tensor."""
     x = next(iter(call.tensors))
     call.book.claim(x, x.dims[-1])
     mix(x.dims[-1])
@@ -142,7 +142,7 @@ def bilinear(call: Call) -> Dims:
 
 
 def embedding(call: Call) -> Dims:
-    """torch hands over (weight, index), functional calls (index, weight): the index holds no floats."""
+    """`F.embedding` passes (index, weight), `torch.embedding` (weight, index): the index is the one without floats."""
     first, second = call.value(0, "input", "weight", "indices"), call.value(1, "weight", "indices", "input")
     weight, index = (first, second) if first.is_float else (second, first)
     _claim_parameter(call, weight, 1)
@@ -152,7 +152,7 @@ def embedding(call: Call) -> Dims:
 
 
 def _bags(call: Call, index: Value) -> Dim:
-    """One row for each bag of indices: a row of them, or where one offset after another says."""
+    """One row per bag of indices; bags are rows of the index, or begin at the offsets."""
     n_bags = call.shape[0]
     offsets = call.maybe(2, "offsets")
     if index.n_dims == 2:
@@ -235,7 +235,7 @@ def recurrent(call: Call) -> list[Dims]:
 
 
 def _claim_gates(call: Call, weight: Value) -> None:
-    """A hidden unit is its row in every gate: the rows are (gate, hidden)."""
+    """Claims the rows (gate, hidden) of a recurrent weight: a hidden unit is its row in every gate."""
     hidden = _n_hidden(call)
     rows = weight.dims[0]
     if len(rows) == 1 and hidden and rows[0].size % hidden == 0 and rows[0].size > hidden:
@@ -244,7 +244,7 @@ def _claim_gates(call: Call, weight: Value) -> None:
 
 
 def _n_hidden(call: Call) -> int:
-    """Width of the state: the columns of the weights that read it."""
+    """Size of the hidden state."""
     states = [shape for shape in call.shapes[1:] if shape]
     return states[0][-1] if states else call.shape[-1]
 
@@ -291,7 +291,7 @@ def encoder_layer(call: Call) -> Dims:
 
 
 def grouped_matmul(call: Call) -> Dims:
-    """Rows sorted by expert, each multiplied with the weight of its own."""
+    """Rows sorted by expert, each multiplied by the weight of its expert."""
     x, weight = call.value(0, "input", "self", "mat_a"), call.value(1, "mat_b", "mat2")
     call.book.claim(x, x.dims[-1])
     mix(x.dims[-1])

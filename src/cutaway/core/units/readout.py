@@ -1,4 +1,4 @@
-"""Reading a value: from its factors, and from what others say of them, to the axes that count units."""
+"""Computes the `UnitLayout` of a value from its factors and from the layers that read it."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def read(
     """The layout of a value.
 
     Args:
-        late: factors that a layer further on reads as its units, for a value whose own units are gone.
-        is_owner: of a parameter, whether an op ran in the module that it belongs to: that decides where readers differ.
+        late: factors that a later layer reads as units, for a value whose own units are gone.
+            is_owner: for a parameter, whether an op ran in the module it belongs to; that decides if readers differ.
     """
     if value.has_units:
         plain = _plain(book, value, _is_unit, "producers")
         if plain is not None:
             return plain
     if _is_scrambled(value):
-        return _refused(value, "it was picked or ordered by the data, so that a unit is another one in each row")
+        return _refused(value, "it was selected or sorted by the data, so unit #k is a different unit in each row")
     if value.has_units:
         return _of_units(book, value)
     claimed = _claimed(book, value, is_owner)
@@ -58,7 +58,7 @@ def _is_unit(factor: Factor) -> bool:
 
 
 def _plain(book: Book, value: Value, is_unit: Callable[[Factor], bool], source: Source) -> UnitLayout | None:
-    """The layout of a value each of whose dimensions counts one thing: many values share one, which is kept."""
+    """The layout of a value whose dimensions each count one thing; cached, because many values share one."""
     key: list[object] = [source, value.shape]
     units: list[Factor] = []
     for dim in value.dims:
@@ -86,7 +86,7 @@ def _plain(book: Book, value: Value, is_unit: Callable[[Factor], bool], source: 
 
 
 def _is_scrambled(value: Value) -> bool:
-    """Whether units were ordered by the data; a place chosen by a router is a position of what its experts made."""
+    """Whether the data sorted units; a slot selected by a router is a position of what its experts compute."""
     scrambled = [factor for dim in value.dims for factor in dim if factor.role == SCRAMBLED]
     origins = {origin for dim in value.dims for factor in dim if factor.role == UNIT for origin in factor.origins}
     return any(not origins or not factor.origins.keys().isdisjoint(origins) for factor in scrambled)
@@ -94,12 +94,12 @@ def _is_scrambled(value: Value) -> bool:
 
 def _why(value: Value) -> str:
     if value.ruleless:
-        return f"{value.ruleless!r} is not known to keep or make units"
+        return f"{value.ruleless!r} has no rule for units"
     if value.is_contradictory:
         return "the values it was computed from have their units in different dimensions"
     if not value.is_float:
-        return "it holds whole numbers or truth values, and no layer reads units from it"
-    return "no layer made it and none reads it"
+        return "it contains integers or booleans, and no layer reads units from it"
+    return "no layer computes it and none reads it"
 
 
 # units of its own
@@ -130,7 +130,7 @@ def _shared_origins(value: Value) -> set[int]:
 
 
 def _claimed(book: Book, value: Value, is_owner: Callable[[int], bool] | None) -> UnitLayout | None:
-    """By the claims on open factors: layers that read the value itself, then others, then neighbors."""
+    """Decides by the claims on open factors: first layers that read the value itself, then others, then neighbors."""
     claims: dict[int, Claim] = {}
     is_whole = True
     for dim in value.dims:
@@ -158,14 +158,14 @@ def _claimed(book: Book, value: Value, is_owner: Callable[[int], bool] | None) -
         if len(layouts) > 1 and is_owner is not None:
             layouts = _by_claims(value, [claim for claim in tier if is_owner(claim.reader)]) or layouts
         if len(layouts) > 1 or (layouts and _is_disputed(tier)):
-            return _refused(value, "those that read it take different dimensions for its units")
+            return _refused(value, "the layers that read it use different dimensions as units")
         if layouts:
             return next(iter(layouts))
     return None
 
 
 def _rank(value: Value, claim: Claim) -> int:
-    """Who is asked first: layers that read the value itself, other layers, neighbors; last, those behind a layer."""
+    """Priority of a claim: layers that read the value itself, other layers, neighbors; last, those after a layer."""
     if claim.is_strong and claim.value == value.number:
         return 0
     is_far = claim.is_behind and not value.had_units
@@ -173,13 +173,13 @@ def _rank(value: Value, claim: Claim) -> int:
 
 
 def _is_disputed(claims: Sequence[Claim]) -> bool:
-    """Whether neighbors say of one factor that it counts units, and others that it counts positions."""
+    """Whether some neighbors say that a factor counts units and others that it counts positions."""
     return any(POSITION in factor.head.met for claim in claims if not claim.is_strong for factor in claim.factors)
 
 
 def _by_claims(value: Value, claims: Sequence[Claim]) -> set[UnitLayout]:
-    """The answers of all claims of one kind. A layer says which factors are units and that no others are; neighbors
-    each tell of the factors that they stood beside, and speak together."""
+    """The layouts that all claims of one rank imply. A layer says which factors are units and that no others are;
+    neighbors each know only the factors they were combined with, so their claims are pooled."""
     if not claims:
         return set()
     answers = [_by_claim(value, [claim]) for claim in claims] if claims[0].is_strong else [_by_claim(value, claims)]
@@ -198,7 +198,7 @@ def _is_claimed(factor: Factor, claim: Claim) -> bool:
 
 
 def _elimination(value: Value) -> UnitLayout | None:
-    """A float value with known samples and one other factor: that one, if nobody said it is a position."""
+    """A float value with known samples and one other factor: that factor counts units, unless it is a position."""
     factors = [factor for dim in value.dims for factor in dim]
     rest = [factor for factor in factors if factor.role != SAMPLE and factor.size != 1]
     is_open = len(rest) == 1 and rest[0].role == OPEN and POSITION not in rest[0].head.met
@@ -225,10 +225,10 @@ def _layout(
     *,
     is_exact: bool = False,
 ) -> UnitLayout:
-    """Make axes of factors.
+    """Turns factors into axes.
 
     Args:
-        is_exact: whether all unit factors count, also those that share a dimension with positions.
+        is_exact: whether all unit factors count, even those that share a dimension with positions.
     """
     dims = [_expanded(dim, is_unit) for dim in value.dims]
     kinds = [[_kind(factor, is_unit) for factor in dim] for dim in dims]
@@ -255,7 +255,7 @@ _TOKEN: Final = "token"
 
 @dataclass(slots=True)
 class _Run:
-    """Neighboring factors of one dimension that count the same: one axis of the layout."""
+    """Adjacent factors of one dimension that count the same thing: one axis of the layout."""
 
     dim: int
     first: Factor
@@ -274,7 +274,7 @@ def _runs(number: int, dim: Sequence[Factor], kinds: Sequence[Role], chosen: set
         elif kind == SAMPLE:
             counts = SAMPLE
         else:
-            # Repeated tokens are tokens.
+            # Repeated tokens are still tokens.
             counts = _TOKEN if factor.head.is_input or (has_tokens and kind == NEUTRAL) else POSITION
         if runs and runs[-1].counts == counts:
             runs[-1].size *= factor.size
@@ -287,7 +287,7 @@ _NOTHING: Final = Factor(1, POSITION)
 
 
 def _expanded(dim: Dim, is_unit: Callable[[Factor], bool]) -> list[Factor]:
-    """The factors of a dimension, each cut as far as readers took it apart."""
+    """The factors of a dimension, each split as far as its readers split it."""
     done: list[Factor] = []
     for factor in dim:
         done.extend(_leaves(factor, is_unit))
@@ -328,7 +328,7 @@ def _units_of(
         return set()
     if POSITION not in kinds:
         return {place for place, kind in enumerate(kinds) if kind in (UNIT, NEUTRAL)}
-    # Of a value with units, something takes the dimension apart again, or it does not; of an open one, readers did.
+    # For a value with units, see whether a later op splits the dimension again; for an open one, its readers did.
     is_apart = book is not None and kins_of(tuple(dim)) in book.apart and not _is_read_whole(book, value, dim)
     if is_apart or (book is None and not has_pure):
         return {place for place, kind in enumerate(kinds) if kind == UNIT}
@@ -341,7 +341,7 @@ def _is_read_whole(book: Book, value: Value, dim: Sequence[Factor]) -> bool:
 
 
 def _ordered(runs: Sequence[_Run]) -> tuple[int, ...]:
-    """By the order in an origin that all share; inside one dimension and without one, as the dimensions stand."""
+    """Unit axes by the order in an origin that all share; without one, and within a dimension, in dimension order."""
     units = [(axis, run) for axis, run in enumerate(runs) if run.counts == UNIT]
     if len(units) < 2:
         return tuple(axis for axis, _ in units)

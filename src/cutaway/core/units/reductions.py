@@ -1,4 +1,4 @@
-"""Rules of reductions, losses and of rows that the data chose."""
+"""Rules of reductions, of losses and of rows that the data selects."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from cutaway.core.units.carriers import axes, axis, elementwise, rows
 from cutaway.core.units.factors import POSITION, Dims
 
 _DIM_IS_3RD = frozenset(["linalg_norm", "linalg_vector_norm", "nanquantile", "norm", "quantile", "trapezoid", "trapz"])
-"""Functions whose second argument is another: an order, or the quantiles."""
+"""Functions whose second argument is not `dim` but an order, or the quantiles."""
 _LAST = frozenset(["mode", "trapezoid", "trapz"])
 """Functions that reduce the last dimension if none is given."""
 
@@ -39,7 +39,7 @@ def reduce(call: Call) -> list[Dims]:
 
 
 def distances(call: Call) -> Dims:
-    """`cosine_similarity`, `pairwise_distance`, `vecdot`: elementwise, then a dimension is summed away."""
+    """`cosine_similarity`, `pairwise_distance`, `vecdot`: elementwise, then sums over a dimension."""
     a, b = call.tensors[:2]
     given = call.argument(2 if "cosine" in call.function else 9, "dim", default=1 if "cosine" in call.function else -1)
     n = max(a.n_dims, b.n_dims)
@@ -57,9 +57,9 @@ def _broadcast(a: Shape, b: Shape) -> Shape:
 
 
 def loss(call: Call) -> Dims:
-    """One number, or one for each element or sample where nothing is reduced.
+    """One number, or without reduction one for each element or sample.
 
-    A target stands beside what it is compared with: its samples are those of the model.
+    A target is combined elementwise with the prediction, so they share their samples.
     """
     x, *others = call.tensors
     target = others[0] if others else None
@@ -77,12 +77,12 @@ def loss(call: Call) -> Dims:
 
 
 def where(call: Call) -> list[Dims]:
-    """With a condition alone it gives the places that meet it, else one of two values."""
+    """With only a condition, the indices where it holds; otherwise elementwise."""
     return routed(call) if len(call.args) + len(call.kwargs) == 1 else elementwise(call)
 
 
 def routed(call: Call) -> list[Dims]:
-    """`nonzero`, `masked_select`, `unique`: rows that the data chose belong to no sample until they meet one."""
+    """`nonzero`, `masked_select`, `unique`: rows selected by the data belong to no sample until combined with one."""
     factors = [factor for dim in call.tensors[0].dims for factor in dim]
     return [
         tuple(rows(call, factors, size) if d == 0 else call.new(size, POSITION) for d, size in enumerate(shape))
@@ -98,7 +98,7 @@ def segments(call: Call) -> Dims:
 
 
 def summed_to(call: Call) -> Dims:
-    """`sum_to_size`: the first dimensions are summed away, and those that have size 1 now."""
+    """`sum_to_size`: sums over the leading dimensions, and over those of size 1 in the result."""
     x = call.value(0, "self")
     new = x.n_dims - len(call.shape)
     kept = [d >= new and x.shape[d] == call.shape[d - new] for d in range(x.n_dims)]

@@ -1,4 +1,4 @@
-"""The table of rules: the name of a function → how the factors of its results follow from those of its arguments."""
+"""The table of rules: name of a function → rule that gives the factors of its results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cutaway.core.units.calls import Call
 from cutaway.core.units.factors import Dims
 
 Rule = Callable[[Call], Dims | Sequence[Dims | None]]
-"""Gives the dimensions of a result, or of each of several; it raises, or gives None, where it does not know them."""
+"""Returns the dimensions of the result, or of each of several; raises or returns None if they are unknown."""
 
 CREATED = frozenset(
     [
@@ -48,7 +48,7 @@ CREATED = frozenset(
         "asarray",
     ]
 )
-"""Functions whose results have nothing to do with their arguments: constants."""
+"""Functions whose results do not depend on the values of their arguments: constants."""
 
 _BY_RULE: dict[Rule, str] = {
     layers.convolution: """
@@ -213,12 +213,12 @@ _BY_RULE: dict[Rule, str] = {
 }
 
 RULES: dict[str, Rule] = {name: rule for rule, names in _BY_RULE.items() for name in names.split()}
-"""Function, without leading and trailing underscores → rule; `add_` is `add`."""
+"""Name of a function without leading and trailing underscores → rule; `add_` is `add`."""
 
 
 @cache
 def is_created(function: str) -> bool:
-    """Whether a function makes constants.
+    """Whether a function creates constants.
 
     >>> is_created("zeros"), is_created("zeros_like")
     (True, False)
@@ -228,7 +228,7 @@ def is_created(function: str) -> bool:
 
 @cache
 def rule_of(function: str) -> Rule | None:
-    """The rule of a function by its name.
+    """The rule of a function, by its name.
 
     >>> rule_of("add_") is rule_of("mul"), rule_of("as_strided")
     (True, None)

@@ -1,4 +1,4 @@
-"""Rules of functions over space and time: pools, interpolation, windows, packed sequences."""
+"""Rules of functions over space and time: pooling, interpolation, windows, packed sequences."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cutaway.core.units.layers import as_positions
 
 
 def pool(call: Call) -> list[Dims]:
-    """Spatial dimensions are computed across; the dimension before them counts units."""
+    """Computes across the spatial dimensions; the dimension before them counts units."""
     x = call.value(0, "input", "self")
     n = _n_spatial(call.function)
     first = x.n_dims - n
@@ -25,7 +25,7 @@ def pool(call: Call) -> list[Dims]:
 
 
 def _pooled(call: Call, dim: Dim, size: int, is_kept: bool) -> Dim:
-    """A pooled dimension: positions, unless it holds the units of a value that was turned to be pooled over them."""
+    """A pooled dimension: positions, unless it has the units of a value that was transposed to pool over them."""
     return call.like(dim, size) if has((dim,), UNIT) and not is_kept else call.new(size, POSITION)
 
 
@@ -34,7 +34,7 @@ def _n_spatial(function: str) -> int:
 
 
 def interpolate(call: Call) -> Dims:
-    """Also `grid_sample`: samples and channels are kept."""
+    """Also `grid_sample`: keeps samples and channels."""
     x = call.value(0, "input", "self")
     call.book.claim(x, x.dims[1])
     mix(*x.dims[2:])
@@ -43,11 +43,11 @@ def interpolate(call: Call) -> Dims:
 
 
 def spectrogram(call: Call) -> Dims:
-    """`stft`: frequencies, which readers may take for units, and frames."""
+    """`stft`: frequencies, which readers may take as units, and frames."""
     x = call.value(0, "input", "self")
     mix(x.dims[-1])
     n = x.n_dims - 1
-    parts = [call.new(size, NEUTRAL) for size in call.shape[n + 2 :]]  # real and imaginary, where asked for
+    parts = [call.new(size, NEUTRAL) for size in call.shape[n + 2 :]]  # real and imaginary parts, if requested
     return (*x.dims[:n], call.new(call.shape[n], OPEN), call.new(call.shape[n + 1], POSITION), *parts)
 
 
@@ -60,14 +60,14 @@ def waveform(call: Call) -> Dims:
 
 
 def affine_grid(call: Call) -> Dims:
-    """Coordinates for each place of an image."""
+    """Coordinates for each pixel of an image."""
     x = call.tensors[0]
     mix(*x.dims[1:])
     return (x.dims[0], *(call.new(size, POSITION) for size in call.shape[1:]))
 
 
 def im2col(call: Call) -> Dims:
-    """Channels and the places inside a window in one dimension, then the windows."""
+    """Channels and the pixels inside a window in one dimension, then the windows."""
     x = call.value(0, "input", "self")
     channels = x.n_dims - 3
     mix(*x.dims[channels + 1 :])
@@ -78,7 +78,7 @@ def im2col(call: Call) -> Dims:
 
 
 def refixed(call: Call) -> Dims:
-    """`fold`, `pixel_shuffle`, `pixel_unshuffle`: the dimension of the channels is numbered anew."""
+    """`fold`, `pixel_shuffle`, `pixel_unshuffle`: renumber the channels."""
     x = call.value(0, "input", "self")
     channels = len(call.shape) - 3
     mix(*x.dims[channels + 1 :])
@@ -95,7 +95,7 @@ def channel_shuffle(call: Call) -> Dims:
 
 
 def packed(call: Call) -> list[Dims | None]:
-    """`pack_padded_sequence` and back: trailing dimensions stay, the first ones are rows without samples."""
+    """`pack_padded_sequence` and back: trailing dimensions stay, the leading ones are rows without samples."""
     x = call.tensors[0]
     done: list[Dims | None] = []
     for shape in call.shapes:
