@@ -69,7 +69,7 @@ def test_it_names_what_it_was_given_and_where_it_ran(save: str | None) -> None:
     assert module.addresses == ("bad",)
     assert found.text == "return self.bad(y)"
     assert found.source.endswith("in Net.forward")
-    assert "test_failing.py:" in found.source
+    assert "test_failure.py:" in found.source
 
 
 @pytest.mark.parametrize("save", ["**", None])

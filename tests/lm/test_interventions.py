@@ -173,7 +173,7 @@ def test_encoder_and_decoder_count_from_zero() -> None:
         assert np.allclose(gen.steps.logits[:n], plain.steps.logits[:n], atol=1e-4)
         assert not np.allclose(gen.steps.logits[n], plain.steps.logits[n], atol=1e-4)
     with (
-        pytest.raises(EditError, match="count from 0 while they write"),
+        pytest.raises(EditError, match="count from 0 during generation"),
         cutaway.edit(model, at=stacks[0].stream[1], to=0, positions=-1),
     ):
         written("t5")

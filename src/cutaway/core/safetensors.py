@@ -190,7 +190,7 @@ def _read_entry(name: str, fields: Any, true_dtype: str | None) -> Entry:
         sizes = _torch_shape(dtype, stored, tuple(shape))
         expected = nbytes_of(dtype, sizes)
     except DamagedError as error:
-        _damaged(f"{tensor} is invalid: {error}", error)
+        _damaged(f"{tensor} is invalid: {str(error).rstrip('.')}", error)
     if not 0 <= start <= stop or stop - start != expected:
         _damaged(
             f"{tensor}, {dtype} of shape {shown(list(sizes))}, takes {shown(expected)} bytes, but its data_offsets are "

@@ -56,7 +56,7 @@ class Site:
     def parse(text: str) -> Site:
         """Parses a site; the error says which part is wrong."""
         if not isinstance(text, str):
-            raise SiteSyntaxError(f"{text!r} is a {type(text).__name__}, and a site is a string. {_HOW}.")
+            raise SiteSyntaxError(f"{text!r} is of type {type(text).__name__}, and a site is a string. {_HOW}.")
         return _parse(text)
 
     def __str__(self) -> str:

@@ -68,7 +68,7 @@ def test_outside_of_it_places_are_meant_as_they_are() -> None:
         here.first = 10
         assert zeros(positions=[0, 11]) == [1]
     assert standing_now() is None
-    with pytest.raises(EditError, match="-1 is the last of them"), standing(2):
+    with pytest.raises(EditError, match="-1 is the last one"), standing(2):
         zeros(positions=-3)
 
 

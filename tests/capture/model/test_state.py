@@ -210,7 +210,7 @@ def test_what_is_too_large_to_copy_is_named(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(copies, "COPY_LIMIT", 1000)
     model = Writes()
-    with pytest.warns(UserWarning, match="wrote to 'bank', and it stays so: it is larger than what is copied"):
+    with pytest.warns(UserWarning, match="wrote to 'bank'; this is not undone, because it is too large to be copied"):
         cutaway.collect(model, X, at="fc")
     assert model.small.tolist() == [0, 0]
     monkeypatch.undo()
@@ -226,7 +226,7 @@ def test_a_parameter_that_a_run_writes_to_is_named() -> None:
                 self.fc.weight.clamp_(-0.1, 0.1)
             return 1.0
 
-    with pytest.warns(UserWarning, match=r"wrote to 'fc\.weight', and it stays so: it is a parameter"):
+    with pytest.warns(UserWarning, match=r"wrote to 'fc\.weight'; this is not undone, because it is a parameter"):
         cutaway.collect(Clamps(), X, at="fc")
 
 

@@ -58,8 +58,9 @@ class NotedAttributes(NamedTuple):
 
     def put_back(self) -> None:
         """Restores the attributes, as far as they were recorded.
-         Raises `CannotPutBack` if the run has certainly changed one that was not recorded. Changes inside objects are not
-        detected.
+
+        Raises `CannotPutBack` if the run has certainly changed one that was not recorded. Changes inside objects are
+        not detected.
         """
         module = self.module()
         if module is None:
