@@ -19,7 +19,7 @@ from safetensors.numpy import load as load_numpy
 
 from cutaway.core.arrays import DTYPES, nbytes_of
 from cutaway.core.errors import DamagedError, InputError
-from cutaway.core.safetensors import MOST_BYTES, Entry, entry_length, header, parse
+from cutaway.core.safetensors import MAX_HEADER_BYTES, Entry, entry_length, header, parse
 
 AS_THEY_ARE = [
     name
@@ -260,7 +260,7 @@ def test_hostile_headers_are_damage(content: Any, message: str) -> None:
 
 def test_a_header_beyond_the_limit_is_not_looked_at() -> None:
     with pytest.raises(DamagedError, match=r"16,777,217 bytes long; the limit is 16,777,216"):
-        parse(bytes(MOST_BYTES + 1), 0)
+        parse(bytes(MAX_HEADER_BYTES + 1), 0)
 
 
 def test_spaces_and_unknown_keys_are_passed_over() -> None:

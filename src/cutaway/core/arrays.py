@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 Array = NDArray[Any]
-MOST_DIMENSIONS = 64
+MAX_DIMENSIONS = 64
 """NumPy's limit."""
-_MOST_ELEMENTS = 2**63 - 1
+_MAX_ELEMENTS = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +90,8 @@ class Raw:
         n_bytes = data.nbytes
         if n_bytes != expected:
             raise DamagedError(
-                f"a {self.dtype} tensor of shape {shown(list(self.shape))} takes {shown(expected)} bytes, but there "
-                f"are {n_bytes}: the file is truncated or was changed."
+                f"a {self.dtype} tensor of shape {short_repr(list(self.shape))} takes "
+                f"{short_repr(expected)} bytes, but there are {n_bytes}: the file is truncated or was changed."
             )
         dtype = DTYPES[self.dtype]
         codes: Array = np.frombuffer(data, dtype.numpy) if expected else np.empty(0, dtype.numpy)
@@ -99,7 +99,7 @@ class Raw:
         try:
             shaped = numbers.reshape(_read_shape(self.dtype, self.shape))
         except ValueError as error:  # an empty tensor whose other dimensions are too large
-            raise DamagedError(f"no array can have the shape {shown(list(self.shape))}: {error}.") from error
+            raise DamagedError(f"no array can have the shape {short_repr(list(self.shape))}: {error}.") from error
         shaped.flags.writeable = False
         return shaped
 
@@ -112,18 +112,20 @@ def nbytes_of(dtype: str, shape: tuple[int, ...]) -> int:
     """
     known = DTYPES.get(dtype)
     if known is None:
-        raise DamagedError(f"{shown(dtype)} is not a dtype that this version of Cutaway knows: {', '.join(DTYPES)}.")
-    if len(shape) > MOST_DIMENSIONS:
-        raise DamagedError(f"a tensor has {len(shape):,} dimensions; the limit is {MOST_DIMENSIONS}.")
+        raise DamagedError(
+            f"{short_repr(dtype)} is not a dtype that this version of Cutaway knows: {', '.join(DTYPES)}."
+        )
+    if len(shape) > MAX_DIMENSIONS:
+        raise DamagedError(f"a tensor has {len(shape):,} dimensions; the limit is {MAX_DIMENSIONS}.")
     for size in shape:
-        if type(size) is not int or not 0 <= size <= _MOST_ELEMENTS:
+        if type(size) is not int or not 0 <= size <= _MAX_ELEMENTS:
             raise DamagedError(
-                f"the shape {shown(shape)} contains {shown(size)}: sizes must be integers from 0 to 2**63."
+                f"the shape {short_repr(shape)} contains {short_repr(size)}: sizes must be integers from 0 to 2**63."
             )
     return math.prod(shape) * known.itemsize
 
 
-def shown(value: object) -> str:
+def short_repr(value: object) -> str:
     """The repr of a value, short enough for a message."""
     try:
         text = repr(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-_LEAST = 0.0005
+_SMALLEST_SHOWN = 0.0005
 _ROUND = 1e6
 
 
@@ -86,7 +86,7 @@ def percent(share: float) -> str:
     >>> percent(0.1587), percent(1), percent(0.0001), percent(0), percent(-0.2)
     ('15.9 %', '100.0 %', '< 0.1 %', '0.0 %', '−20.0 %')
     """
-    if 0 < share < _LEAST:
+    if 0 < share < _SMALLEST_SHOWN:
         return "< 0.1 %"
     return f"{100 * share:.1f} %".replace("-", "−")
 

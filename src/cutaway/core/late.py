@@ -16,7 +16,7 @@ from typing import Any
 
 from cutaway.core.errors import MissingExtraError
 
-_places: dict[str, str] = {}
+_targets: dict[str, str] = {}
 _EXTRAS = {
     "torch": ("torch", "torch"),
     "sklearn": ("scikit-learn", "'cutaway[neurons]'"),
@@ -30,16 +30,16 @@ def bind(name: str, place: str) -> None:
 
     >>> bind("Trace.example", "operator:attrgetter")
     """
-    _places[name] = place
+    _targets[name] = place
 
 
 def call(name: str, *args: Any, **kwargs: Any) -> Any:
     """Imports the function bound to `name` and calls it."""
-    module, _, function = _places[name].partition(":")
-    return getattr(imported(module, name), function)(*args, **kwargs)
+    module, _, function = _targets[name].partition(":")
+    return getattr(load_module(module, name), function)(*args, **kwargs)
 
 
-def imported(module: str, what: str) -> ModuleType:
+def load_module(module: str, what: str) -> ModuleType:
     """Imports a module; raises `MissingExtraError` if it needs torch or another extra that is not installed."""
     try:
         return import_module(module)
@@ -66,7 +66,7 @@ def facade(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], 
     def __getattr__(name: str) -> Any:
         if name not in places:
             raise AttributeError(f"module {package!r} has no attribute {name!r}; it offers {', '.join(public)}")
-        module = imported(places[name], f"{package}.{name}")
+        module = load_module(places[name], f"{package}.{name}")
         return module if places[name] == f"{package}.{name}" else getattr(module, name)
 
     return __getattr__, lambda: [*public, *(["__version__"] if package == "cutaway" else [])], public
@@ -83,6 +83,6 @@ def _stub(path: Path) -> dict[str, str]:
     return places
 
 
-def bound() -> dict[str, str]:
+def bindings() -> dict[str, str]:
     """All late-bound names and their targets, for the test that each target exists."""
-    return dict(_places)
+    return dict(_targets)

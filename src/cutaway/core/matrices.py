@@ -21,8 +21,8 @@ BLOCK_BYTES = 2**25
 """Size of a block of rows, in float32."""
 COLUMN_BYTES = 2**28
 """Size of a block of whole columns."""
-_MOST_ROWS = 8192
-_MOST_NAMED = 5
+_MAX_ROWS = 8192
+_MAX_NAMED = 5
 
 
 class Source(Protocol):
@@ -68,11 +68,11 @@ class Matrix:
     @property
     def dtype(self) -> np.dtype[Any]:
         """The dtype of the values that are read."""
-        return _read_as(self.source.dtype) if isinstance(self.source, np.ndarray) else np.dtype(np.float32)
+        return _working_dtype(self.source.dtype) if isinstance(self.source, np.ndarray) else np.dtype(np.float32)
 
     def blocks(self, n_rows: int | None = None) -> Iterator[tuple[slice, Array]]:
         """Yields all rows in order, block by block; a block may be a view of the input, so do not modify it."""
-        n_each = n_rows or max(1, min(_MOST_ROWS, BLOCK_BYTES // (4 * max(self.n_units, 1))))
+        n_each = n_rows or max(1, min(_MAX_ROWS, BLOCK_BYTES // (4 * max(self.n_units, 1))))
         for rows, block in self._read(n_each):
             values = np.asarray(block, self.dtype)  # (row, unit)
             if not self._is_checked:
@@ -86,7 +86,7 @@ class Matrix:
         inner = wanted if self.units is None else self.units[wanted]
         if isinstance(self.source, np.ndarray):
             values = np.empty((self.n_rows, len(inner)), self.dtype)
-            for rows in _slices(self.n_rows, _MOST_ROWS):
+            for rows in _slices(self.n_rows, _MAX_ROWS):
                 values[rows] = self.source[rows][:, inner]
         else:
             values = np.asarray(self.source.columns(inner), self.dtype)
@@ -112,10 +112,10 @@ class Matrix:
             values[rows] = block
         return values
 
-    def of_units(self, indices: NDArray[np.int64]) -> Matrix:
+    def select_units(self, indices: NDArray[np.int64]) -> Matrix:
         """A matrix with only these units, in this order."""
         inner = indices if self.units is None else self.units[indices]
-        names = None if self.names is None else Chosen(self.names, indices)
+        names = None if self.names is None else NameSubset(self.names, indices)
         return Matrix(self.source, names, inner, self._is_checked)
 
     def _read(self, n_rows: int) -> Iterator[tuple[slice, Array]]:
@@ -128,10 +128,10 @@ class Matrix:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen(Sequence[str]):
+class NameSubset(Sequence[str]):
     """A selection of names that does not copy them.
 
-    >>> list(Chosen(["a", "b", "c"], np.array([2, 0])))
+    >>> list(NameSubset(["a", "b", "c"], np.array([2, 0])))
     ['c', 'a']
     """
 
@@ -143,7 +143,7 @@ class Chosen(Sequence[str]):
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            return Chosen(self.names, self.indices[index])
+            return NameSubset(self.names, self.indices[index])
         return self.names[int(self.indices[index])]
 
 
@@ -184,7 +184,7 @@ def check_finite(values: Array, first_row: int, units: NDArray[np.int64] | None 
 
 
 def _numbered(noun: str, indices: NDArray[np.int64]) -> str:
-    return f"{noun}{'s' if len(indices) > 1 else ''} {listed(map(str, indices.tolist()), _MOST_NAMED)}"
+    return f"{noun}{'s' if len(indices) > 1 else ''} {listed(map(str, indices.tolist()), _MAX_NAMED)}"
 
 
 def _numpy(given: Any) -> Array:
@@ -199,7 +199,7 @@ def _numpy(given: Any) -> Array:
     return np.asarray(given)
 
 
-def _read_as(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def _working_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     is_exact_in_float32 = dtype.kind == "b" or (dtype.kind in "iu" and dtype.itemsize < 4) or dtype.kind == "f"
     return np.dtype(np.float32 if is_exact_in_float32 and dtype.itemsize <= 4 else np.float64)
 

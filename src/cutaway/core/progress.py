@@ -9,8 +9,8 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-_PATIENCE = 2.0
-_EVERY = 0.2
+_DELAY_S = 2.0
+_INTERVAL_S = 0.2
 _WIDTH = 24
 
 
@@ -28,7 +28,7 @@ def progress(items: Iterable[T], n_items: int, what: str) -> Iterator[T]:
     try:
         for i, item in enumerate(items):
             now = monotonic()
-            if now - started > _PATIENCE and now - shown > _EVERY:
+            if now - started > _DELAY_S and now - shown > _INTERVAL_S:
                 shown, drawn = now, True
                 left = (now - started) / max(i, 1) * (n_items - i)
                 sys.stderr.write(f"\r{line(what, i, n_items, left)}")

@@ -17,7 +17,7 @@ from typing import Any
 _REBUILT = (list, tuple, dict, slice)
 _CONTAINERS = (list, tuple, Mapping, MappingProxyType, deque)
 _ATOMS = (str, bytes, bytearray, int, float, complex, bool, type(None), type, ModuleType, FunctionType, MethodType)
-_MOST_AGAIN = 100_000
+_MAX_REVISITS = 100_000
 """Limit on plain objects and on repeated containers: nested lists of the same list grow exponentially."""
 
 
@@ -50,7 +50,7 @@ def leaves(tree: Any, is_leaf: Callable[[Any], bool], *, objects: bool = True) -
                 is_object = not isinstance(value, _CONTAINERS) and not is_dataclass(value)
                 if is_object or inner in seen:
                     again += 1
-                    if again > _MOST_AGAIN or (is_object and inner in seen):
+                    if again > _MAX_REVISITS or (is_object and inner in seen):
                         continue
                 seen[inner] = value
                 below = branches(value, objects=objects)
@@ -117,7 +117,7 @@ def replace(tree: Any, change: Callable[[Any], Any], is_leaf: Callable[[Any], bo
             else:
                 made.append(child)
         else:
-            done = _rebuilt(original, made)
+            done = _rebuild(original, made)
             if not above:
                 return done
             entered.discard(id(original))
@@ -131,7 +131,7 @@ def _parts(value: Any) -> Iterable[Any]:
     return (value.start, value.stop, value.step) if isinstance(value, slice) else value.values()
 
 
-def _rebuilt(original: Any, parts: list[Any]) -> Any:
+def _rebuild(original: Any, parts: list[Any]) -> Any:
     """A container like the original with new parts; its base class if a subclass cannot be built from them."""
     kind = type(original)
     if kind is tuple:

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from json.encoder import encode_basestring_ascii
 from typing import Any, NoReturn
 
-from cutaway.core.arrays import DTYPES, Dtype, nbytes_of, shown
+from cutaway.core.arrays import DTYPES, Dtype, nbytes_of, short_repr
 from cutaway.core.errors import DamagedError, InputError
 
-MOST_BYTES = 16 << 20
+MAX_HEADER_BYTES = 16 << 20
 """Longer headers are rejected; one entry takes about a hundred bytes."""
 _METADATA = "__metadata__"
 _TRUE_DTYPE = "cutaway.dtype:"
@@ -52,11 +52,11 @@ def header(entries: Iterable[Entry], metadata: Mapping[str, str] | None = None) 
             raise InputError(
                 f"the metadata key {key!r} is reserved: keys that begin with {_TRUE_DTYPE!r} store dtypes."
             )
-        pairs.append(f"{_quoted(key)}:{_quoted(value)}")
+        pairs.append(f"{_quote(key)}:{_quote(value)}")
     texts: list[str] = []
     names: set[str] = set()
     for entry in entries:
-        text, pair = _encoded(entry)
+        text, pair = _encode(entry)
         texts.append(text)
         if pair:
             pairs.append(pair)
@@ -73,7 +73,7 @@ def entry_length(entry: Entry) -> int:
     >>> len(header([entry], {"by": "me"})) - len(header([], {"by": "me"})) == entry_length(entry)
     True
     """
-    text, pair = _encoded(entry)
+    text, pair = _encode(entry)
     return len(text) + len(pair) + bool(pair)
 
 
@@ -94,12 +94,14 @@ def parse(raw_header: bytes, n_data_bytes: int) -> tuple[dict[str, Entry], dict[
         name: _read_entry(name, fields, true_dtypes.pop(_TRUE_DTYPE + name, None)) for name, fields in content.items()
     }
     if true_dtypes:
-        _damaged(f"it has a dtype for {shown(next(iter(true_dtypes))[len(_TRUE_DTYPE) :])}, which is not in the file")
+        _damaged(
+            f"it has a dtype for {short_repr(next(iter(true_dtypes))[len(_TRUE_DTYPE) :])}, which is not in the file"
+        )
     _check_cover(entries, n_data_bytes)
     return entries, metadata
 
 
-def _encoded(entry: Entry) -> tuple[str, str]:
+def _encode(entry: Entry) -> tuple[str, str]:
     """The entry as JSON, with a leading comma, and its key-value pair in the metadata, if any."""
     dtype = DTYPES.get(entry.dtype)
     if dtype is None:
@@ -111,7 +113,7 @@ def _encoded(entry: Entry) -> tuple[str, str]:
         )
     if entry.name == _METADATA:
         raise InputError(f"a tensor cannot be named {_METADATA}: safetensors files reserve this name.")
-    quoted = _quoted(entry.name)
+    quoted = _quote(entry.name)
     stored, shape = _stored_as(dtype, entry.shape)
     sizes = ",".join(map(str, shape))
     text = f',{quoted}:{{"dtype":"{stored}","shape":[{sizes}],"data_offsets":[{entry.start},{entry.stop}]}}'
@@ -120,7 +122,7 @@ def _encoded(entry: Entry) -> tuple[str, str]:
     return text, f'"{_TRUE_DTYPE}{quoted[1:]}:"{entry.dtype}"'
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     try:
         if not text.isascii():
             text.encode()
@@ -142,10 +144,12 @@ def _stored_as(dtype: Dtype, shape: tuple[int, ...]) -> tuple[str, tuple[int, ..
 
 
 def _read_json(raw_header: bytes) -> dict[str, Any]:
-    if len(raw_header) > MOST_BYTES:
-        _damaged(f"it is {len(raw_header):,} bytes long; the limit is {MOST_BYTES:,}")
+    if len(raw_header) > MAX_HEADER_BYTES:
+        _damaged(f"it is {len(raw_header):,} bytes long; the limit is {MAX_HEADER_BYTES:,}")
     try:
-        content = json.loads(raw_header.decode("utf-8"), object_pairs_hook=_once, parse_constant=_no_constant)
+        content = json.loads(
+            raw_header.decode("utf-8"), object_pairs_hook=_unique_keys, parse_constant=_reject_constant
+        )
     except DamagedError:
         raise
     except UnicodeDecodeError as error:
@@ -153,37 +157,37 @@ def _read_json(raw_header: bytes) -> dict[str, Any]:
     except RecursionError as error:
         _damaged("it is nested too deeply", error)
     except ValueError as error:  # json.JSONDecodeError, or an integer with thousands of digits
-        _damaged(f"it is not JSON: {shown(str(error))}", error)
+        _damaged(f"it is not JSON: {short_repr(str(error))}", error)
     if not isinstance(content, dict):
         _damaged("it is JSON, but not an object")
     return content
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     content = dict(pairs)
     if len(content) < len(pairs):
         twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
-        _damaged(f"{shown(twice)} occurs twice")
+        _damaged(f"{short_repr(twice)} occurs twice")
     return content
 
 
-def _no_constant(text: str) -> NoReturn:
+def _reject_constant(text: str) -> NoReturn:
     _damaged(f"it contains {text}, which is not valid JSON")
 
 
 def _read_entry(name: str, fields: Any, true_dtype: str | None) -> Entry:
     if not name.isascii() and any("\ud800" <= letter <= "\udfff" for letter in name):
-        _damaged(f"the name {shown(name)} is not valid text: it contains a lone surrogate")
-    tensor = f"its tensor {shown(name)}"
+        _damaged(f"the name {short_repr(name)} is not valid text: it contains a lone surrogate")
+    tensor = f"its tensor {short_repr(name)}"
     if not isinstance(fields, dict):
-        _damaged(f"{tensor} is {shown(fields)}, not an object with dtype, shape and data_offsets")
+        _damaged(f"{tensor} is {short_repr(fields)}, not an object with dtype, shape and data_offsets")
     stored, shape, offsets = fields.get("dtype"), fields.get("shape"), fields.get("data_offsets")
     if not isinstance(stored, str) or stored not in _TORCH_DTYPES:
-        _damaged(f"{tensor} has the dtype {shown(stored)}, which is not one of {', '.join(_TORCH_DTYPES)}")
+        _damaged(f"{tensor} has the dtype {short_repr(stored)}, which is not one of {', '.join(_TORCH_DTYPES)}")
     if not isinstance(shape, list):
-        _damaged(f"{tensor} has the shape {shown(shape)}, which is not a list")
+        _damaged(f"{tensor} has the shape {short_repr(shape)}, which is not a list")
     if not isinstance(offsets, list) or len(offsets) != 2 or not all(type(place) is int for place in offsets):
-        _damaged(f"{tensor} has the data_offsets {shown(offsets)}, which are not two integers")
+        _damaged(f"{tensor} has the data_offsets {short_repr(offsets)}, which are not two integers")
     start, stop = offsets
     dtype = true_dtype or _TORCH_DTYPES[stored]
     try:
@@ -193,8 +197,8 @@ def _read_entry(name: str, fields: Any, true_dtype: str | None) -> Entry:
         _damaged(f"{tensor} is invalid: {str(error).rstrip('.')}", error)
     if not 0 <= start <= stop or stop - start != expected:
         _damaged(
-            f"{tensor}, {dtype} of shape {shown(list(sizes))}, takes {shown(expected)} bytes, but its data_offsets are "
-            f"{shown(start)} to {shown(stop)}"
+            f"{tensor}, {dtype} of shape {short_repr(list(sizes))}, takes {short_repr(expected)} bytes, "
+            f"but its data_offsets are {short_repr(start)} to {short_repr(stop)}"
         )
     return Entry(name, dtype, sizes, start, stop)
 
@@ -203,11 +207,11 @@ def _torch_shape(dtype: str, stored: str, shape: tuple[int, ...]) -> tuple[int, 
     """The torch shape of a tensor, from the shape in the file."""
     known = DTYPES.get(dtype)
     if known is None:
-        raise DamagedError(f"{shown(dtype)} is not a dtype that this version of Cutaway knows.")
+        raise DamagedError(f"{short_repr(dtype)} is not a dtype that this version of Cutaway knows.")
     if stored == "F4":
         if dtype != "float4_e2m1fn_x2" or not shape or type(shape[-1]) is not int or shape[-1] % 2:
             raise DamagedError(
-                f"{shown(list(shape))} is not a shape for two numbers per byte: the last size must be even."
+                f"{short_repr(list(shape))} is not a shape for two numbers per byte: the last size must be even."
             )
         return (*shape[:-1], shape[-1] // 2)
     if _stored_as(known, ())[0] != stored:
@@ -215,7 +219,7 @@ def _torch_shape(dtype: str, stored: str, shape: tuple[int, ...]) -> tuple[int, 
     if known.n_parts == 1 or known.stored == "F4":
         return shape
     if shape[-1:] != (known.n_parts,):
-        raise DamagedError(f"the last size of {shown(list(shape))} must be {known.n_parts} for {dtype}.")
+        raise DamagedError(f"the last size of {short_repr(list(shape))} must be {known.n_parts} for {dtype}.")
     return shape[:-1]
 
 
@@ -224,7 +228,9 @@ def _check_cover(entries: Mapping[str, Entry], n_data_bytes: int) -> None:
     for entry in sorted(entries.values(), key=lambda entry: (entry.start, entry.stop)):
         if entry.start != reached:
             what = "overlaps the tensor before it" if entry.start < reached else "leaves a gap before it"
-            _damaged(f"its tensor {shown(entry.name)} begins at byte {entry.start} and {what}, {shown(before)}")
+            _damaged(
+                f"its tensor {short_repr(entry.name)} begins at byte {entry.start} and {what}, {short_repr(before)}"
+            )
         reached, before = entry.stop, entry.name
     if reached != n_data_bytes:
         _damaged(f"its tensors take {reached:,} bytes, but the file has {n_data_bytes:,} bytes of data")

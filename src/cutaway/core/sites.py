@@ -32,7 +32,7 @@ _GRAMMAR = re.compile(
         (?:\#(?P<unit>[0-9]+))?""",
     re.VERBOSE,
 )
-_HOW = "Write module.address/op.ordinal@out.path:pass#unit; only the first part is required"
+_GRAMMAR_HINT = "Write module.address/op.ordinal@out.path:pass#unit; only the first part is required"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,9 @@ class Site:
     def parse(text: str) -> Site:
         """Parses a site; the error says which part is wrong."""
         if not isinstance(text, str):
-            raise SiteSyntaxError(f"{text!r} is of type {type(text).__name__}, and a site is a string. {_HOW}.")
+            raise SiteSyntaxError(
+                f"{text!r} is of type {type(text).__name__}, and a site is a string. {_GRAMMAR_HINT}."
+            )
         return _parse(text)
 
     def __str__(self) -> str:
@@ -131,7 +133,7 @@ class Site:
 def _parse(text: str) -> Site:
     found = _GRAMMAR.fullmatch(text)
     if found is None or not _is_whole(found):
-        raise SiteSyntaxError(f"{text!r} is not a site: {_fault(text)}. {_HOW}.")
+        raise SiteSyntaxError(f"{text!r} is not a site: {_mistake(text)}. {_GRAMMAR_HINT}.")
     part = found.groupdict()
     for counted, what in (("ordinal", "ordinals"), ("pass", "passes")):
         if part[counted] and int(part[counted]) == 0:
@@ -160,7 +162,7 @@ def _is_dotted(address: str) -> bool:
     return address == ROOT or all(address.split("."))
 
 
-def _fault(text: str) -> str:
+def _mistake(text: str) -> str:
     """The most likely mistake in a text that is not a site."""
     if not text or text[0] in "@:#":
         return f"it names no module; the root is {ROOT + text!r}"

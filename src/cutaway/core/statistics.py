@@ -130,19 +130,19 @@ def statistic(name: str) -> Statistic:
     return STATISTICS.get(name) or replace(UNKNOWN, name=name, title=name.replace("_", " "))
 
 
-def recorded(*tiers: StatisticTier) -> tuple[str, ...]:
+def names_in_tiers(*tiers: StatisticTier) -> tuple[str, ...]:
     """Names of the statistics in these tiers.
 
-    >>> recorded("full", "spectral_norm")
+    >>> names_in_tiers("full", "spectral_norm")
     ('zeros', 'nans', 'infs', 'spectral_norm')
     """
     return tuple(each.name for each in _TABLE if each.tier in tiers)
 
 
-def size_of(names: Iterable[str]) -> str | None:
+def magnitude_statistic(names: Iterable[str]) -> str | None:
     """The first of these statistics that measures magnitude; None if there is none.
 
-    >>> size_of(["norm", "std", "mean"])
+    >>> magnitude_statistic(["norm", "std", "mean"])
     'std'
     """
     given = set(names)

@@ -16,20 +16,20 @@ from cutaway.core.statistics import statistic
 
 Floats = NDArray[np.float64]
 
-FEWEST: Final = 5
+MIN_REFERENCES: Final = 5
 """A z-score needs at least this many reference values."""
 FAR: Final = 5
 """Numbers with at least this z-score (in magnitude) are outliers."""
 LARGEST: Final = 99
 """Larger z-scores are clipped."""
-_SINGULAR: Final = ("input", "target", "loss")
+_ROLES_WITHOUT_PEERS: Final = ("input", "target", "loss")
 """Roles whose tensors have no peers: token ids cannot be compared with images, nor one loss with another."""
 _MAD_TO_STD: Final = 1.4826
 """MAD × this factor is the standard deviation of a normal distribution."""
-_LEAST_DECADES: Final = 0.01
-_LEAST_SHARE: Final = 0.001
+_MIN_SPREAD_LOG10: Final = 0.01
+_MIN_RELATIVE_SPREAD: Final = 0.001
 _TINY: Final = 1e-30
-_FEW_MORE: Final = 8
+_SMALL_SAMPLE_WIDENING: Final = 8
 """The MAD of `n` numbers is multiplied by `1 + 8 / n`: a few numbers may be close together by chance."""
 
 
@@ -41,7 +41,7 @@ def peer_group(role: str, of: str) -> Hashable | None:
     >>> peer_group("parameter", "grad") == peer_group("parameter", "grad") != peer_group("value", "grad")
     True
     """
-    return None if role in _SINGULAR else (role, of)
+    return None if role in _ROLES_WITHOUT_PEERS else (role, of)
 
 
 def robust_z(values: NDArray[Any], references: NDArray[Any], statistics: Sequence[str]) -> tuple[Floats, Floats]:
@@ -71,10 +71,12 @@ def robust_z(values: NDArray[Any], references: NDArray[Any], statistics: Sequenc
         them[~np.isfinite(them)] = np.nan
         n = np.isfinite(them).sum(axis=0).astype(np.float64)
         median = _medians(them)
-        spread = _MAD_TO_STD * _medians(np.abs(them - median)) * (1 + _FEW_MORE / np.maximum(n, 1))
-        least = np.where(is_log, _LEAST_DECADES, np.maximum(_LEAST_SHARE * np.abs(median), np.finfo(np.float64).tiny))
+        spread = _MAD_TO_STD * _medians(np.abs(them - median)) * (1 + _SMALL_SAMPLE_WIDENING / np.maximum(n, 1))
+        least = np.where(
+            is_log, _MIN_SPREAD_LOG10, np.maximum(_MIN_RELATIVE_SPREAD * np.abs(median), np.finfo(np.float64).tiny)
+        )
         z: Floats = np.clip((x - median) / np.maximum(spread, least), -LARGEST, LARGEST)
-        z[(n < FEWEST) | ~np.isfinite(x)] = np.nan
+        z[(n < MIN_REFERENCES) | ~np.isfinite(x)] = np.nan
     return z, n
 
 
@@ -104,7 +106,7 @@ def z_among_peers(
         values = matrix[chosen]
         scores, n = robust_z(values, values, names)
         others = np.maximum(n - np.isfinite(values), 0)
-        z[chosen] = np.where(others < FEWEST, np.nan, scores)
+        z[chosen] = np.where(others < MIN_REFERENCES, np.nan, scores)
         n_others[chosen] = others
     return z, n_others
 

@@ -754,9 +754,15 @@ def test_what_cannot_be_meant_is_said_at_once() -> None:
 
 def test_a_number_that_a_dtype_cannot_hold_is_told() -> None:
     model = Fn(lambda ids: ids * 2)
-    with pytest.raises(EditError, match=r"1\.5 cannot be represented in a value of dtype int64"), cutaway.edit(model, at=".", to=1.5):
+    with (
+        pytest.raises(EditError, match=r"1\.5 cannot be represented in a value of dtype int64"),
+        cutaway.edit(model, at=".", to=1.5),
+    ):
         model(torch.arange(3))
-    with pytest.raises(EditError, match="does not support this edit"), cutaway.edit(model, at=".", to=cutaway.edit.noise(1)):
+    with (
+        pytest.raises(EditError, match="does not support this edit"),
+        cutaway.edit(model, at=".", to=cutaway.edit.noise(1)),
+    ):
         model(torch.arange(3))
     with cutaway.edit(model, at=".", to=float("inf")):
         assert model(torch.ones(3)).isinf().all()

@@ -190,7 +190,9 @@ def test_saved_references_survive_later_overwriting() -> None:
 def test_running_out_of_memory_is_an_error_before_it_happens(model: nn.Module, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory_guard, "_EVERY_NS", 0)
     monkeypatch.setattr(memory_guard, "available_memory", lambda: (100 * 2**20, 16 * 2**30))
-    with pytest.raises(MemoryLimitError, match=r"100.0 MB of memory on this machine.*modules have run, so all values.*save=None"):
+    with pytest.raises(
+        MemoryLimitError, match=r"100.0 MB of memory on this machine.*modules have run, so all values.*save=None"
+    ):
         cutaway.trace(model, X)
     with cutaway.watch(model, save=None) as trace:
         model(X)

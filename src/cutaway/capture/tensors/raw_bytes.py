@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.parameter import is_lazy
 
-from cutaway.core.arrays import DTYPES, MOST_DIMENSIONS, Raw
+from cutaway.core.arrays import DTYPES, MAX_DIMENSIONS, Raw
 from cutaway.core.errors import InputError, InputTypeError
 
 
@@ -83,9 +83,9 @@ def _check(tensor: Tensor) -> None:
     if _name(tensor.dtype) not in DTYPES:
         remedy = "call `.dequantize()` first" if tensor.is_quantized else "convert it with `.to()` first"
         raise InputError(f"{_named(tensor)} has a dtype that cannot be stored: {remedy}.")
-    if tensor.dim() > MOST_DIMENSIONS:
+    if tensor.dim() > MAX_DIMENSIONS:
         raise InputError(
-            f"{_named(tensor)} has {tensor.dim()} dimensions, but NumPy supports at most {MOST_DIMENSIONS}: reshape it."
+            f"{_named(tensor)} has {tensor.dim()} dimensions, but NumPy supports at most {MAX_DIMENSIONS}: reshape it."
         )
 
 

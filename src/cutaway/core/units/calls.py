@@ -19,8 +19,8 @@ from cutaway.core.units.factors import (
     Factor,
     Origins,
     Role,
-    certain,
-    refined,
+    certain_factors,
+    refine_pairs,
 )
 from cutaway.core.units.layout import UnitLayout
 
@@ -81,7 +81,7 @@ class Value:
 
 
 @dataclass(eq=False, slots=True)
-class Book:
+class InferenceState:
     """What a walk over a graph collects besides the factors themselves."""
 
     reads: dict[int, list[Dim]] = field(default_factory=dict)
@@ -102,7 +102,7 @@ class Book:
 
     def claim(self, value: Value, factors: Sequence[Factor], *, is_strong: bool = True) -> None:
         """Records that a reader takes these factors of a value as units."""
-        for factor in certain(factors):
+        for factor in certain_factors(factors):
             if factor.role == SAMPLE:
                 factor.mix()  # what a layer reads as units cannot count samples
         chosen = tuple(factor for factor in factors if factor.role not in (SAMPLE, SCRAMBLED))
@@ -119,18 +119,18 @@ class Book:
 class Call:
     """One call of a function: its arguments with a `Value` for each tensor, and the shapes of its results."""
 
-    __slots__ = ("args", "book", "function", "is_contradictory", "is_layer", "kwargs", "shapes", "tensors")
+    __slots__ = ("args", "function", "is_contradictory", "is_layer", "kwargs", "shapes", "state", "tensors")
 
     def __init__(
         self,
-        book: Book,
+        state: InferenceState,
         function: str,
         args: Sequence[Any],
         kwargs: dict[str, Any],
         shapes: Sequence[Shape],
         tensors: Sequence[Value],
     ) -> None:
-        self.book, self.function = book, function
+        self.state, self.function = state, function
         self.args, self.kwargs = args, kwargs
         self.shapes = shapes
         self.tensors = tensors
@@ -157,7 +157,7 @@ class Call:
             raise TypeError(f"argument {place} of {self.function} is not a tensor")
         return found
 
-    def maybe(self, place: int, *names: str) -> Value | None:
+    def optional_value(self, place: int, *names: str) -> Value | None:
         found = self.argument(place, *names)
         return found if isinstance(found, Value) else None
 
@@ -189,7 +189,7 @@ class Call:
 
     def units(self, *sizes: int) -> list[Dim]:
         """Dimensions of new units with one origin, in order."""
-        origin = self.book.origin()
+        origin = self.state.origin()
         self.is_layer = True
         return [(Factor(size, UNIT, {origin: (order,)}),) for order, size in enumerate(sizes)]
 
@@ -204,11 +204,11 @@ class Call:
     def joined(self, factors: Sequence[Factor], size: int) -> Dim:
         """One new factor with the common role of several."""
         roles = {factor.role for factor in factors}
-        role = _blend(roles)
+        role = _common_role(roles)
         if role is None:
             self.is_contradictory = True
             role = OPEN
-        return self.new(size, role, *factors, origins=merged(factors))
+        return self.new(size, role, *factors, origins=merge_origins(factors))
 
     # joining
 
@@ -235,13 +235,12 @@ class Call:
         if self.is_contradictory:
             beside = {id(factor) for factors in weak.values() for factor in factors}
             return tuple(
-                _opened(dim) if _stood_in(place, all_dims, beside) else dim
-                for place, dim in enumerate(done, -len(done))
+                _reopen(dim) if _was_in(place, all_dims, beside) else dim for place, dim in enumerate(done, -len(done))
             )
         self.is_contradictory = was_contradictory
         for number, factors in weak.items():
             if values:
-                self.book.claim(values[max(number, 0)], factors, is_strong=False)
+                self.state.claim(values[max(number, 0)], factors, is_strong=False)
         return tuple(done)
 
     def _join(self, a: Dim, b: Dim, number: int, weak: dict[int, list[Factor]]) -> Dim:
@@ -251,7 +250,7 @@ class Call:
         joined = list(ones[0] if len(ones[0]) >= len(ones[1]) else ones[1])
         for place, pair in enumerate(zip(*ones, strict=False)):
             joined[place] = self.meet(*pair, number, weak)
-        for one, other in refined(a, b):
+        for one, other in refine_pairs(a, b):
             joined.append(self._pair(one, other, number, weak))
         return tuple(joined)
 
@@ -264,9 +263,9 @@ class Call:
             size *= factor.size
         roles = {factor.role for factor in everyone}
         if roles == {UNIT}:
-            return Factor(size, UNIT, {self.book.origin(): ()}, everyone)
+            return Factor(size, UNIT, {self.state.origin(): ()}, everyone)
         if UNIT not in roles and SCRAMBLED not in roles:
-            return Factor(size, _blend(roles) or POSITION, None, everyone)
+            return Factor(size, _common_role(roles) or POSITION, None, everyone)
         self.is_contradictory = True
         return Factor(size, OPEN, None, everyone)
 
@@ -278,7 +277,7 @@ class Call:
             for factor in (f, g):
                 if factor.role in (SAMPLE, POSITION):
                     return factor
-            return Factor(f.size, SCRAMBLED, merged((f, g)), (f, g))
+            return Factor(f.size, SCRAMBLED, merge_origins((f, g)), (f, g))
         for mine, others, side in ((f, g, -1), (g, f, number)):
             if mine.role in (NEUTRAL, OPEN) and (others.role not in (NEUTRAL, OPEN) or mine.role == NEUTRAL):
                 if others.role == UNIT:
@@ -286,7 +285,7 @@ class Call:
                 elif others.role in (NEUTRAL, OPEN):
                     mine.link(others)
                 else:
-                    mine.stood_beside(others.role)
+                    mine.add_neighbor_role(others.role)
                     if others.role == SAMPLE:
                         mix_indexed(mine, others)
                 return others
@@ -311,12 +310,12 @@ def _ones(dim: Dim) -> list[Factor]:
     return [factor for factor in dim if factor.size == 1 and (len(dim) == 1 or factor.role in (UNIT, SAMPLE))]
 
 
-def _stood_in(place: int, all_dims: Sequence[Dims], factors: set[int]) -> bool:
+def _was_in(place: int, all_dims: Sequence[Dims], factors: set[int]) -> bool:
     """Whether one of these factors was in a dimension, counted from the last one."""
     return any(id(factor) in factors for dims in all_dims if -place <= len(dims) for factor in dims[place])
 
 
-def _opened(dim: Dim) -> Dim:
+def _reopen(dim: Dim) -> Dim:
     """Reopens factors that are units in only one of the values, if values have units in different dimensions."""
     return tuple(factor if factor.role != UNIT else Factor(factor.size, OPEN, None, (factor,)) for factor in dim)
 
@@ -340,7 +339,7 @@ def mix_indexed(own: Factor, samples: Factor) -> None:
         samples.mix()
 
 
-def merged(factors: Sequence[Factor]) -> Origins:
+def merge_origins(factors: Sequence[Factor]) -> Origins:
     """The origins of all units among some factors; of several orders in one origin, the first."""
     origins: Origins = {}
     for factor in factors:
@@ -349,7 +348,7 @@ def merged(factors: Sequence[Factor]) -> Origins:
     return origins
 
 
-def _blend(roles: set[Role]) -> Role | None:
+def _common_role(roles: set[Role]) -> Role | None:
     """The common role of several factors; None if they conflict."""
     certain = roles - {OPEN, NEUTRAL}
     if SCRAMBLED in certain:

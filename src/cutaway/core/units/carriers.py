@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from cutaway.core.units.calls import Call, Shape, Value, merged, values_in
+from cutaway.core.units.calls import Call, Shape, Value, merge_origins, values_in
 from cutaway.core.units.factors import (
     NEUTRAL,
     OPEN,
@@ -16,7 +16,7 @@ from cutaway.core.units.factors import (
     Dim,
     Dims,
     Factor,
-    has,
+    has_role,
     mix,
     size_of,
 )
@@ -33,12 +33,12 @@ def first_only(call: Call) -> list[Dims | None]:
     return [x.dims if shape == x.shape else None for shape in call.shapes]
 
 
-def drawn(call: Call) -> list[Dims | None]:
+def normal(call: Call) -> list[Dims | None]:
     """`normal`: random numbers in place, or with given means and standard deviations."""
     return first_only(call) if call.function.endswith("_") else list(elementwise(call))
 
 
-def across(call: Call) -> list[Dims]:
+def cross(call: Call) -> list[Dims]:
     """`cross`: elementwise, except for the dimension it computes across."""
     a, b = call.tensors
     done = call.join([a, b], call.shape)
@@ -46,7 +46,7 @@ def across(call: Call) -> list[Dims]:
     return [done]
 
 
-def scanned(call: Call) -> list[Dims]:
+def scan(call: Call) -> list[Dims]:
     """`cumsum`, FFT: computes across a dimension and keeps it."""
     x = call.tensors[0]
     names = ("dim", "dims", "axis")
@@ -126,17 +126,17 @@ def unsqueeze(call: Call) -> Dims:
     return (*x.dims[:at], (), *x.dims[at:])
 
 
-def reshaped(call: Call) -> list[Dims]:
+def view(call: Call) -> list[Dims]:
     x = call.tensors[0]
     return [reshape(call, x.dims, shape) for shape in call.shapes]
 
 
-def real_parts(call: Call) -> Dims:
+def view_as_real(call: Call) -> Dims:
     """`view_as_real`: real and imaginary part become a new last dimension."""
     return (*call.value(0, "input", "self").dims, call.new(2, NEUTRAL))
 
 
-def complex_whole(call: Call) -> Dims:
+def view_as_complex(call: Call) -> Dims:
     return call.value(0, "input", "self").dims[:-1]
 
 
@@ -144,7 +144,7 @@ def complex_whole(call: Call) -> Dims:
 
 
 def expand(call: Call) -> list[Dims]:
-    return [_expanded(call, value, shape) for value, shape in zip(_firsts(call), call.shapes, strict=True)]
+    return [_expand(call, value, shape) for value, shape in zip(_firsts(call), call.shapes, strict=True)]
 
 
 def _firsts(call: Call) -> Sequence[Value]:
@@ -152,7 +152,7 @@ def _firsts(call: Call) -> Sequence[Value]:
     return tensors if len(tensors) == len(call.shapes) > 1 else [tensors[0]] * len(call.shapes)
 
 
-def _expanded(call: Call, x: Value, shape: Shape) -> Dims:
+def _expand(call: Call, x: Value, shape: Shape) -> Dims:
     new = len(shape) - x.n_dims
     dims: list[Dim] = [call.new(size, NEUTRAL) for size in shape[:new]]
     for dim, size, old in zip(x.dims, shape[new:], x.shape, strict=True):
@@ -189,7 +189,7 @@ def repeat_interleave(call: Call) -> Dims:
     if not isinstance(repeats, int) or given is None:
         over = range(x.n_dims) if given is None else [axis(given, x.n_dims)]
         return tuple(
-            by_data(call, dim, size) if d in over else dim
+            data_dependent(call, dim, size) if d in over else dim
             for d, (dim, size) in enumerate(zip(x.dims, call.shape, strict=False))
         )
     at = axis(given, x.n_dims)
@@ -209,17 +209,17 @@ def stack(call: Call) -> Dims:
 def cat(call: Call) -> Dims:
     values = [value for value in values_in(call.argument(0, "tensors")) if value.shape != (0,)]
     at = axis(call.argument(1, "dim", "axis", default=0), len(call.shape))
-    return concatenated(call, values, at)
+    return concatenate(call, values, at)
 
 
-def stacked(call: Call) -> Dims:
+def stack_variants(call: Call) -> Dims:
     """`hstack`, `vstack`, `dstack`, `column_stack`: adds missing dimensions, then `cat`."""
-    values = [_raised(value, call.function) for value in values_in(call.argument(0, "tensors"))]
+    values = [_with_missing_dims(value, call.function) for value in values_in(call.argument(0, "tensors"))]
     at = {"hstack": min(1, len(call.shape) - 1), "column_stack": 1, "dstack": 2}.get(call.function, 0)
-    return concatenated(call, values, at)
+    return concatenate(call, values, at)
 
 
-def _raised(value: Value, function: str) -> Value:
+def _with_missing_dims(value: Value, function: str) -> Value:
     n = {"hstack": 1, "dstack": 3}.get(function, 2)
     n_front = 0 if function == "column_stack" or value.n_dims > 1 else 1
     shape, dims = value.shape, value.dims
@@ -231,7 +231,7 @@ def _raised(value: Value, function: str) -> Value:
     return raised
 
 
-def concatenated(call: Call, values: Sequence[Value], at: int) -> Dims:
+def concatenate(call: Call, values: Sequence[Value], at: int) -> Dims:
     """Joins the other dimensions; along the concatenated one, there is a new factor with the role of the parts."""
     shapes = [tuple(1 if d == at else size for d, size in enumerate(value.shape)) for value in values]
     dims = [tuple(() if d == at else dim for d, dim in enumerate(value.dims)) for value in values]
@@ -248,11 +248,11 @@ def concatenated(call: Call, values: Sequence[Value], at: int) -> Dims:
 def _along(call: Call, values: Sequence[Value], parts: Sequence[Dim], size: int) -> Dim:
     roles = {factor.role for part in parts for factor in part}
     if UNIT in roles:
-        whole = {factor.role for part in parts for factor in part if has((part,), UNIT)}
+        whole = {factor.role for part in parts for factor in part if has_role((part,), UNIT)}
         for value, part in zip(values, parts, strict=True):
             kinds = {factor.role for factor in part}
             if kinds & {OPEN, NEUTRAL} and UNIT not in kinds:
-                call.book.claim(value, part, is_strong=False)
+                call.state.claim(value, part, is_strong=False)
             elif kinds and UNIT not in kinds and POSITION in kinds:
                 call.is_contradictory = True
                 return call.new(size, OPEN, *(factor for each in parts for factor in each))
@@ -289,7 +289,7 @@ def _cut(call: Call, dims: Dims, at: int, shape: Shape) -> Dims:
     )
 
 
-def narrowed(call: Call) -> Dims:
+def resize_dims(call: Call) -> Dims:
     """`narrow`, `glu`, `rfft`, `pad`, pooling along the last dimension: sizes change, roles stay."""
     x = call.tensors[0]
     return tuple(
@@ -319,7 +319,7 @@ def diagonal(call: Call) -> Dims:
     return (*dims, call.like((*x.dims[a], *x.dims[b]), call.shape[-1]))
 
 
-def on_diagonal(call: Call) -> Dims:
+def diag_embed(call: Call) -> Dims:
     """`diag_embed`: moves the last dimension to a diagonal, where it counts along the columns."""
     x = call.value(0, "input", "self")
     a, b = (axis(call.argument(2 + i, f"dim{i + 1}", default=i - 2), len(call.shape)) for i in (0, 1))
@@ -329,12 +329,12 @@ def on_diagonal(call: Call) -> Dims:
     return tuple(rows if d == a else columns if d == b else next(rest) for d in range(len(call.shape)))
 
 
-def diagonal_of(call: Call) -> Dims:
+def diag(call: Call) -> Dims:
     """`diag`: a matrix from a vector, or the diagonal of a matrix."""
-    return on_diagonal(call) if call.value(0, "input", "self").n_dims == 1 else diagonal(call)
+    return diag_embed(call) if call.value(0, "input", "self").n_dims == 1 else diagonal(call)
 
 
-def windows(call: Call) -> Dims:
+def unfold(call: Call) -> Dims:
     """`Tensor.unfold`: a dimension becomes positions of windows, and a new last dimension indexes inside them."""
     x = call.value(0, "self", "input")
     at = axis(call.argument(1, "dimension"), x.n_dims)
@@ -343,11 +343,11 @@ def windows(call: Call) -> Dims:
     return (*dims, inside)
 
 
-def by_data(call: Call, dim: Dim, size: int) -> Dim:
+def data_dependent(call: Call, dim: Dim, size: int) -> Dim:
     """A dimension selected or sorted by the data: units are scrambled, other rows no longer belong to a sample."""
     if counts_units(dim):
-        return call.new(size, SCRAMBLED, *dim, origins=merged(dim))
-    return rows(call, dim, size)
+        return call.new(size, SCRAMBLED, *dim, origins=merge_origins(dim))
+    return data_selected_rows(call, dim, size)
 
 
 def counts_units(factors: Iterable[Factor]) -> bool:
@@ -356,13 +356,13 @@ def counts_units(factors: Iterable[Factor]) -> bool:
     return (UNIT in roles or roles == {SCRAMBLED}) and SAMPLE not in roles and NEUTRAL not in roles
 
 
-def rows(call: Call, factors: Sequence[Factor], size: int) -> Dim:
+def data_selected_rows(call: Call, factors: Sequence[Factor], size: int) -> Dim:
     """Rows selected by the data. If dimensions were merged, it is not known which of them a selected row comes from."""
     sources = [factor for factor in factors if factor.size != 1]
     return call.new(size, NEUTRAL, *(sources if len(sources) == 1 else ()))
 
 
-def ordered(call: Call) -> list[Dims]:
+def sort(call: Call) -> list[Dims]:
     """`topk`, `sort`, `argsort`, `kthvalue`: along units, the order depends on the data."""
     x = call.value(0, "input", "self")
     place = {"topk": 2, "kthvalue": 2, "msort": 9, "multinomial": 9}.get(call.function.strip("_"), 1)
@@ -371,7 +371,7 @@ def ordered(call: Call) -> list[Dims]:
         given = -1
     at = axis(given, x.n_dims)
     return [
-        tuple(by_data(call, dim, shape[d]) if d == at else dim for d, dim in enumerate(x.dims))
+        tuple(data_dependent(call, dim, shape[d]) if d == at else dim for d, dim in enumerate(x.dims))
         if len(shape) == x.n_dims
         else tuple(dim for d, dim in enumerate(x.dims) if d != at)
         for shape in call.shapes

@@ -59,7 +59,7 @@ class Factor:
         "is_mixed",
         "is_parameter",
         "kin",
-        "met",
+        "neighbor_roles",
         "origins",
         "role",
         "size",
@@ -84,7 +84,7 @@ class Factor:
         self.wholes: Sequence[tuple[Factor, int]] = ()
         """The factors that this is a part of, and where they were split."""
         self.claims: list[Claim] | tuple[()] = ()
-        self.met: frozenset[Role] = _NO_ROLES
+        self.neighbor_roles: frozenset[Role] = _NO_ROLES
         """Roles of the factors that an open or neutral factor was combined with."""
         self.is_mixed = False
         """Whether the model computes across it, so that it cannot count samples."""
@@ -133,7 +133,7 @@ class Factor:
             return
         others._link = mine
         mine.claims = [*mine.claims, *others.claims]
-        mine.met |= others.met
+        mine.neighbor_roles |= others.neighbor_roles
         mine.is_input |= others.is_input
         mine.is_parameter |= others.is_parameter
         mine.sources += others.sources
@@ -170,12 +170,12 @@ class Factor:
                 yield factor
                 waiting.extend(factor.sources)
 
-    def stood_beside(self, role: Role) -> None:
+    def add_neighbor_role(self, role: Role) -> None:
         """Records the role of a factor that an open one was combined with."""
         if self.role == SAMPLE and role != SAMPLE:
             self.mix()
         for factor in self.with_sources():
-            factor.met |= {role}
+            factor.neighbor_roles |= {role}
 
     def add_claim(self, claim: Claim) -> None:
         """Records what a reader says about it."""
@@ -189,17 +189,17 @@ class Factor:
         head = self.head
         if not head.cuts:
             return (head,)
-        return _reached(head, lambda factor: [part for parts in factor.cuts.values() for part in parts])
+        return _closure(head, lambda factor: [part for parts in factor.cuts.values() for part in parts])
 
     def with_wholes(self) -> Sequence[Factor]:
         """The heads of this factor and of all it is a part of."""
         head = self.head
         if not head.wholes:
             return (head,)
-        return _reached(head, lambda factor: [whole for whole, _ in factor.wholes])
+        return _closure(head, lambda factor: [whole for whole, _ in factor.wholes])
 
 
-def _reached(start: Factor, neighbors: Callable[[Factor], Sequence[Factor]]) -> Sequence[Factor]:
+def _closure(start: Factor, neighbors: Callable[[Factor], Sequence[Factor]]) -> Sequence[Factor]:
     found: dict[int, Factor] = {}
     waiting = [start]
     while waiting:
@@ -213,11 +213,11 @@ def _reached(start: Factor, neighbors: Callable[[Factor], Sequence[Factor]]) -> 
 def mix(*dims: Dim) -> None:
     """Records that the model computes across these dimensions."""
     for dim in dims:
-        for factor in certain(dim):
+        for factor in certain_factors(dim):
             factor.mix()
 
 
-def certain(dim: Sequence[Factor]) -> Sequence[Factor]:
+def certain_factors(dim: Sequence[Factor]) -> Sequence[Factor]:
     """The factors that certainly belong to a dimension: sizes do not tell where a reshape puts factors of size 1."""
     return dim if len(dim) < 2 else [factor for factor in dim if factor.size != 1]
 
@@ -230,12 +230,12 @@ def size_of(factors: Sequence[Factor]) -> int:
     return size
 
 
-def has(dims: Dims, role: Role) -> bool:
+def has_role(dims: Dims, role: Role) -> bool:
     """Whether a dimension has a factor with this role."""
     return any(factor.role == role for dim in dims for factor in dim)
 
 
-def put_together(factors: Sequence[Factor]) -> Dim:
+def merge_parts(factors: Sequence[Factor]) -> Dim:
     """Merges adjacent factors that are the two parts of one split."""
     done: list[Factor] = []
     for factor in factors:
@@ -256,7 +256,7 @@ def _whole_of(left: Factor, right: Factor) -> Factor | None:
     return None
 
 
-def refined(a: Dim, b: Dim) -> Iterator[tuple[Dim, Dim]]:
+def refine_pairs(a: Dim, b: Dim) -> Iterator[tuple[Dim, Dim]]:
     """Splits two factor lists of one dimension so that they form pairs of equal size.
 
     If no split fits (6·2 with 4·3), a pair has several factors on each side.

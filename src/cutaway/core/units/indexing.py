@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from cutaway.core.units.calls import CONSTANT, Call, Value, merged, values_in
-from cutaway.core.units.carriers import axis, counts_units, rows
+from cutaway.core.units.calls import CONSTANT, Call, Value, merge_origins, values_in
+from cutaway.core.units.carriers import axis, counts_units, data_selected_rows
 from cutaway.core.units.factors import (
     NEUTRAL,
     OPEN,
@@ -22,10 +22,10 @@ from cutaway.core.units.factors import (
 
 
 def getitem(call: Call) -> Dims:
-    return picked(call, call.value(0, "self", "input"), call.argument(1, "index", "indices"))
+    return index_dims(call, call.value(0, "self", "input"), call.argument(1, "index", "indices"))
 
 
-def picked(call: Call, x: Value, index: Any) -> Dims:
+def index_dims(call: Call, x: Value, index: Any) -> Dims:
     """The dimensions of `x[index]`, with NumPy's semantics."""
     parts = _parts(index, x.n_dims)
     dims: list[Dim | None] = []
@@ -115,9 +115,9 @@ def _advanced(call: Call, x: Value, advanced: Sequence[tuple[Any, list[int]]], s
     if counts_units(sources):
         if is_constant and len(over) == 1:
             return [call.like(x.dims[over[0]], size) if size != 1 else () for size in shape]
-        return [call.new(size, SCRAMBLED, *sources, origins=merged(sources)) for size in shape]
+        return [call.new(size, SCRAMBLED, *sources, origins=merge_origins(sources)) for size in shape]
     if any(value.is_mask for value in values) or not values:
-        return [rows(call, sources, size) for size in shape]
+        return [data_selected_rows(call, sources, size) for size in shape]
     indices = [value for value in values if value.n_dims <= len(shape)]
     dims = call.join(indices, tuple(shape))
     return [
@@ -144,7 +144,7 @@ def _row(call: Call, dim: Dim, size: int, sources: Sequence[Factor]) -> Dim:
     if any(factor.role in (UNIT, SCRAMBLED) for factor in dim):
         return call.new(size, NEUTRAL)
     if any(factor.role == SAMPLE for factor in sources) and not any(factor.role == SAMPLE for factor in dim):
-        return rows(call, sources, size)
+        return data_selected_rows(call, sources, size)
     return dim
 
 
@@ -158,7 +158,7 @@ def _chosen(call: Call, dim: Dim, index: Value, size: int) -> Dim:
     if index.kind == CONSTANT:
         return call.like(dim, size)
     if counts_units(dim):
-        return call.new(size, SCRAMBLED, *dim, origins=merged(dim))
+        return call.new(size, SCRAMBLED, *dim, origins=merge_origins(dim))
     return _row(call, index.dims[0] if index.n_dims else (), size, dim)
 
 
@@ -173,7 +173,7 @@ def gather(call: Call) -> Dims:
         own = x.dims[d]
         if d == at:
             if counts_units(own) and index.kind != CONSTANT:
-                dims.append(call.new(size, SCRAMBLED, *own, origins=merged(own)))
+                dims.append(call.new(size, SCRAMBLED, *own, origins=merge_origins(own)))
             elif index.kind == CONSTANT and not index.dims[d]:
                 dims.append(call.like(own, size))
             else:
@@ -185,13 +185,13 @@ def gather(call: Call) -> Dims:
     return tuple(dims)
 
 
-def written(call: Call) -> Dims:
+def scatter(call: Call) -> Dims:
     """`scatter`, `index_add`, `copy`: the factors of the target; where those are open, of the source."""
     target, *others = call.tensors
     source = _source(target, others)
     if source is None or source.n_dims != target.n_dims:
         return target.dims
-    return tuple(_filled(call, target, source, d, d) for d in range(target.n_dims))
+    return tuple(_fill_role(call, target, source, d, d) for d in range(target.n_dims))
 
 
 def setitem(call: Call) -> Dims:
@@ -201,12 +201,12 @@ def setitem(call: Call) -> Dims:
     source = _source(target, list(values_in(call.args[2:])) + list(values_in(list(call.kwargs.values()))))
     if source is None:
         return target.dims
-    left = _left_by(tuple(index) if isinstance(index, list) else index, target.n_dims)
+    left = _remaining_dims(tuple(index) if isinstance(index, list) else index, target.n_dims)
     dims = list(target.dims)
     for back in range(1, min(len(left), source.n_dims) + 1):
         d = left[-back]
         if d is not None:
-            dims[d] = _filled(call, target, source, d, source.n_dims - back)
+            dims[d] = _fill_role(call, target, source, d, source.n_dims - back)
     return tuple(dims)
 
 
@@ -215,7 +215,7 @@ def _source(target: Value, others: Sequence[Value]) -> Value | None:
     return floats[-1] if floats else None
 
 
-def _left_by(index: Any, n_dims: int) -> list[int | None]:
+def _remaining_dims(index: Any, n_dims: int) -> list[int | None]:
     """The dimensions of `x[index]`: each is the number of a dimension of x, or None if the index created it."""
     left: list[int | None] = []
     at = 0
@@ -233,7 +233,7 @@ def _left_by(index: Any, n_dims: int) -> list[int | None]:
     return [*left, *range(at, n_dims)]
 
 
-def _filled(call: Call, target: Value, source: Value, d: int, e: int) -> Dim:
+def _fill_role(call: Call, target: Value, source: Value, d: int, e: int) -> Dim:
     """Gives an open dimension of the target the role of the dimension that is written into it."""
     own, dim = target.dims[d], source.dims[e]
     if not own or any(factor.role not in (OPEN, NEUTRAL) for factor in own):
@@ -244,9 +244,9 @@ def _filled(call: Call, target: Value, source: Value, d: int, e: int) -> Dim:
             return own
         return call.join_dims([(own,), (dim,)], [(target.shape[d],)] * 2, (target.shape[d],), [target, source])[0]
     if UNIT in roles:
-        call.book.claim(target, own, is_strong=False)
+        call.state.claim(target, own, is_strong=False)
         return call.like(dim, target.shape[d])
     if POSITION in roles:
         for factor in own:
-            factor.stood_beside(POSITION)
+            factor.add_neighbor_role(POSITION)
     return own

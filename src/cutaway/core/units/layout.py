@@ -15,7 +15,7 @@ Source = Literal["producers", "consumers", "elimination", "whole", "module", "st
 """How it was decided: by the layers that compute the value, by those that read it, because one dimension remains, as
 one unit because no unit dimension remains, by the module itself, by the caller, or not at all."""
 
-_HOW = "state the unit dimension with unit_dim="
+_UNIT_DIM_HINT = "state the unit dimension with unit_dim="
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +206,7 @@ class UnitLayout:
         """Returns itself; raises `UnitError` if it was refused."""
         if not self.is_known:
             name = f"{what!r} has" if what else "this value has"
-            how = "" if _HOW in self.reason else f"; {_HOW}"
+            how = "" if _UNIT_DIM_HINT in self.reason else f"; {_UNIT_DIM_HINT}"
             raise UnitError(f"{name} no known unit dimension: {self.reason}{how}.")
         return self
 
@@ -221,7 +221,7 @@ class UnitLayout:
         if len(shape) != len(self.split):
             raise UnitError(
                 f"a value of shape {list(shape)} does not fit the unit layout, which was found for {len(self.split)} "
-                f"dimensions; {_HOW}."
+                f"dimensions; {_UNIT_DIM_HINT}."
             )
         split: list[tuple[int, ...]] = []
         new: dict[int, int] = {}  # axis → axis of the new split
@@ -256,7 +256,7 @@ class UnitLayout:
         if not is_one_run or not known or size % known:
             raise UnitError(
                 f"dimension {dim} had {prod(self.split[dim])} entries when its units were found and has {size} now, so "
-                f"they cannot be separated; {_HOW}."
+                f"they cannot be separated; {_UNIT_DIM_HINT}."
             )
         groups = [(count, [axis]) for axis, count in sizes.items() if axis not in free]
         groups.append((size // known, free))

@@ -14,7 +14,7 @@ def attention(call: Call) -> list[Dims]:
     query, key, value = call.value(0, "query"), call.value(1, "key"), call.value(2, "value")
     n = len(call.shape) - 2
     batch = LETTERS[:n]
-    mask = call.maybe(3, "attn_mask")
+    mask = call.optional_value(3, "attn_mask")
     scores = contract(
         call,
         [(query, _right(batch, query.n_dims - 2) + "QE"), (key, _right(batch, key.n_dims - 2) + "KE")],
@@ -94,7 +94,7 @@ def einsum(call: Call) -> Dims:
     given = call.kwargs.get("operands") or call.args[1:]
     values = list(given[0]) if len(given) == 1 and isinstance(given[0], (list, tuple)) else list(given)
     terms, arrow, result = equation.partition("->")
-    spelled = [_spelled(term, value.n_dims) for term, value in zip(terms.split(","), values, strict=True)]
+    spelled = [_expand_dots(term, value.n_dims) for term, value in zip(terms.split(","), values, strict=True)]
     if not arrow:
         letters = terms.replace("...", "").replace(",", "")
         result = ("..." if "..." in terms else "") + "".join(sorted({x for x in letters if letters.count(x) == 1}))
@@ -105,7 +105,7 @@ def einsum(call: Call) -> Dims:
 _DOTS = "αβγδεζηθικλμνξοπρστυφχψω"
 
 
-def _spelled(term: str, n_dims: int) -> tuple[str, str]:
+def _expand_dots(term: str, n_dims: int) -> tuple[str, str]:
     """A term with letters for the dimensions of `...`, counted from the right."""
     n = n_dims - len(term.replace("...", ""))
     dots = _DOTS[:n][::-1] if "..." in term else ""
@@ -144,7 +144,7 @@ def outer(call: Call) -> Dims:
     return contract(call, [(a, "a"), (b, "b")], "ab")
 
 
-def solved(call: Call) -> Dims:
+def solve(call: Call) -> Dims:
     """`solve`, `solve_triangular`, `cholesky_solve`: shares the batch dimensions and computes across the rows."""
     a, b = call.tensors[:2]
     if call.function == "cholesky_solve":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import operator
 
-from cutaway.core.units.calls import Book, Call, Shape
+from cutaway.core.units.calls import Call, InferenceState, Shape
 from cutaway.core.units.factors import (
     OPEN,
     POSITION,
@@ -15,7 +15,7 @@ from cutaway.core.units.factors import (
     Dim,
     Dims,
     Factor,
-    put_together,
+    merge_parts,
     size_of,
 )
 
@@ -27,16 +27,16 @@ def reshape(call: Call, dims: Dims, shape: Shape) -> Dims:
     if 0 in shape:
         return tuple(call.new(size, OPEN) for size in shape)
     flat = [factor for dim in dims for factor in dim if factor.size != 1]
-    targets = _shared_out(call, flat[::-1], shape)
+    targets = _distribute(call, flat[::-1], shape)
     ones = _ones(dims, shape)
     for place, is_behind, factor in ones:
         _place_one(targets, shape, place, is_behind, factor)
-    done = tuple(put_together(target) for target in targets)
-    _note_apart(call.book, dims, done)
+    done = tuple(merge_parts(target) for target in targets)
+    _record_splits(call.state, dims, done)
     return done
 
 
-def _shared_out(call: Call, waiting: list[Factor], shape: Shape) -> list[list[Factor]]:
+def _distribute(call: Call, waiting: list[Factor], shape: Shape) -> list[list[Factor]]:
     """Distributes the factors (the last one first) over the dimensions of the new shape, split where needed."""
     targets: list[list[Factor]] = [[] for _ in shape]
     number, left = 0, shape[0] if shape else 1
@@ -78,7 +78,7 @@ def _regroup(
             sizes.append(shape[number])
     roles = {each.role for each in group}
     if roles == {UNIT}:
-        origin = call.book.origin()
+        origin = call.state.origin()
         made = [Factor(size, UNIT, {origin: (order,)}, group) for order, size in enumerate(sizes)]
     elif UNIT not in roles and SCRAMBLED not in roles:
         role = roles.pop() if len(roles) == 1 else POSITION
@@ -149,7 +149,7 @@ def _place_one(targets: list[list[Factor]], shape: Shape, place: int, is_behind:
             before *= size
 
 
-def _note_apart(book: Book, before: Dims, after: Dims) -> None:
+def _record_splits(state: InferenceState, before: Dims, after: Dims) -> None:
     """Records dimensions of merged units and positions that this reshape splits."""
     for dim in before:
         kins = kins_of(dim)
@@ -162,7 +162,7 @@ def _note_apart(book: Book, before: Dims, after: Dims) -> None:
                 if factor.size != 1 and factor.kin in inside
             ]
             if len(set(homes)) > 1:
-                book.apart.add(kins)
+                state.apart.add(kins)
 
 
 def kins_of(dim: Dim) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cutaway.core.units.calls import Call
-from cutaway.core.units.factors import NEUTRAL, OPEN, POSITION, UNIT, Dim, Dims, has, mix
+from cutaway.core.units.factors import NEUTRAL, OPEN, POSITION, UNIT, Dim, Dims, has_role, mix
 from cutaway.core.units.layers import as_positions
 
 
@@ -13,10 +13,10 @@ def pool(call: Call) -> list[Dims]:
     n = _n_spatial(call.function)
     first = x.n_dims - n
     if first > 0:
-        call.book.claim(x, x.dims[first - 1])
+        call.state.claim(x, x.dims[first - 1])
     mix(*x.dims[first:])
     as_positions(*x.dims[first:])
-    is_kept = first < 1 or has(x.dims[first - 1 : first], UNIT)
+    is_kept = first < 1 or has_role(x.dims[first - 1 : first], UNIT)
     done: list[Dims] = []
     for shape in call.shapes:
         pooled = (_pooled(call, x.dims[d], shape[d], is_kept) for d in range(first, x.n_dims))
@@ -26,7 +26,7 @@ def pool(call: Call) -> list[Dims]:
 
 def _pooled(call: Call, dim: Dim, size: int, is_kept: bool) -> Dim:
     """A pooled dimension: positions, unless it has the units of a value that was transposed to pool over them."""
-    return call.like(dim, size) if has((dim,), UNIT) and not is_kept else call.new(size, POSITION)
+    return call.like(dim, size) if has_role((dim,), UNIT) and not is_kept else call.new(size, POSITION)
 
 
 def _n_spatial(function: str) -> int:
@@ -36,13 +36,13 @@ def _n_spatial(function: str) -> int:
 def interpolate(call: Call) -> Dims:
     """Also `grid_sample`: keeps samples and channels."""
     x = call.value(0, "input", "self")
-    call.book.claim(x, x.dims[1])
+    call.state.claim(x, x.dims[1])
     mix(*x.dims[2:])
     as_positions(*x.dims[2:])
     return (*x.dims[:2], *(call.new(size, POSITION) for size in call.shape[2:]))
 
 
-def spectrogram(call: Call) -> Dims:
+def stft(call: Call) -> Dims:
     """`stft`: frequencies, which readers may take as units, and frames."""
     x = call.value(0, "input", "self")
     mix(x.dims[-1])
@@ -51,7 +51,7 @@ def spectrogram(call: Call) -> Dims:
     return (*x.dims[:n], call.new(call.shape[n], OPEN), call.new(call.shape[n + 1], POSITION), *parts)
 
 
-def waveform(call: Call) -> Dims:
+def istft(call: Call) -> Dims:
     """`istft`"""
     x = call.value(0, "input", "self")
     n = len(call.shape) - 1
@@ -77,7 +77,7 @@ def im2col(call: Call) -> Dims:
     return (*x.dims[:channels], (*x.dims[channels], *call.new(inside, POSITION)), windows_)
 
 
-def refixed(call: Call) -> Dims:
+def renumber_channels(call: Call) -> Dims:
     """`fold`, `pixel_shuffle`, `pixel_unshuffle`: renumber the channels."""
     x = call.value(0, "input", "self")
     channels = len(call.shape) - 3
@@ -94,7 +94,7 @@ def channel_shuffle(call: Call) -> Dims:
     return tuple(call.like(dim, call.shape[d]) if d == 1 else dim for d, dim in enumerate(x.dims))
 
 
-def packed(call: Call) -> list[Dims | None]:
+def packed_sequence(call: Call) -> list[Dims | None]:
     """`pack_padded_sequence` and back: trailing dimensions stay, the leading ones are rows without samples."""
     x = call.tensors[0]
     done: list[Dims | None] = []

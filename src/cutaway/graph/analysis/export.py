@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from cutaway.core.dataframes import framed
+from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import MissingExtraError
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def table(ops: Iterable[Op]) -> Any:
     """One row an op, as a DataFrame where pandas is installed."""
-    found = framed(record(op) for op in ops)
+    found = to_dataframe(record(op) for op in ops)
     if isinstance(found, list) or not len(found):
         return found
     # Where there is no path, pandas would turn the distances of all others into floats.
