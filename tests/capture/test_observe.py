@@ -15,7 +15,7 @@ from torch import Tensor, nn
 import cutaway
 from cutaway.capture import sessions
 from cutaway.capture.interventions.targets import units_by_site
-from cutaway.capture.observe import Observation, check_single, nothing_ran, observe
+from cutaway.capture.observe import Observation, check_single, no_value_error, observe
 from cutaway.core.errors import InputError, SiteError
 from cutaway.core.pytree import escape
 from cutaway.core.sites import Site
@@ -224,8 +224,8 @@ def test_what_was_not_reached_is_named() -> None:
     model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
     with observe(model, ["0", "1:2", "1/tanh"], lambda seen: None) as observer:
         model(torch.ones(1, 2))
-    assert list(map(str, observer.missed)) == ["1:2", "1/tanh"]
-    assert "no value at '1/tanh'" in str(nothing_ran(observer.missed[1]))
+    assert list(map(str, observer.missing_sites)) == ["1:2", "1/tanh"]
+    assert "no value at '1/tanh'" in str(no_value_error(observer.missing_sites[1]))
 
 
 def test_sites_that_no_run_makes_are_refused() -> None:

@@ -10,10 +10,10 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from cutaway.capture.model.eval_mode import preserved
-from cutaway.capture.model.rng_state import seeded
+from cutaway.capture.model.eval_mode import preserve_state
+from cutaway.capture.model.rng_state import seed_rng
 from cutaway.capture.saved.save_policy import Save, Saver
-from cutaway.capture.session import Session, watch_forks
+from cutaway.capture.session import Session, register_fork_handler
 from cutaway.core.errors import InputError, InputTypeError, SiteError
 from cutaway.core.events import ValueSink
 from cutaway.core.formatting import nearest_hint
@@ -32,13 +32,13 @@ def trace(model: nn.Module, /, *args: Any, **kwargs: Any) -> Trace:
     If the model raises, its exception propagates unchanged; its attribute `cutaway_trace` is the trace so far.
     """
     _check_model(model)
-    found = Trace()
+    captured = Trace()
     try:
-        with _session(found, model, Saver("**", "reference", None), orphans=False, gradients=False):
-            found.returned = model(*args, **kwargs)
+        with _session(captured, model, Saver("**", "reference", None), orphans=False, gradients=False):
+            captured.returned = model(*args, **kwargs)
     except BaseException as error:
-        raise _or_wrong_arguments(error, model, args, kwargs, found) from error.__cause__
-    return found
+        raise _explain_error(error, model, args, kwargs, captured) from error.__cause__
+    return captured
 
 
 @contextmanager
@@ -71,16 +71,16 @@ def watch(
     """
     if model is not None:
         _check_model(model)
-    found = Trace()
+    captured = Trace()
     saver = Saver(save, keep, transform)
-    with seeded(seed) if seed is not None else nullcontext():
-        with _session(found, model, saver, orphans=orphans, gradients=True):
-            yield found
+    with seed_rng(seed) if seed is not None else nullcontext():
+        with _session(captured, model, saver, orphans=orphans, gradients=True):
+            yield captured
     missing = saver.unmatched()
-    if missing and found.is_complete:
-        hint = nearest_hint(missing[0], found.sites)
+    if missing and captured.is_complete:
+        hint = nearest_hint(missing[0], captured.sites)
         raise SiteError(
-            f"save={missing[0]!r} matches nothing in this trace of {found.model_name}.{hint}"
+            f"save={missing[0]!r} matches nothing in this trace of {captured.model_name}.{hint}"
             " cutaway.sites(model, example) lists all sites."
         )
 
@@ -97,15 +97,17 @@ def sites(model: nn.Module, /, *args: Any, **kwargs: Any) -> Sites:
     The model runs once in its current mode; its state and the random generators are restored afterwards.
     """
     _check_model(model)
-    with preserved(getattr(model, "_orig_mod", model)), watch(model, save=None) as found:
+    with preserve_state(getattr(model, "_orig_mod", model)), watch(model, save=None) as captured:
         model(*args, **kwargs)
-    return Sites.of(found)
+    return Sites.of(captured)
 
 
 @contextmanager
-def _session(found: Trace, model: nn.Module | None, saver: Saver, *, orphans: bool, gradients: bool) -> Iterator[None]:
-    watch_forks()
-    session = Session(found, model, saver, orphans=orphans, gradients=gradients)
+def _session(
+    captured: Trace, model: nn.Module | None, saver: Saver, *, orphans: bool, gradients: bool
+) -> Iterator[None]:
+    register_fork_handler()
+    session = Session(captured, model, saver, orphans=orphans, gradients=gradients)
     session.start()
     try:
         yield
@@ -125,11 +127,11 @@ def _check_model(model: object) -> None:
         )
 
 
-def _or_wrong_arguments(
-    error: BaseException, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], found: Trace
+def _explain_error(
+    error: BaseException, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], captured: Trace
 ) -> BaseException:
     """The model's error with the trace attached, or an `InputError` if the arguments do not fit its forward."""
-    if isinstance(error, TypeError) and len(found) == 0:
+    if isinstance(error, TypeError) and len(captured) == 0:
         try:
             signature = inspect.signature(model.forward)
             signature.bind(*args, **kwargs)
@@ -142,7 +144,7 @@ def _or_wrong_arguments(
         except ValueError:
             pass
     try:
-        error.cutaway_trace = found  # type: ignore[attr-defined]
+        error.cutaway_trace = captured  # type: ignore[attr-defined]
     except AttributeError:  # an exception class with slots
         pass
     return error

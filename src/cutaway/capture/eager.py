@@ -19,7 +19,7 @@ _stance: Any = None
 
 
 @contextmanager
-def forced_eager() -> Iterator[None]:
+def force_eager() -> Iterator[None]:
     """Context manager: compiled functions run eagerly inside."""
     global _users, _stance
     with _lock:

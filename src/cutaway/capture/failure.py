@@ -14,7 +14,7 @@ from cutaway.graph.control_flow.source import source_of, stack_of, users_line
 from cutaway.graph.tables import FailedOp, Tables, describe
 
 
-def note_failure(
+def record_failure(
     tables: Tables,
     resolver: Resolver,
     failed: tuple[BaseException, tuple[Any, ...]] | None,

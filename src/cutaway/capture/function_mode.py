@@ -18,8 +18,8 @@ from torch import Tensor
 from torch.nn import Parameter
 from torch.overrides import TorchFunctionMode, handle_torch_function
 
-from cutaway.capture.composites import opened_code
-from cutaway.capture.model.rng_state import autocast_now, drawn_from
+from cutaway.capture.composites import open_code
+from cutaway.capture.model.rng_state import current_autocast, generators_used
 from cutaway.capture.torch_functions import (
     BACKWARD,
     COMPOSITE,
@@ -29,7 +29,7 @@ from cutaway.capture.torch_functions import (
     Function,
     function_of,
     known_functions,
-    written,
+    written_tensors,
 )
 from cutaway.core.events import Context, GroupEvent, Sink
 
@@ -38,7 +38,7 @@ T = TypeVar("T")
 _push = torch._C._push_on_torch_function_stack
 _pop = torch._C._pop_torch_function_stack
 _KNOWN = known_functions().get
-_HANDOVER = handle_torch_function.__code__
+_DISPATCH_CODE = handle_torch_function.__code__
 _PLAIN_TYPES = frozenset({Tensor, Parameter})
 _MUTABLE = (list, dict, set)
 
@@ -108,30 +108,30 @@ class Watcher(TorchFunctionMode):
             if role == BACKWARD:
                 return self._backward(func, args, kwargs)
             if role == PYTHON and func is not self.composite:
-                body = really_called(func, _past_own(_frame(1)))
+                body = running_function(func, _skip_internal(_frame(1)))
                 if body is not None and _PLAIN_TYPES.issuperset(types):
                     return self._open(func, function.name, body, args, kwargs)
             if function.writes or (kwargs and "out" in kwargs):
-                targets = written(function, args, kwargs)
+                targets = written_tensors(function, args, kwargs)
                 if targets:
                     self.before_write(targets, function.moves or "out" in (kwargs or ()))
             elif role == ESCAPE and func is not _TOLIST:
                 self.before_write(list(args[:1]))
-            if function.draws:
-                generators = drawn_from(function.name, args, kwargs)
+            if function.is_random:
+                generators = generators_used(function.name, args, kwargs)
         frame = _frame(1)
         code: CodeType = frame.f_code
-        if code is _HANDOVER or code is _SELF:
+        if code is _DISPATCH_CODE or code is _MODE_CODE:
             frame = _caller(frame)
             code = frame.f_code
         kept = args
         for value in args:
             if type(value) in _MUTABLE:
-                kept = tuple([frozen(value) for value in args])
+                kept = tuple([copy_containers(value) for value in args])
                 break
         context: Any = _grad()
         if generators or _autocast():
-            context = Context(context, autocast_now(), generators)
+            context = Context(context, current_autocast(), generators)
         started = _clock()
         try:
             result = func(*args, **kwargs) if kwargs else func(*args)
@@ -200,7 +200,7 @@ class Watcher(TorchFunctionMode):
             self.failed = error, event
 
 
-class Inert(Watcher):
+class DisabledWatcher(Watcher):
     """A disabled watcher: its capture has ended but its thread still runs, or it is in a forked child."""
 
     def __torch_function__(  # type: ignore[override]
@@ -234,12 +234,12 @@ class Closure:
 
 _is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
 _TOLIST = Tensor.tolist
-_SELF = Watcher.__torch_function__.__code__
-OWN_CODE = {_SELF}
+_MODE_CODE = Watcher.__torch_function__.__code__
+INTERNAL_CODE = {_MODE_CODE}
 """Code objects of Cutaway that can be on the stack between a torch function and its caller."""
 
 
-def take_off(mode: TorchFunctionMode) -> None:
+def remove_mode(mode: TorchFunctionMode) -> None:
     """Removes a mode from the stack of the current thread, wherever it is."""
     above: list[TorchFunctionMode] = []
     while torch._C._len_torch_function_stack():
@@ -251,22 +251,22 @@ def take_off(mode: TorchFunctionMode) -> None:
         _push(other)
 
 
-def really_called(func: Any, frame: Any) -> Any:
+def running_function(func: Any, frame: Any) -> Any:
     """The opened copy of the function that dispatched under the name `func`; None if that is `func` itself.
 
     Torch dispatches by name: if `F.softmax` was monkeypatched, or is one of several functions behind a dispatching
     wrapper (`F.max_pool2d`), the running code is not that of `func`.
     """
-    if frame.f_code is not _HANDOVER or frame.f_back is None:
+    if frame.f_code is not _DISPATCH_CODE or frame.f_back is None:
         return None
     running = frame.f_back
     if running.f_code is func.__code__ or running.f_code.co_freevars:
         return None
-    return opened_code(running.f_code, running.f_globals)
+    return open_code(running.f_code, running.f_globals)
 
 
-def _past_own(frame: Any) -> Any:
-    while frame.f_code in OWN_CODE and frame.f_back is not None:
+def _skip_internal(frame: Any) -> Any:
+    while frame.f_code in INTERNAL_CODE and frame.f_back is not None:
         frame = frame.f_back
     return frame
 
@@ -274,22 +274,22 @@ def _past_own(frame: Any) -> Any:
 def _caller(frame: Any) -> Any:
     """The frame that called the torch function, skipping torch's dispatch code and other watchers."""
     while frame.f_back is not None:
-        if frame.f_code in OWN_CODE:
+        if frame.f_code in INTERNAL_CODE:
             frame = frame.f_back
-        elif frame.f_code is _HANDOVER:
+        elif frame.f_code is _DISPATCH_CODE:
             frame = frame.f_back.f_back or frame.f_back
         else:
             break
     return frame
 
 
-def frozen(value: Any) -> Any:
+def copy_containers(value: Any) -> Any:
     """Copies containers that the program may modify after the call, because the graph is resolved later."""
     kind = type(value)
     if kind is list:
-        return [frozen(item) for item in value]
+        return [copy_containers(item) for item in value]
     if kind is dict:
-        return {key: frozen(item) for key, item in value.items()}
+        return {key: copy_containers(item) for key, item in value.items()}
     if kind is set:
         return set(value)
     return value

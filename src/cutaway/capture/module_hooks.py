@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as _torch_module
 
-from cutaway.capture.function_mode import Ledger, Watcher, _versions, frozen
+from cutaway.capture.function_mode import Ledger, Watcher, _versions, copy_containers
 from cutaway.capture.replay.recipe import Recipe
 from cutaway.capture.torch_functions import Opaque
 from cutaway.core.pytree import leaves
@@ -135,8 +135,8 @@ class ModuleHooks:
                 version = versions if isinstance(result, (tuple, list)) else versions[0]
                 code, instruction = call.code, call.instruction
                 closure = {**dict(module.named_parameters()), **dict(module.named_buffers())}
-                kept = frozen({**kwargs, "closure": closure} if closure else kwargs)
-                given, made = tuple(map(frozen, args)), frozen(result)
+                kept = copy_containers({**kwargs, "closure": closure} if closure else kwargs)
+                given, made = tuple(map(copy_containers, args)), copy_containers(result)
                 place = (number, 0, code, instruction, call.started, ended)
                 watcher.append((Opaque(module), given, kept, made, *place, version, torch.is_grad_enabled()))
             is_root = module is self.root

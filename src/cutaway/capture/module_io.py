@@ -21,7 +21,7 @@ class Graph(Protocol):
     def save(self, node: int, tensor: Tensor) -> None: ...
 
 
-class Borders:
+class ModuleIO:
     """Records, for each module call, the nodes of its input and output tensors."""
 
     def __init__(self, resolver: Graph, calls: dict[int, Call], saver: Saver) -> None:
@@ -34,7 +34,7 @@ class Borders:
         self._saver = saver
         self._passes: dict[int, int] = {}
 
-    def take(self, event: tuple[Any, ...]) -> None:
+    def handle(self, event: tuple[Any, ...]) -> None:
         """Handles the enter or exit event of a module call."""
         number = event[1]
         call = self._calls[number]
@@ -82,7 +82,7 @@ class Borders:
                     nodes.kind[node] = nodes.name[node] = INPUT
                     nodes.path[node] = path
             if self._saver.wants_module(number, "in", path):
-                self._saver.firm.add(node)
+                self._saver.certain.add(node)
                 self._resolver.save(node, tensor)
 
     def _tensors_out_of(self, tensors: list[tuple[str, Tensor]], row: CallRow, number: int) -> None:
@@ -93,5 +93,5 @@ class Borders:
             if row.is_root:
                 self.outputs.append((path, node))
             if self._saver.wants_module(number, "out", path):
-                self._saver.firm.add(node)
+                self._saver.certain.add(node)
                 self._resolver.save(node, tensor)

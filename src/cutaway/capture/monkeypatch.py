@@ -16,13 +16,13 @@ _users = 0
 _stack = ExitStack()
 
 
-def apply(switch_on: Callable[[ExitStack], None]) -> None:
+def apply(install: Callable[[ExitStack], None]) -> None:
     """Registers a capture; the first one installs the patches."""
     global _users
     with _lock:
         if _users == 0:
             try:
-                switch_on(_stack)
+                install(_stack)
             except BaseException:
                 _stack.close()
                 raise
@@ -38,11 +38,11 @@ def restore() -> None:
             _stack.close()
 
 
-def also(switch_on: Callable[[ExitStack], None]) -> None:
+def apply_more(install: Callable[[ExitStack], None]) -> None:
     """Installs another patch for as long as any capture runs."""
     with _lock:
         if _users:
-            switch_on(_stack)
+            install(_stack)
 
 
 def replace(stack: ExitStack, owner: Any, name: str, make: Callable[[Any], Any]) -> None:

@@ -18,13 +18,13 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from cutaway.capture.eager import forced_eager
+from cutaway.capture.eager import force_eager
 from cutaway.capture.interventions.op_edit import OpEdits
 from cutaway.capture.interventions.regions import Region
-from cutaway.capture.interventions.targets import Named, Place, asked_of
+from cutaway.capture.interventions.targets import ModelIndex, Target, requested_sites
 from cutaway.capture.module_hooks import tensors_in
 from cutaway.capture.outputs import tensors_returned
-from cutaway.capture.sessions import is_hidden
+from cutaway.capture.sessions import in_hidden_run
 from cutaway.core.errors import InputError, SiteError
 from cutaway.core.sites import Site
 
@@ -39,7 +39,7 @@ class Observation:
     """The tensor that the model continues with, not a copy: clone what must outlive the callback."""
     module: nn.Module
     """The module that receives or returns it, or whose forward calls the op."""
-    asked: tuple[Site, ...]
+    requested: tuple[Site, ...]
     """The observed sites that match it."""
     whole: Any
     """All inputs of the module (by position or name), its whole output, or the whole result of the op."""
@@ -82,16 +82,16 @@ class observe:
 
     def __init__(self, model: nn.Module, sites: object, callback: Callback) -> None:
         self.model: nn.Module = getattr(model, "_orig_mod", model)
-        self.named = Named.of(self.model)
+        self.index = ModelIndex.of(self.model)
         self.callback = callback
         self._at_modules: dict[tuple[str, str], list[Site]] = {}
         """(address, side) → the sites there."""
-        self._ops: list[Place] = []
-        asked = asked_of(sites, self.named)
-        self.sites = tuple(each.site for each in asked)
-        for each in asked:
+        self._ops: list[Target] = []
+        requested = requested_sites(sites, self.index)
+        self.sites = tuple(each.site for each in requested)
+        for each in requested:
             site = each.site
-            addresses = self.named.modules_at(site)
+            addresses = self.index.modules_at(site)
             if each.units is not None:
                 raise InputError(
                     f"'{site}#{each.units[0]}' is a single unit: observe the whole value at {str(site)!r}."
@@ -101,7 +101,7 @@ class observe:
                     f"{str(site)!r} is a parameter or buffer: only inputs, outputs and ops can be observed."
                 )
             if site.op is not None:
-                self._ops.append(Place(site, None, Region()))
+                self._ops.append(Target(site, None, Region()))
                 continue
             for address in addresses:
                 self._at_modules.setdefault((address, site.side or "out"), []).append(site)
@@ -115,7 +115,7 @@ class observe:
         self._stack = ExitStack()
 
     @property
-    def missed(self) -> tuple[Site, ...]:
+    def missing_sites(self) -> tuple[Site, ...]:
         """The sites without any value in the last block."""
         return tuple(site for site in self.sites if site not in self._reached)
 
@@ -130,7 +130,7 @@ class observe:
             if not self._is_attached:
                 stack.enter_context(self.attached())
             if self._ops:
-                OpEdits(self, self._ops, self.named).switch_on(stack)
+                OpEdits(self, self._ops, self.index).install(stack)
             self._stack = stack.pop_all()
         return self
 
@@ -147,15 +147,15 @@ class observe:
             for (address, side), sites in self._at_modules.items():
                 self._hook(address, side, sites, stack)
             if "torch._dynamo" in sys.modules:
-                stack.enter_context(forced_eager())
+                stack.enter_context(force_eager())
             self._is_attached = True
             stack.callback(self._detach)
             yield
 
-    def at_op(self, places: list[Place], here: Site, value: Tensor, module: nn.Module, result: Any) -> None:
+    def at_op(self, targets: list[Target], here: Site, value: Tensor, module: nn.Module, result: Any) -> None:
         """Called after an op has run."""
         n = 1 if isinstance(result, Tensor) else sum(1 for _ in tensors_returned(result))
-        self._tell(Observation(here, value, module, tuple(place.site for place in places), result, n))
+        self._notify(Observation(here, value, module, tuple(target.site for target in targets), result, n))
 
     def _release(self) -> None:
         self._thread = 0
@@ -164,7 +164,7 @@ class observe:
         self._is_attached = False
 
     def _hook(self, address: str, side: str, sites: list[Site], stack: ExitStack) -> None:
-        module = self.named.modules[address]
+        module = self.index.modules[address]
         if isinstance(module, torch.jit.ScriptModule):
             if all(site.is_pattern for site in sites):
                 return
@@ -174,49 +174,49 @@ class observe:
         key = address, side
         passes, known = self._passes, self._known.setdefault(key, {})
 
-        def met(called: nn.Module, tree: Any) -> None:
+        def visit(called: nn.Module, tree: Any) -> None:
             # A copy of the module made inside the block has the hook, too.
-            if called is not module or get_ident() != self._thread or is_hidden():
+            if called is not module or get_ident() != self._thread or in_hidden_run():
                 return
             pass_ = passes[key] = passes.get(key, 0) + 1
             tensors = tensors_in(tree, module is self.model)
             for path, tensor in tensors:
                 where = known.get((path, pass_))
                 if where is None:
-                    asked = tuple(site for site in sites if site.pass_ in (None, pass_) and site.covers_path(path))
-                    where = known[path, pass_] = Site(address, None, None, side, path, pass_), asked
+                    requested = tuple(site for site in sites if site.pass_ in (None, pass_) and site.covers_path(path))
+                    where = known[path, pass_] = Site(address, None, None, side, path, pass_), requested
                 if where[1]:
-                    self._tell(Observation(where[0], tensor, module, where[1], tree, len(tensors)))
+                    self._notify(Observation(where[0], tensor, module, where[1], tree, len(tensors)))
 
         if side == "in":
 
             def before(called: nn.Module, args: Any, kwargs: Any) -> None:
-                met(called, {**{str(i): value for i, value in enumerate(args)}, **kwargs})
+                visit(called, {**{str(i): value for i, value in enumerate(args)}, **kwargs})
 
             stack.callback(module.register_forward_pre_hook(before, with_kwargs=True).remove)
         else:
 
             def after(called: nn.Module, args: Any, result: Any) -> None:
-                met(called, result)
+                visit(called, result)
 
             stack.callback(module.register_forward_hook(after).remove)
 
-    def _tell(self, seen: Observation) -> None:
-        self._reached.update(seen.asked)
+    def _notify(self, seen: Observation) -> None:
+        self._reached.update(seen.requested)
         with torch._C.DisableTorchFunction():
             self.callback(seen)
 
 
 def check_single(seen: Observation) -> None:
     """Raises if a site does not say which of several tensors of a module it means."""
-    if seen.n_tensors > 1 and seen.site.op is None and any(not site.path for site in seen.asked):
+    if seen.n_tensors > 1 and seen.site.op is None and any(not site.path for site in seen.requested):
         address, side = seen.site.address, seen.site.side or "out"
         paths = [path for path, _ in tensors_in(seen.whole, True)][:6]
         sites = ", ".join(repr(f"{address}@{side}.{path}") for path in paths)
         raise InputError(f"{address!r} has {seen.n_tensors} tensors there: choose one of {sites}.")
 
 
-def nothing_ran(site: Site) -> SiteError:
+def no_value_error(site: Site) -> SiteError:
     """The error for a required site that had no value."""
     return SiteError(
         f"no value at {str(site)!r}: it did not run, or has no such tensor. cutaway.sites(model, example) lists all "

@@ -11,7 +11,7 @@ from cutaway.graph.tables import Tables
 from cutaway.graph.trace import Trace
 
 
-class RunningNames:
+class PartialNames:
     """Names in an unfinished trace: sites are known at once, labels and positions only after orphans are removed."""
 
     def __init__(self, sites: dict[int, Site], tables: Tables) -> None:
@@ -34,13 +34,13 @@ class RunningNames:
     position = label
 
 
-class RunningTrace(Trace):
+class PartialTrace(Trace):
     """A growing trace: its ops know their parents, but not yet their children."""
 
     def __init__(self, tables: Tables, sites: dict[int, Site]) -> None:
         super().__init__()
         self.fill(tables, orphans=True)
-        self.__dict__["names"] = RunningNames(sites, tables)
+        self.__dict__["names"] = PartialNames(sites, tables)
 
     def children_of(self, node: int) -> list[int]:
         _not_yet("children")

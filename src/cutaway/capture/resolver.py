@@ -18,11 +18,11 @@ from torch.nn import Parameter
 
 from cutaway.capture.autograd_walk import nearest_in_autograd
 from cutaway.capture.module_hooks import Call, is_tensor
-from cutaway.capture.module_io import Borders
+from cutaway.capture.module_io import ModuleIO
 from cutaway.capture.outputs import tensors_returned
 from cutaway.capture.saved.save_policy import Saver
 from cutaway.capture.tensors.aliasing import Snapshot, Storages, copy_of_memory, storage_of, version_of
-from cutaway.capture.torch_functions import Opaque, function_of, known_functions, written
+from cutaway.capture.torch_functions import Opaque, function_of, known_functions, written_tensors
 from cutaway.core.events import Ref
 from cutaway.core.pytree import leaves, replace
 from cutaway.graph.tables import (
@@ -57,8 +57,8 @@ _PLAIN = frozenset(
     }
 )
 WRITE = "write"
-_MOST_PENDING = 64
-_MOST_WAITING = 16 * 2**20
+_MAX_PENDING = 64
+_MAX_PENDING_BYTES = 16 * 2**20
 """Limit on the bytes of unsaved values that queued events keep alive."""
 _NUMBERS = (bool, int, float, complex, np.ndarray, np.generic)
 
@@ -74,7 +74,7 @@ class Resolver:
 
     def __init__(self, calls: dict[int, Call], saver: Saver, *, gradients: bool) -> None:
         self.nodes = Nodes()
-        self.borders = Borders(self, calls, saver)
+        self.module_io = ModuleIO(self, calls, saver)
         self.sources: dict[int, Any] = {}
         """Source nodes → weak references to their tensors, to name them at the end."""
         self.overwritten: list[tuple[int, int]] = []
@@ -89,13 +89,13 @@ class Resolver:
         self._gradients = gradients
         self._storages = Storages(all_alive=not self._weak)
         self._pending: list[tuple[Any, ...]] = []
-        self._waiting = 0
+        self._pending_bytes = 0
         self._lock = RLock()
         self.on_write: Callable[[list[Tensor]], None] | None = None
         """Called with tensors before they are overwritten, for others that hold their values by reference."""
-        self.append: Callable[[tuple[Any, ...]], None] = self._append_briefly if self._weak else self._pending.append
+        self.append: Callable[[tuple[Any, ...]], None] = self._append_to_batch if self._weak else self._pending.append
 
-    def work_at_once(self) -> None:
+    def resolve_immediately(self) -> None:
         """Stops queuing: resolves each event at once, for a saver that must see values before the program continues."""
 
         def append(event: tuple[Any, ...]) -> None:
@@ -104,13 +104,13 @@ class Resolver:
 
         self.append = append
 
-    def _append_briefly(self, event: tuple[Any, ...]) -> None:
+    def _append_to_batch(self, event: tuple[Any, ...]) -> None:
         """Queues a few events: resolving them in one batch is twice as fast as one by one."""
         pending = self._pending
         pending.append(event)
         if len(event) == 12 and type(event[3]) is Tensor:
-            self._waiting += event[3].numel() * 4  # an estimate: not every tensor has nbytes
-        if len(pending) >= _MOST_PENDING or self._waiting > _MOST_WAITING:
+            self._pending_bytes += event[3].numel() * 4  # an estimate: not every tensor has nbytes
+        if len(pending) >= _MAX_PENDING or self._pending_bytes > _MAX_PENDING_BYTES:
             self.flush()
 
     def flush(self) -> None:
@@ -119,7 +119,7 @@ class Resolver:
             n = len(self._pending)
             batch = self._pending[:n]
             del self._pending[:n]
-            self._waiting = 0
+            self._pending_bytes = 0
             self._resolve(batch)
 
     def close(self) -> None:
@@ -134,7 +134,7 @@ class Resolver:
         if copies:
             self._pending.append((WRITE, tensors, copies))
         else:
-            self._copy_at_once(tensors)
+            self._copy_now(tensors)
 
     def _copies_of_memory(self, tensors: list[Tensor]) -> list[Tensor]:
         """Raw copies from which values can be restored later; empty if values must be copied now.
@@ -156,7 +156,7 @@ class Resolver:
             copies.append(copy)
         return copies
 
-    def _copy_at_once(self, tensors: list[Tensor]) -> None:
+    def _copy_now(self, tensors: list[Tensor]) -> None:
         with self._lock, torch._C.DisableTorchFunction():
             if self._pending:
                 self.flush()
@@ -195,7 +195,7 @@ class Resolver:
         ids, add_op = self._ids, self.nodes.add_op
         for event in events:
             if len(event) != 12:
-                self._write_event(event) if event[0] is WRITE else self.borders.take(event)
+                self._write_event(event) if event[0] is WRITE else self.module_io.handle(event)
                 continue
             func, args, kwargs, result, call, _, _, _, _, _, version, _ = event
             function = known(func) or function_of(func)
@@ -223,25 +223,25 @@ class Resolver:
                         self._storages.hold(node, result)
                     continue
             if function.writes or (kwargs and "out" in kwargs):
-                targets = written(function, args, kwargs)
+                targets = written_tensors(function, args, kwargs)
                 if targets:
-                    self._written(event, function.name, tuple(parents), result, targets)
+                    self._add_written(event, function.name, tuple(parents), result, targets)
                     continue
             if type(result) is Tensor:
-                self._made(event, function.name, tuple(parents), result, "", version)
+                self._add_output(event, function.name, tuple(parents), result, "", version)
             else:
-                self._made_several(event, function.name, tuple(parents), result)
+                self._add_outputs(event, function.name, tuple(parents), result)
 
     def _without_tensors(self, event: tuple[Any, ...], parents: list[int]) -> tuple[Any, ...]:
         """Finds the parents, and returns the event with its tensors replaced by `Ref`."""
         call = event[4]
-        args = tuple([self._stand_in(value, call, parents) for value in event[1]])
+        args = tuple([self._replace_tensors(value, call, parents) for value in event[1]])
         kwargs = event[2]
         if kwargs:
-            kwargs = {key: self._stand_in(value, call, parents) for key, value in kwargs.items()}
+            kwargs = {key: self._replace_tensors(value, call, parents) for key, value in kwargs.items()}
         return (event[0], args, kwargs, None, *event[4:])
 
-    def _stand_in(self, value: Any, call: int, parents: list[int]) -> Any:
+    def _replace_tensors(self, value: Any, call: int, parents: list[int]) -> Any:
         kind = type(value)
         if kind is Tensor or kind is Parameter:
             node = self.node_of(value, call)
@@ -272,7 +272,7 @@ class Resolver:
                 if isinstance(item, Tensor):
                     parents.append(self.node_of(item, call))
 
-    def _made(
+    def _add_output(
         self, event: tuple[Any, ...], name: str, parents: tuple[int, ...], tensor: Tensor, path: str, version: Any
     ) -> int:
         """Adds a node for one output tensor of an operation."""
@@ -288,28 +288,30 @@ class Resolver:
             nodes.flags[node] |= IDENTITY
         else:
             self._ids[id(tensor)] = node
-        self._keep(node, tensor, version, is_new=known is None)
+        self._save_new(node, tensor, version, is_new=known is None)
         return node
 
-    def _made_several(self, event: tuple[Any, ...], name: str, parents: tuple[int, ...], result: Any) -> None:
+    def _add_outputs(self, event: tuple[Any, ...], name: str, parents: tuple[int, ...], result: Any) -> None:
         versions = event[10] if isinstance(event[10], list) else None
         if isinstance(result, Tensor):
-            self._made(event, name, parents, result, "", None)
+            self._add_output(event, name, parents, result, "", None)
         elif isinstance(result, (tuple, list)):
             found = False
             for path, tensor, i in tensors_returned(result):
                 found = True
-                self._made(event, name, parents, tensor, path, versions[i] if versions and i is not None else None)
+                self._add_output(
+                    event, name, parents, tensor, path, versions[i] if versions and i is not None else None
+                )
             if not found and result and all(isinstance(item, (*_NUMBERS, list)) for item in result):
-                self._escaped(event, name, parents, result)
+                self._add_number(event, name, parents, result)
         elif isinstance(result, _NUMBERS):
             if parents:
-                self._escaped(event, name, parents, result)
+                self._add_number(event, name, parents, result)
         elif type(event[0]) is Opaque:
             for path, tensor in leaves(result, is_tensor):
-                self._made(event, name, parents, tensor, path, None)
+                self._add_output(event, name, parents, tensor, path, None)
 
-    def _escaped(self, event: tuple[Any, ...], name: str, parents: tuple[int, ...], result: Any) -> None:
+    def _add_number(self, event: tuple[Any, ...], name: str, parents: tuple[int, ...], result: Any) -> None:
         """Adds a node for a Python number or array read from a tensor (`item`, `bool`, `tolist`)."""
         node = self.nodes.add(OP, name, event, parents, event[4], "")
         self.nodes.flags[node] = LEFT_TORCH
@@ -320,17 +322,17 @@ class Resolver:
             if not self._weak or self._saver.wants_node(node):
                 self.nodes.value[node] = result.copy()
 
-    def _written(
+    def _add_written(
         self, event: tuple[Any, ...], name: str, parents: tuple[int, ...], result: Any, targets: list[Tensor]
     ) -> None:
         """Adds nodes for an operation that overwrote arguments: each overwritten tensor is a new value."""
         single = isinstance(result, Tensor)
         if single and not any(result is target for target in targets):
             # batch_norm returns a new tensor and updates its statistics as a side effect.
-            writer = self._made(event, name, parents, result, "", event[10])
+            writer = self._add_output(event, name, parents, result, "", event[10])
         elif not single and isinstance(result, (tuple, list)) and not any(r is t for r in result for t in targets):
             before = len(self.nodes)
-            self._made_several(event, name, parents, result)
+            self._add_outputs(event, name, parents, result)
             writer = len(self.nodes) - 1 if len(self.nodes) > before else -1
         else:
             writer = -1
@@ -342,11 +344,11 @@ class Resolver:
                 self.nodes.flags[node] = INPLACE
                 self._ids[id(target)] = node
                 version = event[10] if isinstance(event[10], int) else version_of(target)
-                self._keep(node, target, version, is_new=True)
-            self._storages.wrote(node, target)
+                self._save_new(node, target, version, is_new=True)
+            self._storages.record_write(node, target)
             self.overwritten.append((node, id(target)))
 
-    def _keep(self, node: int, tensor: Tensor, version: Any, is_new: bool) -> None:
+    def _save_new(self, node: int, tensor: Tensor, version: Any, is_new: bool) -> None:
         """Saves the value of a new node according to the saver."""
         nodes = self.nodes
         if not self._weak:
@@ -391,19 +393,19 @@ class Resolver:
 
     def _source(self, tensor: Tensor, call: int) -> int:
         """Adds a node for a tensor that no captured op produced: an input, parameter, buffer or constant."""
-        unseen = self._made_unseen(tensor)
+        unseen = self._uncaptured_sources(tensor)
         if unseen:
             event = self._synthetic_event(made_unseen, unseen, call)
             node = self.nodes.add(OP, made_unseen.__name__, event, unseen, call, "")
             self.nodes.flags[node] = OPAQUE
             self._ids[id(tensor)] = node
-            self._keep(node, tensor, version_of(tensor), is_new=True)
+            self._save_new(node, tensor, version_of(tensor), is_new=True)
             return node
         node = self.nodes.add(CONSTANT, CONSTANT, None, (), call, "")
         self._ids[id(tensor)] = node
         if isinstance(tensor, Parameter):
             self.nodes.kind[node] = "parameter"
-        self._keep(node, tensor, version_of(tensor), is_new=True)
+        self._save_new(node, tensor, version_of(tensor), is_new=True)
         self.sources[node] = weakref.ref(tensor)
         return node
 
@@ -415,10 +417,10 @@ class Resolver:
         alias = self.nodes.add(OP, alias_write.__name__, event, parents, call, "")
         self.nodes.flags[alias] = ALIAS
         self._ids[id(tensor)] = alias
-        self._keep(alias, tensor, version_of(tensor), is_new=True)
+        self._save_new(alias, tensor, version_of(tensor), is_new=True)
         return alias
 
-    def _made_unseen(self, tensor: Tensor) -> tuple[int, ...]:
+    def _uncaptured_sources(self, tensor: Tensor) -> tuple[int, ...]:
         """The known tensors from which uncaptured code computed this one.
 
         A view knows its base, and a tensor with a gradient knows its autograd graph.

@@ -11,18 +11,18 @@ import torch
 from torch import Tensor, nn
 
 from cutaway.capture import composites, monkeypatch, sessions
-from cutaway.capture.failure import note_failure
-from cutaway.capture.function_mode import Inert, Ledger, Watcher, take_off
+from cutaway.capture.failure import record_failure
+from cutaway.capture.function_mode import DisabledWatcher, Ledger, Watcher, remove_mode
 from cutaway.capture.gradients import Gradients
 from cutaway.capture.model.inventory import Inventory
 from cutaway.capture.model.tree import buffers_of, module_addresses, tensor_addresses
 from cutaway.capture.module_hooks import Call, ModuleHooks
-from cutaway.capture.partial_trace import RunningTrace
+from cutaway.capture.partial_trace import PartialTrace
 from cutaway.capture.replay.recipe import Recipe
 from cutaway.capture.resolver import Resolver
 from cutaway.capture.saved.memory_guard import MemoryWatch
 from cutaway.capture.saved.save_policy import Saver
-from cutaway.capture.torch_patches import switch_on
+from cutaway.capture.torch_patches import install_patches
 from cutaway.core.events import GroupEvent, Ref
 from cutaway.core.pytree import escape
 from cutaway.graph.op import Op
@@ -55,7 +55,7 @@ class Session:
         self.groups: Ledger[GroupEvent] = Ledger(GroupEvent("", 0, 0, None, 0))  # type: ignore[arg-type]
         self.watchers: dict[int, Watcher] = {}
         self.resolver = Resolver(self.calls.rows, saver, gradients=gradients)
-        self.resolver.borders.root = self.root
+        self.resolver.module_io.root = self.root
         self.memory = MemoryWatch(saver, self.resolver, self.calls.rows, self.root)
         self.hooks = ModuleHooks(self.watchers, self.calls, self.root)
         self.gradients = Gradients(self.resolver) if gradients else None
@@ -71,7 +71,7 @@ class Session:
             self._prepare_saver()
         composites.refresh()
         self.trace._name_tensor = self._name_tensor  # type: ignore[method-assign]
-        monkeypatch.apply(switch_on)
+        monkeypatch.apply(install_patches)
         try:
             sessions.sessions[id(self)] = self
             self.hooks.install()
@@ -87,9 +87,9 @@ class Session:
         modules = module_addresses(self.root) if saver.by_site else {}
         saver.begin(nodes, modules, tensor_addresses(self.root, modules))
         if saver.predicate is not None:
-            rows: Any = self.resolver.borders.rows
-            tables = Tables(nodes, rows, saver.module_rows, [], self.groups.rows, is_tensor=_stands_for_tensor)
-            running = RunningTrace(tables, saver.sites)
+            rows: Any = self.resolver.module_io.rows
+            tables = Tables(nodes, rows, saver.module_rows, [], self.groups.rows, is_tensor=_is_tensor_or_ref)
+            running = PartialTrace(tables, saver.sites)
             saver.op_at = lambda node: Op(running, node)
 
     def join(self, call: int) -> Watcher:
@@ -101,7 +101,7 @@ class Session:
 
     def leave(self, watcher: Watcher) -> None:
         """Stops watching the current thread, wherever the watcher is in the stack of modes."""
-        take_off(watcher)
+        remove_mode(watcher)
         self.watchers.pop(get_ident(), None)
 
     def stop(self, error: BaseException | None) -> None:
@@ -127,7 +127,7 @@ class Session:
     def abandon(self) -> None:
         """Turns the watchers of other threads, or of a forked child, into no-ops."""
         for watcher in self.watchers.values():
-            watcher.__class__ = Inert
+            watcher.__class__ = DisabledWatcher
         self.watchers.clear()
 
     # filling
@@ -150,10 +150,10 @@ class Session:
         """The graph so far, while the program still runs: without names of modules and parameters."""
         resolver = self.resolver
         resolver.flush()
-        borders = resolver.borders
-        calls = [borders.rows[number] for number in sorted(borders.rows)]
-        tables = Tables(resolver.nodes, calls, [], [], self.groups.rows, borders.inputs, borders.outputs)
-        tables.is_tensor = _stands_for_tensor
+        module_io = resolver.module_io
+        calls = [module_io.rows[number] for number in sorted(module_io.rows)]
+        tables = Tables(resolver.nodes, calls, [], [], self.groups.rows, module_io.inputs, module_io.outputs)
+        tables.is_tensor = _is_tensor_or_ref
         return tables
 
     def _fill(self, watcher: Watcher, error: BaseException | None, seconds: float) -> None:
@@ -166,10 +166,10 @@ class Session:
             modules=inventory.modules,
             parameters=inventory.parameters,
             groups=self.groups.rows,
-            inputs=resolver.borders.inputs,
-            outputs=resolver.borders.outputs,
+            inputs=resolver.module_io.inputs,
+            outputs=resolver.module_io.outputs,
             named=dict(self.named),
-            is_tensor=_stands_for_tensor,
+            is_tensor=_is_tensor_or_ref,
             n_backwards=self.gradients.n_passes if self.gradients else 0,
             model_name=type(self.root).__name__ if self.root is not None else "code",
             compiled=self.root is not self.model or inventory.has_compiled_parts,
@@ -179,7 +179,7 @@ class Session:
             recipe=self._recipe(),
             is_transformed=self.saver.transform is not None,
         )
-        note_failure(tables, resolver, watcher.failed, error)
+        record_failure(tables, resolver, watcher.failed, error)
         self.trace.fill(tables, orphans=self.orphans)
         if self.saver.labels or self.saver.constants:
             for node in self.saver.release(self.trace.names.label):
@@ -189,7 +189,7 @@ class Session:
         resolver.close()
 
 
-def _stands_for_tensor(value: Any) -> bool:
+def _is_tensor_or_ref(value: Any) -> bool:
     return isinstance(value, (Tensor, Ref))
 
 
@@ -201,12 +201,12 @@ def _after_fork() -> None:
     sessions.sessions.clear()
 
 
-def watch_forks() -> None:
+def register_fork_handler() -> None:
     """Registers the fork handler, once per process."""
-    global _forks_watched
-    if not _forks_watched:
-        _forks_watched = True
+    global _is_fork_handler_registered
+    if not _is_fork_handler_registered:
+        _is_fork_handler_registered = True
         os.register_at_fork(after_in_child=_after_fork)
 
 
-_forks_watched = False
+_is_fork_handler_registered = False

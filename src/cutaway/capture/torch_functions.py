@@ -12,7 +12,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from cutaway.capture.composites import is_composite, opened
+from cutaway.capture.composites import is_composite, open_composite
 
 SKIP: Final = 0
 """Reads a property or configures torch: called, but not recorded."""
@@ -28,7 +28,7 @@ BACKWARD: Final = 5
 """Runs the autograd engine: nothing inside it is recorded."""
 PYTHON: Final = 6
 """Python code that does not dispatch to modes itself: the function that dispatched in its name is opened."""
-DRAW: Final = 7
+RANDOM: Final = 7
 """An operation that may use random numbers."""
 
 
@@ -46,13 +46,13 @@ class Function:
     """Whether it runs code whose inner calls cannot be captured."""
     moves: bool = False
     """Whether it may change the memory or shape of the tensors it overwrites."""
-    draws: bool = False
+    is_random: bool = False
     """Whether it may use random numbers."""
     is_simple: bool = field(init=False, default=False)
     """Whether a call is fully described by its arguments and its result."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "is_simple", self.role in (LEAF, DRAW) and not self.is_opaque)
+        object.__setattr__(self, "is_simple", self.role in (LEAF, RANDOM) and not self.is_opaque)
 
 
 class Opaque:
@@ -70,7 +70,7 @@ class Opaque:
         return self.target(*args, **kwargs)
 
 
-class Edited:
+class EditFunction:
     """Represents an edit in a trace: one operation that can be replayed."""
 
     __slots__ = ("__name__", "target")
@@ -218,12 +218,12 @@ _DUNDERS = {
     "__rshift__": "bitwise_right_shift",
 }
 
-_CLOSED = ("quantized::", "c10d::", "_c10d_functional::")
+_NOT_REPLAYABLE = ("quantized::", "c10d::", "_c10d_functional::")
 """Operators that need packed weights or other processes: they cannot be replayed alone."""
 
 _EDIT = Function("edit", LEAF)
 _known: dict[Any, Function] = {}
-_MOST_KNOWN = 20_000
+_MAX_KNOWN = 20_000
 
 
 def known_functions() -> dict[Any, Function]:
@@ -237,11 +237,11 @@ def function_of(func: Any) -> Function:
     if found is None:
         if type(func) is Opaque:
             return Function(func.__name__, LEAF, is_opaque=True)
-        if type(func) is Edited:
+        if type(func) is EditFunction:
             return _EDIT
-        if len(_known) > _MOST_KNOWN:
+        if len(_known) > _MAX_KNOWN:
             _known.clear()
-        found = _known[func] = _look_at(func)
+        found = _known[func] = _classify(func)
     return found
 
 
@@ -267,7 +267,7 @@ def name_of(func: Any) -> str:
     return name
 
 
-def written(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> list[Tensor]:
+def written_tensors(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> list[Tensor]:
     """The tensors that this call overwrites."""
     if function.writes is _FIRST and args and type(args[0]) is Tensor and not (kwargs and "out" in kwargs):
         return [args[0]]
@@ -298,7 +298,7 @@ def _add_tensors(value: Any, targets: list[Tensor]) -> None:
         targets.extend(item for item in value if isinstance(item, Tensor))
 
 
-def _look_at(func: Any) -> Function:
+def _classify(func: Any) -> Function:
     raw = getattr(func, "__name__", "") or ""
     name = name_of(func)
     if raw == "__get__":
@@ -324,11 +324,11 @@ def _look_at(func: Any) -> Function:
     if isinstance(func, types.FunctionType):
         # Python code without inner torch calls (the initializers of `nn.init`) does not declare whether it is random.
         if is_composite(func):
-            return Function(name, COMPOSITE, writes, opened(func), draws=bool(writes))
-        return Function(name, PYTHON, writes, draws=True)
+            return Function(name, COMPOSITE, writes, open_composite(func), is_random=bool(writes))
+        return Function(name, PYTHON, writes, is_random=True)
     writes = _WRITERS.get(raw, writes)
-    draws = _may_draw(raw)
-    return Function(name, _role(writes, draws), writes, moves=raw in _MOVERS, draws=draws)
+    is_random = _may_be_random(raw)
+    return Function(name, _role(writes, is_random), writes, moves=raw in _MOVERS, is_random=is_random)
 
 
 def _by_schema(name: str, schemas: list[Any]) -> Function:
@@ -340,16 +340,16 @@ def _by_schema(name: str, schemas: list[Any]) -> Function:
                 if not argument.kwarg_only:
                     places[i] = None
                 places[argument.name] = None
-    is_opaque = any(schema.name.startswith(_CLOSED) for schema in schemas)
-    draws = _may_draw(name)
-    return Function(name, _role(tuple(places), draws), tuple(places), is_opaque=is_opaque, draws=draws)
+    is_opaque = any(schema.name.startswith(_NOT_REPLAYABLE) for schema in schemas)
+    is_random = _may_be_random(name)
+    return Function(name, _role(tuple(places), is_random), tuple(places), is_opaque=is_opaque, is_random=is_random)
 
 
-def _role(writes: tuple[int | str, ...], draws: bool) -> int:
-    return WRITER if writes else DRAW if draws else LEAF
+def _role(writes: tuple[int | str, ...], is_random: bool) -> int:
+    return WRITER if writes else RANDOM if is_random else LEAF
 
 
-def _may_draw(name: str) -> bool:
+def _may_be_random(name: str) -> bool:
     """Whether torch tags its operator of this name as using a seeded generator."""
     packet = getattr(torch.ops.aten, name, None)
     if not isinstance(packet, torch._ops.OpOverloadPacket):

@@ -143,10 +143,10 @@ class Samples:
         seen, traces = see_traced(self._values_at, lambda: self._manner.call(model, batch))
         if self._manner.call is call_model:
             if self._manner.samples is None:
-                self._dims = SampleDims.of_trace(traces[0], batch)
+                self._dims = SampleDims.from_trace(traces[0], batch)
             else:
                 for trace in traces:
-                    self._dims.stated_in(trace, batch)
+                    self._dims.apply_to(trace, batch)
         runs = [Seen(Size(self._dims.n(batch)), seen)]
         n = self._dims.n(first)
         if n > 1:

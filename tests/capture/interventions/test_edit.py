@@ -743,7 +743,7 @@ def test_what_cannot_be_meant_is_said_at_once() -> None:
         cutaway.edit(model, at="1", to=0, index=0, units=1)
     with pytest.raises(InputError, match="to=<object"):
         cutaway.edit(model, at="1", to=object())
-    with pytest.raises(InputError, match="names nothing"):
+    with pytest.raises(InputError, match="is empty"):
         cutaway.edit(model, at=[], to=0)
     block = cutaway.edit(model, at="1", to=0)
     with block:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 import cutaway
 from cutaway import Trace
-from cutaway.capture.replay.call import replayed
+from cutaway.capture.replay.call import replay_call
 from cutaway.core.errors import CannotValidateError
 
 
@@ -238,7 +238,7 @@ def test_a_stack_of_very_many_takes_one_try_and_misses_none(monkeypatch: pytest.
     def counted(*args: Any) -> dict[int, Any]:
         nonlocal n_calls
         n_calls += 1
-        return replayed(*args)
+        return replay_call(*args)
 
     trace = traced(lambda x: torch.stack([x * i for i in range(200)]), torch.randn(3))
     monkeypatch.setattr("cutaway.capture.validation.validate.replayed", counted)
@@ -470,7 +470,7 @@ def test_memory_stays_near_that_of_the_trace(monkeypatch: pytest.MonkeyPatch) ->
 
     def spied(*args: Any) -> dict[int, Any]:
         nonlocal n_most
-        found = replayed(*args)
+        found = replay_call(*args)
         made.extend(weakref.ref(value) for value in found.values())
         n_most = max(n_most, sum(ref() is not None for ref in made))
         return found

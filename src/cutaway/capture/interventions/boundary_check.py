@@ -9,7 +9,7 @@ from cutaway.graph.trace import Trace
 _INSTEAD = "Run the model in `with cutaway.edit(…):` instead."
 
 
-class Borders:
+class BoundaryCheck:
     """Finds out who uses a tensor inside a module call, and who outside."""
 
     def __init__(self, trace: Trace) -> None:

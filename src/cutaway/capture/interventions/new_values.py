@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cutaway.capture.interventions.token_positions import standing_now
+from cutaway.capture.interventions.token_positions import current_token_window
 from cutaway.core.errors import EditError, InputTypeError
 from cutaway.core.sites import Site
 from cutaway.graph.op import Op
@@ -34,14 +34,14 @@ class Change:
     """Called with the value, and with the values of `needs`."""
     needs: tuple[Site, ...] = ()
     source: Any = None
-    draws: bool = False
+    is_random: bool = False
     swaps: Any = None
     """A function to call instead of the one that computes the value."""
     takes_layout: bool = False
     """Whether `make` is called with the value and its `UnitLayout`."""
 
     def __call__(self, value: Tensor, *others: Any) -> Tensor:
-        return fitting(self.make(value, *others), value)
+        return fit_to(self.make(value, *others), value)
 
 
 def change_to(to: object) -> Change:
@@ -52,16 +52,16 @@ def change_to(to: object) -> Change:
         return Change(lambda value: _constant(value, to))
     if isinstance(to, (Tensor, np.ndarray)):
         given = _as_tensor(to)
-        return Change(lambda value: _at_its_place(given, value))
+        return Change(lambda value: _align_tokens(given, value))
     if isinstance(to, Op):
         given = _as_tensor(to.value)
-        return Change(lambda value: _at_its_place(given, value))
+        return Change(lambda value: _align_tokens(given, value))
     if isinstance(to, str):
         return Change(lambda value, other: other.clone(), needs=(Site.parse(to),))
     if isinstance(to, Trace) or hasattr(to, "value_at"):
-        return Change(lambda value, other: _at_its_place(_as_tensor(other), value), source=to)
+        return Change(lambda value, other: _align_tokens(_as_tensor(other), value), source=to)
     if callable(to):
-        return Change(lambda value: _called(to, value))
+        return Change(lambda value: _call_on_copy(to, value))
     raise InputTypeError(f"to={to!r}: use a number, a tensor, a function of the value, another site, an op or a trace.")
 
 
@@ -94,7 +94,7 @@ def noise(std: float, *, relative: bool = False) -> Change:
         size = std * value.detach().float().std() if relative else std
         return value + torch.randn_like(value) * size
 
-    return Change(make, draws=True)
+    return Change(make, is_random=True)
 
 
 def swap(function: Callable[..., Any]) -> Change:
@@ -120,7 +120,7 @@ def _without_pass(site: Site) -> Site:
     return Site(site.address, site.op, site.ordinal, site.side, site.path)
 
 
-def fitting(given: Any, value: Tensor) -> Tensor:
+def fit_to(given: Any, value: Tensor) -> Tensor:
     """Converts the new value to the dtype, device and shape of the old one."""
     new: Tensor = given if isinstance(given, Tensor) else torch.as_tensor(np.asarray(given))
     if new.dtype != value.dtype or new.device != value.device:
@@ -136,22 +136,22 @@ def fitting(given: Any, value: Tensor) -> Tensor:
     return new
 
 
-def _at_its_place(given: Tensor, value: Tensor) -> Tensor:
+def _align_tokens(given: Tensor, value: Tensor) -> Tensor:
     """The given value; during generation, the part of it at the token positions of the current step."""
-    now = standing_now()
+    now = current_token_window()
     new = given.to(value) if now is not None else given.clone()
     is_text = 1 < new.dim() <= value.dim() and new.shape[-1] == value.shape[-1] and new.shape[-2] > 1
-    return new if now is None or not is_text else now.laid(new, value)
+    return new if now is None or not is_text else now.overlay(new, value)
 
 
-def _called(function: Callable[[Tensor], Any], value: Tensor) -> Any:
+def _call_on_copy(function: Callable[[Tensor], Any], value: Tensor) -> Any:
     """Calls a function on a copy, because it may modify its argument in place and return None."""
     copy = value.clone()
     result = function(copy)
     return copy if result is None else result
 
 
-def read(at: object, to: object) -> list[tuple[Any, Change]]:
+def parse_changes(at: object, to: object) -> list[tuple[Any, Change]]:
     """Parses `at=` and `to=`, or a mapping, to (target, change) pairs."""
     if isinstance(at, Mapping):
         return [(place, change_to(each)) for place, each in at.items()]

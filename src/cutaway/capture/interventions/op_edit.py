@@ -16,11 +16,11 @@ from torch import Tensor, nn
 from torch.nn.modules import module as _torch_module
 
 from cutaway.capture import monkeypatch, sessions
-from cutaway.capture.function_mode import OWN_CODE, Inert, Ledger, Watcher, take_off
-from cutaway.capture.interventions.targets import Named, Place
+from cutaway.capture.function_mode import INTERNAL_CODE, DisabledWatcher, Ledger, Watcher, remove_mode
+from cutaway.capture.interventions.targets import ModelIndex, Target
 from cutaway.capture.outputs import tensors_made, tensors_returned
-from cutaway.capture.torch_functions import COMPOSITE, PYTHON, SKIP, Opaque, function_of, name_of, written
-from cutaway.capture.torch_patches import switch_on
+from cutaway.capture.torch_functions import COMPOSITE, PYTHON, SKIP, Opaque, function_of, name_of, written_tensors
+from cutaway.capture.torch_patches import install_patches
 from cutaway.core.errors import EditError
 from cutaway.core.events import GroupEvent
 from cutaway.core.sites import Site
@@ -38,11 +38,11 @@ class OpHandler(Protocol):
     is_observer: bool
     """Whether it never changes values: then it sees values after all edits."""
 
-    def at_op(self, places: list[Place], here: Site, value: Tensor, module: nn.Module, result: Any) -> Tensor | None:
+    def at_op(self, targets: list[Target], here: Site, value: Tensor, module: nn.Module, result: Any) -> Tensor | None:
         """Returns the value that replaces an op's result, or None to leave it unchanged.
 
         Args:
-            places: the targets in the running module that match this op.
+            targets: the targets in the running module that match this op.
             here: the full site of the op: with its ordinal, its path among several results, and the pass of its module.
             value: one tensor of the result.
             module: the module whose forward called the op.
@@ -58,21 +58,21 @@ class OpEdits:
     of its submodules; they are removed when it returns, so the rest of the model runs at full speed.
     """
 
-    def __init__(self, handler: OpHandler, places: list[Place], named: Named) -> None:
+    def __init__(self, handler: OpHandler, targets: list[Target], named: ModelIndex) -> None:
         self.handler = handler
         self.watchers: dict[int, Watcher] = {}
         self.hooks = self
         self.gradients = None
-        self.targets: dict[int, tuple[str, list[Place]]] = {}
+        self.by_module: dict[int, tuple[str, list[Target]]] = {}
         """id of a module → its address, and the targets in it."""
         self._modules: list[nn.Module] = []
-        for place in places:
-            for address in named.modules_at(place.site):
+        for target in targets:
+            for address in named.modules_at(target.site):
                 module = named.modules[address]
-                if id(module) not in self.targets:
-                    self.targets[id(module)] = (address, [])
+                if id(module) not in self.by_module:
+                    self.by_module[id(module)] = (address, [])
                     self._modules.append(module)
-                self.targets[id(module)][1].append(place)
+                self.by_module[id(module)][1].append(target)
         self._is_global = any(isinstance(module, _FUSED) for module in self._modules)
         self._thread = get_ident()
         self._handles: list[Any] = []
@@ -82,8 +82,8 @@ class OpEdits:
         """id of a module with hooks of its own → the handle of our hook, which runs last."""
         self._editor: Editor | None = None
 
-    def switch_on(self, stack: ExitStack) -> None:
-        monkeypatch.apply(switch_on)
+    def install(self, stack: ExitStack) -> None:
+        monkeypatch.apply(install_patches)
         stack.callback(monkeypatch.restore)
         self._editor = Editor(self)
         stack.callback(self.remove)
@@ -107,8 +107,8 @@ class OpEdits:
         self.watchers.clear()
         if self._editor is not None:
             if self._editor.is_on and get_ident() == self._thread:  # Ctrl-C skips hooks
-                take_off(self._editor)
-            self._editor.__class__ = Inert  # type: ignore[assignment]
+                remove_mode(self._editor)
+            self._editor.__class__ = DisabledWatcher  # type: ignore[assignment]
 
     def _here(self) -> Editor | None:
         editor = self._editor
@@ -161,7 +161,7 @@ class OpEdits:
         was entered first.
         """
         if not on:
-            take_off(editor)
+            remove_mode(editor)
             return
         observers: list[Any] = []
         while not self.handler.is_observer and torch._C._len_torch_function_stack():
@@ -223,7 +223,7 @@ class Editor(Watcher):
         self._switch()
 
     def _switch(self) -> None:
-        wanted = bool(self.running) and id(self.running[-1][0]) in self.edits.targets
+        wanted = bool(self.running) and id(self.running[-1][0]) in self.edits.by_module
         if wanted != self.is_on:
             self.is_on = wanted
             self.edits.set_watching(self, on=wanted)
@@ -236,8 +236,8 @@ class Editor(Watcher):
         if self.paused or not self.running:
             return super().__torch_function__(func, types, args, kwargs)
         module, call = self.running[-1]
-        address, places = self.edits.targets.get(id(module), ("", []))
-        swapped = self._swapped(func, address, call, places, args, kwargs or {})
+        address, targets = self.edits.by_module.get(id(module), ("", []))
+        swapped = self._call_swapped(func, address, call, targets, args, kwargs or {})
         if swapped is not None:
             return swapped
         self.event = None
@@ -247,14 +247,16 @@ class Editor(Watcher):
             return result
         kind = kind_of(function_of(event[0]).name)
         ordinal, pass_ = self.namer.count(event, call, address, kind)
-        return self._edited(result, event, Site(address, kind, ordinal, None, "", pass_), module, places)
+        return self._apply_edits(result, event, Site(address, kind, ordinal, None, "", pass_), module, targets)
 
-    def _edited(self, result: Any, event: tuple[Any, ...], here: Site, module: nn.Module, places: list[Place]) -> Any:
-        made = tensors_made(result, written(function_of(event[0]), event[1], event[2]))
+    def _apply_edits(
+        self, result: Any, event: tuple[Any, ...], here: Site, module: nn.Module, targets: list[Target]
+    ) -> Any:
+        made = tensors_made(result, written_tensors(function_of(event[0]), event[1], event[2]))
         new: dict[int, Tensor] = {}
         for path, tensor, _ in made:
             site = Site(here.address, here.op, here.ordinal, "out" if path else None, path, here.pass_)
-            covering = [place for place in places if place.site.matches(site)]
+            covering = [target for target in targets if target.site.matches(site)]
             if covering:
                 changed = self.edits.handler.at_op(covering, site, tensor, module, result)
                 if changed is not None:
@@ -268,22 +270,22 @@ class Editor(Watcher):
         parts = [new.get(id(part), part) if isinstance(part, Tensor) else part for part in result]
         return type(result)(*parts) if hasattr(result, "_fields") else type(result)(parts)
 
-    def _swapped(
-        self, func: Any, address: str, call: int, places: list[Place], args: tuple[Any, ...], kwargs: dict[str, Any]
+    def _call_swapped(
+        self, func: Any, address: str, call: int, targets: list[Target], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """The result of the replacement function, if this call is to be swapped; otherwise None."""
-        swaps = [place for place in places if place.change is not None and place.change.swaps is not None]
+        swaps = [target for target in targets if target.change is not None and target.change.swaps is not None]
         function = function_of(func)
         if not swaps or function.role in (SKIP, COMPOSITE, PYTHON):
             return None
         kind = kind_of(function.name)
         ordinal, pass_ = self.namer.peek(call, address, kind)
         site = Site(address, kind, ordinal, None, "", pass_)
-        for place in swaps:
-            if place.site.matches(site):
+        for target in swaps:
+            if target.site.matches(site):
                 self.namer.count(object(), call, address, kind)
-                place.n_met += 1
-                result = call_instead(place.change.swaps, function.name, args, kwargs)  # type: ignore[union-attr]
+                target.n_applied += 1
+                result = call_replacement(target.change.swaps, function.name, args, kwargs)  # type: ignore[union-attr]
                 if function.writes and isinstance(args[0], Tensor) and isinstance(result, Tensor):
                     _overwrite(args[0], result)
                     return args[0]
@@ -292,10 +294,10 @@ class Editor(Watcher):
 
     def _open(self, func: Any, name: str, body: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
         """Reports the group to the watchers below, because composites are opened here before they see them."""
-        below = [watcher for watcher in sessions.watchers_here() if watcher is not self]
+        below = [watcher for watcher in sessions.thread_watchers() if watcher is not self]
         outer = [(watcher, watcher.group) for watcher in below]
         frame = sys._getframe(2)
-        while frame.f_back is not None and frame.f_code in OWN_CODE:
+        while frame.f_back is not None and frame.f_code in INTERNAL_CODE:
             frame = frame.f_back
         for watcher in below:
             event = GroupEvent(name, watcher.group, watcher.call, frame.f_code, frame.f_lasti)
@@ -307,10 +309,10 @@ class Editor(Watcher):
                 watcher.group = group
 
 
-OWN_CODE.add(Editor.__torch_function__.__code__)
+INTERNAL_CODE.add(Editor.__torch_function__.__code__)
 
 
-def call_instead(function: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def call_replacement(function: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Calls a function with the arguments of another."""
     try:
         return function(*args, **kwargs)

@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from cutaway.capture.tensors.aliasing import version_of
-from cutaway.capture.validation.compare import same
+from cutaway.capture.validation.compare import bit_equal
 
 Make = Callable[[Tensor], Tensor]
 
 
 @dataclass(slots=True)
-class _Held:
+class _EditedParameter:
     tensor: Tensor
     original: Tensor
     version: int | None
@@ -26,7 +26,7 @@ class _Held:
     """Mask of all elements that any edit has changed."""
 
 
-_held: dict[int, _Held] = {}
+_edited: dict[int, _EditedParameter] = {}
 _lock = RLock()
 
 
@@ -38,12 +38,12 @@ def change(tensor: Tensor, make: Make, mask: Tensor) -> Callable[[], None]:
     """
     key = object()
     with _lock, torch.no_grad(), torch._C.DisableTorchFunction():
-        held = _held.get(id(tensor))
+        held = _edited.get(id(tensor))
         if held is None:
-            held = _Held(tensor, tensor.detach().clone(), version_of(tensor))
+            held = _EditedParameter(tensor, tensor.detach().clone(), version_of(tensor))
         present = tensor.detach().clone()
         new = torch.where(mask, make(present), present)
-        _held[id(tensor)] = held
+        _edited[id(tensor)] = held
         tensor.copy_(new)
         held.edits[id(key)] = (make, mask)
         held.touched = mask if held.touched is None else held.touched | mask
@@ -56,7 +56,7 @@ def change(tensor: Tensor, make: Make, mask: Tensor) -> Callable[[], None]:
     return take_back
 
 
-def _restore(held: _Held) -> None:
+def _restore(held: _EditedParameter) -> None:
     """Restores edited elements and keeps what training made of the rest, then reapplies the remaining edits."""
     tensor = held.tensor
     value = torch.where(held.touched, held.original, tensor) if held.touched is not None else tensor.detach().clone()
@@ -66,6 +66,6 @@ def _restore(held: _Held) -> None:
         tensor.copy_(value)
         return
     tensor.copy_(value)
-    del _held[id(tensor)]
-    if held.version is not None and same(tensor.detach(), held.original):
+    del _edited[id(tensor)]
+    if held.version is not None and bit_equal(tensor.detach(), held.original):
         torch._C._autograd._unsafe_set_version_counter((tensor,), (held.version,))

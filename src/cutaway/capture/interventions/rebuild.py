@@ -17,10 +17,10 @@ def with_tensors(tree: Any, new: Mapping[str, Tensor]) -> Any:
     >>> with_tensors((1, {"a": 2}), {"1.a": 3})
     (1, {'a': 3})
     """
-    return _changed(tree, "", new)
+    return _rebuild(tree, "", new)
 
 
-def _changed(tree: Any, path: str, new: Mapping[str, Tensor]) -> Any:
+def _rebuild(tree: Any, path: str, new: Mapping[str, Tensor]) -> Any:
     if path in new:
         return new[path]
     if not any(each.startswith(f"{path}." if path else "") for each in new):
@@ -28,7 +28,7 @@ def _changed(tree: Any, path: str, new: Mapping[str, Tensor]) -> Any:
     parts = {}
     for name, child in branches(tree):
         below = f"{path}.{escape(name)}" if path else escape(name)
-        made = _changed(child, below, new)
+        made = _rebuild(child, below, new)
         if made is not child:
             parts[name] = made
     return _with_parts(tree, parts) if parts else tree

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cutaway.capture.interventions.token_positions import standing_now
+from cutaway.capture.interventions.token_positions import current_token_window
 from cutaway.core.errors import EditError, InputError, UnitError
 from cutaway.core.units.layout import UnitLayout
 
@@ -62,7 +62,7 @@ class Region:
             raise InputError(
                 f"got an unexpected keyword {sorted(unknown)[0]!r}; a part of a value is selected with {known}."
             )
-        chosen = _several(part.get("units"))
+        chosen = _as_tuple(part.get("units"))
         if "index" in part and (len(part) > 1 or units):
             raise InputError(
                 "index= cannot be combined with units=, unit_dim=, heads=, n_heads=, positions= or samples=."
@@ -71,12 +71,12 @@ class Region:
             raise InputError(f"the site already names unit {units[0]}: leave out units=.")
         return Region(
             units=tuple(units) if units else chosen,
-            heads=_several(part.get("heads")),
+            heads=_as_tuple(part.get("heads")),
             n_heads=part.get("n_heads"),
             positions=_index(part.get("positions")),
             samples=_index(part.get("samples")),
             index=part.get("index"),
-            unit_dim=_several(part.get("unit_dim")),
+            unit_dim=_as_tuple(part.get("unit_dim")),
         )
 
     @property
@@ -114,8 +114,8 @@ class Region:
             axes.choose(axes.samples(), self.samples)
         if self.positions is not None:
             axis = axes.positions()
-            now, size = standing_now(), axes.sizes[axis]
-            axes.choose(axis, self.positions if now is None else now.here(self.positions, size))
+            now, size = current_token_window(), axes.sizes[axis]
+            axes.choose(axis, self.positions if now is None else now.indices(self.positions, size))
         if self.units is not None:
             axes.choose_units(self.units)
         if self.heads is not None:
@@ -151,7 +151,7 @@ class _Axes:
     def samples(self) -> int:
         if len(self.layout.samples) != 1:
             raise UnitError(
-                f"samples= needs the sample dimension, which is unknown for a value of {_shape(self.value)}: use "
+                f"samples= needs the sample dimension, which is unknown for a value of {_shape_text(self.value)}: use "
                 "index= instead."
             )
         return self.layout.samples[0]
@@ -160,7 +160,7 @@ class _Axes:
         axis = self.layout.position if self.layout.is_known else next(iter(self.layout.tokens), None)
         if axis is None:
             raise UnitError(
-                f"positions= was given, but no dimension of a value of {_shape(self.value)} counts positions: "
+                f"positions= was given, but no dimension of a value of {_shape_text(self.value)} counts positions: "
                 "use index= instead."
             )
         return axis
@@ -174,7 +174,7 @@ class _Axes:
         except IndexError:
             dim = self.layout.dim_of(axis)
             raise EditError(
-                f"{chosen} is out of range for dimension {dim} of a value of {_shape(self.value)}."
+                f"{chosen} is out of range for dimension {dim} of a value of {_shape_text(self.value)}."
             ) from None
         self._mask = self._mask & row.view([size if at == axis else 1 for at in range(len(self.sizes))])
 
@@ -185,7 +185,7 @@ class _Axes:
         outside = [unit for unit in units if not -n <= unit < n]
         if outside:
             raise EditError(
-                f"unit {outside[0]} is out of range: a value of {_shape(self.value)} has {n} units, 0 to {n - 1}."
+                f"unit {outside[0]} is out of range: a value of {_shape_text(self.value)} has {n} units, 0 to {n - 1}."
             )
         flat[list(units)] = True
         self._mask = self._mask & layout.along_units(flat)
@@ -212,21 +212,21 @@ def heads_of(module: nn.Module | None) -> int | None:
     return None
 
 
-def _several(value: int | Sequence[int] | None) -> tuple[int, ...] | None:
+def _as_tuple(value: int | Sequence[int] | None) -> tuple[int, ...] | None:
     if value is None:
         return None
     if isinstance(value, int) and not isinstance(value, bool):
         return (value,)
-    return tuple(_numbers(value))
+    return tuple(_as_indices(value))
 
 
 def _index(value: Any) -> Index:
     if value is None or isinstance(value, slice):
         return value
-    return [value] if isinstance(value, int) and not isinstance(value, bool) else _numbers(value)
+    return [value] if isinstance(value, int) and not isinstance(value, bool) else _as_indices(value)
 
 
-def _numbers(value: Any) -> list[int]:
+def _as_indices(value: Any) -> list[int]:
     """Indices from a sequence or from a boolean mask."""
     found = np.asarray(value)
     if found.ndim != 1 or (found.size and found.dtype.kind not in "iub"):
@@ -234,5 +234,5 @@ def _numbers(value: Any) -> list[int]:
     return [int(each) for each in (np.flatnonzero(found) if found.dtype.kind == "b" else found)]
 
 
-def _shape(value: Tensor) -> str:
+def _shape_text(value: Tensor) -> str:
     return f"shape {list(value.shape)}"

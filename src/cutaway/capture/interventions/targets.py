@@ -21,7 +21,7 @@ from cutaway.graph.selection import Selection
 
 
 @dataclass(slots=True, eq=False)
-class Place:
+class Target:
     """One site of a model with the change to make there."""
 
     site: Site
@@ -31,26 +31,26 @@ class Place:
     region: Region
     layout: UnitLayout | None = None
     """The unit layout, if a trace or activations provide it."""
-    n_met: int = 0
+    n_applied: int = 0
     """How often the change was applied."""
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class ModelIndex:
     """The modules and tensors of a model by address."""
 
     modules: dict[str, nn.Module]
     tensors: dict[str, Tensor]
 
     @staticmethod
-    def of(model: nn.Module) -> Named:
+    def of(model: nn.Module) -> ModelIndex:
         addresses = module_addresses(model)
         modules = {name: module for module in model.modules() for name in addresses.get(id(module), ())}
         of_tensor = tensor_addresses(model, addresses)
         tensors = {
             name: tensor for tensor in (*model.parameters(), *model.buffers()) for name in of_tensor.get(id(tensor), ())
         }
-        return Named(modules, tensors)
+        return ModelIndex(modules, tensors)
 
     def modules_at(self, site: Site) -> list[str]:
         """Addresses that match a site; a module with several addresses occurs once."""
@@ -81,7 +81,7 @@ class Named:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestedSite:
     """One site from `at=`."""
 
     site: Site
@@ -92,12 +92,12 @@ class Asked:
     """The unit layout, if a trace or activations provide it."""
 
 
-def places_of(at: object, change: Change, part: Part, named: Named) -> list[Place]:
+def edit_targets(at: object, change: Change, part: Part, named: ModelIndex) -> list[Target]:
     """The targets of one `at=`; several units of one tensor are one target."""
-    return [Place(each.site, change, Region.of(part, each.units), each.layout) for each in asked_of(at, named)]
+    return [Target(each.site, change, Region.of(part, each.units), each.layout) for each in requested_sites(at, named)]
 
 
-def asked_of(at: object, named: Named) -> list[Asked]:
+def requested_sites(at: object, named: ModelIndex) -> list[RequestedSite]:
     """The sites of one `at=`, each once, with the units named for it."""
     units: dict[Site, list[int] | None] = {}
     layouts: dict[Site, UnitLayout] = {}
@@ -114,7 +114,10 @@ def asked_of(at: object, named: Named) -> list[Asked]:
                 known.append(site.unit)
     if not units:
         raise InputError(f"at={at!r} is empty: pass a site, an op, or several of them.")
-    return [Asked(site, None if chosen is None else tuple(chosen), layouts.get(site)) for site, chosen in units.items()]
+    return [
+        RequestedSite(site, None if chosen is None else tuple(chosen), layouts.get(site))
+        for site, chosen in units.items()
+    ]
 
 
 def units_by_site(model: nn.Module, at: Any) -> dict[str, list[int] | None]:
@@ -122,7 +125,7 @@ def units_by_site(model: nn.Module, at: Any) -> dict[str, list[int] | None]:
     given = [at] if isinstance(at, (str, Site)) else at
     if not isinstance(given, Sequence) or not given or any(not isinstance(each, (str, Site)) for each in given):
         raise InputError(f"at={at!r}: pass a site or several, such as 'encoder.layer.3', 'h.*.mlp' or 'h.3.mlp#17'.")
-    named = Named.of(getattr(model, "_orig_mod", model))
+    named = ModelIndex.of(getattr(model, "_orig_mod", model))
     found: dict[str, list[int] | None] = {}
     for each in given:
         site = Site.parse(each) if isinstance(each, str) else each

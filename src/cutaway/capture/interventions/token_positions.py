@@ -1,7 +1,7 @@
 """Maps absolute token positions to the slice of the current step (KV cache).
 
 During generation with a KV cache, the first step has the positions of the prompt, and each later step has a single
-position. Inside `standing`, edits count positions over the whole text, whatever slice the step has.
+position. Inside `token_window`, edits count positions over the whole text, whatever slice the step has.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cutaway.capture.sessions import is_hidden
+from cutaway.capture.sessions import in_hidden_run
 from cutaway.core.errors import EditError
 
-ELSEWHERE = 2**30
+PROBE_PROMPT_LENGTH = 2**30
 """Prompt length for a probing run on a few tokens that only shows the structure of a model: large enough that no
 position counted from the end of the prompt is among them."""
 
 
 @dataclass(slots=True)
-class Standing:
+class TokenWindow:
     """The slice of the text that the current step processes."""
 
     n_given: int | None
@@ -37,16 +37,16 @@ class Standing:
         """Starts a step of `n` tokens: those after the ones seen so far, or all of them again."""
         self.first, self.n_seen = (0, n) if n > self.n_seen else (self.n_seen, self.n_seen + n)
 
-    def here(self, chosen: Any, size: int) -> list[int]:
+    def indices(self, chosen: Any, size: int) -> list[int]:
         """Converts absolute positions to indices of a value with `size` positions.
 
-        >>> Standing(3, first=3).here([1, 3, -1], 1), Standing(3, first=0).here(slice(-2, None), 5)
+        >>> TokenWindow(3, first=3).indices([1, 3, -1], 1), TokenWindow(3, first=0).indices(slice(-2, None), 5)
         ([0], [1, 2, 3, 4])
         """
         wanted = self._bounds(chosen) if isinstance(chosen, slice) else [self._absolute(each) for each in chosen]
         return [place for place in range(size) if place + self.first in wanted]
 
-    def laid(self, new: Tensor, value: Tensor) -> Tensor:
+    def overlay(self, new: Tensor, value: Tensor) -> Tensor:
         """The value, with the tokens of `new` at the same absolute positions; unchanged beyond the end of `new`."""
         size, other = value.shape[-2], new.shape[-2]
         n = max(0, min(size, other - self.first))
@@ -74,35 +74,35 @@ class Standing:
         return range(start, stop, step)
 
 
-_now: ContextVar[Standing | None] = ContextVar("standing", default=None)
+_current: ContextVar[TokenWindow | None] = ContextVar("standing", default=None)
 
 
-def standing_now() -> Standing | None:
+def current_token_window() -> TokenWindow | None:
     """The slice of the current step; None outside generation, where positions are indices of the value."""
-    return _now.get()
+    return _current.get()
 
 
 @contextmanager
-def standing(n_given: int | None) -> Iterator[Standing]:
+def token_window(n_given: int | None) -> Iterator[TokenWindow]:
     """Context manager: positions of edits are absolute positions of a text; a step moves the slice."""
-    here = Standing(n_given)
-    token = _now.set(here)
+    window = TokenWindow(n_given)
+    token = _current.set(window)
     try:
-        yield here
+        yield window
     finally:
-        _now.reset(token)
+        _current.reset(token)
 
 
 @contextmanager
-def writing(model: nn.Module, n_given: int | None) -> Iterator[None]:
+def generation_window(model: nn.Module, n_given: int | None) -> Iterator[None]:
     """The same during `model.generate`: each forward call starts a step."""
 
     def begins(_: nn.Module, args: tuple[Any, ...], given: dict[str, Any]) -> None:
         ids = given.get("decoder_input_ids", given.get("input_ids", args[0] if args else None))
-        if isinstance(ids, Tensor) and not is_hidden():
-            here.step(int(ids.shape[-1]))
+        if isinstance(ids, Tensor) and not in_hidden_run():
+            window.step(int(ids.shape[-1]))
 
-    with standing(n_given) as here:
+    with token_window(n_given) as window:
         handle = model.register_forward_pre_hook(begins, with_kwargs=True)
         try:
             yield

@@ -22,30 +22,30 @@ from cutaway.capture.tensors.aliasing import version_of
 
 _PLAIN = frozenset([int, float, bool, complex, str, bytes, type(None)])
 _CONTAINERS = frozenset([dict, OrderedDict, list, set, deque])
-_OTHER: Any = object()
+_NOT_RECORDED: Any = object()
 """Placeholder for a value that is not recorded."""
 
 
-class CannotPutBack(Exception):
+class CannotRestore(Exception):
     """The run changed an attribute whose earlier value was not recorded; the message names it."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Filled:
+class _ContainerLength:
     """The length of a container; its elements are not recorded."""
 
     n: int
 
 
 @dataclass(frozen=True, slots=True)
-class _Referred:
+class _TensorReference:
     """A tensor by weak reference, with its version counter."""
 
     tensor: Callable[[], Tensor | None]
     version: int | None
 
 
-class NotedAttributes(NamedTuple):
+class AttributeSnapshot(NamedTuple):
     """The attributes of one module before a run."""
 
     module: Callable[[], nn.Module | None]
@@ -56,10 +56,10 @@ class NotedAttributes(NamedTuple):
     buffers: dict[str, bool] | None
     """Name → whether there was a tensor; None if the module had no buffers."""
 
-    def put_back(self) -> None:
+    def restore(self) -> None:
         """Restores the attributes, as far as they were recorded.
 
-        Raises `CannotPutBack` if the run has certainly changed one that was not recorded. Changes inside objects are
+        Raises `CannotRestore` if the run has certainly changed one that was not recorded. Changes inside objects are
         not detected.
         """
         module = self.module()
@@ -72,15 +72,15 @@ class NotedAttributes(NamedTuple):
         for name, before in self.attributes.items():
             if type(before) in _PLAIN:
                 held[name] = before
-            elif type(before) is _Filled:
-                self._empty(held.get(name), before.n, f"the attribute {name!r}")
-            elif type(before) is _Referred:
+            elif type(before) is _ContainerLength:
+                self._restore_length(held.get(name), before.n, f"the attribute {name!r}")
+            elif type(before) is _TensorReference:
                 tensor = before.tensor()
                 if tensor is None or version_of(tensor) != before.version:
-                    raise CannotPutBack(f"the attribute {name!r} of {type(module).__name__}")
+                    raise CannotRestore(f"the attribute {name!r} of {type(module).__name__}")
                 held[name] = tensor
-        self._empty(module._forward_hooks, self.n_hooks[0], "the hooks")
-        self._empty(module._forward_pre_hooks, self.n_hooks[1], "the hooks")
+        self._restore_length(module._forward_hooks, self.n_hooks[0], "the hooks")
+        self._restore_length(module._forward_pre_hooks, self.n_hooks[1], "the hooks")
         had = self.buffers or {}
         for name in [name for name in module._buffers if not had.get(name, False)]:
             if name in had:
@@ -88,12 +88,12 @@ class NotedAttributes(NamedTuple):
             else:
                 del module._buffers[name]
 
-    def _empty(self, container: Any, n: int, what: str) -> None:
+    def _restore_length(self, container: Any, n: int, what: str) -> None:
         """Restores the length of a container; this is possible only if it was empty."""
         if n == 0 and type(container) in _CONTAINERS:
             container.clear()
         elif type(container) not in _CONTAINERS or len(container) != n:
-            raise CannotPutBack(f"{what} of {type(self.module()).__name__}")
+            raise CannotRestore(f"{what} of {type(self.module()).__name__}")
 
 
 _STANDARD = tuple(nn.Module().__dict__)
@@ -101,7 +101,7 @@ _STANDARD = tuple(nn.Module().__dict__)
 _LAST, _N = _STANDARD[-1], len(_STANDARD)
 
 
-def noted_attributes(model: nn.Module) -> tuple[NotedAttributes, ...]:
+def snapshot_attributes(model: nn.Module) -> tuple[AttributeSnapshot, ...]:
     """Snapshots of all modules of a model; 2 µs each."""
     found = []
     for module in modules_of(model):
@@ -112,7 +112,7 @@ def noted_attributes(model: nn.Module) -> tuple[NotedAttributes, ...]:
         is_usual = next(islice(held, _N - 1, None), None) == _LAST
         own = islice(held.items(), _N, None) if is_usual else held.items()
         noted = {
-            name: value if type(value) in _PLAIN else _note(value)
+            name: value if type(value) in _PLAIN else _record(value)
             for name, value in own
             if is_usual or name not in _STANDARD
         }
@@ -120,11 +120,11 @@ def noted_attributes(model: nn.Module) -> tuple[NotedAttributes, ...]:
         buffers = module._buffers
         had = {name: tensor is not None for name, tensor in buffers.items()} if buffers else None
         hooks = len(module._forward_hooks), len(module._forward_pre_hooks)
-        found.append(NotedAttributes(weakref.ref(module), noted, hooks, had))
+        found.append(AttributeSnapshot(weakref.ref(module), noted, hooks, had))
     return tuple(found)
 
 
-def _note(value: Any) -> Any:
+def _record(value: Any) -> Any:
     if type(value) in _CONTAINERS:
-        return _Filled(len(value))
-    return _Referred(weakref.ref(value), version_of(value)) if type(value) is Tensor else _OTHER
+        return _ContainerLength(len(value))
+    return _TensorReference(weakref.ref(value), version_of(value)) if type(value) is Tensor else _NOT_RECORDED

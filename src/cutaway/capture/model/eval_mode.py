@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import nn
 
-from cutaway.capture.model.rng_state import randomness_kept
+from cutaway.capture.model.rng_state import preserve_rng
 from cutaway.capture.model.state import ModelState
 from cutaway.capture.model.tree import modules_of
 
@@ -20,7 +20,7 @@ _lock_of_locks = Lock()
 
 
 @contextmanager
-def preserved(model: nn.Module, *, warns: bool = True) -> Iterator[ModelState]:
+def preserve_state(model: nn.Module, *, warns: bool = True) -> Iterator[ModelState]:
     """Context manager: restores the state of a model (see `ModelState`) and all random generators after the block.
 
     Threads that enter it with the same model wait for each other.
@@ -30,14 +30,14 @@ def preserved(model: nn.Module, *, warns: bool = True) -> Iterator[ModelState]:
     """
     with _lock_of_locks:
         lock = _locks.setdefault(model, RLock())
-    with lock, randomness_kept():
+    with lock, preserve_rng():
         state = ModelState(model)
         try:
             yield state
         finally:
             state.restore()
             if warns:
-                state.warn_of_parameters()
+                state.warn_about_parameters()
 
 
 @contextmanager
@@ -47,7 +47,7 @@ def eval_mode(model: nn.Module, *, gradients: bool = False) -> Iterator[ModelSta
     Args:
         gradients: True leaves autograd as it is; False disables it.
     """
-    with preserved(model) as state, nullcontext() if gradients else torch.no_grad():
+    with preserve_state(model) as state, nullcontext() if gradients else torch.no_grad():
         for module in modules_of(model):
             if module.training:  # one by one: the model may override `eval()` to do more
                 module.training = False

@@ -41,7 +41,7 @@ class Inventory:
         """The calls in order, each with the row of its module."""
         rows = []
         for number, call in self._calls.items():
-            row = self._resolver.borders.rows.get(number)
+            row = self._resolver.module_io.rows.get(number)
             if row is None:
                 row = CallRow(-1, call.parent, 1, call.training, 0.0, call.code, call.instruction)
             row.module = self._rows.get(id(call.module), -1) if call.module is not None else -1

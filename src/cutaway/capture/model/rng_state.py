@@ -23,19 +23,19 @@ _KINDS = ("cpu", "cuda", "mps", "xpu")
 Generators = tuple[tuple[Any, Any], ...]
 
 
-def autocast_now() -> tuple[tuple[str, Any], ...]:
+def current_autocast() -> tuple[tuple[str, Any], ...]:
     """(device type, dtype) for each device type under autocast."""
     return tuple((kind, torch.get_autocast_dtype(kind)) for kind in _KINDS if torch.is_autocast_enabled(kind))
 
 
-def context_now() -> Context:
+def current_context() -> Context:
     """The present grad mode and autocast."""
-    return Context(torch.is_grad_enabled(), autocast_now() if torch._C._is_any_autocast_enabled() else ())
+    return Context(torch.is_grad_enabled(), current_autocast() if torch._C._is_any_autocast_enabled() else ())
 
 
-def drawn_from(name: str, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Generators:
+def generators_used(name: str, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Generators:
     """The generators that this call may use, each with its state; empty if it certainly uses none."""
-    if not _draws(name, args, kwargs or {}):
+    if not _uses_random_numbers(name, args, kwargs or {}):
         return ()
     generator = kwargs.get("generator") if kwargs else None
     if generator is not None:
@@ -47,7 +47,7 @@ def drawn_from(name: str, args: tuple[Any, ...], kwargs: dict[str, Any] | None) 
     return tuple(generators)
 
 
-def _draws(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def _uses_random_numbers(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     if "dropout" in name:
         return bool(args[2] if len(args) > 2 else kwargs.get("training", kwargs.get("train", True)))
     if name == "scaled_dot_product_attention":
@@ -58,7 +58,7 @@ def _draws(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 
 
 @contextmanager
-def restored(context: Any) -> Iterator[None]:
+def restore_context(context: Any) -> Iterator[None]:
     """Context manager: restores grad mode, autocast and generator states of a recorded call."""
     grad, autocast, generators = context if isinstance(context, Context) else (bool(context), (), ())
     with ExitStack() as stack:
@@ -70,7 +70,7 @@ def restored(context: Any) -> Iterator[None]:
         yield
 
 
-class Randomness(NamedTuple):
+class RngStates(NamedTuple):
     """The states of Python's, NumPy's and torch's generators."""
 
     python: Any
@@ -79,11 +79,11 @@ class Randomness(NamedTuple):
     cuda: tuple[Tensor, ...]
 
     @staticmethod
-    def now() -> Randomness:
-        return Randomness.quickly()._replace(numpy=np.random.get_state(legacy=False))
+    def now() -> RngStates:
+        return RngStates.now_fast()._replace(numpy=np.random.get_state(legacy=False))
 
     @staticmethod
-    def quickly() -> Randomness:
+    def now_fast() -> RngStates:
         """The same in a tenth of the time: NumPy's getter takes 75 µs, so this reads the generator's memory.
 
         It loses the cached second number of a normal pair, if `numpy.random` has one.
@@ -94,9 +94,9 @@ class Randomness(NamedTuple):
             numpy: Any = ctypes.string_at(generator.ctypes.state_address, _TWISTER)
         else:
             numpy = np.random.get_state(legacy=False)
-        return Randomness(random.getstate(), numpy, torch.get_rng_state(), cuda)
+        return RngStates(random.getstate(), numpy, torch.get_rng_state(), cuda)
 
-    def put_back(self) -> None:
+    def restore(self) -> None:
         random.setstate(self.python)
         numpy = self.numpy
         if isinstance(numpy, bytes):
@@ -109,24 +109,24 @@ class Randomness(NamedTuple):
 
 
 @contextmanager
-def randomness_kept(*generators: Any) -> Iterator[None]:
+def preserve_rng(*generators: Any) -> Iterator[None]:
     """Context manager: restores all random generators afterwards; `generators` are additional ones of the program."""
-    before = Randomness.now()
+    before = RngStates.now()
     own = [(generator, generator.get_state()) for generator in generators]
     try:
         yield
     finally:
-        before.put_back()
+        before.restore()
         for generator, state in own:
             generator.set_state(state)
 
 
 @contextmanager
-def seeded(seed: int) -> Iterator[None]:
+def seed_rng(seed: int) -> Iterator[None]:
     """Context manager: seeds Python, NumPy and torch (CPU and all GPUs in use), then restores all of them."""
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise InputTypeError(f"seed={seed!r} must be an integer.")
-    with randomness_kept():
+    with preserve_rng():
         random.seed(seed)
         np.random.seed(seed % 2**32)
         torch.manual_seed(seed)

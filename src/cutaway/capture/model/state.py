@@ -57,7 +57,7 @@ from cutaway.capture.model.tree import modules_of
 from cutaway.capture.tensors.aliasing import storage_of, version_of
 from cutaway.capture.tensors.copies import COPY_LIMIT, TensorCopies, is_set_to
 
-MOST_VALUES = 200_000
+MAX_VALUES = 200_000
 """Limit on container elements and object attributes that are visited, breadth first."""
 
 _ATOMS = frozenset(
@@ -106,11 +106,11 @@ class ModelState:
         self._tensors: list[Tensor] = []
         self._seen: set[int] = set()
         self._queue: deque[Any] = deque()
-        self._left = MOST_VALUES
+        self._left = MAX_VALUES
         self._slots: dict[type, tuple[MemberDescriptorType, ...] | None] = {}
         self._special: dict[type, Callable[[Any], None] | None] = {}
         """Module class → a special snapshot function, if its attributes are not enough."""
-        self._note_modules(modules_of(model))
+        self._snapshot_modules(modules_of(model))
         self._walk()
         self._versions = [version_of(tensor) for tensor in self._parameters]
         with torch.no_grad(), torch._C.DisableTorchFunction():  # only plain parameters: others may be slow to detach
@@ -141,17 +141,17 @@ class ModelState:
                     parameter.data = alias
         lost = self._copies.restore()
         if lost:
-            _warn_of(self._model, lost, "too large to be copied before the run")
+            _warn_about(self._model, lost, "too large to be copied before the run")
 
     @contextmanager
-    def undone(self) -> Iterator[None]:
+    def undo_changes(self) -> Iterator[None]:
         """Context manager: undoes all changes at the end of the block, so that each block starts alike."""
         try:
             yield
         finally:
             self.restore()
 
-    def warn_of_parameters(self) -> None:
+    def warn_about_parameters(self) -> None:
         """Warns about parameters that were written to: they are not copied and stay changed."""
         written = [
             tensor
@@ -159,7 +159,7 @@ class ModelState:
             if version_of(tensor) != version and not is_lazy(tensor)
         ]
         if written:
-            _warn_of(self._model, written, "a parameter, and parameters are not copied before the run")
+            _warn_about(self._model, written, "a parameter, and parameters are not copied before the run")
 
     def detached(self, value: Tensor) -> Tensor:
         """The value itself, or a copy if `restore` may write to its memory."""
@@ -169,7 +169,7 @@ class ModelState:
 
     # looking at everything once
 
-    def _note_modules(self, modules: Iterable[nn.Module]) -> None:
+    def _snapshot_modules(self, modules: Iterable[nn.Module]) -> None:
         """The inner loop: a model has hundreds of modules with about twenty attributes each."""
         seen, empty, found, dicts = self._seen, self._empty, self._queue.append, self._dicts
         for module in modules:
@@ -179,7 +179,7 @@ class ModelState:
             kind = type(module)
             note = self._special.get(kind, _MISSING)
             if note is _MISSING:
-                note = self._special[kind] = self._way_of(kind)
+                note = self._special[kind] = self._snapshot_function(kind)
             if note is not None:
                 note(module)
                 continue
@@ -207,7 +207,7 @@ class ModelState:
         """The tensors that were not visited before."""
         found = [tensor for tensor in tensors.values() if tensor is not None and id(tensor) not in self._seen]
         self._seen.update(map(id, found))
-        self._undo += [_lazy_again(tensor) for tensor in found if type(tensor) in _LAZY]
+        self._undo += [_undo_lazy(tensor) for tensor in found if type(tensor) in _LAZY]
         return found
 
     def _walk(self) -> None:
@@ -216,19 +216,19 @@ class ModelState:
             if id(value) in self._seen:
                 continue
             if isinstance(value, nn.Module):  # not a child: in a list or an object
-                self._note_modules(modules_of(value))
+                self._snapshot_modules(modules_of(value))
                 continue
             self._seen.add(id(value))
-            self._note(value)
+            self._snapshot(value)
         if self._left < 0:
             warnings.warn(
-                f"cutaway: the attributes of {type(self._model).__name__} hold more than {MOST_VALUES:,} values; "
+                f"cutaway: the attributes of {type(self._model).__name__} hold more than {MAX_VALUES:,} values; "
                 "changes that a run makes beyond this limit are not restored.",
                 UserWarning,
                 stacklevel=2,
             )
 
-    def _note(self, value: Any) -> None:
+    def _snapshot(self, value: Any) -> None:
         if isinstance(value, nn.Parameter):
             self._parameters.append(value)
         elif isinstance(value, Tensor):
@@ -240,17 +240,17 @@ class ModelState:
             contents = dict(base.items(value))
             if self._enqueue(contents.values()):
                 self._dicts.append((value, contents))
-                self._note_attributes(value)
+                self._snapshot_attributes(value)
         elif isinstance(value, (list, set, deque, bytearray)):
-            self._note_sequence(value)
+            self._snapshot_sequence(value)
         elif isinstance(value, np.ndarray):
-            self._note_array(value)
+            self._snapshot_array(value)
         elif isinstance(value, (torch.Generator, np.random.Generator, np.random.RandomState, random.Random)):
-            self._undo.append(_generator_again(value))
+            self._undo.append(_undo_generator(value))
         elif not isinstance(value, (type, Enum)):
-            self._note_attributes(value)
+            self._snapshot_attributes(value)
 
-    def _note_sequence(self, value: Any) -> None:
+    def _snapshot_sequence(self, value: Any) -> None:
         if isinstance(value, bytearray):
             contents: Any = bytes(value)
             self._undo.append(lambda: _refill_bytes(value, contents))
@@ -258,14 +258,14 @@ class ModelState:
         contents = list(value)
         if self._enqueue(contents):
             self._undo.append(lambda: _refill_sequence(value, contents))
-            self._note_attributes(value)
+            self._snapshot_attributes(value)
 
-    def _note_array(self, value: np.ndarray) -> None:
+    def _snapshot_array(self, value: np.ndarray) -> None:
         if type(value) is np.ndarray and value.flags.writeable and value.nbytes <= COPY_LIMIT:  # no memory-mapped files
             before = value.copy()
             self._undo.append(lambda: np.copyto(value, before))
 
-    def _note_attributes(self, value: Any) -> None:
+    def _snapshot_attributes(self, value: Any) -> None:
         """Snapshots the attributes of an object that belongs neither to torch nor to the standard library."""
         kind = type(value)
         if kind in _CONTAINERS or kind is deque:
@@ -296,13 +296,13 @@ class ModelState:
             self._queue.extend([value for value in values if type(value) not in _ATOMS])
         return True
 
-    def _way_of(self, kind: type) -> Callable[[Any], None] | None:
+    def _snapshot_function(self, kind: type) -> Callable[[Any], None] | None:
         if issubclass(kind, torch.jit.ScriptModule):
-            return self._note_scripted
+            return self._snapshot_scripted
         is_sharded = any(base.__module__.startswith("torch.distributed.fsdp") for base in kind.__mro__)
-        return self._note_sharded if is_sharded else None
+        return self._snapshot_sharded if is_sharded else None
 
-    def _note_scripted(self, module: Any) -> None:
+    def _snapshot_scripted(self, module: Any) -> None:
         """Snapshots a ScriptModule, which keeps its attributes in C++ and returns lists and dicts as copies."""
         buffers = dict(module._buffers.items())
         self._tensors.extend(self._new(buffers))
@@ -312,7 +312,7 @@ class ModelState:
         plain = {name: value for name, value in before.items() if isinstance(value, (int, float, str, list, dict))}
         self._undo.append(lambda: _refill_scripted(module, buffers, plain))
 
-    def _note_sharded(self, module: nn.Module) -> None:
+    def _snapshot_sharded(self, module: nn.Module) -> None:
         for each in modules_of(module):
             self._seen.add(id(each))
             self._tensors.extend(self._new(each._buffers))
@@ -393,7 +393,7 @@ def _refill_scripted(module: Any, buffers: dict[str, Tensor], before: dict[str, 
             setattr(module, name, value)
 
 
-def _lazy_again(tensor: Any) -> _Undo:
+def _undo_lazy(tensor: Any) -> _Undo:
     """Undoes the first forward of a lazy parameter, which gives it memory and changes its class."""
     kind, device, dtype = type(tensor), tensor.device, tensor.dtype
 
@@ -406,7 +406,7 @@ def _lazy_again(tensor: Any) -> _Undo:
     return undo
 
 
-def _generator_again(generator: Any) -> _Undo:
+def _undo_generator(generator: Any) -> _Undo:
     if isinstance(generator, np.random.Generator):
         bits, bit_state = generator.bit_generator, generator.bit_generator.state
         return lambda: setattr(bits, "state", bit_state)
@@ -415,7 +415,7 @@ def _generator_again(generator: Any) -> _Undo:
     return lambda: generator.setstate(before) if is_python else generator.set_state(before)
 
 
-def _warn_of(model: nn.Module, tensors: list[Tensor], why: str) -> None:
+def _warn_about(model: nn.Module, tensors: list[Tensor], why: str) -> None:
     names = {id(tensor): name for name, tensor in (*model.named_parameters(), *model.named_buffers())}
     tensor = tensors[0]
     name = names.get(id(tensor), f"a tensor of shape {list(tensor.shape)} among its attributes")

@@ -10,14 +10,14 @@ from typing import Any
 from torch import Tensor, nn
 
 from cutaway.capture import sessions
-from cutaway.capture.function_mode import frozen
-from cutaway.capture.model.attributes import NotedAttributes, noted_attributes
-from cutaway.capture.model.rng_state import Randomness, context_now
+from cutaway.capture.function_mode import copy_containers
+from cutaway.capture.model.attributes import AttributeSnapshot, snapshot_attributes
+from cutaway.capture.model.rng_state import RngStates, current_context
 from cutaway.capture.tensors.aliasing import version_of
 from cutaway.core.events import Context
 from cutaway.core.pytree import leaves
 
-Found = tuple[list[tuple[str, Tensor]], list[tuple[str, Tensor]]]
+ArgumentTensors = tuple[list[tuple[str, Tensor]], list[tuple[str, Tensor]]]
 
 
 @dataclass(slots=True)
@@ -32,34 +32,36 @@ class Recipe:
     """Every tensor in the arguments by path, with its version counter."""
     training: bool
     context: Context
-    randomness: Randomness
+    rng_states: RngStates
     is_edited: bool = False
     """Whether an edit was active during the run."""
     buffers: tuple[tuple[Callable[[], nn.Module | None], str, Callable[[], Tensor | None]], ...] = ()
     """Every buffer before the run: (module, name, tensor), as weak references."""
     parameters: tuple[tuple[Callable[[], Tensor | None], int | None], ...] = ()
     """Every parameter that was read, with its version counter after the run."""
-    attributes: tuple[NotedAttributes, ...] = ()
+    attributes: tuple[AttributeSnapshot, ...] = ()
     """Other attributes of the modules before the run."""
 
     @staticmethod
-    def of(model: nn.Module, args: Any, kwargs: Any, found: Found) -> Recipe | None:
+    def of(model: nn.Module, args: Any, kwargs: Any, arguments: ArgumentTensors) -> Recipe | None:
         """Records a call; None if the keyword arguments are not known.
 
         Args:
-            found: the tensors in the positional and in the keyword arguments, by path.
+            arguments: the tensors in the positional and in the keyword arguments, by path.
         """
         if kwargs is None:
             return None
-        tensors = {f"{i}.{path}": (tensor, version_of(tensor)) for i, some in enumerate(found) for path, tensor in some}
-        given = tuple([frozen(value) for value in args])
+        tensors = {
+            f"{i}.{path}": (tensor, version_of(tensor)) for i, some in enumerate(arguments) for path, tensor in some
+        }
+        given = tuple([copy_containers(value) for value in args])
         edited = bool(sessions.edits)
-        now = Randomness.quickly()
-        found_so = Recipe(
-            weakref.ref(model), given, frozen(kwargs), tensors, model.training, context_now(), now, edited
+        now = RngStates.now_fast()
+        recipe = Recipe(
+            weakref.ref(model), given, copy_containers(kwargs), tensors, model.training, current_context(), now, edited
         )
-        found_so.attributes = noted_attributes(model)
-        return found_so
+        recipe.attributes = snapshot_attributes(model)
+        return recipe
 
     def complete(self, buffers: list[tuple[nn.Module, str, Tensor]], sources: Iterable[Any], *, holding: bool) -> None:
         """Records the buffers before the run and the parameters it read; `holding` keeps the model alive.

@@ -9,24 +9,24 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor
 
-from cutaway.capture.interventions.boundary_check import Borders
-from cutaway.capture.interventions.new_values import Change, fitting, read, value_from
-from cutaway.capture.interventions.op_edit import call_instead
+from cutaway.capture.interventions.boundary_check import BoundaryCheck
+from cutaway.capture.interventions.new_values import Change, fit_to, parse_changes, value_from
+from cutaway.capture.interventions.op_edit import call_replacement
 from cutaway.capture.interventions.rebuild import with_tensors
 from cutaway.capture.interventions.regions import Part, Region
-from cutaway.capture.model.rng_state import randomness_kept
+from cutaway.capture.model.rng_state import preserve_rng
 from cutaway.capture.replay.call import (
-    Executed,
-    Missing,
+    FunctionCall,
+    MissingValue,
     after_alias_write,
-    executed,
+    function_calls,
     generators_of,
     inputs_of,
-    replayed,
+    replay_call,
     saved_value,
 )
 from cutaway.capture.torch_functions import BACKWARD, Opaque
-from cutaway.capture.validation.compare import same
+from cutaway.capture.validation.compare import bit_equal
 from cutaway.core.errors import CannotReplayError, EditError, InputError, SiteError
 from cutaway.core.pytree import leaves
 from cutaway.core.units.layout import UnitLayout
@@ -72,9 +72,9 @@ def replay(trace: Trace, at: object, to: object = _MISSING, **part: Unpack[Part]
     if to is _MISSING and not isinstance(at, Mapping):
         raise InputError(f"missing to=: write trace.replay({at!r}, 0), or pass a mapping from sites to new values.")
     work = _Replay(trace)
-    for where, change in read(at, to):
+    for where, change in parse_changes(at, to):
         work.at(where, change, part)
-    with torch._C.DisableTorchFunction(), randomness_kept(*generators_of(trace.tables)):
+    with torch._C.DisableTorchFunction(), preserve_rng(*generators_of(trace.tables)):
         work.run()
     return work.result()
 
@@ -87,15 +87,15 @@ class _Replay:
         self.changes: dict[int, list[tuple[Change, Region]]] = {}
         self.new: dict[int, Any] = {}
         """Node → its new value, if it differs from the saved one."""
-        self.calls: dict[int, Executed] = {}
-        self.borders = Borders(trace)
+        self.calls: dict[int, FunctionCall] = {}
+        self.boundary = BoundaryCheck(trace)
 
     def at(self, where: object, change: Change, part: Part) -> None:
         """Registers a change for every op it applies to."""
         found = rows_of(self.trace, where)
         if not found:
             raise SiteError(f"{where!r} matches nothing in this trace of {self.trace.model_name}.")
-        self.borders.check(where)
+        self.boundary.check(where)
         units = _units(where)
         for node in sorted(found):
             if self.nodes.flags[node] & IDENTITY:
@@ -107,7 +107,7 @@ class _Replay:
             if self.nodes.event[node] is None:
                 self.change(node, self.value(node))
         parents = self.nodes.parents
-        for call in executed(self.trace.tables):
+        for call in function_calls(self.trace.tables):
             self.calls.update(dict.fromkeys(call.nodes, call))
             if self.nodes.flags[call.nodes[0]] & INPLACE and self.is_through_edited_view(call.nodes[0]):
                 self.refuse(
@@ -135,7 +135,7 @@ class _Replay:
                 continue
             layout = _layout_for(op, region, value)
             others = (layout.check(op.site),) if change.takes_layout else self.others(change, op)
-            value = region.put(fitting(change(value, *others), value), value, None, layout)
+            value = region.put(fit_to(change(value, *others), value), value, None, layout)
         self.keep(node, value)
 
     def others(self, change: Change, op: Op) -> tuple[Any, ...]:
@@ -150,7 +150,7 @@ class _Replay:
             found.append(self.new[node] if node in self.new else self.value(node))
         return tuple(found)
 
-    def call(self, call: Executed, swap: Any) -> None:
+    def call(self, call: FunctionCall, swap: Any) -> None:
         """Calls one function again, on the new values of its parents."""
         node = call.nodes[0]
         flags = self.nodes.flags[node]
@@ -161,12 +161,12 @@ class _Replay:
             self.refuse(node, "it represents code that cannot be replayed alone")
         try:
             values: dict[int, Any] = {**inputs_of(self.trace, call, known=self.new)}
-        except Missing as reason:
+        except MissingValue as reason:
             self.refuse(node, f"one of its inputs is not available: {reason}")
         if swap is not None:
-            call = Executed(call.nodes, (_instead(swap, call), *call.event[1:]))
+            call = FunctionCall(call.nodes, (_replacement(swap, call), *call.event[1:]))
         try:
-            found = replayed(self.trace, call, values)
+            found = replay_call(self.trace, call, values)
         except (EditError, CannotReplayError):
             raise
         except Exception as error:
@@ -174,12 +174,12 @@ class _Replay:
         for each, value in found.items():
             self.keep(each, value)
 
-    def alias(self, call: Executed) -> None:
+    def alias(self, call: FunctionCall) -> None:
         """Recomputes a value that changes through another tensor in the same memory."""
         node = call.nodes[0]
         try:
             value = after_alias_write(self.trace, call, self.calls, self.new)
-        except Missing as reason:
+        except MissingValue as reason:
             self.refuse(node, f"one of its inputs is not available: {reason}")
         if value is None:
             self.refuse(node, "the writes through other tensors cannot be reconstructed")
@@ -200,10 +200,10 @@ class _Replay:
         """Stores a value that differs from the saved one; an equal value does not propagate."""
         try:
             before = saved_value(self.trace, node)
-        except Missing:
+        except MissingValue:
             before = _MISSING
         if self.nodes.flags[node] & LEFT_TORCH:
-            if before is _MISSING or not same(value, before):
+            if before is _MISSING or not bit_equal(value, before):
                 was = "" if before is _MISSING else f" instead of {before!r:.40}"
                 self.refuse(node, f"it would return {value!r:.40}{was} to the program, whose reaction is unknown")
             return
@@ -213,7 +213,7 @@ class _Replay:
                 node,
                 f"its shape would be {_shape(value)} instead of {_shape(before)}, and the program may depend on it",
             )
-        if before is not _MISSING and same(value, before):
+        if before is not _MISSING and bit_equal(value, before):
             self.new.pop(node, None)
         else:
             self.new[node] = value
@@ -221,7 +221,7 @@ class _Replay:
     def value(self, node: int) -> Any:
         try:
             return saved_value(self.trace, node)
-        except Missing as reason:
+        except MissingValue as reason:
             self.refuse(node, str(reason))
 
     def refuse(self, node: int, reason: str) -> Any:
@@ -266,8 +266,8 @@ def _shape(value: Any) -> list[int] | None:
     return list(value.shape) if isinstance(value, Tensor) and not value.is_nested else None
 
 
-def _instead(function: Any, call: Executed) -> Any:
-    return lambda *args, **kwargs: call_instead(function, call.function.name, args, kwargs)
+def _replacement(function: Any, call: FunctionCall) -> Any:
+    return lambda *args, **kwargs: call_replacement(function, call.function.name, args, kwargs)
 
 
 def _units(where: object) -> list[int] | None:

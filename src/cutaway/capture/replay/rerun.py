@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cutaway.capture.eager import forced_eager
-from cutaway.capture.model.attributes import CannotPutBack
-from cutaway.capture.model.eval_mode import preserved
-from cutaway.capture.model.rng_state import randomness_kept, restored
+from cutaway.capture.eager import force_eager
+from cutaway.capture.model.attributes import CannotRestore
+from cutaway.capture.model.eval_mode import preserve_state
+from cutaway.capture.model.rng_state import preserve_rng, restore_context
 from cutaway.capture.model.tree import join, module_addresses, tensor_addresses
 from cutaway.capture.replay.call import generators_of
 from cutaway.capture.replay.recipe import Recipe, tensors_of
@@ -30,7 +30,7 @@ class CannotRun(Exception):
 
 
 @contextmanager
-def as_it_was(trace: Trace) -> Iterator[tuple[nn.Module, Any, Any]]:
+def original_state(trace: Trace) -> Iterator[tuple[nn.Module, Any, Any]]:
     """Context manager: yields the model and its arguments as they were before the traced run, then restores the model.
 
     Raises `CannotRun` if something the run depended on is gone.
@@ -49,18 +49,18 @@ def as_it_was(trace: Trace) -> Iterator[tuple[nn.Module, Any, Any]]:
     args, kwargs = _arguments(trace, recipe)
     generators = generators_of(trace.tables)
     core: nn.Module = getattr(model, "_orig_mod", model)
-    now = preserved(core, warns=False)  # `_state` restores the parameters that the run is known to write to
-    with randomness_kept(*generators), now, _state(trace, model, recipe), restored(recipe.context):
+    now = preserve_state(core, warns=False)  # `_state` restores the parameters that the run is known to write to
+    with preserve_rng(*generators), now, _state(trace, model, recipe), restore_context(recipe.context):
         try:
             for noted in recipe.attributes:
-                noted.put_back()
-        except CannotPutBack as changed:
+                noted.restore()
+        except CannotRestore as changed:
             raise CannotRun(f"the run changed {changed}, and the earlier state was not saved") from None
         for generator, state in generators.items():
             generator.set_state(state)
-        recipe.randomness.put_back()
+        recipe.rng_states.restore()
         # Setting the stance imports the compiler, which takes seconds.
-        with forced_eager() if trace.is_compiled else nullcontext():
+        with force_eager() if trace.is_compiled else nullcontext():
             yield model, args, kwargs
 
 
@@ -71,13 +71,13 @@ def _check_parameters(trace: Trace, model: nn.Module, recipe: Recipe) -> None:
     written = {name for names in trace.tables.nodes.writes.values() for name in names}
     for ref, version in recipe.parameters:
         tensor = ref()
-        if tensor is None or (id(tensor) not in present and tensor.is_leaf and _belongs(trace, tensor)):
+        if tensor is None or (id(tensor) not in present and tensor.is_leaf and _was_parameter(trace, tensor)):
             raise CannotRun("a parameter was replaced after the run")
         if version_of(tensor) != version and written.isdisjoint(addresses.get(id(tensor), ())):
             raise CannotRun("a parameter was changed after the run")
 
 
-def _belongs(trace: Trace, tensor: Tensor) -> bool:
+def _was_parameter(trace: Trace, tensor: Tensor) -> bool:
     """Whether a parameter belonged to the model during the run."""
     rows = {row.node: row for row in trace.tables.parameters}
     values = trace.tables.nodes.value
@@ -92,7 +92,7 @@ def _arguments(trace: Trace, recipe: Recipe) -> tuple[Any, Any]:
     now = dict(tensors_of(*given))
     for path in {**recipe.tensors, **now}:
         if path not in recipe.tensors or now.get(path) is not recipe.tensors[path][0]:
-            raise CannotRun(f"the run changed its argument {_in_words(path)}")
+            raise CannotRun(f"the run changed its argument {_argument_name(path)}")
     saved = dict(zip(trace.input_paths, trace.inputs, strict=True))
     earlier: dict[int, Tensor] = {}
     for path, (tensor, version) in recipe.tensors.items():
@@ -101,7 +101,7 @@ def _arguments(trace: Trace, recipe: Recipe) -> tuple[Any, Any]:
         op = saved.get(path.partition(".")[2])
         is_plain = next(leaves(given, lambda value: not isinstance(value, _PLAIN)), None) is None
         if op is None or not _is_readable(op) or not is_plain:
-            raise CannotRun(f"its argument {_in_words(path)} was overwritten and the earlier value was not saved")
+            raise CannotRun(f"its argument {_argument_name(path)} was overwritten and the earlier value was not saved")
         earlier[id(tensor)] = op.value.clone().requires_grad_(tensor.requires_grad and tensor.is_leaf)
     if earlier:
         given = replace(given, lambda tensor: earlier.get(id(tensor), tensor), lambda value: isinstance(value, Tensor))
@@ -125,9 +125,9 @@ def _state(trace: Trace, model: nn.Module, recipe: Recipe) -> Iterator[None]:
         if module is None or before is None:
             raise CannotRun(f"the run replaced the buffer {name!r}")
         address = next((join(at, name) for at in modules.get(id(module), ()) if join(at, name) in written), None)
-        value = before if address is None else _earlier(trace, address)
+        value = before if address is None else _value_before(trace, address)
         places.append((module, name, standins.setdefault(id(before), value.detach().clone())))
-    changed = [(parameters[name], _earlier(trace, name)) for name in written if name in parameters]
+    changed = [(parameters[name], _value_before(trace, name)) for name in written if name in parameters]
     kept = [(tensor, tensor.detach().clone()) for tensor, _ in changed]
     try:
         for module, name, standin in places:
@@ -140,7 +140,7 @@ def _state(trace: Trace, model: nn.Module, recipe: Recipe) -> Iterator[None]:
             tensor.data.copy_(value)
 
 
-def _earlier(trace: Trace, address: str) -> Tensor:
+def _value_before(trace: Trace, address: str) -> Tensor:
     """The value of a buffer or parameter before the run."""
     op = trace.buffers.get(address) or trace.parameters.get(address)
     if op is None or not _is_readable(op):
@@ -153,6 +153,6 @@ def _is_readable(op: Op) -> bool:
     return op.trace.tables.nodes.value[op.node] is not UNSAVED and not op.trace.tables.is_transformed
 
 
-def _in_words(path: str) -> str:
+def _argument_name(path: str) -> str:
     """The name of an argument for messages: path `0.1` is the second positional argument, `1.mask` the keyword mask."""
     return repr(path.partition(".")[2])

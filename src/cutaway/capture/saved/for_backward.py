@@ -33,10 +33,10 @@ def retained(trace: Trace) -> Retained:
             "trace again with cutaway.trace(model, …), or with cutaway.watch(model) without save= and keep=."
         )
     with torch._C.DisableTorchFunction():
-        return _Reading(trace).result()
+        return _AutogradWalk(trace).result()
 
 
-class _Reading:
+class _AutogradWalk:
     """One walk through the autograd graph."""
 
     def __init__(self, trace: Trace) -> None:

@@ -49,13 +49,13 @@ class Saver:
         self.predicate: Callable[[Op], bool] | None = None
         self.transform = transform
         self.everything = False
-        self._read(save)
+        self._parse(save)
         self.where, self.sink = _place(keep)
         self.keeps_all = self.everything and self.where == "reference" and self.sink is None and transform is None
-        self.asked: list[str] = [*map(str, self.patterns), *self.labels, *sorted(self.addresses | self.constants)]
+        self.requested: list[str] = [*map(str, self.patterns), *self.labels, *sorted(self.addresses | self.constants)]
         self.matched: set[str] = set()
         self._reached: set[Place] = set()
-        self.firm: set[int] = set()
+        self.certain: set[int] = set()
         """Nodes that are saved for certain, not only because their label may match."""
         self.by_site = bool(self.patterns or self.exact) or self.predicate is not None
         self.op_at: Callable[[int], Op]
@@ -112,7 +112,7 @@ class Saver:
                 self.sites[node] = op_site(*places[0])
                 wanted |= self._predicate_holds(node, tensor)
         if wanted:
-            self.firm.add(node)
+            self.certain.add(node)
         if self.labels:
             wanted |= self._label_may_match(node)
         return wanted
@@ -145,7 +145,7 @@ class Saver:
     def unmatched(self) -> list[str]:
         """The requested names that matched nothing."""
         never = sorted(str(op_site(*place)) for place in self.exact - self._reached)
-        return [text for text in self.asked if text not in self.matched] + never
+        return [text for text in self.requested if text not in self.matched] + never
 
     def release(self, label_of: Callable[[int], str]) -> list[int]:
         """The nodes to drop: they were saved because their label might match, and it did not."""
@@ -154,7 +154,7 @@ class Saver:
             for node in nodes:
                 if _is_label(label, label_of(node)):
                     self.matched.add(label)
-                    self.firm.add(node)
+                    self.certain.add(node)
                 else:
                     dropped.append(node)
         for node in self._unnamed:
@@ -162,7 +162,7 @@ class Saver:
                 self.matched.add(label)
             else:
                 dropped.append(node)
-        return [node for node in dropped if node not in self.firm]
+        return [node for node in dropped if node not in self.certain]
 
     def _places_of(self, node: int) -> list[Place]:
         """The positions of a new op: one for each address of its module."""
@@ -218,7 +218,7 @@ class Saver:
                 found = True
         return found
 
-    def _read_op(self, op: Op) -> None:
+    def _parse_op(self, op: Op) -> None:
         """Adds an op of an earlier trace by its exact position, which is a set lookup however many there are."""
         site = op.full_site
         if op.trace.tables.nodes.meta_of(op.node) is None:
@@ -232,7 +232,7 @@ class Saver:
         else:
             self.constants.add(op.label)
 
-    def _read(self, save: Save) -> None:
+    def _parse(self, save: Save) -> None:
         if save is None:
             return
         if callable(save) and not isinstance(save, (Op, Trace)):
@@ -245,7 +245,7 @@ class Saver:
         items = [save] if isinstance(save, str) else list(save)
         for item in items:
             if isinstance(item, Op):
-                self._read_op(item)
+                self._parse_op(item)
             elif not isinstance(item, str):
                 raise InputTypeError(f"save={save!r} contains {item!r}: {_SAVE_HELP}")
             elif item == "**":
@@ -275,8 +275,8 @@ def _split_label(text: str) -> tuple[str, int]:
     return ("".join(parts), numbers[-1]) if numbers else ("", 0)
 
 
-def _is_label(asked: str, label: str) -> bool:
-    return _split_label(asked) == _split_label(label)
+def _is_label(requested: str, label: str) -> bool:
+    return _split_label(requested) == _split_label(label)
 
 
 def _place(keep: Any) -> tuple[str, ValueSink | None]:

@@ -1,7 +1,7 @@
 """Tracks which tensors share memory, and whether a write to one changes another.
 
-The identity of storages decides, not torch's version counters, which miss `.data` and do not say who wrote. Whether two
-views of one storage overlap is computed exactly, by NumPy, from their offsets, shapes and strides.
+The identity of storages decides, not torch's version counters, which miss `.data` and do not say who wrote. Whether
+two views of one storage overlap is computed exactly, by NumPy, from their offsets, shapes and strides.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Span(NamedTuple):
         if other.is_dense() and (other.offset <= self.offset < other_end or other.offset < end <= other_end):
             return True
         try:
-            return bool(np.shares_memory(_Phantom(self).array(), _Phantom(other).array(), max_work=_MAX_WORK))  # type: ignore[arg-type]
+            return bool(np.shares_memory(_FakeArray(self).array(), _FakeArray(other).array(), max_work=_MAX_WORK))  # type: ignore[arg-type]
         except (np.exceptions.TooHardError, ValueError, TypeError):
             return True
 
@@ -113,7 +113,7 @@ class Storages:
         storage = self.key(tensor)
         return self._held.pop(storage, []) if storage is not None else []
 
-    def wrote(self, node: int, tensor: Tensor) -> None:
+    def record_write(self, node: int, tensor: Tensor) -> None:
         self._keys.pop(id(tensor), None)  # `x.data = y` changes the memory of a tensor
         storage = self.key(tensor)
         if storage is not None:
@@ -212,7 +212,7 @@ _MAX_WORK = 10_000
 _FAR = 1 << 32
 
 
-class _Phantom:
+class _FakeArray:
     """Presents a span to NumPy at a made-up address; its memory is never read."""
 
     def __init__(self, span: Span) -> None:

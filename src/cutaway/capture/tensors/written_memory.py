@@ -10,7 +10,7 @@ from torch import Tensor
 
 from cutaway.capture.tensors.aliasing import Span
 
-_MOST_BYTES = 1 << 30
+_MAX_BYTES = 1 << 30
 
 
 def after_writes(values: Sequence[Any], spans: Sequence[Span] | None) -> Tensor | None:
@@ -23,7 +23,7 @@ def after_writes(values: Sequence[Any], spans: Sequence[Span] | None) -> Tensor 
     if spans is None or len(values) != len(spans) or not all(_is_plain(value) for value in values):
         return None
     n_bytes = max(span.end() for span in spans)
-    if n_bytes > _MOST_BYTES:
+    if n_bytes > _MAX_BYTES:
         return None
     memory = torch.zeros(n_bytes, dtype=torch.uint8)
     for value, span in zip(values, spans, strict=True):

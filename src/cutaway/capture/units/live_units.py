@@ -19,9 +19,9 @@ import torch
 from torch import Tensor, nn
 
 from cutaway.capture.api import watch
-from cutaway.capture.interventions.targets import Named
-from cutaway.capture.model.eval_mode import preserved
-from cutaway.capture.sessions import hidden, is_hidden
+from cutaway.capture.interventions.targets import ModelIndex
+from cutaway.capture.model.eval_mode import preserve_state
+from cutaway.capture.sessions import hidden_run, in_hidden_run
 from cutaway.capture.units.module_units import decides_output, output_layout
 from cutaway.core.errors import UnitError
 from cutaway.core.pytree import leaves
@@ -66,7 +66,7 @@ class LiveUnits:
         """By the module whose call was traced: the model itself, or submodules that are called directly."""
         self._n_samples: int | None = None
         """Number of samples in the running call; None if unknown."""
-        self._why_not = "its module was not called inside the block"
+        self._refusal_reason = "its module was not called inside the block"
         self._inside: set[nn.Module] = set()
         """All submodules of the modules that were called."""
         self._thread = 0
@@ -77,7 +77,7 @@ class LiveUnits:
         self._thread = get_ident()
         self._stack.callback(self._remove)
         if self._is_learning_needed():
-            self._wait()
+            self._hook_next_call()
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -87,18 +87,18 @@ class LiveUnits:
         """The layout of one value for its shape; it may be refused."""
         layout = self._given_at(site) or self._learned_at(site)
         if self._unit_dims is not None:
-            known = UnitLayout.refused(value.shape, "") if layout is None else self._fitted(layout, value)
+            known = UnitLayout.refused(value.shape, "") if layout is None else self._fit(layout, value)
             return known.with_units(self._unit_dims)
         if layout is None and module is not None and site.op is None and site.side != "in":
             layout = output_layout(module, site.path, value.shape)
         if layout is None:
-            return UnitLayout.refused(value.shape, self._why_not)
+            return UnitLayout.refused(value.shape, self._refusal_reason)
         try:
-            return self._fitted(layout, value)
+            return self._fit(layout, value)
         except UnitError as error:
             return UnitLayout.refused(value.shape, str(error).rstrip("."))
 
-    def _fitted(self, layout: UnitLayout, value: Tensor) -> UnitLayout:
+    def _fit(self, layout: UnitLayout, value: Tensor) -> UnitLayout:
         """The layout for the present shape of a value; the number of samples disambiguates merged tokens."""
         try:
             return layout.for_shape(value.shape, self._n_samples)
@@ -122,7 +122,7 @@ class LiveUnits:
     def _is_learning_needed(self) -> bool:
         if self._unit_dims is not None and not self._needs_samples:
             return False
-        named = Named.of(self._model)
+        named = ModelIndex.of(self._model)
         for site in self._sites:
             if site in self._given:
                 continue
@@ -132,19 +132,19 @@ class LiveUnits:
                 return True
         return False
 
-    def _wait(self) -> None:
+    def _hook_next_call(self) -> None:
         """Hooks the next call of a module that is not inside one whose call was traced."""
         for module in self._model.modules():
             if module not in self._inside and not isinstance(module, torch.jit.ScriptModule):
-                hook = module.register_forward_pre_hook(self._before, with_kwargs=True, prepend=True)
+                hook = module.register_forward_pre_hook(self._on_first_call, with_kwargs=True, prepend=True)
                 self._hooks.append(hook)
 
-    def _before(self, module: nn.Module, args: Any, kwargs: Any) -> None:
-        if get_ident() != self._thread or is_hidden():
+    def _on_first_call(self, module: nn.Module, args: Any, kwargs: Any) -> None:
+        if get_ident() != self._thread or in_hidden_run():
             return
         if module in self._inside:
             # Restoring the state of a model, as `generate` does, brings back hooks that were removed inside.
-            self._again(module, args, kwargs)
+            self._on_later_call(module, args, kwargs)
             return
         # Remove all hooks before the real call: some modules take another path if they have one.
         self._remove()
@@ -154,18 +154,20 @@ class LiveUnits:
         if learned is not None:
             self._n_samples = learned.n_samples
             if learned.n_samples == 1 or self._needs_samples:
-                self._hooks.append(module.register_forward_pre_hook(self._again, with_kwargs=True, prepend=True))
+                self._hooks.append(
+                    module.register_forward_pre_hook(self._on_later_call, with_kwargs=True, prepend=True)
+                )
         if self._model not in self._inside and not self._has_all():
-            self._wait()
+            self._hook_next_call()
 
     def _has_all(self) -> bool:
-        named = Named.of(self._model)
+        named = ModelIndex.of(self._model)
         wanted = (named.modules[address] for site in self._sites for address in named.modules_at(site))
         return all(module in self._inside for module in wanted)
 
-    def _again(self, module: nn.Module, args: Any, kwargs: Any) -> None:
+    def _on_later_call(self, module: nn.Module, args: Any, kwargs: Any) -> None:
         learned = self._learned.get(module)
-        if learned is None or get_ident() != self._thread or is_hidden():
+        if learned is None or get_ident() != self._thread or in_hidden_run():
             return
         self._n_samples = learned.n_samples_of(args, kwargs)
         if learned.n_samples == 1 and self._n_samples not in (None, 1):
@@ -173,17 +175,19 @@ class LiveUnits:
 
     def _learn(self, module: nn.Module, args: Any, kwargs: Any) -> None:
         try:
-            with hidden():
-                given, named = _copied(args), _copied(kwargs)
+            with hidden_run():
+                given, named = _copy_arguments(args), _copy_arguments(kwargs)
         except Exception as error:
-            self._why_not = f"the model could not be traced beforehand, because an argument cannot be copied ({error})"
+            self._refusal_reason = (
+                f"the model could not be traced beforehand, because an argument cannot be copied ({error})"
+            )
             return
         try:
-            self._learned[module] = SiteLayouts(traced(self._model, lambda: module(*given, **named)))
+            self._learned[module] = SiteLayouts(trace_hidden_run(self._model, lambda: module(*given, **named)))
         except Exception as error:  # if it is the model's error, the real call raises it as well
-            self._why_not = f"the model could not be traced beforehand ({type(error).__name__}: {error})"
+            self._refusal_reason = f"the model could not be traced beforehand ({type(error).__name__}: {error})"
         else:
-            self._why_not = "the traced run of the model has no such value"
+            self._refusal_reason = "the traced run of the model has no such value"
 
     def _remove(self) -> None:
         for hook in self._hooks:  # not cleared: a restored hook is removed again when the block ends
@@ -239,22 +243,22 @@ def _n_samples(layout: UnitLayout) -> int | None:
     return layout.sizes[layout.samples[0]] if len(layout.samples) == 1 else None
 
 
-def traced(model: nn.Module, run: Callable[[], Any]) -> Trace:
+def trace_hidden_run(model: nn.Module, run: Callable[[], Any]) -> Trace:
     """Traces an additional run without values, hidden from edits and observers; the model is restored afterwards."""
-    with hidden(), preserved(model):
+    with hidden_run(), preserve_state(model):
         with watch(model, save=None) as trace:
             run()
     return trace
 
 
-def _copied(tree: Any) -> Any:
+def _copy_arguments(tree: Any) -> Any:
     """Copies arguments, so that a run cannot modify the originals: clones tensors, deep-copies other objects."""
     memo: dict[int, Any] = {}
     for _, value in leaves(tree, lambda value: isinstance(value, (Tensor, nn.Module))):
-        memo[id(value)] = _cloned(value) if isinstance(value, Tensor) else value
+        memo[id(value)] = _clone(value) if isinstance(value, Tensor) else value
     return copy.deepcopy(tree, memo)
 
 
-def _cloned(tensor: Tensor) -> Tensor:
+def _clone(tensor: Tensor) -> Tensor:
     new = tensor.detach().clone()  # deepcopy raises for non-leaf tensors
     return new.requires_grad_(tensor.requires_grad) if tensor.is_floating_point() or tensor.is_complex() else new

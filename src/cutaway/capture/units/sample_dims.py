@@ -36,7 +36,7 @@ class SampleDims:
     """The dimension for unlisted tensors, if its size is the number of samples."""
 
     @staticmethod
-    def of_trace(trace: Trace, batch: Any) -> SampleDims:
+    def from_trace(trace: Trace, batch: Any) -> SampleDims:
         """Sample dimensions from the graph, for a batch whose parts are the arguments of the model.
 
         A tensor that the graph does not decide, such as a mask that the model reads as numbers, is treated like the
@@ -54,7 +54,7 @@ class SampleDims:
         several = set(known.values())
         return SampleDims(known, several.pop() if len(several) == 1 else 0)
 
-    def stated_in(self, trace: Trace, batch: Any) -> None:
+    def apply_to(self, trace: Trace, batch: Any) -> None:
         """Makes the layouts of a trace use these sample dimensions, overriding its graph."""
         nodes = dict(trace.tables.inputs)
         stated = {nodes[given]: self.default for given in _inputs(batch).values() if given in nodes}

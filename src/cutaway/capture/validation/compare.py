@@ -21,28 +21,28 @@ TOLERANCES = {
 _FIRST = 1024
 
 
-def same(a: Any, b: Any) -> bool:
+def bit_equal(a: Any, b: Any) -> bool:
     """Bitwise equality of shape, dtype, layout and every element; all NaN are equal."""
     if not isinstance(a, Tensor) or not isinstance(b, Tensor):
-        return _same_objects(a, b)
+        return _equal_objects(a, b)
     if a.layout != b.layout or a.dtype != b.dtype or a.device != b.device or a.is_nested != b.is_nested:
         return False
     if hasattr(a, "__tensor_flatten__") and type(a) is type(b):  # wrapper subclasses, such as jagged tensors
-        return all(same(getattr(a, name), getattr(b, name)) for name in a.__tensor_flatten__()[0])
+        return all(bit_equal(getattr(a, name), getattr(b, name)) for name in a.__tensor_flatten__()[0])
     if a.is_nested:
         parts = list(zip(a.unbind(), b.unbind(), strict=False))
-        return a.size(0) == b.size(0) and all(same(p, q) for p, q in parts)
+        return a.size(0) == b.size(0) and all(bit_equal(p, q) for p, q in parts)
     if a.shape != b.shape:
         return False
     if a.is_meta:
         return True
     if a.layout is torch.sparse_coo:
         a, b = a.coalesce(), b.coalesce()
-        return same(a.indices(), b.indices()) and same(a.values(), b.values())
+        return bit_equal(a.indices(), b.indices()) and bit_equal(a.values(), b.values())
     if a.layout is not torch.strided:
-        return same(a.to_dense(), b.to_dense())
+        return bit_equal(a.to_dense(), b.to_dense())
     if a.is_quantized:
-        return bool(a.qscheme() == b.qscheme() and same(a.dequantize(), b.dequantize()))
+        return bool(a.qscheme() == b.qscheme() and bit_equal(a.dequantize(), b.dequantize()))
     a, b = _plain(a), _plain(b)
     if torch.equal(a, b):
         return True
@@ -80,8 +80,8 @@ def deviation(a: Any, b: Any) -> float | None:
 
 def is_close(a: Any, b: Any) -> bool:
     """Whether two values agree within the tolerance of their dtype."""
-    apart = deviation(a, b)
-    return apart is not None and apart <= TOLERANCES.get(a.dtype, 1e-2)
+    difference = deviation(a, b)
+    return difference is not None and difference <= TOLERANCES.get(a.dtype, 1e-2)
 
 
 def _plain(tensor: Tensor) -> Tensor:
@@ -89,12 +89,12 @@ def _plain(tensor: Tensor) -> Tensor:
     return plain.float() if "float8" in str(plain.dtype) or "float4" in str(plain.dtype) else plain
 
 
-def _same_objects(a: Any, b: Any) -> bool:
+def _equal_objects(a: Any, b: Any) -> bool:
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
         kinds = "fc"
         return a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind in kinds and b.dtype.kind in kinds)
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
-        return len(a) == len(b) and all(_same_objects(p, q) for p, q in zip(a, b, strict=True))
+        return len(a) == len(b) and all(_equal_objects(p, q) for p, q in zip(a, b, strict=True))
     if isinstance(a, float) and isinstance(b, float) and a != a:
         return b != b
     return type(a) is type(b) and bool(a == b)

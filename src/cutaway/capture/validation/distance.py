@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cutaway.capture.validation.compare import same
+from cutaway.capture.validation.compare import bit_equal
 from cutaway.results.diff import Distance
 
 _CHUNK = 1 << 22
@@ -25,15 +25,15 @@ def distance(a: Any, b: Any) -> Distance | None:
 
     Values with different dtypes or devices are equal if their numbers are.
     """
-    if isinstance(a, Tensor) and isinstance(b, Tensor) and same(a, b):
+    if isinstance(a, Tensor) and isinstance(b, Tensor) and bit_equal(a, b):
         return None if a.is_meta else Distance(True, n_elements=_n_elements(a))
     try:
         flat_a, flat_b = _flat(a), _flat(b)
         if flat_a is None or flat_b is None:
-            return None if isinstance(a, Tensor) or isinstance(b, Tensor) else _of_things(a, b)
+            return None if isinstance(a, Tensor) or isinstance(b, Tensor) else _compare_objects(a, b)
         if flat_a[1] != flat_b[1]:
             return None
-        return _measured(*_on_one_device(flat_a[0], flat_b[0]))
+        return _measure(*_on_one_device(flat_a[0], flat_b[0]))
     except (RuntimeError, TypeError, NotImplementedError):  # a tensor type that cannot be converted to numbers
         return None
 
@@ -42,9 +42,9 @@ def _n_elements(tensor: Tensor) -> int:
     return sum(part.numel() for part in tensor.unbind()) if tensor.is_nested else tensor.numel()
 
 
-def _of_things(a: Any, b: Any) -> Distance:
+def _compare_objects(a: Any, b: Any) -> Distance:
     """Values that are not numbers: strings, lists of anything."""
-    is_equal = same(a, b)
+    is_equal = bit_equal(a, b)
     if is_equal:
         return Distance(True)
     return Distance(False, 0.0, None, None, None, n_different=1)
@@ -85,7 +85,7 @@ def _on_one_device(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     return a, b
 
 
-def _measured(a: Tensor, b: Tensor) -> Distance:
+def _measure(a: Tensor, b: Tensor) -> Distance:
     largest = greatest = 0.0
     sums = [0.0] * 7
     for part_a, part_b in _chunks(a, b):

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-MUST_FEEL = frozenset(
+SENSITIVE = frozenset(
     [
         *("add", "sub", "rsub", "mul", "div", "neg", "add_", "sub_", "mul_", "div_", "square", "reciprocal"),
         *("matmul", "mm", "bmm", "mv", "dot", "linear", "bilinear", "conv1d", "conv2d", "conv3d"),
@@ -35,11 +35,11 @@ MUST_FEEL = frozenset(
 """Functions that depend on every floating-point argument, whatever the others are: an insensitive one is an error."""
 
 _COUNTS = (torch.float32, torch.float64, torch.int32, torch.int64)
-JOINING = frozenset({"cat", "concat", "concatenate", "stack", "hstack", "vstack"})
+CONCATENATING = frozenset({"cat", "concat", "concatenate", "stack", "hstack", "vstack"})
 """Functions that concatenate their arguments unchanged."""
 
 
-def numbered(values: Mapping[int, Any]) -> dict[int, Tensor] | None:
+def fill_with_numbers(values: Mapping[int, Any]) -> dict[int, Tensor] | None:
     """Fills the first value with ones, the second with twos, and so on; None if a dtype cannot count that far."""
     found = {}
     for number, (key, value) in enumerate(values.items(), 1):
@@ -49,7 +49,7 @@ def numbered(values: Mapping[int, Any]) -> dict[int, Tensor] | None:
     return found if len(values) < 1 << 24 else None
 
 
-def perturbed(value: Tensor, *, gently: bool) -> Iterator[Tensor]:
+def perturbations(value: Tensor, *, gently: bool) -> Iterator[Tensor]:
     """Yields other values of the same shape and dtype, the most revealing first; none if it cannot be changed.
 
     Integers may be indices, so they stay in their present range; `gently` yields only probabilities.

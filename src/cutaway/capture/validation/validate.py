@@ -15,21 +15,21 @@ import torch
 from torch import Tensor
 
 from cutaway.capture.api import watch
-from cutaway.capture.model.rng_state import randomness_kept
+from cutaway.capture.model.rng_state import preserve_rng
 from cutaway.capture.replay.call import (
-    Executed,
-    Missing,
+    FunctionCall,
+    MissingValue,
     after_alias_write,
-    executed,
+    function_calls,
     generators_of,
     inputs_of,
-    replayed,
+    replay_call,
     saved_value,
 )
-from cutaway.capture.replay.rerun import CannotRun, as_it_was
+from cutaway.capture.replay.rerun import CannotRun, original_state
 from cutaway.capture.torch_functions import BACKWARD, Opaque
-from cutaway.capture.validation.compare import TOLERANCES, deviation, is_close, same
-from cutaway.capture.validation.perturb import JOINING, MUST_FEEL, numbered, perturbed
+from cutaway.capture.validation.compare import TOLERANCES, bit_equal, deviation, is_close
+from cutaway.capture.validation.perturb import CONCATENATING, SENSITIVE, fill_with_numbers, perturbations
 from cutaway.core.errors import CannotValidateError
 from cutaway.core.progress import progress
 from cutaway.core.pytree import leaves
@@ -53,7 +53,7 @@ UNDEFINED = frozenset(
     ]
 )
 """Functions whose results have undefined contents."""
-_MOST_SAID = 300
+_MAX_REASON = 300
 _MANY = 8
 """With more arguments than this, those of a `stack` are perturbed all at once: one by one is quadratic."""
 
@@ -74,7 +74,7 @@ def validate(trace: Trace, *, forward: bool = True, perturb: bool = True, retrac
     check.graph()
     check.ops()
     if retrace:
-        check.once_more()
+        check.retrace()
     elif forward:
         check.outputs()
     return check.report()
@@ -86,18 +86,18 @@ class _Check:
     def __init__(self, trace: Trace, *, perturb: bool) -> None:
         self.trace, self.nodes, self.perturb = trace, trace.tables.nodes, perturb
         self.failures: list[Failure] = []
-        self.found: dict[int, Outcome] = {}
+        self.outcomes: dict[int, Outcome] = {}
         self.notes: list[str] = []
         self.n_felt = self.n_unfelt = self.n_outputs = 0
         self.deviation = 0.0
         self.other: Validation | None = None
-        self._calls: dict[int, Executed] = {}
+        self._calls: dict[int, FunctionCall] = {}
 
     def fail(self, what: What, node: int, reason: str) -> None:
         op = self.trace.names.label(node) if node >= 0 else ""
         stack = self.trace.stack_of(node) if node >= 0 else ()
         source = next((str(place) for place in stack if is_users(place)), "")
-        self.failures.append(Failure(what, op, source, reason[:_MOST_SAID]))
+        self.failures.append(Failure(what, op, source, reason[:_MAX_REASON]))
 
     # the parts
 
@@ -107,9 +107,9 @@ class _Check:
 
     def ops(self) -> None:
         listed = set(self.trace.op_nodes)
-        calls = [call for call in executed(self.trace.tables) if not listed.isdisjoint(call.nodes)]
+        calls = [call for call in function_calls(self.trace.tables) if not listed.isdisjoint(call.nodes)]
         self._calls = {node: call for call in calls for node in call.nodes}
-        with torch._C.DisableTorchFunction(), randomness_kept(*generators_of(self.trace.tables)):
+        with torch._C.DisableTorchFunction(), preserve_rng(*generators_of(self.trace.tables)):
             for call in progress(calls, len(calls), "ops replayed"):
                 self.call(call, [node for node in call.nodes if node in listed])
 
@@ -119,7 +119,7 @@ class _Check:
             self.notes.append("the outputs were not compared: the run ended in an error")
             return
         try:
-            with as_it_was(self.trace) as (model, args, kwargs):
+            with original_state(self.trace) as (model, args, kwargs):
                 try:
                     returned = model(*args, **kwargs)
                 except Exception as error:
@@ -136,9 +136,9 @@ class _Check:
         for path, op in zip(self.trace.output_paths, self.trace.outputs, strict=True):
             try:
                 value = saved_value(self.trace, op.node)
-            except Missing:
+            except MissingValue:
                 continue
-            if path not in first or not (same(first[path], value) or is_close(first[path], value)):
+            if path not in first or not (bit_equal(first[path], value) or is_close(first[path], value)):
                 wrong.append((path, op.node))
             else:
                 self.n_outputs += 1
@@ -151,25 +151,25 @@ class _Check:
         The second run starts with what the first has left in objects and filled containers: a trace does not know
         their contents before the traced run.
         """
-        with as_it_was(self.trace) as (model, args, kwargs):
+        with original_state(self.trace) as (model, args, kwargs):
             second = _tensors_of(model(*args, **kwargs))
         for path, node in wrong:
-            if path in first and path in second and not same(first[path], second[path]):
+            if path in first and path in second and not bit_equal(first[path], second[path]):
                 self.notes.append(f"output {path!r} was not compared: two runs of the model without capture differ")
             else:
                 self.fail("output", node, f"output {path!r} differs in a run without capture and with the same seed")
 
-    def once_more(self) -> None:
+    def retrace(self) -> None:
         """Traces again with everything saved, validates that trace, and compares the values of this trace with it."""
         try:
-            with as_it_was(self.trace) as (model, args, kwargs), watch(model, orphans=self.trace._orphans) as full:
+            with original_state(self.trace) as (model, args, kwargs), watch(model, orphans=self.trace._orphans) as full:
                 model(*args, **kwargs)
         except CannotRun as reason:
             raise CannotValidateError(f"the model cannot be traced again: {reason}.") from None
         self.other = validate(full, perturb=self.perturb)
-        mine, theirs = _inside_the_model(self.trace), _inside_the_model(full)
+        mine, theirs = _ops_inside_model(self.trace), _ops_inside_model(full)
         n_before = len(self.failures)
-        self._hold_against(mine, theirs, full)
+        self._compare_with_retrace(mine, theirs, full)
         if len(self.failures) > n_before and self._keeps_state():
             raise CannotValidateError(
                 "the model cannot be traced again: its state changes with each run in a way that a trace cannot "
@@ -178,13 +178,13 @@ class _Check:
 
     def _keeps_state(self) -> bool:
         """Whether a run depends on what the previous one left in objects and filled containers."""
-        with as_it_was(self.trace) as (model, args, kwargs):
+        with original_state(self.trace) as (model, args, kwargs):
             first = _tensors_of(model(*args, **kwargs))
-            with as_it_was(self.trace) as (model, args, kwargs):
+            with original_state(self.trace) as (model, args, kwargs):
                 second = _tensors_of(model(*args, **kwargs))
-            return any(path not in second or not same(first[path], second[path]) for path in first)
+            return any(path not in second or not bit_equal(first[path], second[path]) for path in first)
 
-    def _hold_against(self, mine: Mapping[str, Op], theirs: Mapping[str, Op], full: Trace) -> None:
+    def _compare_with_retrace(self, mine: Mapping[str, Op], theirs: Mapping[str, Op], full: Trace) -> None:
         """Compares the values of this trace with those of the same ops in the new trace."""
         if list(mine) != list(theirs):
             first = next((a for a, b in zip([*mine, "its end"], theirs, strict=False) if a != b), "its end")
@@ -195,50 +195,50 @@ class _Check:
             )
             return
         for op, again in zip(mine.values(), theirs.values(), strict=True):
-            self.found[op.node] = self.other.outcomes[again.label]  # type: ignore[union-attr]
+            self.outcomes[op.node] = self.other.outcomes[again.label]  # type: ignore[union-attr]
             if op.is_saved and not self.trace.tables.is_transformed:
                 value, other = saved_value(self.trace, op.node), saved_value(full, again.node)
-                if not (same(value, other) or is_close(value, other)) and op.function not in UNDEFINED:
-                    self.found[op.node] = "failed"
-                    self.fail("value", op.node, f"traced again, its value differs{_how_far(value, other)}")
+                if not (bit_equal(value, other) or is_close(value, other)) and op.function not in UNDEFINED:
+                    self.outcomes[op.node] = "failed"
+                    self.fail("value", op.node, f"traced again, its value differs{_difference_text(value, other)}")
 
     # one call
 
-    def call(self, call: Executed, listed: list[int]) -> None:
+    def call(self, call: FunctionCall, listed: list[int]) -> None:
         """Validates all results of one function call."""
         flags = self.nodes.flags[call.nodes[0]]
         if flags & ALIAS:
             self.alias(call)
             return
         if flags & OPAQUE or type(call.event[0]) is Opaque or call.function.role == BACKWARD:
-            self.found.update(dict.fromkeys(listed, "opaque"))
+            self.outcomes.update(dict.fromkeys(listed, "opaque"))
             return
         saved = {node: value for node in listed if (value := self._saved(node)) is not _NOTHING}
-        self.found.update({node: "not saved" for node in listed if node not in saved})
+        self.outcomes.update({node: "not saved" for node in listed if node not in saved})
         if not saved:
             return
         try:
             values = inputs_of(self.trace, call)
-        except Missing:
-            self.found.update(dict.fromkeys(saved, "without inputs"))
+        except MissingValue:
+            self.outcomes.update(dict.fromkeys(saved, "without inputs"))
             return
         try:
-            again = replayed(self.trace, call, values)
+            again = replay_call(self.trace, call, values)
         except Exception as error:
             for node in saved:
-                self.found[node] = "failed"
+                self.outcomes[node] = "failed"
             self.fail("value", min(saved), f"replayed, it raised {type(error).__name__}: {error}")
             return
         for node, value in saved.items():
-            self.found[node] = self.outcome(call, node, value, again[node])
-        if self.perturb and all(self.found[node] in ("exact", "close") for node in saved):
+            self.outcomes[node] = self.outcome(call, node, value, again[node])
+        if self.perturb and all(self.outcomes[node] in ("exact", "close") for node in saved):
             self.edges(call, values, again)
 
-    def outcome(self, call: Executed, node: int, value: Any, again: Any) -> Outcome:
+    def outcome(self, call: FunctionCall, node: int, value: Any, again: Any) -> Outcome:
         if call.function.name in UNDEFINED:
             is_alike = isinstance(again, Tensor) and again.shape == value.shape and again.dtype == value.dtype
             return "undefined" if is_alike else self._wrong(node, value, again)
-        if same(again, value):
+        if bit_equal(again, value):
             return "exact"
         if is_close(again, value):
             self.deviation = max(self.deviation, deviation(again, value) or 0.0)
@@ -247,83 +247,89 @@ class _Check:
 
     def _wrong(self, node: int, value: Any, again: Any) -> Outcome:
         self.fail(
-            "value", node, f"replayed on the values of its parents, it gives a different value{_how_far(value, again)}"
+            "value",
+            node,
+            f"replayed on the values of its parents, it gives a different value{_difference_text(value, again)}",
         )
         return "failed"
 
-    def edges(self, call: Executed, values: Mapping[int, Any], again: Mapping[int, Any]) -> None:
+    def edges(self, call: FunctionCall, values: Mapping[int, Any], again: Mapping[int, Any]) -> None:
         """Perturbs each parent in turn."""
         name = call.function.name
         is_out = "out" in (call.event[2] or ())
-        must = name in MUST_FEEL and not is_out and not any(_has_nan(value) for value in again.values())
-        if len(values) > _MANY and name in JOINING and self.joins_all(call, values):
+        must_depend = name in SENSITIVE and not is_out and not any(_has_nan(value) for value in again.values())
+        if len(values) > _MANY and name in CONCATENATING and self.shows_all(call, values):
             self.n_felt += len(values)
             return
         for parent, value in values.items():
             if not isinstance(value, Tensor):
                 continue
-            felt = self.feels(call, values, again, parent)
-            self.n_felt += felt is True
-            self.n_unfelt += felt is False
-            if felt is False and must and value.is_floating_point():
+            depends = self.depends_on(call, values, again, parent)
+            self.n_felt += depends is True
+            self.n_unfelt += depends is False
+            if depends is False and must_depend and value.is_floating_point():
                 label = self.trace.names.label(parent)
                 self.fail("edge", call.nodes[0], f"it has an edge from {label}, but does not change when {label} does")
 
-    def feels(self, call: Executed, values: Mapping[int, Any], again: Mapping[int, Any], parent: int) -> bool | None:
+    def depends_on(
+        self, call: FunctionCall, values: Mapping[int, Any], again: Mapping[int, Any], parent: int
+    ) -> bool | None:
         """Whether the results change with the value of one parent; None if no other value could be tried."""
         tried = False
-        for other in perturbed(values[parent], gently=call.function.draws):
+        for other in perturbations(values[parent], gently=call.function.is_random):
             tried = True
             try:
-                changed = replayed(self.trace, call, {**values, parent: other})
+                changed = replay_call(self.trace, call, {**values, parent: other})
             except Exception:  # an error also shows that it depends on the value
                 return True
-            if any(not same(changed[node], again[node]) for node in again):
+            if any(not bit_equal(changed[node], again[node]) for node in again):
                 return True
         return False if tried else None
 
-    def joins_all(self, call: Executed, values: Mapping[int, Any]) -> bool:
+    def shows_all(self, call: FunctionCall, values: Mapping[int, Any]) -> bool:
         """Whether each of very many arguments shows in the result: each is filled with a different number."""
-        marked = numbered(values)
+        marked = fill_with_numbers(values)
         if marked is None:
             return False
-        (result,) = replayed(self.trace, call, marked).values()
+        (result,) = replay_call(self.trace, call, marked).values()
         return set(range(1, len(values) + 1)) <= set(result.detach().unique().tolist())
 
-    def alias(self, call: Executed) -> None:
+    def alias(self, call: FunctionCall) -> None:
         """Validates a value that was changed through another tensor: the old value with the writes applied."""
         node = call.nodes[0]
         value = self._saved(node)
         if value is _NOTHING:
-            self.found[node] = "not saved"
+            self.outcomes[node] = "not saved"
             return
         try:
             expected = after_alias_write(self.trace, call, self._calls)
-        except Missing:
-            self.found[node] = "without inputs"
+        except MissingValue:
+            self.outcomes[node] = "without inputs"
             return
         if expected is None:
-            self.found[node] = "opaque"
+            self.outcomes[node] = "opaque"
         else:
-            self.found[node] = self.outcome(call, node, value, expected)
+            self.outcomes[node] = self.outcome(call, node, value, expected)
 
     def _saved(self, node: int) -> Any:
         try:
             return saved_value(self.trace, node)
-        except Missing:
+        except MissingValue:
             return _NOTHING
 
     # the end
 
     def report(self) -> Validation:
         label = self.trace.names.label
-        outcomes: dict[str, Outcome] = {label(node): self.found.get(node, "not saved") for node in self.trace.op_nodes}
+        outcomes: dict[str, Outcome] = {
+            label(node): self.outcomes.get(node, "not saved") for node in self.trace.op_nodes
+        }
         counts = Counter(outcomes.values())
         other = self.other
         coverage = Coverage(
             **{name: counts[_OUTCOMES[name]] for name in _OUTCOMES},
         )
-        self._offer(coverage)
+        self._suggest_retrace(coverage)
         return Validation(
             failures=(*self.failures, *(other.failures if other else ())),
             coverage=coverage,
@@ -335,7 +341,7 @@ class _Check:
             notes=(*self.notes, *(other.notes if other else ())),
         )
 
-    def _offer(self, coverage: Coverage) -> None:
+    def _suggest_retrace(self, coverage: Coverage) -> None:
         """If values are missing, says how to get them."""
         if self.other is None and coverage.without_inputs + coverage.not_saved > 0:
             if self.trace.tables.is_transformed:
@@ -360,7 +366,7 @@ def _tensors_of(returned: Any) -> dict[str, Tensor]:
     return dict(leaves(returned, lambda value: isinstance(value, Tensor)))
 
 
-def _inside_the_model(trace: Trace) -> dict[str, Op]:
+def _ops_inside_model(trace: Trace) -> dict[str, Op]:
     """The ops that ran inside a module, by their full sites."""
     calls = trace.tables.nodes.call
     return {str(op.full_site): op for op in trace.ops if calls[op.node]}
@@ -372,7 +378,7 @@ def _has_nan(value: Any) -> bool:
     return (value.is_floating_point() or value.is_complex()) and bool(value.isnan().any())
 
 
-def _how_far(value: Any, again: Any) -> str:
+def _difference_text(value: Any, again: Any) -> str:
     """How two values differ: the deviation, or dtype, shape and device of each."""
     apart = deviation(again, value)
     if apart is not None:
