@@ -18,7 +18,7 @@ def nearest_in_autograd(tensor: Tensor, known: dict[Any, int]) -> tuple[list[int
     Returns:
         The trace nodes that were reached, and the leaf tensors.
     """
-    found: dict[int, None] = {}
+    nodes: dict[int, None] = {}
     leaves: list[Tensor] = []
     stack: list[Any] = [tensor.grad_fn]
     seen: set[Any] = set()
@@ -29,9 +29,9 @@ def nearest_in_autograd(tensor: Tensor, known: dict[Any, int]) -> tuple[list[int
         seen.add(step)
         leaf = getattr(step, "variable", None)
         if step in known:
-            found[known[step]] = None
+            nodes[known[step]] = None
         elif leaf is not None:
             leaves.append(leaf)
         else:
             stack.extend(below for below, _ in step.next_functions)
-    return list(found), leaves
+    return list(nodes), leaves

@@ -52,7 +52,7 @@ def refresh() -> None:
 
 
 def _namespace(original: dict[str, Any]) -> dict[str, Any]:
-    found = _namespaces.get(id(original))
-    if found is None:
-        found = _namespaces[id(original)] = (original, {**original, **_DISPATCH_OFF})
-    return found[1]
+    entry = _namespaces.get(id(original))
+    if entry is None:
+        entry = _namespaces[id(original)] = (original, {**original, **_DISPATCH_OFF})
+    return entry[1]

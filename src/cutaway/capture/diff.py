@@ -101,49 +101,49 @@ class _Values:
 
     def compare_all(self, alignment: Alignment) -> None:
         pairs = [*alignment.sources, *alignment.ops]
-        for mine, other in progress(pairs, len(pairs), "values compared"):
-            if other != MISSING:
-                self._compare(mine, other)
-        for path, mine, other in by_path(self.a.tables.outputs, self.b.tables.outputs):
-            if MISSING not in (mine, other):
-                self._compare_outputs(path, mine, other)
-        for mine, other in pairs:
-            if MISSING not in (mine, other):
-                self._compare_gradients(mine, other)
+        for node_a, node_b in progress(pairs, len(pairs), "values compared"):
+            if node_b != MISSING:
+                self._compare(node_a, node_b)
+        for path, node_a, node_b in by_path(self.a.tables.outputs, self.b.tables.outputs):
+            if MISSING not in (node_a, node_b):
+                self._compare_outputs(path, node_a, node_b)
+        for node_a, node_b in pairs:
+            if MISSING not in (node_a, node_b):
+                self._compare_gradients(node_a, node_b)
 
-    def _compare(self, mine: int, other: int) -> None:
-        if mine == MISSING:
-            self._states[other] = "different"
+    def _compare(self, node_a: int, node_b: int) -> None:
+        if node_a == MISSING:
+            self._states[node_b] = "different"
             return
-        result, reason = self._distance(mine, other)
+        result, reason = self._distance(node_a, node_b)
         if result is None:
-            self._states[other] = _STATES.get(reason, "unknown")
+            self._states[node_b] = _STATES.get(reason, "unknown")
             if reason in _REASON_TEXTS:
-                self._left_out.setdefault(reason, []).append(Op(self.b, other).label)
+                self._left_out.setdefault(reason, []).append(Op(self.b, node_b).label)
             return
-        self._states[other] = "equal" if result.is_equal else "different"
-        op = Op(self.b, other)
-        above = {self._states.get(parent, "unknown") for parent in self.b.tables.nodes.parents[other]}
+        self._states[node_b] = "equal" if result.is_equal else "different"
+        op = Op(self.b, node_b)
+        above = {self._states.get(parent, "unknown") for parent in self.b.tables.nodes.parents[node_b]}
         is_origin = not result.is_equal and above <= {"equal"}
         source = "" if result.is_equal else line(op.source)
-        row = Compared(_kind(op), "value", op.label, op.site, Op(self.a, mine).site, result, None, is_origin, source)
+        row = Compared(_kind(op), "value", op.label, op.site, Op(self.a, node_a).site, result, None, is_origin, source)
         self.rows.append(row)
         if self._first is None and not result.is_equal and op.kind == OP:
-            self._first = other, row
+            self._first = node_b, row
 
-    def _distance(self, mine: int, other: int) -> tuple[Distance | None, _Reason]:
-        known = self._distances.get((mine, other))
+    def _distance(self, node_a: int, node_b: int) -> tuple[Distance | None, _Reason]:
+        known = self._distances.get((node_a, node_b))
         if known is None:
-            known = self._distances[mine, other] = self._measure(Op(self.a, mine), Op(self.b, other))
+            known = self._distances[node_a, node_b] = self._measure(Op(self.a, node_a), Op(self.b, node_b))
         return known
 
-    def _measure(self, mine: Op, other: Op) -> tuple[Distance | None, _Reason]:
-        if mine.shape != other.shape:
+    def _measure(self, op_a: Op, op_b: Op) -> tuple[Distance | None, _Reason]:
+        if op_a.shape != op_b.shape:
             return None, "shape"
-        if mine.function in UNDEFINED and other.function in UNDEFINED:
+        if op_a.function in UNDEFINED and op_b.function in UNDEFINED:
             return None, "undefined"
         try:
-            value_a, value_b = mine.value, other.value
+            value_a, value_b = op_a.value, op_b.value
         except NotSavedError:
             return None, "not saved"
         except StaleValueError:
@@ -155,19 +155,19 @@ class _Values:
         result = distance(value_a, value_b)
         return result, "" if result is not None else "of a kind that has no distance"
 
-    def _compare_outputs(self, path: str, mine: int, other: int) -> None:
-        result, _ = self._distance(mine, other)
+    def _compare_outputs(self, path: str, node_a: int, node_b: int) -> None:
+        result, _ = self._distance(node_a, node_b)
         if result is not None:
-            op, site = Op(self.b, other), output_site(path)
+            op, site = Op(self.b, node_b), output_site(path)
             source = "" if result.is_equal else line(op.source)
             self.rows.append(Compared("output", "value", op.label, site, site, result, source=source))
 
-    def _compare_gradients(self, mine: int, other: int) -> None:
-        grads_a, grads_b = self.a.tables.nodes.grads.get(mine), self.b.tables.nodes.grads.get(other)
+    def _compare_gradients(self, node_a: int, node_b: int) -> None:
+        grads_a, grads_b = self.a.tables.nodes.grads.get(node_a), self.b.tables.nodes.grads.get(node_b)
         if not grads_a and not grads_b:
             return
-        op = Op(self.b, other)
-        pairs = zip(Op(self.a, mine).grads, op.grads, strict=False)
+        op = Op(self.b, node_b)
+        pairs = zip(Op(self.a, node_a).grads, op.grads, strict=False)
         for backward, (old, new) in enumerate(pairs):
             if old is None and new is None:
                 continue
@@ -176,7 +176,7 @@ class _Values:
                 self._lone_gradients += 1
                 continue
             source = "" if result.is_equal else line(op.source)
-            was = Op(self.a, mine).site
+            was = Op(self.a, node_a).site
             self.rows.append(Compared(_kind(op), "grad", op.label, op.site, was, result, backward, source=source))
 
     def first(self) -> First | None:

@@ -124,10 +124,10 @@ class Watcher(TorchFunctionMode):
         if code is _DISPATCH_CODE or code is _MODE_CODE:
             frame = _caller(frame)
             code = frame.f_code
-        kept = args
+        inputs = args
         for value in args:
             if type(value) in _MUTABLE:
-                kept = tuple([copy_containers(value) for value in args])
+                inputs = tuple([copy_containers(value) for value in args])
                 break
         context: Any = _grad()
         if generators or _autocast():
@@ -136,7 +136,7 @@ class Watcher(TorchFunctionMode):
         try:
             result = func(*args, **kwargs) if kwargs else func(*args)
         except BaseException as error:
-            self._note_failure(error, (func, kept, kwargs, None, self.call, self.group, code, frame.f_lasti, started))
+            self._note_failure(error, (func, inputs, kwargs, None, self.call, self.group, code, frame.f_lasti, started))
             raise
         ended = _clock()
         version = None
@@ -149,7 +149,7 @@ class Watcher(TorchFunctionMode):
             version = _versions(result)
         made = result if type(result) is not list else list(result)
         self.append(
-            (func, kept, kwargs, made, self.call, self.group, code, frame.f_lasti, started, ended, version, context)
+            (func, inputs, kwargs, made, self.call, self.group, code, frame.f_lasti, started, ended, version, context)
         )
         if role == ESCAPE:
             self.before_write([])  # resolve now: the program may modify the result
@@ -218,17 +218,17 @@ class Closure:
 
     def __init__(self) -> None:
         self.tensors: dict[int, Tensor] = {}
-        self._made: dict[int, Any] = {}
+        self._created: dict[int, Any] = {}
 
     def observe(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
         for value in (*args, *(kwargs or {}).values()):
             for item in value if isinstance(value, (tuple, list)) else (value,):
-                if isinstance(item, Tensor) and id(item) not in self._made and not _is_wrapped(item):
+                if isinstance(item, Tensor) and id(item) not in self._created and not _is_wrapped(item):
                     self.tensors[id(item)] = item
         result = func(*args, **(kwargs or {}))
         for item in result if isinstance(result, (tuple, list)) else (result,):
             if isinstance(item, Tensor):
-                self._made[id(item)] = item
+                self._created[id(item)] = item
         return result
 
 

@@ -135,10 +135,10 @@ class ModuleHooks:
                 version = versions if isinstance(result, (tuple, list)) else versions[0]
                 code, instruction = call.code, call.instruction
                 closure = {**dict(module.named_parameters()), **dict(module.named_buffers())}
-                kept = copy_containers({**kwargs, "closure": closure} if closure else kwargs)
+                saved_kwargs = copy_containers({**kwargs, "closure": closure} if closure else kwargs)
                 given, made = tuple(map(copy_containers, args)), copy_containers(result)
                 place = (number, 0, code, instruction, call.started, ended)
-                watcher.append((Opaque(module), given, kept, made, *place, version, torch.is_grad_enabled()))
+                watcher.append((Opaque(module), given, saved_kwargs, made, *place, version, torch.is_grad_enabled()))
             is_root = module is self.root
             # A pre-hook of the module may have replaced its arguments.
             replaced = tensors_in(args, is_root) if args is not call.entered else None
@@ -178,8 +178,8 @@ def keyword_arguments(depth: int) -> dict[str, Any] | None:
     """
     frame = _getframe(depth)
     if frame.f_code.co_filename == _BETWEEN[0] and frame.f_code.co_name in ("inner", "_call_impl"):
-        found = frame.f_locals.get("kwargs")
-        return found if isinstance(found, dict) else None
+        kwargs = frame.f_locals.get("kwargs")
+        return kwargs if isinstance(kwargs, dict) else None
     return None
 
 

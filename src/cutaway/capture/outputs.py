@@ -27,12 +27,12 @@ def tensors_returned(result: Any) -> Iterator[tuple[str, Tensor, int | None]]:
                     yield f"{i}.{below}", tensor, None
 
 
-def tensors_made(result: Any, targets: list[Tensor]) -> list[tuple[str, Tensor, bool]]:
+def output_tensors(result: Any, targets: list[Tensor]) -> list[tuple[str, Tensor, bool]]:
     """Lists (path, tensor, is_overwritten) for all outputs of a call.
 
     A function that overwrites arguments outputs these arguments, unless it returns something else (batch norm).
     """
-    found = [(path, tensor) for path, tensor, _ in tensors_returned(result)]
-    if not targets or (found and not any(tensor is target for _, tensor in found for target in targets)):
-        return [(path, tensor, False) for path, tensor in found]
+    returned = [(path, tensor) for path, tensor, _ in tensors_returned(result)]
+    if not targets or (returned and not any(tensor is target for _, tensor in returned for target in targets)):
+        return [(path, tensor, False) for path, tensor in returned]
     return [(str(i) if len(targets) > 1 else "", target, True) for i, target in enumerate(targets)]

@@ -19,8 +19,8 @@ class PartialNames:
         self._tables = tables
 
     def full_site(self, node: int) -> Site:
-        found = self._sites.get(node)
-        return found if found is not None else Site(address="", op=self._tables.nodes.name[node])
+        site = self._sites.get(node)
+        return site if site is not None else Site(address="", op=self._tables.nodes.name[node])
 
     site = describe = full_site
 

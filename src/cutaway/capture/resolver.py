@@ -296,13 +296,13 @@ class Resolver:
         if isinstance(result, Tensor):
             self._add_output(event, name, parents, result, "", None)
         elif isinstance(result, (tuple, list)):
-            found = False
+            has_tensors = False
             for path, tensor, i in tensors_returned(result):
-                found = True
+                has_tensors = True
                 self._add_output(
                     event, name, parents, tensor, path, versions[i] if versions and i is not None else None
                 )
-            if not found and result and all(isinstance(item, (*_NUMBERS, list)) for item in result):
+            if not has_tensors and result and all(isinstance(item, (*_NUMBERS, list)) for item in result):
                 self._add_number(event, name, parents, result)
         elif isinstance(result, _NUMBERS):
             if parents:
@@ -437,9 +437,9 @@ class Resolver:
             for node in range(len(self.nodes))
             if (alive := self.alive(node)) is not None and alive.grad_fn is not None
         }
-        found, leaves_found = nearest_in_autograd(tensor, known)
+        nodes, leaves_found = nearest_in_autograd(tensor, known)
         used = [leaf for leaf in leaves_found if isinstance(leaf, Parameter) or id(leaf) in self._ids]
-        return tuple(sorted({*found, *(self.node_of(leaf) for leaf in used)}))
+        return tuple(sorted({*nodes, *(self.node_of(leaf) for leaf in used)}))
 
     def alive(self, node: int) -> Tensor | None:
         """The tensor of a node, if the program still has it unchanged."""

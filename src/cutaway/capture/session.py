@@ -141,10 +141,10 @@ class Session:
                 self.saver.matched.add(f"${escape(name)}")
 
     def _recipe(self) -> Recipe | None:
-        found = self.hooks.recipe
-        if found is not None:
-            found.complete(self._buffers, self.resolver.sources.values(), holding=self.saver.keeps_all)
-        return found
+        recipe = self.hooks.recipe
+        if recipe is not None:
+            recipe.complete(self._buffers, self.resolver.sources.values(), holding=self.saver.keeps_all)
+        return recipe
 
     def tables_so_far(self) -> Tables:
         """The graph so far, while the program still runs: without names of modules and parameters."""

@@ -62,8 +62,8 @@ class Opaque:
 
     def __init__(self, target: Any, name: str | None = None) -> None:
         self.target = target
-        own = getattr(target, "original_name", None) or getattr(target, "name", None)
-        self.__name__ = name or str(own or type(target).__name__)
+        target_name = getattr(target, "original_name", None) or getattr(target, "name", None)
+        self.__name__ = name or str(target_name or type(target).__name__)
 
     def __call__(self, *args: Any, closure: Any = None, **kwargs: Any) -> Any:
         """Runs it; `closure` lists the tensors it reads besides its arguments, and is only recorded."""
@@ -233,16 +233,16 @@ def known_functions() -> dict[Any, Function]:
 
 def function_of(func: Any) -> Function:
     """How capture handles `func`; classifies it on its first use."""
-    found = _known.get(func)
-    if found is None:
+    function = _known.get(func)
+    if function is None:
         if type(func) is Opaque:
             return Function(func.__name__, LEAF, is_opaque=True)
         if type(func) is EditFunction:
             return _EDIT
         if len(_known) > _MAX_KNOWN:
             _known.clear()
-        found = _known[func] = _classify(func)
-    return found
+        function = _known[func] = _classify(func)
+    return function
 
 
 def name_of(func: Any) -> str:

@@ -131,10 +131,10 @@ class Site:
 
 @lru_cache(maxsize=4096)
 def _parse(text: str) -> Site:
-    found = _GRAMMAR.fullmatch(text)
-    if found is None or not _is_whole(found):
+    match = _GRAMMAR.fullmatch(text)
+    if match is None or not _is_whole(match):
         raise SiteSyntaxError(f"{text!r} is not a site: {_mistake(text)}. {_GRAMMAR_HINT}.")
-    part = found.groupdict()
+    part = match.groupdict()
     for counted, what in (("ordinal", "ordinals"), ("pass", "passes")):
         if part[counted] and int(part[counted]) == 0:
             raise SiteSyntaxError(f"{text!r} is not a site: {what} count from 1, and this one is 0.")
@@ -150,10 +150,10 @@ def _parse(text: str) -> Site:
     )
 
 
-def _is_whole(found: re.Match[str]) -> bool:
+def _is_whole(match: re.Match[str]) -> bool:
     """Whether no part between the dots is empty; an op outside all modules has no address."""
-    address, path = found["address"], found["path"]
-    outside = found["name"] is not None or (not address and found["op"] is not None)
+    address, path = match["address"], match["path"]
+    outside = match["name"] is not None or (not address and match["op"] is not None)
     return (outside or _is_dotted(address)) and (not path or all(path.split(".")))
 
 

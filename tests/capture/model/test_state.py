@@ -236,7 +236,7 @@ def test_more_values_than_are_looked_at_are_named(monkeypatch: pytest.MonkeyPatc
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ModelState(model)
-    monkeypatch.setattr(model_state, "MOST_VALUES", 900)
+    monkeypatch.setattr(model_state, "MAX_VALUES", 900)
     with pytest.warns(UserWarning, match="hold more than 900 values"):
         ModelState(model)
 

@@ -170,14 +170,14 @@ class edit:
 
     def _edit_tree(self, target: Target, address: str, module: nn.Module, tree: Any, passes: int) -> Any:
         site = target.site
-        found = [(path, tensor) for path, tensor in tensors_in(tree, module is self._model) if site.covers_path(path)]
-        if len(found) > 1 and not site.path:
+        tensors = [(path, tensor) for path, tensor in tensors_in(tree, module is self._model) if site.covers_path(path)]
+        if len(tensors) > 1 and not site.path:
             side = site.side or "out"
-            sites = ", ".join(repr(f"{address}@{side}.{path}") for path, _ in found[:6])
-            raise EditError(f"{address!r} has {len(found)} tensors there: choose one of {sites}.")
+            sites = ", ".join(repr(f"{address}@{side}.{path}") for path, _ in tensors[:6])
+            raise EditError(f"{address!r} has {len(tensors)} tensors there: choose one of {sites}.")
         new = {
             path: self._apply_change(target, Site(address, None, None, site.side, path, passes), tensor, module)
-            for path, tensor in found
+            for path, tensor in tensors
         }
         return with_tensors(tree, new) if target.change is not None else tree
 
@@ -253,19 +253,19 @@ class edit:
                 layout.check(str(target.site))
         others = (layout,) if change.takes_layout else self._others(change, here)
 
-        def applied(value: Tensor, *others: Any) -> Tensor:
+        def apply(value: Tensor, *others: Any) -> Tensor:
             return target.region.put(change(value, *others), value, module, layout)
 
         generators = generators_used("edit", (), None) if change.is_random else ()
         started = perf_counter_ns()
         with torch._C.DisableTorchFunction():
             try:
-                new = applied(value, *others)
+                new = apply(value, *others)
             except NotImplementedError as error:
                 raise EditError(
                     f"the value at {str(here)!r} ({value.layout}) does not support this edit: {error}"
                 ) from error
-            self._record_edit(applied, (value, *others), new, started, generators)
+            self._record_edit(apply, (value, *others), new, started, generators)
         return new
 
     def _others(self, change: Change, here: Site) -> tuple[Any, ...]:
@@ -294,7 +294,7 @@ class edit:
         return ops
 
     def _record_edit(
-        self, applied: Callable[..., Any], args: tuple[Any, ...], new: Tensor, started: int, generators: Any
+        self, apply: Callable[..., Any], args: tuple[Any, ...], new: Tensor, started: int, generators: Any
     ) -> None:
         """Records the edit as an operation in all active traces."""
         watchers = [watcher for watcher in sessions.thread_watchers() if not isinstance(watcher, Editor)]
@@ -306,7 +306,7 @@ class edit:
         context = Context(torch.is_grad_enabled(), current_autocast(), generators)
         location = (frame.f_code, frame.f_lasti, started, perf_counter_ns(), version_of(new), context)
         for watcher in watchers:
-            watcher.append((EditFunction(applied), args, None, new, watcher.call, watcher.group, *location))
+            watcher.append((EditFunction(apply), args, None, new, watcher.call, watcher.group, *location))
 
 
 def _restore_forward(module: nn.Module, forward: Any) -> None:

@@ -109,11 +109,11 @@ def value_from(source: Any, site: Site) -> Any:
     text = str(site)
     if not isinstance(source, Trace):
         return source.value_at(text)
-    found = source.match(text) or source.match(str(_without_pass(site)))
-    if len(found) != 1:
-        what = "no value" if not found else f"{len(found)} values"
+    ops = source.match(text) or source.match(str(_without_pass(site)))
+    if len(ops) != 1:
+        what = "no value" if not ops else f"{len(ops)} values"
         raise EditError(f"the trace of {source.model_name} has {what} for {text!r}; exactly one is needed.")
-    return found[0].value
+    return ops[0].value
 
 
 def _without_pass(site: Site) -> Site:

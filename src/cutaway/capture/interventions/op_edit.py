@@ -18,7 +18,7 @@ from torch.nn.modules import module as _torch_module
 from cutaway.capture import monkeypatch, sessions
 from cutaway.capture.function_mode import INTERNAL_CODE, DisabledWatcher, Ledger, Watcher, remove_mode
 from cutaway.capture.interventions.targets import ModelIndex, Target
-from cutaway.capture.outputs import tensors_made, tensors_returned
+from cutaway.capture.outputs import output_tensors, tensors_returned
 from cutaway.capture.torch_functions import COMPOSITE, PYTHON, SKIP, Opaque, function_of, name_of, written_tensors
 from cutaway.capture.torch_patches import install_patches
 from cutaway.core.errors import EditError
@@ -78,7 +78,7 @@ class OpEdits:
         self._handles: list[Any] = []
         self._within: list[Any] = []
         """The global hooks, while an edited module runs."""
-        self._own: dict[int, Any] = {}
+        self._last_hooks: dict[int, Any] = {}
         """id of a module with hooks of its own → the handle of our hook, which runs last."""
         self._editor: Editor | None = None
 
@@ -97,10 +97,10 @@ class OpEdits:
         stack.callback(self.abandon)
 
     def remove(self) -> None:
-        for handle in (*self._handles, *self._within, *self._own.values()):
+        for handle in (*self._handles, *self._within, *self._last_hooks.values()):
             handle.remove()
         self._handles, self._within = [], []
-        self._own.clear()
+        self._last_hooks.clear()
 
     def abandon(self) -> None:
         sessions.sessions.pop(id(self), None)
@@ -138,18 +138,18 @@ class OpEdits:
         editor = self._here()
         if editor is not None:
             if module._forward_hooks:  # their ops belong to the module, and they run after the global hooks
-                self._own[id(module)] = module.register_forward_hook(self._leave_last, always_call=True)
+                self._last_hooks[id(module)] = module.register_forward_hook(self._leave_last, always_call=True)
             editor.enter(module)
 
     def _leave(self, module: nn.Module, args: Any, result: Any) -> None:
         is_outermost = self._editor is not None and self._editor.outermost is module
-        if (not is_outermost or self._is_global) and (id(module) not in self._own or result is None):
+        if (not is_outermost or self._is_global) and (id(module) not in self._last_hooks or result is None):
             self._leave_last(module, args, result)
 
     def _leave_last(self, module: nn.Module, args: Any, result: Any) -> None:
         editor = self._here()
         if editor is not None:
-            handle = self._own.pop(id(module), None)
+            handle = self._last_hooks.pop(id(module), None)
             if handle is not None:
                 handle.remove()
             editor.leave(module)
@@ -252,7 +252,7 @@ class Editor(Watcher):
     def _apply_edits(
         self, result: Any, event: tuple[Any, ...], here: Site, module: nn.Module, targets: list[Target]
     ) -> Any:
-        made = tensors_made(result, written_tensors(function_of(event[0]), event[1], event[2]))
+        made = output_tensors(result, written_tensors(function_of(event[0]), event[1], event[2]))
         new: dict[int, Tensor] = {}
         for path, tensor, _ in made:
             site = Site(here.address, here.op, here.ordinal, "out" if path else None, path, here.pass_)

@@ -228,10 +228,10 @@ def _index(value: Any) -> Index:
 
 def _as_indices(value: Any) -> list[int]:
     """Indices from a sequence or from a boolean mask."""
-    found = np.asarray(value)
-    if found.ndim != 1 or (found.size and found.dtype.kind not in "iub"):
+    array = np.asarray(value)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iub"):
         raise InputError(f"{value!r} is not an index: use an integer, a sequence of integers, or a 1-d boolean mask.")
-    return [int(each) for each in (np.flatnonzero(found) if found.dtype.kind == "b" else found)]
+    return [int(each) for each in (np.flatnonzero(array) if array.dtype.kind == "b" else array)]
 
 
 def _shape_text(value: Tensor) -> str:

@@ -54,18 +54,18 @@ class ModelIndex:
 
     def modules_at(self, site: Site) -> list[str]:
         """Addresses that match a site; a module with several addresses occurs once."""
-        found: dict[int, str] = {}
+        addresses: dict[int, str] = {}
         for address, module in self.modules.items():
             if site.covers_address(address):
-                found.setdefault(id(module), address)
-        return list(found.values())
+                addresses.setdefault(id(module), address)
+        return list(addresses.values())
 
     def tensors_at(self, site: Site) -> list[str]:
-        found: dict[int, str] = {}
+        addresses: dict[int, str] = {}
         for address, tensor in self.tensors.items():
             if site.op is None and site.side is None and site.pass_ is None and site.covers_address(address):
-                found.setdefault(id(tensor), address)
-        return list(found.values())
+                addresses.setdefault(id(tensor), address)
+        return list(addresses.values())
 
     def check(self, site: Site, given: str, keyword: str = "at") -> None:
         """Raises if a site matches nothing in this model."""
@@ -126,7 +126,7 @@ def units_by_site(model: nn.Module, at: Any) -> dict[str, list[int] | None]:
     if not isinstance(given, Sequence) or not given or any(not isinstance(each, (str, Site)) for each in given):
         raise InputError(f"at={at!r}: pass a site or several, such as 'encoder.layer.3', 'h.*.mlp' or 'h.3.mlp#17'.")
     named = ModelIndex.of(getattr(model, "_orig_mod", model))
-    found: dict[str, list[int] | None] = {}
+    units: dict[str, list[int] | None] = {}
     for each in given:
         site = Site.parse(each) if isinstance(each, str) else each
         addresses = named.modules_at(site)
@@ -139,12 +139,12 @@ def units_by_site(model: nn.Module, at: Any) -> dict[str, list[int] | None]:
             )
         for address in addresses if site.is_pattern else [site.address]:
             bare = str(replace(site, address=address, unit=None))
-            known = found.setdefault(bare, [] if site.unit is not None else None)
+            known = units.setdefault(bare, [] if site.unit is not None else None)
             if site.unit is None:
-                found[bare] = None
+                units[bare] = None
             elif known is not None and site.unit not in known:
                 known.append(site.unit)
-    return found
+    return units
 
 
 def only_by_pattern(at: Any, site: str) -> bool:

@@ -103,25 +103,25 @@ _LAST, _N = _STANDARD[-1], len(_STANDARD)
 
 def snapshot_attributes(model: nn.Module) -> tuple[AttributeSnapshot, ...]:
     """Snapshots of all modules of a model; 2 µs each."""
-    found = []
+    snapshots = []
     for module in modules_of(model):
         if isinstance(module, torch.jit.ScriptModule):
             continue
         held = module.__dict__
         # A module's own attributes come after the standard ones, unless some were set before `nn.Module.__init__`.
         is_usual = next(islice(held, _N - 1, None), None) == _LAST
-        own = islice(held.items(), _N, None) if is_usual else held.items()
+        items = islice(held.items(), _N, None) if is_usual else held.items()
         noted = {
             name: value if type(value) in _PLAIN else _record(value)
-            for name, value in own
+            for name, value in items
             if is_usual or name not in _STANDARD
         }
         noted["training"] = module.training
         buffers = module._buffers
         had = {name: tensor is not None for name, tensor in buffers.items()} if buffers else None
         hooks = len(module._forward_hooks), len(module._forward_pre_hooks)
-        found.append(AttributeSnapshot(weakref.ref(module), noted, hooks, had))
-    return tuple(found)
+        snapshots.append(AttributeSnapshot(weakref.ref(module), noted, hooks, had))
+    return tuple(snapshots)
 
 
 def _record(value: Any) -> Any:

@@ -52,26 +52,26 @@ class Inventory:
 
     def _all_modules(self, root: nn.Module | None) -> list[tuple[nn.Module, tuple[str, ...]]]:
         addresses = module_addresses(root)
-        found: dict[int, tuple[nn.Module, tuple[str, ...]]] = {}
+        modules: dict[int, tuple[nn.Module, tuple[str, ...]]] = {}
         for module in modules_of(root):
             if type(module).__name__ == "OptimizedModule":
                 self.has_compiled_parts = True
                 continue
-            found[id(module)] = (module, addresses.get(id(module), (f"<{type(module).__name__}>",)))
+            modules[id(module)] = (module, addresses.get(id(module), (f"<{type(module).__name__}>",)))
         strangers: dict[str, int] = {}
         for call in self._calls.values():
             called = call.module
-            if called is None or id(called) in found:
+            if called is None or id(called) in modules:
                 continue
             if hasattr(called, "_orig_mod"):
-                found[id(called)] = (called, addresses.get(id(called), (ROOT,)))
+                modules[id(called)] = (called, addresses.get(id(called), (ROOT,)))
                 continue
             # Created inside the forward, or a loss outside the model: named after its class.
             name = f"<{type(called).__name__}>"
             n = strangers[name] = strangers.get(name, 0) + 1
             for path, inner in _below(called, name if n == 1 else f"<{type(called).__name__}-{n}>"):
-                found.setdefault(id(inner), (inner, (path,)))
-        return list(found.values())
+                modules.setdefault(id(inner), (inner, (path,)))
+        return list(modules.values())
 
     def _add_modules(self, modules: list[tuple[nn.Module, tuple[str, ...]]]) -> None:
         for module, addresses in modules:

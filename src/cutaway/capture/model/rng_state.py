@@ -112,12 +112,12 @@ class RngStates(NamedTuple):
 def preserve_rng(*generators: Any) -> Iterator[None]:
     """Context manager: restores all random generators afterwards; `generators` are additional ones of the program."""
     before = RngStates.now()
-    own = [(generator, generator.get_state()) for generator in generators]
+    extra = [(generator, generator.get_state()) for generator in generators]
     try:
         yield
     finally:
         before.restore()
-        for generator, state in own:
+        for generator, state in extra:
             generator.set_state(state)
 
 

@@ -171,7 +171,7 @@ class ModelState:
 
     def _snapshot_modules(self, modules: Iterable[nn.Module]) -> None:
         """The inner loop: a model has hundreds of modules with about twenty attributes each."""
-        seen, empty, found, dicts = self._seen, self._empty, self._queue.append, self._dicts
+        seen, empty, enqueue, dicts = self._seen, self._empty, self._queue.append, self._dicts
         for module in modules:
             if id(module) in seen:
                 continue
@@ -197,7 +197,7 @@ class ModelState:
                     if value is parameters or value is buffers or value is children:
                         dicts.append((value, value.copy()))
                         continue
-                found(value)
+                enqueue(value)
             if parameters:
                 self._parameters.extend(self._new(parameters))
             if buffers:
@@ -205,10 +205,10 @@ class ModelState:
 
     def _new(self, tensors: Mapping[str, Tensor | None]) -> list[Tensor]:
         """The tensors that were not visited before."""
-        found = [tensor for tensor in tensors.values() if tensor is not None and id(tensor) not in self._seen]
-        self._seen.update(map(id, found))
-        self._undo += [_undo_lazy(tensor) for tensor in found if type(tensor) in _LAZY]
-        return found
+        new = [tensor for tensor in tensors.values() if tensor is not None and id(tensor) not in self._seen]
+        self._seen.update(map(id, new))
+        self._undo += [_undo_lazy(tensor) for tensor in new if type(tensor) in _LAZY]
+        return new
 
     def _walk(self) -> None:
         while self._queue:
@@ -275,13 +275,13 @@ class ModelState:
             slots = self._slots[kind] = _slots_of(kind)
         if slots is None:
             return
-        own = getattr(value, "__dict__", None)
-        held: dict[str, Any] = own if type(own) is dict else {}
+        attributes = getattr(value, "__dict__", None)
+        held: dict[str, Any] = attributes if type(attributes) is dict else {}
         in_slots = [(slot, _in_slot(slot, value)) for slot in slots]
         inside = [*held.values(), *(each for _, each in in_slots)]
         if any(issubclass(each, _RESOURCES) for each in set(map(type, inside))) or not self._enqueue(inside):
             return
-        if held is own:
+        if held is attributes:
             before = held.copy()
             self._undo.append(lambda: _refill_attributes(value, held, before))
         if in_slots:

@@ -54,12 +54,12 @@ def function_calls(tables: Tables) -> Iterator[FunctionCall]:
 
 def generators_of(tables: Tables) -> dict[Any, Any]:
     """Every random generator that the run used → its state before the first use."""
-    found: dict[Any, Any] = {}
+    states: dict[Any, Any] = {}
     for event in tables.nodes.event:
         if event is not None and isinstance(event[11], Context):
             for generator, state in event[11].generators:
-                found.setdefault(generator, state)
-    return found
+                states.setdefault(generator, state)
+    return states
 
 
 def saved_value(trace: Trace, node: int) -> Any:
@@ -82,13 +82,13 @@ def saved_value(trace: Trace, node: int) -> Any:
 def inputs_of(trace: Trace, call: FunctionCall, known: Mapping[int, Any] | None = None) -> dict[int, Any]:
     """The saved values of all parents of a call, by node; `known` overrides them."""
     nodes = trace.tables.nodes
-    found = {}
+    values = {}
     for parent in dict.fromkeys(nodes.parents[call.nodes[0]]):
         value = known[parent] if known is not None and parent in known else saved_value(trace, parent)
         if isinstance(value, Tensor) and _needs_grad(nodes, parent) and _is_differentiable(value):
             value = value.detach().requires_grad_()
-        found[parent] = value
-    return found
+        values[parent] = value
+    return values
 
 
 def replay_call(trace: Trace, call: FunctionCall, values: Mapping[int, Any]) -> dict[int, Any]:

@@ -92,12 +92,12 @@ class _Replay:
 
     def at(self, where: object, change: Change, part: Part) -> None:
         """Registers a change for every op it applies to."""
-        found = rows_of(self.trace, where)
-        if not found:
+        rows = rows_of(self.trace, where)
+        if not rows:
             raise SiteError(f"{where!r} matches nothing in this trace of {self.trace.model_name}.")
         self.boundary.check(where)
         units = _units(where)
-        for node in sorted(found):
+        for node in sorted(rows):
             if self.nodes.flags[node] & IDENTITY:
                 self.refuse(node, "it returns its input tensor unchanged: change the op that produced that tensor")
             self.changes.setdefault(node, []).append((change, Region.of(part, units)))
@@ -142,13 +142,13 @@ class _Replay:
         """The values that a change needs besides the one it replaces; values at sites come from this replay."""
         if change.source is not None:
             return (value_from(change.source, op.full_site),)
-        found = []
+        values = []
         for site in change.needs:
             (node,) = sorted(rows_of(self.trace, site))[:1] or [-1]
             if node < 0 or node > op.node:
                 raise EditError(f"{str(site)!r} runs after {op.label}, so its value cannot be used there.")
-            found.append(self.new[node] if node in self.new else self.value(node))
-        return tuple(found)
+            values.append(self.new[node] if node in self.new else self.value(node))
+        return tuple(values)
 
     def call(self, call: FunctionCall, swap: Any) -> None:
         """Calls one function again, on the new values of its parents."""
@@ -166,12 +166,12 @@ class _Replay:
         if swap is not None:
             call = FunctionCall(call.nodes, (_replacement(swap, call), *call.event[1:]))
         try:
-            found = replay_call(self.trace, call, values)
+            results = replay_call(self.trace, call, values)
         except (EditError, CannotReplayError):
             raise
         except Exception as error:
             self.refuse(node, f"replayed on the new values, it raised {type(error).__name__}: {error}")
-        for each, value in found.items():
+        for each, value in results.items():
             self.keep(each, value)
 
     def alias(self, call: FunctionCall) -> None:

@@ -128,7 +128,7 @@ def _state(trace: Trace, model: nn.Module, recipe: Recipe) -> Iterator[None]:
         value = before if address is None else _value_before(trace, address)
         places.append((module, name, standins.setdefault(id(before), value.detach().clone())))
     changed = [(parameters[name], _value_before(trace, name)) for name in written if name in parameters]
-    kept = [(tensor, tensor.detach().clone()) for tensor, _ in changed]
+    backups = [(tensor, tensor.detach().clone()) for tensor, _ in changed]
     try:
         for module, name, standin in places:
             module._buffers[name] = standin
@@ -136,7 +136,7 @@ def _state(trace: Trace, model: nn.Module, recipe: Recipe) -> Iterator[None]:
             tensor.data.copy_(value)
         yield
     finally:
-        for tensor, value in kept:
+        for tensor, value in backups:
             tensor.data.copy_(value)
 
 

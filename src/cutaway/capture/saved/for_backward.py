@@ -53,7 +53,7 @@ class _AutogradWalk:
     def result(self) -> Retained:
         self._find_places()
         owners = self._owners()
-        held = tuple(row for function, node in owners.items() for row in self._held(function, node))
+        held = tuple(row for function, node in owners.items() for row in self._saved_rows(function, node))
         return Retained(self._trace, tuple(sorted(held, key=lambda row: row.op.node)), self._note(bool(owners)))
 
     def _note(self, any_recorded: bool) -> str:
@@ -80,21 +80,26 @@ class _AutogradWalk:
         """Autograd node → the row of the op that created it."""
         nodes = self._nodes
         owners: dict[Any, int] = {}
-        own: dict[int, Any] = {}
+        functions: dict[int, Any] = {}
         for node, value in enumerate(nodes.value):
             function = _grad_fn(value) if not nodes.flags[node] & IDENTITY else None
             if function is not None:
                 owners.setdefault(function, node)
-                own[node] = function
+                functions[node] = function
         # The tensor of an overwritten value knows only its new autograd node; that node links to the previous one.
         for node in range(len(nodes) - 1, -1, -1):
-            if node in own and nodes.flags[node] & INPLACE and nodes.parents[node]:
-                before, function = nodes.parents[node][0], _next(own[node])
-                if function is not None and function not in owners and nodes.kind[before] == OP and before not in own:
-                    owners[function], own[before] = before, function
+            if node in functions and nodes.flags[node] & INPLACE and nodes.parents[node]:
+                before, function = nodes.parents[node][0], _next(functions[node])
+                if (
+                    function is not None
+                    and function not in owners
+                    and nodes.kind[before] == OP
+                    and before not in functions
+                ):
+                    owners[function], functions[before] = before, function
         # One op can create several autograd nodes: those that only it leads to belong to it.
-        for node in sorted(own):
-            stack = [own[node]]
+        for node in sorted(functions):
+            stack = [functions[node]]
             while stack:
                 for function, _ in stack.pop().next_functions:
                     if function is not None and function not in owners:
@@ -102,7 +107,7 @@ class _AutogradWalk:
                         stack.append(function)
         return owners
 
-    def _held(self, function: Any, node: int) -> Iterator[Held]:
+    def _saved_rows(self, function: Any, node: int) -> Iterator[Held]:
         for name, tensor in self._saved_by(function):
             storage = storage_of(tensor)
             maker = None
@@ -120,12 +125,12 @@ class _AutogradWalk:
         for raw_name in _raw_names(kind):
             name = raw_name.removeprefix(_RAW)
             try:
-                found = getattr(function, raw_name)
+                raw = getattr(function, raw_name)
             except RuntimeError:  # freed by a backward pass
                 self._n_freed += 1
                 continue
-            several = isinstance(found, (tuple, list))
-            for i, saved in enumerate(found if several else (found,)):
+            several = isinstance(raw, (tuple, list))
+            for i, saved in enumerate(raw if several else (raw,)):
                 packed = saved.data
                 if isinstance(packed, Tensor):
                     yield (f"{name}.{i}" if several else name), packed

@@ -121,11 +121,11 @@ class Saver:
         """Whether to save an input or output tensor of a module."""
         if self.everything or not self.patterns:
             return self.everything
-        found = False
+        is_match = False
         for address in self._call_address[number]:
             site = Site(address=address, side=side, path=path, pass_=self._call_pass[number])
-            found |= self._any_match(site)
-        return found
+            is_match |= self._any_match(site)
+        return is_match
 
     def keep(self, node: int, tensor: Tensor) -> tuple[Any, bool]:
         """The value to store, and whether it shares memory with the program's tensor."""
@@ -179,44 +179,44 @@ class Saver:
         if self.constants and not addresses:
             self._unnamed.append(node)  # constants get their labels when the block ends: until then, it may match
             return True
-        found = False
+        is_match = False
         for address in addresses:
             if address in self.addresses:
                 self.matched.add(address)
-                found = True
+                is_match = True
             for pattern in self.patterns:
                 if not pattern.is_pattern and pattern.matches(Site(address=address)):
                     self.matched.add(str(pattern))
-                    found = True
-        return found
+                    is_match = True
+        return is_match
 
     def _predicate_holds(self, node: int, tensor: Any) -> bool:
         """Calls the user's predicate; it may read the value, too."""
         nodes = self._nodes
-        kept = nodes.value[node]
-        nodes.value[node] = tensor if kept is UNSAVED else kept
+        saved = nodes.value[node]
+        nodes.value[node] = tensor if saved is UNSAVED else saved
         try:
             return bool(self.predicate(self.op_at(node))) if self.predicate is not None else False
         finally:
-            nodes.value[node] = kept
+            nodes.value[node] = saved
 
     def _any_match(self, site: Site) -> bool:
-        found = False
+        is_match = False
         for pattern in self.patterns:
             if pattern.matches(site):
                 self.matched.add(str(pattern))
-                found = True
-        return found
+                is_match = True
+        return is_match
 
     def _label_may_match(self, node: int) -> bool:
         kind = kind_of(self._nodes.name[node]).replace("_", "")
         seen = self._kinds[kind] = self._kinds.get(kind, 0) + 1
-        found = False
+        is_match = False
         for label, least in self.labels.items():
             if _split_label(label)[0] == kind and seen >= least:
                 self._tentative.setdefault(label, []).append(node)
-                found = True
-        return found
+                is_match = True
+        return is_match
 
     def _parse_op(self, op: Op) -> None:
         """Adds an op of an earlier trace by its exact position, which is a set lookup however many there are."""

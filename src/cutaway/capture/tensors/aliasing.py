@@ -89,7 +89,7 @@ class Storages:
         """The last node that wrote to any storage: later values cannot have been overwritten."""
         self._all_alive = all_alive
         self._keys: dict[int, int | None] = {}
-        self._held: dict[int, list[int]] = {}
+        self._references: dict[int, list[int]] = {}
         self._writes: dict[int, list[tuple[int, int, Any]]] = {}
         """Storage → (node that wrote, id of the tensor it wrote through, that tensor or its span), in order."""
 
@@ -106,12 +106,12 @@ class Storages:
         """Registers that the value of a node is this tensor, not a copy."""
         storage = self.key(tensor)
         if storage is not None:
-            self._held.setdefault(storage, []).append(node)
+            self._references.setdefault(storage, []).append(node)
 
     def release(self, tensor: Tensor) -> list[int]:
         """The nodes whose values a write to this tensor would change; the caller must copy them now."""
         storage = self.key(tensor)
-        return self._held.pop(storage, []) if storage is not None else []
+        return self._references.pop(storage, []) if storage is not None else []
 
     def record_write(self, node: int, tensor: Tensor) -> None:
         self._keys.pop(id(tensor), None)  # `x.data = y` changes the memory of a tensor
@@ -149,7 +149,7 @@ class Storages:
     def forget(self, storage: int) -> None:
         """Removes a storage whose memory was freed and reused."""
         self._writes.pop(storage, None)
-        self._held.pop(storage, None)
+        self._references.pop(storage, None)
 
 
 class Snapshot:

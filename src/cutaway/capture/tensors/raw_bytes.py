@@ -29,7 +29,7 @@ def raw(tensor: Tensor) -> Raw:
             data = _bytes(tensor).numpy().data
         except (RuntimeError, NotImplementedError) as error:
             reason = str(error).strip().partition("\n")[0]
-            raise InputError(f"{_named(tensor)} has no plain values ({reason}): {_remedy(tensor)}.") from error
+            raise InputError(f"{_describe(tensor)} has no plain values ({reason}): {_remedy(tensor)}.") from error
         return Raw(_name(tensor.dtype), tuple(tensor.shape), data)
 
 
@@ -68,28 +68,30 @@ def _check_storage(tensor: Tensor) -> None:
         reach = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
     last = (tensor.storage_offset() + reach) * tensor.element_size()
     if tensor.untyped_storage().nbytes() < last:
-        raise InputError(f"{_named(tensor)} has no memory any more: read it while the model uses it.")
+        raise InputError(f"{_describe(tensor)} has no memory any more: read it while the model uses it.")
 
 
 def _check(tensor: Tensor) -> None:
     if is_lazy(tensor):
         raise InputError("this lazy parameter has no shape yet: run its module once first.")
     if tensor.is_meta:
-        raise InputError(f"{_named(tensor)} is on the meta device and has no values: run the model on a real device.")
+        raise InputError(
+            f"{_describe(tensor)} is on the meta device and has no values: run the model on a real device."
+        )
     if tensor.is_nested:
-        raise InputError(f"{_named(tensor)} is nested: pass its parts (`.unbind()`) or `.to_padded_tensor(0)`.")
+        raise InputError(f"{_describe(tensor)} is nested: pass its parts (`.unbind()`) or `.to_padded_tensor(0)`.")
     if tensor.layout is not torch.strided:
-        raise InputError(f"{_named(tensor)} has the layout {tensor.layout}: convert it with `.to_dense()` first.")
+        raise InputError(f"{_describe(tensor)} has the layout {tensor.layout}: convert it with `.to_dense()` first.")
     if _name(tensor.dtype) not in DTYPES:
         remedy = "call `.dequantize()` first" if tensor.is_quantized else "convert it with `.to()` first"
-        raise InputError(f"{_named(tensor)} has a dtype that cannot be stored: {remedy}.")
+        raise InputError(f"{_describe(tensor)} has a dtype that cannot be stored: {remedy}.")
     if tensor.dim() > MAX_DIMENSIONS:
         raise InputError(
-            f"{_named(tensor)} has {tensor.dim()} dimensions, but NumPy supports at most {MAX_DIMENSIONS}: reshape it."
+            f"{_describe(tensor)} has {tensor.dim()} dimensions; NumPy supports at most {MAX_DIMENSIONS}: reshape it."
         )
 
 
-def _named(tensor: Tensor) -> str:
+def _describe(tensor: Tensor) -> str:
     kind = "tensor" if type(tensor) in (Tensor, torch.nn.Parameter) else type(tensor).__name__
     return f"a {kind} of {tensor.dtype}"
 

@@ -59,7 +59,7 @@ class LiveUnits:
     ) -> None:
         self._model: nn.Module = getattr(model, "_orig_mod", model)
         self._sites = tuple(sites)
-        self._given = dict(given or {})
+        self._known = dict(given or {})
         self._unit_dims = None if unit_dim is None else dims_of(unit_dim)
         self._needs_samples = needs_samples
         self._learned: dict[nn.Module, SiteLayouts] = {}
@@ -85,7 +85,7 @@ class LiveUnits:
 
     def at(self, site: Site, value: Tensor, module: nn.Module | None) -> UnitLayout:
         """The layout of one value for its shape; it may be refused."""
-        layout = self._given_at(site) or self._learned_at(site)
+        layout = self._known_at(site) or self._learned_at(site)
         if self._unit_dims is not None:
             known = UnitLayout.refused(value.shape, "") if layout is None else self._fit(layout, value)
             return known.with_units(self._unit_dims)
@@ -105,13 +105,13 @@ class LiveUnits:
         except UnitError:
             return layout.for_shape(value.shape)
 
-    def _given_at(self, site: Site) -> UnitLayout | None:
+    def _known_at(self, site: Site) -> UnitLayout | None:
         """A given layout; its site may omit side, path, ordinal and pass."""
-        if not self._given:
+        if not self._known:
             return None
         here = replace(site, unit=None)
-        found = self._given.get(here) or self._given.get(replace(here, pass_=None))
-        return found or next((layout for given, layout in self._given.items() if given.matches(here)), None)
+        exact = self._known.get(here) or self._known.get(replace(here, pass_=None))
+        return exact or next((layout for given, layout in self._known.items() if given.matches(here)), None)
 
     def _learned_at(self, site: Site) -> UnitLayout | None:
         layouts = (learned.find(site) for learned in self._learned.values())
@@ -124,7 +124,7 @@ class LiveUnits:
             return False
         named = ModelIndex.of(self._model)
         for site in self._sites:
-            if site in self._given:
+            if site in self._known:
                 continue
             if self._needs_samples or site.op is not None or site.side == "in":
                 return True

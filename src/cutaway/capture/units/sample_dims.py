@@ -26,7 +26,7 @@ class SampleDims:
 
     >>> dims = SampleDims({"0": 1})
     >>> batch = (np.zeros((7, 2, 3)), np.zeros(7))
-    >>> dims.n(batch), [part.shape for part in dims.sliced(batch, 0, 1)]
+    >>> dims.n(batch), [part.shape for part in dims.slice_samples(batch, 0, 1)]
     (2, [(7, 1, 3), (7,)])
     """
 
@@ -75,7 +75,7 @@ class SampleDims:
             raise InputError(f"the tensors have {counts[0]} and {odd[0]} samples: all must have the same number.")
         return int(counts[0])
 
-    def sliced(self, batch: Any, start: int, stop: int) -> Any:
+    def slice_samples(self, batch: Any, start: int, stop: int) -> Any:
         """Slices the samples of a batch, as views; tensors without samples stay whole."""
         n = self.n(batch)
         batch = dict(batch) if isinstance(batch, Mapping) else batch

@@ -41,12 +41,12 @@ CONCATENATING = frozenset({"cat", "concat", "concatenate", "stack", "hstack", "v
 
 def fill_with_numbers(values: Mapping[int, Any]) -> dict[int, Tensor] | None:
     """Fills the first value with ones, the second with twos, and so on; None if a dtype cannot count that far."""
-    found = {}
+    filled = {}
     for number, (key, value) in enumerate(values.items(), 1):
         if not isinstance(value, Tensor) or value.numel() == 0 or value.dtype not in _COUNTS:
             return None
-        found[key] = torch.full_like(value.detach(), number)
-    return found if len(values) < 1 << 24 else None
+        filled[key] = torch.full_like(value.detach(), number)
+    return filled if len(values) < 1 << 24 else None
 
 
 def perturbations(value: Tensor, *, gently: bool) -> Iterator[Tensor]:

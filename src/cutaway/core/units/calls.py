@@ -88,7 +88,7 @@ class InferenceState:
     """Value → the factors that each layer reading it takes as units."""
     reduced: list[Factor] = field(default_factory=list)
     """Factors that a reduction removed."""
-    apart: set[tuple[int, ...]] = field(default_factory=set)
+    split_dims: set[tuple[int, ...]] = field(default_factory=set)
     """The kins of dimensions that merged units and positions and were split again."""
     plain: dict[tuple[object, ...], UnitLayout] = field(default_factory=dict)
     """Cache of layouts for values whose dimensions each count one thing; many values share one."""
@@ -152,14 +152,14 @@ class Call:
 
     def value(self, place: int, *names: str) -> Value:
         """An argument that must be a tensor."""
-        found = self.argument(place, *names)
-        if not isinstance(found, Value):
+        argument = self.argument(place, *names)
+        if not isinstance(argument, Value):
             raise TypeError(f"argument {place} of {self.function} is not a tensor")
-        return found
+        return argument
 
     def optional_value(self, place: int, *names: str) -> Value | None:
-        found = self.argument(place, *names)
-        return found if isinstance(found, Value) else None
+        argument = self.argument(place, *names)
+        return argument if isinstance(argument, Value) else None
 
     def step(self) -> int:
         """The step of `arange`; 0 for other functions."""
@@ -199,9 +199,9 @@ class Call:
         factors = [factor for factor in dim if factor.size != 1] or list(dim)
         if not factors or (len(factors) > 1 and any(factor.role == SAMPLE for factor in factors)):
             return self.new(size, NEUTRAL)
-        return self.joined(factors, size)
+        return self.merge(factors, size)
 
-    def joined(self, factors: Sequence[Factor], size: int) -> Dim:
+    def merge(self, factors: Sequence[Factor], size: int) -> Dim:
         """One new factor with the common role of several."""
         roles = {factor.role for factor in factors}
         role = _common_role(roles)

@@ -257,13 +257,13 @@ def _along(call: Call, values: Sequence[Value], parts: Sequence[Dim], size: int)
                 call.is_contradictory = True
                 return call.new(size, OPEN, *(factor for each in parts for factor in each))
         if whole <= {UNIT, POSITION, NEUTRAL}:
-            return call.joined([factor for part in parts for factor in part], size)
+            return call.merge([factor for part in parts for factor in part], size)
     sources = tuple(factor for part in parts for factor in part)
     if not sources:
         return call.new(size, NEUTRAL)
     if SAMPLE in roles and roles - {SAMPLE, NEUTRAL, OPEN}:
         return call.new(size, POSITION, *sources)
-    return call.joined(sources, size)
+    return call.merge(sources, size)
 
 
 # taking parts
@@ -272,11 +272,11 @@ def _along(call: Call, values: Sequence[Value], parts: Sequence[Dim], size: int)
 def split(call: Call) -> list[Dims]:
     """`split`, `chunk`, `tensor_split`: each part has a new factor of the same role and order."""
     x = call.value(0, "input", "self", "tensor")
-    at = _changed(x.shape, call, 2)
+    at = _split_dim(x.shape, call, 2)
     return [_cut(call, x.dims, at, shape) for shape in call.shapes]
 
 
-def _changed(shape: Shape, call: Call, place: int) -> int:
+def _split_dim(shape: Shape, call: Call, place: int) -> int:
     given = call.argument(place, "dim", "axis", default=0)
     if call.function in ("hsplit", "vsplit", "dsplit"):
         given = {"vsplit": 0, "hsplit": min(1, len(shape) - 1), "dsplit": 2}[call.function]

@@ -106,17 +106,17 @@ def _of_activations(call: Call, a: Operand, b: Operand, result: str) -> dict[str
 def _ordered_units(operand: Operand, letters: Sequence[str], dims: dict[str, Dim]) -> list[Factor]:
     """The unit factors of some letters, in the order of the operand."""
     letters = sorted(letters, key=lambda letter: operand[0].find(letter) if letter in operand[0] else 99)
-    found = [
+    units = [
         (factor, dict(own.origins) if own is not None else {})
         for letter in letters
         for factor, own in _factor_pairs(dims[letter], operand[1].get(letter, ()))
         if factor.role == UNIT
     ]
-    shared = set.intersection(*(set(origins) for _, origins in found)) if found else set()
+    shared = set.intersection(*(set(origins) for _, origins in units)) if units else set()
     if shared:
         origin = min(shared)
-        found.sort(key=lambda pair: pair[1][origin])
-    return [factor for factor, _ in found]
+        units.sort(key=lambda pair: pair[1][origin])
+    return [factor for factor, _ in units]
 
 
 def _factor_pairs(dim: Dim, own: Dim) -> list[tuple[Factor, Factor | None]]:

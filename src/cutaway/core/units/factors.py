@@ -128,27 +128,27 @@ class Factor:
 
     def link(self, other: Factor) -> None:
         """Links two factors: from now on they have the same head."""
-        mine, others = self.head, other.head
-        if mine is others or mine.size != others.size:
+        head, other_head = self.head, other.head
+        if head is other_head or head.size != other_head.size:
             return
-        others._link = mine
-        mine.claims = [*mine.claims, *others.claims]
-        mine.neighbor_roles |= others.neighbor_roles
-        mine.is_input |= others.is_input
-        mine.is_parameter |= others.is_parameter
-        mine.sources += others.sources
-        mine.wholes = (*mine.wholes, *others.wholes)
-        is_mixed, mine.is_mixed = mine.is_mixed or others.is_mixed, False
+        other_head._link = head
+        head.claims = [*head.claims, *other_head.claims]
+        head.neighbor_roles |= other_head.neighbor_roles
+        head.is_input |= other_head.is_input
+        head.is_parameter |= other_head.is_parameter
+        head.sources += other_head.sources
+        head.wholes = (*head.wholes, *other_head.wholes)
+        is_mixed, head.is_mixed = head.is_mixed or other_head.is_mixed, False
         if is_mixed:
-            mine.mix()
-        for left, parts in others.cuts.items():
-            if left in mine.cuts:
-                for part, twin in zip(mine.cuts[left], parts, strict=True):
+            head.mix()
+        for left, parts in other_head.cuts.items():
+            if left in head.cuts:
+                for part, twin in zip(head.cuts[left], parts, strict=True):
                     part.link(twin)
             else:
-                mine.cuts = {**mine.cuts, left: parts}
+                head.cuts = {**head.cuts, left: parts}
                 for part in parts:
-                    part.head.wholes = (*part.head.wholes, (mine, left))
+                    part.head.wholes = (*part.head.wholes, (head, left))
 
     def mix(self) -> None:
         """Records that the model computes across it, and so across all factors it was made from."""
@@ -200,14 +200,14 @@ class Factor:
 
 
 def _closure(start: Factor, neighbors: Callable[[Factor], Sequence[Factor]]) -> Sequence[Factor]:
-    found: dict[int, Factor] = {}
+    reached: dict[int, Factor] = {}
     waiting = [start]
     while waiting:
         factor = waiting.pop().head
-        if id(factor) not in found:
-            found[id(factor)] = factor
+        if id(factor) not in reached:
+            reached[id(factor)] = factor
             waiting.extend(neighbors(factor))
-    return tuple(found.values())
+    return tuple(reached.values())
 
 
 def mix(*dims: Dim) -> None:

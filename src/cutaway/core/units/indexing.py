@@ -37,7 +37,7 @@ def index_dims(call: Call, x: Value, index: Any) -> Dims:
             dims.append(())
         elif isinstance(part, slice):
             d = next(sizes)
-            dims.append(_sliced(call, x, d, part))
+            dims.append(_slice_dim(call, x, d, part))
         elif isinstance(part, int):
             d = next(sizes)
             mix(x.dims[d])
@@ -55,15 +55,15 @@ def index_dims(call: Call, x: Value, index: Any) -> Dims:
             last = number
     dims.extend(x.dims[d] for d in sizes)
     if not advanced:
-        return _checked(call, dims)
+        return _fit_shape(call, dims)
     n_new = len(call.shape) - len(dims)
     at = first_at if is_together else 0
-    made = _advanced(call, x, advanced, call.shape[at : at + n_new])
+    made = _index_tensor_dims(call, x, advanced, call.shape[at : at + n_new])
     dims[at:at] = made
-    return _checked(call, dims)
+    return _fit_shape(call, dims)
 
 
-def _checked(call: Call, dims: Sequence[Dim | None]) -> Dims:
+def _fit_shape(call: Call, dims: Sequence[Dim | None]) -> Dims:
     return tuple(
         dim if dim is not None and _fits(dim, size) else call.like(dim or (), size)
         for dim, size in zip(dims, call.shape, strict=True)
@@ -91,7 +91,7 @@ def _parts(index: Any, n_dims: int) -> list[Any]:
     return [*parts[:at], *[slice(None)] * (n_dims - taken), *parts[at + 1 :]]
 
 
-def _sliced(call: Call, x: Value, d: int, part: slice) -> Dim | None:
+def _slice_dim(call: Call, x: Value, d: int, part: slice) -> Dim | None:
     if part == slice(None):
         return x.dims[d]
     size = len(range(*part.indices(x.shape[d]))) if not _has_values(part) else None
@@ -104,7 +104,9 @@ def _has_values(part: slice) -> bool:
     return any(isinstance(each, Value) for each in (part.start, part.stop, part.step))
 
 
-def _advanced(call: Call, x: Value, advanced: Sequence[tuple[Any, list[int]]], shape: Sequence[int]) -> list[Dim]:
+def _index_tensor_dims(
+    call: Call, x: Value, advanced: Sequence[tuple[Any, list[int]]], shape: Sequence[int]
+) -> list[Dim]:
     """The new dimensions that index tensors create: those of the index, unless the data selected units."""
     over = [d for _, taken in advanced for d in taken]
     values = [part for part, _ in advanced if isinstance(part, Value)]
@@ -121,12 +123,12 @@ def _advanced(call: Call, x: Value, advanced: Sequence[tuple[Any, list[int]]], s
     indices = [value for value in values if value.n_dims <= len(shape)]
     dims = call.join(indices, tuple(shape))
     return [
-        _row(call, dim, size, _varied(x, advanced, len(shape) - d))
+        _row(call, dim, size, _indexed_factors(x, advanced, len(shape) - d))
         for d, (dim, size) in enumerate(zip(dims, shape, strict=True))
     ]
 
 
-def _varied(x: Value, advanced: Sequence[tuple[Any, list[int]]], back: int) -> list[Factor]:
+def _indexed_factors(x: Value, advanced: Sequence[tuple[Any, list[int]]], back: int) -> list[Factor]:
     """The factors of the dimensions that an index varies along, for one dimension of the result."""
     over = [
         d
@@ -151,10 +153,10 @@ def _row(call: Call, dim: Dim, size: int, sources: Sequence[Factor]) -> Dim:
 def index_select(call: Call) -> Dims:
     x, index = call.value(0, "input", "self"), call.value(2, "index")
     at = axis(call.argument(1, "dim"), x.n_dims)
-    return tuple(_chosen(call, dim, index, call.shape[d]) if d == at else dim for d, dim in enumerate(x.dims))
+    return tuple(_index_dim(call, dim, index, call.shape[d]) if d == at else dim for d, dim in enumerate(x.dims))
 
 
-def _chosen(call: Call, dim: Dim, index: Value, size: int) -> Dim:
+def _index_dim(call: Call, dim: Dim, index: Value, size: int) -> Dim:
     if index.kind == CONSTANT:
         return call.like(dim, size)
     if counts_units(dim):

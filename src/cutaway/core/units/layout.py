@@ -324,8 +324,8 @@ class UnitLayout:
         old = np.cumsum([0, *map(len, self.split)]).tolist()
 
         def moved(axes: tuple[int, ...]) -> tuple[int, ...]:
-            kept = [axis for axis in axes if self.dim_of(axis) not in dims]
-            return tuple(starts[self.dim_of(axis)] + axis - old[self.dim_of(axis)] for axis in kept)
+            remaining = [axis for axis in axes if self.dim_of(axis) not in dims]
+            return tuple(starts[self.dim_of(axis)] + axis - old[self.dim_of(axis)] for axis in remaining)
 
         return UnitLayout(split, tuple(starts[dim] for dim in dims), moved(self.samples), moved(self.tokens), source)
 

@@ -241,7 +241,7 @@ def _layout(
     Args:
         is_exact: whether all unit factors count, even those that share a dimension with positions.
     """
-    dims = [_expanded(dim, is_unit) for dim in value.dims]
+    dims = [_split_factors(dim, is_unit) for dim in value.dims]
     kinds = [[_kind(factor, is_unit) for factor in dim] for dim in dims]
     has_pure = any(UNIT in kind and POSITION not in kind for kind in kinds)
     runs: list[_Run] = []
@@ -297,7 +297,7 @@ def _runs(number: int, dim: Sequence[Factor], kinds: Sequence[Role], chosen: set
 _NOTHING: Final = Factor(1, POSITION)
 
 
-def _expanded(dim: Dim, is_unit: Callable[[Factor], bool]) -> list[Factor]:
+def _split_factors(dim: Dim, is_unit: Callable[[Factor], bool]) -> list[Factor]:
     """The factors of a dimension, each split as far as its readers split it."""
     done: list[Factor] = []
     for factor in dim:
@@ -340,7 +340,7 @@ def _units_of(
     if POSITION not in kinds:
         return {place for place, kind in enumerate(kinds) if kind in (UNIT, NEUTRAL)}
     # For a value with units, see whether a later op splits the dimension again; for an open one, its readers did.
-    is_apart = state is not None and kins_of(tuple(dim)) in state.apart and not _is_read_whole(state, value, dim)
+    is_apart = state is not None and kins_of(tuple(dim)) in state.split_dims and not _is_read_whole(state, value, dim)
     if is_apart or (state is None and not has_pure):
         return {place for place, kind in enumerate(kinds) if kind == UNIT}
     return set() if has_pure else {place for place, kind in enumerate(kinds) if kind != SAMPLE}

@@ -162,7 +162,7 @@ def _record_splits(state: InferenceState, before: Dims, after: Dims) -> None:
                 if factor.size != 1 and factor.kin in inside
             ]
             if len(set(homes)) > 1:
-                state.apart.add(kins)
+                state.split_dims.add(kins)
 
 
 def kins_of(dim: Dim) -> tuple[int, ...]:

@@ -19,12 +19,12 @@ def pool(call: Call) -> list[Dims]:
     is_kept = first < 1 or has_role(x.dims[first - 1 : first], UNIT)
     done: list[Dims] = []
     for shape in call.shapes:
-        pooled = (_pooled(call, x.dims[d], shape[d], is_kept) for d in range(first, x.n_dims))
+        pooled = (_pool_dim(call, x.dims[d], shape[d], is_kept) for d in range(first, x.n_dims))
         done.append((*x.dims[:first], *pooled))
     return done
 
 
-def _pooled(call: Call, dim: Dim, size: int, is_kept: bool) -> Dim:
+def _pool_dim(call: Call, dim: Dim, size: int, is_kept: bool) -> Dim:
     """A pooled dimension: positions, unless it has the units of a value that was transposed to pool over them."""
     return call.like(dim, size) if has_role((dim,), UNIT) and not is_kept else call.new(size, POSITION)
 

@@ -30,11 +30,11 @@ class UnitSites(list[str]):
     def __getitem__(self, index: slice) -> UnitSites: ...
 
     def __getitem__(self, index: Any) -> Any:
-        found = super().__getitem__(index)
-        return UnitSites(found, self.layouts) if isinstance(index, slice) else found
+        item = super().__getitem__(index)
+        return UnitSites(item, self.layouts) if isinstance(index, slice) else item
 
 
 def layouts_of(sites: object) -> Mapping[str, UnitLayout]:
     """The layouts of a list of sites, by site without unit; empty if it has none."""
-    found = getattr(sites, "layouts", None)
-    return found if isinstance(found, Mapping) else {}
+    layouts = getattr(sites, "layouts", None)
+    return layouts if isinstance(layouts, Mapping) else {}

@@ -113,9 +113,9 @@ def _cut(data: Any, size: int, counting: Counting, model: nn.Module) -> list[Any
     guess = counting.dims
     n = guess.n(data, is_strict=True)
     if n:
-        counting.learn(there(guess.sliced(data, 0, min(n, 3)), model))
+        counting.learn(there(guess.slice_samples(data, 0, min(n, 3)), model))
     n = counting.dims.n(data, is_strict=True)
-    return [counting.dims.sliced(data, start, min(start + size, n)) for start in range(0, n, size)]
+    return [counting.dims.slice_samples(data, start, min(start + size, n)) for start in range(0, n, size)]
 
 
 def _learned(batches: Iterable[Any], counting: Counting, model: nn.Module) -> Iterable[Any]:
