@@ -22,7 +22,7 @@ X = torch.ones(3, 4)
 def test_something_that_is_no_module_is_refused_with_a_way_out(model: nn.Module) -> None:
     with pytest.raises(InputError, match=r"must be a torch.nn.Module, got a function.*cutaway.watch"):
         cutaway.trace(lambda x: x, X)
-    with pytest.raises(InputError, match="a class: make an instance"):
+    with pytest.raises(InputError, match="a class: create an instance"):
         cutaway.trace(nn.ReLU, X)
     with pytest.raises(InputError, match="a Tensor"):
         with cutaway.watch(X):

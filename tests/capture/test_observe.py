@@ -66,7 +66,7 @@ def test_an_observation_says_where_it_stands() -> None:
     assert list(by_site) == [".@in.0:1", ".@in.scale:1", "cell@out:1", "cell@out:2", ".@out.0:1", ".@out.1:1"]
     cell = by_site["cell@out:2"]
     assert cell.module is model.cell
-    assert cell.asked == (Site.parse("cell"), Site.parse("*"))  # told once, whatever covers it
+    assert cell.requested == (Site.parse("cell"), Site.parse("*"))  # told once, whatever covers it
     assert (cell.n_tensors, by_site[".@out.1:1"].n_tensors, by_site[".@in.0:1"].n_tensors) == (1, 2, 2)
     assert by_site[".@out.0:1"].whole is returned
     assert by_site[".@out.0:1"].tensor is returned[0]
@@ -232,7 +232,7 @@ def test_sites_that_no_run_makes_are_refused() -> None:
     model = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
     with pytest.raises(SiteError, match="matches no module"):
         observe(model, "3", print)
-    with pytest.raises(InputError, match="'0#1' names a unit"):
+    with pytest.raises(InputError, match="'0#1' is a single unit"):
         observe(model, "0#1", print)
     with pytest.raises(InputError, match=r"'0\.weight' is a parameter or buffer"):
         observe(model, "0.weight", print)
@@ -267,5 +267,5 @@ def test_units_are_gathered_by_site() -> None:
     assert units_by_site(model, "*") == {"0": None, "1": None}
     with pytest.raises(SiteError, match="'3' matches no module"):
         units_by_site(model, "3")
-    with pytest.raises(InputError, match="give a site, or several"):
+    with pytest.raises(InputError, match="pass a site or several"):
         units_by_site(model, [])

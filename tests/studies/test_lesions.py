@@ -331,7 +331,7 @@ def test_a_metric_that_changes_its_shape_is_an_error() -> None:
 
 def test_sites_that_name_nothing_are_an_error() -> None:
     model = mlp()
-    with pytest.raises(SiteError, match="names no module, parameter or buffer"):
+    with pytest.raises(SiteError, match="matches no module, parameter or buffer"):
         studies.lesion(model, lambda: model(X), at="encoder.*")
     with pytest.raises(SiteError, match="nothing ran at '1' when the study called its function"):
         studies.lesion(model, lambda: 1.0, at="1")

@@ -40,22 +40,12 @@ from cutaway.graph.tables import (
 )
 
 _PLAIN = frozenset(
-    {
-        int,
-        float,
-        bool,
-        complex,
-        str,
-        type(None),
-        torch.dtype,
-        torch.device,
-        torch.Size,
-        torch.layout,
-        torch.memory_format,
-        torch.Generator,
-        type(Ellipsis),
-    }
+    [
+        *(int, float, bool, complex, str, type(None), type(Ellipsis)),
+        *(torch.dtype, torch.device, torch.Size, torch.layout, torch.memory_format, torch.Generator),
+    ]
 )
+"""Types of arguments that contain no tensors."""
 WRITE = "write"
 _MAX_PENDING = 64
 _MAX_PENDING_BYTES = 16 * 2**20

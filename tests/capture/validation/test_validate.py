@@ -241,7 +241,7 @@ def test_a_stack_of_very_many_takes_one_try_and_misses_none(monkeypatch: pytest.
         return replay_call(*args)
 
     trace = traced(lambda x: torch.stack([x * i for i in range(200)]), torch.randn(3))
-    monkeypatch.setattr("cutaway.capture.validation.validate.replayed", counted)
+    monkeypatch.setattr("cutaway.capture.validation.validate.replay_call", counted)
     report = trace.validate()
     assert report
     assert report.edges_felt == 200 + 200
@@ -475,7 +475,7 @@ def test_memory_stays_near_that_of_the_trace(monkeypatch: pytest.MonkeyPatch) ->
         n_most = max(n_most, sum(ref() is not None for ref in made))
         return found
 
-    monkeypatch.setattr("cutaway.capture.validation.validate.replayed", spied)
+    monkeypatch.setattr("cutaway.capture.validation.validate.replay_call", spied)
     trace = traced(lambda x: [x := torch.tanh(x @ x) for _ in range(30)][-1], torch.randn(8, 8) / 8)
     assert trace.validate()
     assert len(made) > 100
