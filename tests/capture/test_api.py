@@ -1,4 +1,4 @@
-"""The verbs as a user meets them, wrong input included."""
+"""The public verbs `trace`, `watch` and `sites`, including wrong input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The observer: values at sites of a running model, seen and never changed."""
+"""`observe` shows values at sites of a running model and never changes them."""
 
 from __future__ import annotations
 

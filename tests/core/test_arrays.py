@@ -1,4 +1,4 @@
-"""Tensors as bytes, read without torch; torch is the oracle."""
+"""Raw tensor bytes are decoded without torch; torch is the oracle."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CODES = torch.arange(256, dtype=torch.int32).to(torch.uint8)
 NUMPY = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 NUMPY += ["float16", "float32", "float64", "complex64", "complex128"]
 UNPACKED = {"quint4x2", "quint2x4"}
-"""Quantised below a byte: their integers are packed in a way that their shape does not tell."""
+"""Quantized to less than a byte: their shape does not show how their integers are packed."""
 
 
 def test_every_dtype_of_torch_is_known() -> None:
@@ -80,7 +80,7 @@ def test_dtypes_that_numpy_has_are_read_without_a_change(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "dtype"), [("qint8", "i1"), ("quint8", "u1"), ("qint32", "<i4"), ("bits16", "<u2")])
-def test_quantised_numbers_and_bits_are_read_as_plain_integers(name: str, dtype: str) -> None:
+def test_quantized_numbers_and_bits_are_read_as_plain_integers(name: str, dtype: str) -> None:
     data = bytes(range(250, 256)) * 4
     expected = np.frombuffer(data, dtype)
     assert np.array_equal(Raw(name, expected.shape, data).array(), expected)

@@ -1,4 +1,4 @@
-"""Activations are read alike from arrays, tensors and folders, and never changed."""
+"""Activations read the same from arrays, tensors and folders, and are never modified."""
 
 from __future__ import annotations
 

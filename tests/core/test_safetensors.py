@@ -1,4 +1,4 @@
-"""Headers that stock tools accept, and the reading of those that nobody should have written."""
+"""Headers that other safetensors readers accept, and malicious headers that are rejected."""
 
 from __future__ import annotations
 
@@ -264,7 +264,7 @@ def test_a_header_beyond_the_limit_is_not_looked_at() -> None:
 
 
 def test_spaces_and_unknown_keys_are_passed_over() -> None:
-    text = json.dumps({"a": {**tensor(), "colour": "red"}}, indent=2).encode() + b"   \n"
+    text = json.dumps({"a": {**tensor(), "color": "red"}}, indent=2).encode() + b"   \n"
     assert parse(text, 8)[0] == {"a": Entry("a", "float32", (2,), 0, 8)}
 
 

@@ -1,4 +1,4 @@
-"""Robust z-scores follow a formula that a reader can check, within groups that the documentation names."""
+"""Robust z-scores follow the documented formula, within the documented groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Edits against hand-written changes: plain hooks, changed copies, functions written out."""
+"""Edits equal hand-written changes: plain hooks, modified copies, explicit functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Positions of a text, whatever a step of the model holds of it."""
+"""Edits count absolute token positions, whatever slice of the text a step has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random generators, autocast and grad mode: noted and restored."""
+"""Random generators, autocast and grad mode are saved and restored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""After a run that nobody asked for, a model is what a twin that never ran is."""
+"""After an additional run, a model equals a twin that never ran."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A replay is what a full edited run gives, computed from where the change matters."""
+"""A replay equals a full edited run, but recomputes only what the change affects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What autograd keeps alive, held against the tensors that it hands to hooks in a plain run."""
+"""`retained` lists the tensors that autograd passes to saved-tensor hooks in a plain run."""
 
 from __future__ import annotations
 

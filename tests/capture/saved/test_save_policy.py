@@ -1,4 +1,4 @@
-"""What is saved, where, and in what form."""
+"""Which values are saved, where, and in what form."""
 
 from __future__ import annotations
 

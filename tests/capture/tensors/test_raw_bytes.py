@@ -1,4 +1,4 @@
-"""From tensors of every kind to their bytes."""
+"""Tensors of every kind are converted to raw bytes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from cutaway.core.arrays import DTYPES
 from cutaway.core.errors import InputError
 
 warnings.filterwarnings("ignore", message=".*quantize.*deprecated", category=UserWarning)
-QUANTISED = {"qint8", "quint8", "qint32"}
-PLAIN = [name for name in DTYPES if name not in QUANTISED]
+QUANTIZED = {"qint8", "quint8", "qint32"}
+PLAIN = [name for name in DTYPES if name not in QUANTIZED]
 
 
 def filled(name: str, *shape: int) -> Tensor:
@@ -78,7 +78,7 @@ def test_conjugate_and_negative_views_are_resolved(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.qint8, torch.quint8, torch.qint32])
-def test_quantised_tensors_give_their_integers(dtype: torch.dtype) -> None:
+def test_quantized_tensors_give_their_integers(dtype: torch.dtype) -> None:
     tensor = torch.quantize_per_tensor(torch.tensor([[1.0, 2.0], [-3.0, 4.0]]), 0.5, 10, dtype)
     found = raw(tensor.t())
     assert f"torch.{found.dtype}" == str(dtype)

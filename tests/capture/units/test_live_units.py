@@ -1,4 +1,4 @@
-"""The layouts of live values: learned once, from whatever part of a model runs, and nothing is left behind."""
+"""Unit layouts of live values are learned once, from any part of a model that runs, and leave nothing behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Same, and how far apart: against NumPy and against bits."""
+"""Bitwise equality and relative difference; NumPy and raw bits are the oracle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far apart: against NumPy in double precision, for every dtype."""
+"""Distances between values of every dtype; NumPy in float64 is the oracle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Other values in the place of an argument."""
+"""Perturbed values for an argument."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A trace proves itself; and a trace that was tampered with does not."""
+"""`validate` proves a correct trace and rejects a modified one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A layout applied to values of other sizes than the one that it was found on."""
+"""A layout applied to values of other sizes."""
 
 from __future__ import annotations
 

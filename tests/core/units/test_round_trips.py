@@ -1,4 +1,4 @@
-"""Random chains of functions: what is undone gives back the same answer, and nothing raises."""
+"""Random chains of functions: a chain and its inverse restore the layout, and nothing raises."""
 
 from __future__ import annotations
 
