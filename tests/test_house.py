@@ -190,8 +190,8 @@ def test_every_module_can_be_imported_first() -> None:
 
 
 def test_late_bound_methods_exist() -> None:
-    assert late.bound()
-    for place in late.bound().values():
+    assert late.bindings()
+    for place in late.bindings().values():
         module, _, function = place.partition(":")
         assert callable(getattr(import_module(module), function))
 

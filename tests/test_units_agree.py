@@ -151,9 +151,7 @@ def test_activations_hand_on_what_was_stated(tmp_path: Path) -> None:
             return x.tanh().sum((1, 2))
 
     model, x = Bare(), torch.randn(6, 4, 5)
-    with pytest.raises(
-        cutaway.CutawayError, match=r"'\./tanh' has no dimension that is known to count units.*unit_dim="
-    ):
+    with pytest.raises(cutaway.CutawayError, match=r"'\./tanh' has no known unit dimension.*unit_dim="):
         cutaway.collect(model, x, at="./tanh")
     acts = cutaway.collect(model, x, at="./tanh", unit_dim=1, path=tmp_path / "acts")
     assert acts.widths == (4,)

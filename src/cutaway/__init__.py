@@ -17,7 +17,7 @@
                 ...
     cutaway.load("runs/base")["encoder.2"].stats("std")
 
-Nothing is imported until it is used: looking at what was recorded needs no torch.
+Imports are lazy: reading recorded data does not need torch.
 """
 
 from cutaway.core import late

@@ -1,4 +1,4 @@
-"""The verbs as a user meets them, wrong input included."""
+"""The public verbs `trace`, `watch` and `sites`, including wrong input."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ X = torch.ones(3, 4)
 
 
 def test_something_that_is_no_module_is_refused_with_a_way_out(model: nn.Module) -> None:
-    with pytest.raises(InputError, match=r"must be a torch.nn.Module, and this is a function.*cutaway.watch"):
+    with pytest.raises(InputError, match=r"must be a torch.nn.Module, got a function.*cutaway.watch"):
         cutaway.trace(lambda x: x, X)
-    with pytest.raises(InputError, match="a class: make an instance"):
+    with pytest.raises(InputError, match="a class: create an instance"):
         cutaway.trace(nn.ReLU, X)
     with pytest.raises(InputError, match="a Tensor"):
         with cutaway.watch(X):
@@ -38,11 +38,11 @@ def test_arguments_that_do_not_fit_are_named(model: nn.Module) -> None:
 
 def test_other_wrong_input_is_named(model: nn.Module) -> None:
     trace = cutaway.trace(model, X)
-    with pytest.raises(InputError, match="save=5: give sites"), cutaway.watch(model, save=5):
+    with pytest.raises(InputError, match="save=5: use sites"), cutaway.watch(model, save=5):
         pass
-    with pytest.raises(InputError, match="give sites"), cutaway.watch(model, save=trace):
+    with pytest.raises(InputError, match="use sites"), cutaway.watch(model, save=trace):
         pass
-    with pytest.raises(InputError, match="seed='a': give an integer"), cutaway.watch(model, seed="a"):
+    with pytest.raises(InputError, match="seed='a' must be an integer"), cutaway.watch(model, seed="a"):
         pass
     with pytest.raises(InputError, match=r"not by 1\.5"):
         trace[1.5]
@@ -62,9 +62,9 @@ def test_a_trace_cannot_be_read_inside_its_own_block(model: nn.Module) -> None:
 
 
 def test_bad_ways_of_saving_are_refused(model: nn.Module) -> None:
-    with pytest.raises(InputError, match=r"save=\[3\] holds 3"), cutaway.watch(model, save=[3]):
+    with pytest.raises(InputError, match=r"save=\[3\] contains 3"), cutaway.watch(model, save=[3]):
         pass
-    with pytest.raises(InputError, match=r"keep=5: give 'reference'"), cutaway.watch(model, keep=5):
+    with pytest.raises(InputError, match=r"keep=5: use 'reference'"), cutaway.watch(model, keep=5):
         pass
 
 

@@ -1,4 +1,4 @@
-"""On a GPU: the same promises, and no synchronisation."""
+"""Capture on a GPU: the same guarantees, and no synchronization."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def test_a_weight_changed_in_place_is_noted_as_overwritten() -> None:
     found = cutaway.diff(a, cutaway.trace(model, X))
     assert found.first is not None
     assert (found.first.label, found.first.unknown) == ("linear_2_4", ("3.weight",))
-    assert any("1 value overwritten since" in note and "3.weight" in note for note in found.notes)
+    assert any("1 value overwritten after tracing" in note and "3.weight" in note for note in found.notes)
 
 
 def test_a_copy_kept_of_a_weight_is_compared_after_it_was_changed() -> None:
@@ -180,7 +180,7 @@ def test_a_trace_that_broke_off_lacks_the_rest() -> None:
     assert [change.label for change in found.new] == ["linear_2_3"]
     assert not found.modules
     assert not found.different
-    assert any("the first trace ended early, by RuntimeError: on purpose" in note for note in found.notes)
+    assert any("the first trace ended early with RuntimeError: on purpose" in note for note in found.notes)
 
 
 def test_gradients_are_compared_pass_by_pass() -> None:
@@ -257,7 +257,7 @@ def test_arbitrary_contents_are_no_difference() -> None:
 
     found = cutaway.diff(cutaway.trace(Filled(), X), cutaway.trace(Filled(), X))
     assert not found
-    assert found.notes == ("1 value with arbitrary contents (empty_1_1)",)
+    assert found.notes == ("1 value with undefined contents (empty_1_1)",)
 
 
 def test_random_numbers_are_an_origin() -> None:
@@ -324,7 +324,9 @@ def test_comparing_changes_nothing() -> None:
 @pytest.mark.parametrize("thing", [mlp(), "trace", None, X], ids=["model", "text", "None", "tensor"])
 def test_anything_but_a_trace_is_refused(thing: Any) -> None:
     trace = cutaway.trace(mlp(), X)
-    with pytest.raises(InputError, match=f"the second argument is a {type(thing).__name__}: give what cutaway.trace"):
+    with pytest.raises(
+        InputError, match=f"the second argument is a {type(thing).__name__}: pass the result of cutaway.trace"
+    ):
         cutaway.diff(trace, thing)
     with pytest.raises(InputError, match="the first argument"):
         cutaway.diff(thing, trace)

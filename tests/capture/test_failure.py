@@ -1,4 +1,4 @@
-"""The operation that ends a trace is kept as data: what it was given, where it ran."""
+"""The op that ended a trace is recorded with its inputs and its source line."""
 
 from __future__ import annotations
 

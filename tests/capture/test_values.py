@@ -1,4 +1,4 @@
-"""The values and parents of a trace are right: held against hooks, and against a replay of every op."""
+"""Values and parents in a trace are right: compared with hooks, and with a replay of every op."""
 
 from __future__ import annotations
 

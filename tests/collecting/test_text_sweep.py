@@ -348,7 +348,7 @@ def test_bfloat16_models_are_kept_as_float32() -> None:
 
 def test_sites_that_do_not_run_are_told_at_once() -> None:
     model, tokenizer = tiny.minilm()
-    with pytest.raises(SiteError, match=r"names no module, parameter or buffer of this model\. Nearest"):
+    with pytest.raises(SiteError, match=r"matches no module, parameter or buffer of this model\. Nearest"):
         collect(model, SENTENCES, tokenizer=tokenizer, at="encoder.layers.3")
     with pytest.raises(SiteError, match=r"nothing ran at 'encoder\.layer\.0/tanh'"):
         collect(model, SENTENCES, tokenizer=tokenizer, at="encoder.layer.0/tanh")

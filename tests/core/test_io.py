@@ -1,4 +1,4 @@
-"""Files are written whole, what is no plain file is left in its place, and errors name the path that was asked for."""
+"""Files are written atomically, special files directly, and errors name the path that was asked for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Walks over containers."""
+"""Walks over nested containers."""
 
 from __future__ import annotations
 

@@ -15,7 +15,15 @@ from tests import ROOT
 import cutaway
 from cutaway.cli.output import without_histogram
 from cutaway.core import statistics as table
-from cutaway.core.statistics import PER_SAMPLE, PER_UNIT, STATISTICS, Statistic, recorded, size_of, statistic
+from cutaway.core.statistics import (
+    PER_SAMPLE,
+    PER_UNIT,
+    STATISTICS,
+    Statistic,
+    magnitude_statistic,
+    names_in_tiers,
+    statistic,
+)
 from cutaway.recording.statistics.summary import Summary
 from cutaway.store.format.records import Row
 from cutaway.store.writing.writer import Writer
@@ -47,7 +55,7 @@ def test_what_is_said_of_a_statistic_fits_together() -> None:
             assert each.unit in ("elements", "flag")
     assert {*PER_UNIT, *PER_SAMPLE} <= set(STATISTICS)
     assert {each.name for each in STATISTICS.values() if each.tier == "group"} <= {*PER_UNIT, *PER_SAMPLE}
-    assert size_of(["mean"]) is None
+    assert magnitude_statistic(["mean"]) is None
 
 
 def test_one_that_is_not_in_the_table_is_called_by_its_name() -> None:
@@ -60,7 +68,7 @@ def test_the_recorder_fills_every_statistic_of_the_table(level: str, spectral_no
     summary = Summary(level, spectral_norm=spectral_norm)
     summary.add(torch.randn(6, 8), batch_dim=0)
     tiers = TIERS[: TIERS.index(level) + 1] + (("spectral_norm",) if spectral_norm else ())
-    assert summary.names == recorded(*tiers)
+    assert summary.names == names_in_tiers(*tiers)
     assert np.isfinite(summary.matrix()).all()
 
 
@@ -97,12 +105,12 @@ def test_a_new_statistic_is_read_shown_and_compared_without_further_changes(tmp_
 
 
 def test_runs_from_before_a_statistic_was_there_are_read_without_it(tmp_path: Path) -> None:
-    old = [name for name in recorded("core") if name != "batch_std"]
+    old = [name for name in names_in_tiers("core") if name != "batch_std"]
     with Writer(tmp_path / "run", kind="run") as writer:
         schema = writer.schema([Row("a", role="value")], old)
         writer.step(0, schema=schema, matrix=np.ones((1, len(old)), np.float32))
-        schema = writer.schema([Row("a", role="value")], recorded("core"))  # resumed by a newer version
-        writer.step(1, schema=schema, matrix=np.ones((1, len(recorded("core"))), np.float32))
+        schema = writer.schema([Row("a", role="value")], names_in_tiers("core"))  # resumed by a newer version
+        writer.step(1, schema=schema, matrix=np.ones((1, len(names_in_tiers("core"))), np.float32))
     run = cutaway.load(tmp_path / "run")
     np.testing.assert_array_equal(run["a"].stats("batch_std"), [np.nan, 1])
     rows = RunRows(run)

@@ -227,7 +227,7 @@ def test_what_cannot_be_patched_is_an_error() -> None:
     runs: dict[str, Any] = {"clean": lambda: model(x), "corrupted": lambda: model(-x)}
     with pytest.raises(InputError, match=r"'fc.weight' is a parameter, the same in both runs"):
         studies.patch(model, lambda out: out, at="fc.weight", **runs)
-    with pytest.raises(SiteError, match="names no module"):
+    with pytest.raises(SiteError, match="matches no module"):
         studies.patch(model, lambda out: out, at="h.*", **runs)
     with pytest.raises(InputError, match="clean=Tensor: give a function"):
         studies.patch(model, lambda out: out, at="fc", clean=x, corrupted=runs["corrupted"])  # type: ignore[arg-type]

@@ -10,35 +10,35 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from cutaway.capture.model.eval_mode import preserved
-from cutaway.capture.model.rng_state import seeded
+from cutaway.capture.model.eval_mode import preserve_state
+from cutaway.capture.model.rng_state import seed_rng
 from cutaway.capture.saved.save_policy import Save, Saver
-from cutaway.capture.session import Session, watch_forks
+from cutaway.capture.session import Session, register_fork_handler
 from cutaway.core.errors import InputError, InputTypeError, SiteError
 from cutaway.core.events import ValueSink
-from cutaway.core.formatting import nearest
+from cutaway.core.formatting import nearest_hint
 from cutaway.graph.analysis.components import Sites
 from cutaway.graph.trace import Trace
 
 
 def trace(model: nn.Module, /, *args: Any, **kwargs: Any) -> Trace:
-    """Run a model once and keep every operation; all further arguments go to the model.
+    """Runs a model once and records every operation; all other arguments go to the model.
 
     >>> import torch, cutaway
     >>> model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU())
     >>> cutaway.trace(model, torch.ones(2, 4))["relu_1"].shape
     (2, 3)
 
-    If the model raises, its exception passes through unchanged, with the trace so far as `cutaway_trace`.
+    If the model raises, its exception propagates unchanged; its attribute `cutaway_trace` is the trace so far.
     """
     _check_model(model)
-    found = Trace()
+    captured = Trace()
     try:
-        with _session(found, model, Saver("**", "reference", None), orphans=False, gradients=False):
-            found.returned = model(*args, **kwargs)
+        with _session(captured, model, Saver("**", "reference", None), orphans=False, gradients=False):
+            captured.returned = model(*args, **kwargs)
     except BaseException as error:
-        raise _or_wrong_arguments(error, model, args, kwargs, found) from error.__cause__
-    return found
+        raise _explain_error(error, model, args, kwargs, captured) from error.__cause__
+    return captured
 
 
 @contextmanager
@@ -51,7 +51,7 @@ def watch(
     seed: int | None = None,
     orphans: bool = False,
 ) -> Iterator[Trace]:
-    """Watch any PyTorch code, `backward()` included; the trace is ready when the block ends.
+    """Records any PyTorch code, including `backward()`; the trace is ready when the block ends.
 
     >>> import torch, cutaway
     >>> model = torch.nn.Linear(4, 3)
@@ -61,52 +61,53 @@ def watch(
     torch.Size([2, 3])
 
     Args:
-        save: which values: "**" all, None none, sites and patterns, labels or ops of an earlier trace, or a
-            predicate that is asked about each `Op` as it runs.
-        keep: "reference" (no copy; values are protected against overwriting), "copy", "cpu", a folder on disk,
-            or a `ValueSink`.
-        transform: applied to each value before it is kept.
-        seed: seeds Python, NumPy and torch for the block, and restores all of them afterwards.
-        orphans: keep ops that neither come from an input nor lead to an output.
+        save: which values to save: "**" for all, None for none, sites and patterns, labels or ops of an earlier trace,
+            or a predicate that is called with each `Op` as it runs.
+        keep: "reference" (no copy; copied only before something overwrites it), "copy", "cpu", a folder on disk, or a
+            `ValueSink`.
+        transform: applied to each value before it is saved.
+        seed: seeds Python, NumPy and torch for the block; their states are restored afterwards.
+        orphans: whether to keep ops that neither depend on an input nor lead to an output.
     """
     if model is not None:
         _check_model(model)
-    found = Trace()
+    captured = Trace()
     saver = Saver(save, keep, transform)
-    with seeded(seed) if seed is not None else nullcontext():
-        with _session(found, model, saver, orphans=orphans, gradients=True):
-            yield found
+    with seed_rng(seed) if seed is not None else nullcontext():
+        with _session(captured, model, saver, orphans=orphans, gradients=True):
+            yield captured
     missing = saver.unmatched()
-    if missing and found.is_complete:
-        near = nearest(missing[0], found.sites)
-        hint = f" Nearest: {', '.join(map(repr, near))}." if near else ""
+    if missing and captured.is_complete:
+        hint = nearest_hint(missing[0], captured.sites)
         raise SiteError(
-            f"save={missing[0]!r} matched nothing in this trace of {found.model_name}.{hint}"
+            f"save={missing[0]!r} matches nothing in this trace of {captured.model_name}.{hint}"
             " cutaway.sites(model, example) lists all sites."
         )
 
 
 def sites(model: nn.Module, /, *args: Any, **kwargs: Any) -> Sites:
-    """Every site of a model on an example input, found without keeping any value.
+    """Lists every site of a model for an example input, without saving values.
 
-    `components` tells those that can be collected with their shapes, `to_json()` writes them down.
+    `components` lists the sites that can be collected, with their shapes; `to_json()` exports them.
 
     >>> import torch, cutaway
     >>> cutaway.sites(torch.nn.Sequential(torch.nn.Linear(4, 3)), torch.ones(2, 4))
     ('.', '0', '.@in.0', '0/linear', '0.weight', '0.bias')
 
-    The model is run once in the mode it is in; its state and the random generators are as before afterwards.
+    The model runs once in its current mode; its state and the random generators are restored afterwards.
     """
     _check_model(model)
-    with preserved(getattr(model, "_orig_mod", model)), watch(model, save=None) as found:
+    with preserve_state(getattr(model, "_orig_mod", model)), watch(model, save=None) as captured:
         model(*args, **kwargs)
-    return Sites.of(found)
+    return Sites.of(captured)
 
 
 @contextmanager
-def _session(found: Trace, model: nn.Module | None, saver: Saver, *, orphans: bool, gradients: bool) -> Iterator[None]:
-    watch_forks()
-    session = Session(found, model, saver, orphans=orphans, gradients=gradients)
+def _session(
+    captured: Trace, model: nn.Module | None, saver: Saver, *, orphans: bool, gradients: bool
+) -> Iterator[None]:
+    register_fork_handler()
+    session = Session(captured, model, saver, orphans=orphans, gradients=gradients)
     session.start()
     try:
         yield
@@ -119,18 +120,18 @@ def _session(found: Trace, model: nn.Module | None, saver: Saver, *, orphans: bo
 
 def _check_model(model: object) -> None:
     if not isinstance(model, nn.Module):
-        what = "a class: make an instance of it first" if isinstance(model, type) else f"a {type(model).__name__}"
+        what = "a class: create an instance first" if isinstance(model, type) else f"a {type(model).__name__}"
         raise InputTypeError(
-            f"the model must be a torch.nn.Module, and this is {what}. "
-            "To watch other code, put it in a block: `with cutaway.watch() as trace:`."
+            f"the model must be a torch.nn.Module, got {what}. "
+            "To trace other code, put it in a block: `with cutaway.watch() as trace:`."
         )
 
 
-def _or_wrong_arguments(
-    error: BaseException, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], found: Trace
+def _explain_error(
+    error: BaseException, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], captured: Trace
 ) -> BaseException:
-    """The model's own error with the trace attached; or ours, where the arguments do not fit its forward."""
-    if isinstance(error, TypeError) and len(found) == 0:
+    """The model's error with the trace attached, or an `InputError` if the arguments do not fit its forward."""
+    if isinstance(error, TypeError) and len(captured) == 0:
         try:
             signature = inspect.signature(model.forward)
             signature.bind(*args, **kwargs)
@@ -138,12 +139,12 @@ def _or_wrong_arguments(
             names = ", ".join(signature.parameters)
             return InputError(
                 f"these arguments do not fit {type(model).__name__}.forward({names}): {misfit}; "
-                "trace(model, ...) hands everything after the model to it."
+                "trace(model, ...) passes all arguments after the model to it."
             )
         except ValueError:
             pass
     try:
-        error.cutaway_trace = found  # type: ignore[attr-defined]
+        error.cutaway_trace = captured  # type: ignore[attr-defined]
     except AttributeError:  # an exception class with slots
         pass
     return error

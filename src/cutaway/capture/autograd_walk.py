@@ -1,4 +1,4 @@
-"""Finding out what a tensor was computed from when the computation was not seen."""
+"""Finds what a tensor was computed from by walking the autograd graph, if its ops were not captured."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ _FARTHEST = 10_000
 
 
 def nearest_in_autograd(tensor: Tensor, known: dict[Any, int]) -> tuple[list[int], list[Tensor]]:
-    """Walk up the autograd graph to the nearest known tensors.
+    """Walks up the autograd graph to the nearest known tensors.
 
     Args:
-        known: autograd node → the node of the trace it made.
+        known: autograd node → the trace node it produced.
 
     Returns:
-        The nodes of the trace that were reached, and the leaf tensors.
+        The trace nodes that were reached, and the leaf tensors.
     """
-    found: dict[int, None] = {}
+    nodes: dict[int, None] = {}
     leaves: list[Tensor] = []
     stack: list[Any] = [tensor.grad_fn]
     seen: set[Any] = set()
@@ -29,9 +29,9 @@ def nearest_in_autograd(tensor: Tensor, known: dict[Any, int]) -> tuple[list[int
         seen.add(step)
         leaf = getattr(step, "variable", None)
         if step in known:
-            found[known[step]] = None
+            nodes[known[step]] = None
         elif leaf is not None:
             leaves.append(leaf)
         else:
             stack.extend(below for below, _ in step.next_functions)
-    return list(found), leaves
+    return list(nodes), leaves

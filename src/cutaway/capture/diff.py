@@ -1,13 +1,13 @@
-"""The verb `diff`: what differs between two traces."""
+"""The verb `diff`: compares the structure and values of two traces."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Literal
 
 from cutaway.capture.validation.distance import distance
 from cutaway.capture.validation.validate import UNDEFINED
-from cutaway.core.errors import InputError, NotSavedError, StaleValueError
+from cutaway.core.errors import InputTypeError, NotSavedError, StaleValueError
+from cutaway.core.formatting import listed, plural
 from cutaway.core.progress import progress
 from cutaway.graph.diff.align import Alignment, align
 from cutaway.graph.diff.match import MISSING, by_path
@@ -17,11 +17,11 @@ from cutaway.graph.tables import OP
 from cutaway.graph.trace import Trace
 from cutaway.results.diff import Compared, Diff, Distance, First, Kind
 
-_MOST_NAMED = 3
+_MAX_NAMED = 3
 
 
 def diff(a: Trace, b: Trace) -> Diff:
-    """What differs between two traces: in structure, and in the values that both hold.
+    """Compares two traces: their structure, and the values that both have saved.
 
     >>> import torch, cutaway
     >>> one = cutaway.trace(torch.nn.ReLU(), torch.tensor([-1.0, 2.0, 3.0]))
@@ -29,155 +29,155 @@ def diff(a: Trace, b: Trace) -> Diff:
     >>> cutaway.diff(one, two).first.distance.n_different
     1
     """
-    for which, thing in (("first", a), ("second", b)):
-        if not isinstance(thing, Trace):
-            raise InputError(
-                f"diff compares two traces, and the {which} argument is a {type(thing).__name__}: "
-                "give what cutaway.trace(model, ...) returned, or what a `with cutaway.watch(model)` block made."
+    for which, argument in (("first", a), ("second", b)):
+        if not isinstance(argument, Trace):
+            raise InputTypeError(
+                f"diff compares two traces, and the {which} argument is a {type(argument).__name__}: "
+                "pass the result of cutaway.trace(model, ...) or of a `with cutaway.watch(model)` block."
             )
-    found = align(a, b)
+    alignment = align(a, b)
     values = _Values(a, b)
-    values.compare_all(found)
+    values.compare_all(alignment)
     result = Diff(
-        a=_in_words(a),
-        b=_in_words(b),
-        structure=changes(a, b, found),
+        a=_describe(a),
+        b=_describe(b),
+        structure=changes(a, b, alignment),
         values=tuple(values.rows),
         first=values.first(),
-        n_ops=sum(MISSING not in pair for pair in found.ops),
-        notes=(*_circumstances(a, b), *values.notes()),
+        n_ops=sum(MISSING not in pair for pair in alignment.ops),
+        notes=(*_capture_notes(a, b), *values.notes()),
     )
-    # Not one of its fields: the report is plain data, and only its picture needs the traces.
+    # Not a dataclass field: the result is plain data, and only its picture needs the traces.
     object.__setattr__(result, "_traces", (a, b))
     return result
 
 
-def _in_words(trace: Trace) -> str:
+def _describe(trace: Trace) -> str:
     return f"{trace.model_name or 'code without a model'} ({len(trace):,} ops)"
 
 
-def _circumstances(a: Trace, b: Trace) -> list[str]:
-    """What else is to be known of the two."""
-    found = []
+def _capture_notes(a: Trace, b: Trace) -> list[str]:
+    """Notes on how the two captures differ: errors, devices, transforms, backward passes."""
+    notes = []
     for which, trace in (("first", a), ("second", b)):
         if trace.error is not None:
             said, *_ = str(trace.error).splitlines() or [""]
-            found.append(f"the {which} trace ended early, by {type(trace.error).__name__}: {said}")
+            notes.append(f"the {which} trace ended early with {type(trace.error).__name__}: {said}")
     devices = [", ".join(sorted({op.device for op in trace if op.device})) for trace in (a, b)]
     if devices[0] != devices[1]:
-        found.append(f"the first ran on {devices[0] or 'no device'}, the second on {devices[1] or 'no device'}")
+        notes.append(f"the first ran on {devices[0] or 'no device'}, the second on {devices[1] or 'no device'}")
     if a.tables.is_transformed or b.tables.is_transformed:
-        found.append("values were transformed before they were saved; it is those that were compared")
+        notes.append("values were transformed before saving; the transformed values were compared")
     if a.n_backwards != b.n_backwards:
-        found.append(f"{a.n_backwards} backward passes in the first, {b.n_backwards} in the second")
-    return found
+        notes.append(f"{a.n_backwards} backward passes in the first, {b.n_backwards} in the second")
+    return notes
 
 
 _State = Literal["equal", "different", "unknown"]
 _Reason = Literal["not saved", "overwritten since", "of a kind that has no distance", "undefined", "shape", ""]
-_SAID = {
+_REASON_TEXTS = {
     "not saved": "not saved in both",
-    "overwritten since": "overwritten since they were traced: watch with keep='copy'",
-    "of a kind that has no distance": "of a kind that has no distance",
-    "undefined": "with arbitrary contents",
+    "overwritten since": "overwritten after tracing: watch with keep='copy'",
+    "of a kind that has no distance": "of a type that has no distance",
+    "undefined": "with undefined contents",
 }
 
 
 _STATES: dict[_Reason, _State] = {"shape": "different", "undefined": "equal"}
-"""How a value that was not compared counts for those made from it."""
+"""How a value that was not compared counts for the ops that use it."""
 
 
 class _Values:
-    """Compares values row by row, and remembers of each node of the second trace how it stands."""
+    """Compares values row by row, and stores for each node of the second trace whether it is equal."""
 
     def __init__(self, a: Trace, b: Trace) -> None:
         self.a, self.b = a, b
         self.rows: list[Compared] = []
         self._states: dict[int, _State] = {}
-        self._found: dict[tuple[int, int], tuple[Distance | None, _Reason]] = {}
+        self._distances: dict[tuple[int, int], tuple[Distance | None, _Reason]] = {}
         self._left_out: dict[str, list[str]] = {}
         self._first: tuple[int, Compared] | None = None
         self._lone_gradients = 0
 
-    def compare_all(self, found: Alignment) -> None:
-        pairs = [*found.sources, *found.ops]
-        for mine, other in progress(pairs, len(pairs), "values compared"):
-            if other != MISSING:
-                self._compare(mine, other)
-        for path, mine, other in by_path(self.a.tables.outputs, self.b.tables.outputs):
-            if MISSING not in (mine, other):
-                self._compare_outputs(path, mine, other)
-        for mine, other in pairs:
-            if MISSING not in (mine, other):
-                self._compare_gradients(mine, other)
+    def compare_all(self, alignment: Alignment) -> None:
+        pairs = [*alignment.sources, *alignment.ops]
+        for node_a, node_b in progress(pairs, len(pairs), "values compared"):
+            if node_b != MISSING:
+                self._compare(node_a, node_b)
+        for path, node_a, node_b in by_path(self.a.tables.outputs, self.b.tables.outputs):
+            if MISSING not in (node_a, node_b):
+                self._compare_outputs(path, node_a, node_b)
+        for node_a, node_b in pairs:
+            if MISSING not in (node_a, node_b):
+                self._compare_gradients(node_a, node_b)
 
-    def _compare(self, mine: int, other: int) -> None:
-        if mine == MISSING:
-            self._states[other] = "different"
+    def _compare(self, node_a: int, node_b: int) -> None:
+        if node_a == MISSING:
+            self._states[node_b] = "different"
             return
-        found, reason = self._distance(mine, other)
-        if found is None:
-            self._states[other] = _STATES.get(reason, "unknown")
-            if reason in _SAID:
-                self._left_out.setdefault(reason, []).append(Op(self.b, other).label)
+        result, reason = self._distance(node_a, node_b)
+        if result is None:
+            self._states[node_b] = _STATES.get(reason, "unknown")
+            if reason in _REASON_TEXTS:
+                self._left_out.setdefault(reason, []).append(Op(self.b, node_b).label)
             return
-        self._states[other] = "equal" if found.is_equal else "different"
-        op = Op(self.b, other)
-        above = {self._states.get(parent, "unknown") for parent in self.b.tables.nodes.parents[other]}
-        is_origin = not found.is_equal and above <= {"equal"}
-        source = "" if found.is_equal else line(op.source)
-        row = Compared(_kind(op), "value", op.label, op.site, Op(self.a, mine).site, found, None, is_origin, source)
+        self._states[node_b] = "equal" if result.is_equal else "different"
+        op = Op(self.b, node_b)
+        above = {self._states.get(parent, "unknown") for parent in self.b.tables.nodes.parents[node_b]}
+        is_origin = not result.is_equal and above <= {"equal"}
+        source = "" if result.is_equal else line(op.source)
+        row = Compared(_kind(op), "value", op.label, op.site, Op(self.a, node_a).site, result, None, is_origin, source)
         self.rows.append(row)
-        if self._first is None and not found.is_equal and op.kind == OP:
-            self._first = other, row
+        if self._first is None and not result.is_equal and op.kind == OP:
+            self._first = node_b, row
 
-    def _distance(self, mine: int, other: int) -> tuple[Distance | None, _Reason]:
-        known = self._found.get((mine, other))
+    def _distance(self, node_a: int, node_b: int) -> tuple[Distance | None, _Reason]:
+        known = self._distances.get((node_a, node_b))
         if known is None:
-            known = self._found[mine, other] = self._measure(Op(self.a, mine), Op(self.b, other))
+            known = self._distances[node_a, node_b] = self._measure(Op(self.a, node_a), Op(self.b, node_b))
         return known
 
-    def _measure(self, mine: Op, other: Op) -> tuple[Distance | None, _Reason]:
-        if mine.shape != other.shape:
+    def _measure(self, op_a: Op, op_b: Op) -> tuple[Distance | None, _Reason]:
+        if op_a.shape != op_b.shape:
             return None, "shape"
-        if mine.function in UNDEFINED and other.function in UNDEFINED:
+        if op_a.function in UNDEFINED and op_b.function in UNDEFINED:
             return None, "undefined"
         try:
-            one, two = mine.value, other.value
+            value_a, value_b = op_a.value, op_b.value
         except NotSavedError:
             return None, "not saved"
         except StaleValueError:
             return None, "overwritten since"
-        if getattr(one, "is_meta", False) or getattr(two, "is_meta", False):
+        if getattr(value_a, "is_meta", False) or getattr(value_b, "is_meta", False):
             return None, "not saved"
-        if _shape(one) != _shape(two):  # of what a transform made of them
+        if _shape(value_a) != _shape(value_b):  # after a transform
             return None, "shape"
-        found = distance(one, two)
-        return found, "" if found is not None else "of a kind that has no distance"
+        result = distance(value_a, value_b)
+        return result, "" if result is not None else "of a kind that has no distance"
 
-    def _compare_outputs(self, path: str, mine: int, other: int) -> None:
-        found, _ = self._distance(mine, other)
-        if found is not None:
-            op, site = Op(self.b, other), output_site(path)
-            source = "" if found.is_equal else line(op.source)
-            self.rows.append(Compared("output", "value", op.label, site, site, found, source=source))
+    def _compare_outputs(self, path: str, node_a: int, node_b: int) -> None:
+        result, _ = self._distance(node_a, node_b)
+        if result is not None:
+            op, site = Op(self.b, node_b), output_site(path)
+            source = "" if result.is_equal else line(op.source)
+            self.rows.append(Compared("output", "value", op.label, site, site, result, source=source))
 
-    def _compare_gradients(self, mine: int, other: int) -> None:
-        one, two = self.a.tables.nodes.grads.get(mine), self.b.tables.nodes.grads.get(other)
-        if not one and not two:
+    def _compare_gradients(self, node_a: int, node_b: int) -> None:
+        grads_a, grads_b = self.a.tables.nodes.grads.get(node_a), self.b.tables.nodes.grads.get(node_b)
+        if not grads_a and not grads_b:
             return
-        op = Op(self.b, other)
-        pairs = zip(Op(self.a, mine).grads, op.grads, strict=False)
+        op = Op(self.b, node_b)
+        pairs = zip(Op(self.a, node_a).grads, op.grads, strict=False)
         for backward, (old, new) in enumerate(pairs):
             if old is None and new is None:
                 continue
-            found = None if old is None or new is None or _shape(old) != _shape(new) else distance(old, new)
-            if found is None:
+            result = None if old is None or new is None or _shape(old) != _shape(new) else distance(old, new)
+            if result is None:
                 self._lone_gradients += 1
                 continue
-            source = "" if found.is_equal else line(op.source)
-            was = Op(self.a, mine).site
-            self.rows.append(Compared(_kind(op), "grad", op.label, op.site, was, found, backward, source=source))
+            source = "" if result.is_equal else line(op.source)
+            was = Op(self.a, node_a).site
+            self.rows.append(Compared(_kind(op), "grad", op.label, op.site, was, result, backward, source=source))
 
     def first(self) -> First | None:
         if self._first is None:
@@ -190,13 +190,15 @@ class _Values:
         return First(row.label, row.site, row.was, row.source, row.distance, *parents)
 
     def notes(self) -> list[str]:
-        found = [
-            f"{_counted(len(labels), 'value')} {_SAID[reason]} ({_named(labels)})"
+        notes = [
+            f"{plural(len(labels), 'value')} {_REASON_TEXTS[reason]} ({listed(labels, _MAX_NAMED)})"
             for reason, labels in self._left_out.items()
         ]
         if self._lone_gradients:
-            found.append(f"{_counted(self._lone_gradients, 'gradient')} in one of the two only, or of other shapes")
-        return found
+            notes.append(
+                f"{plural(self._lone_gradients, 'gradient')} in only one of the traces, or of different shapes"
+            )
+        return notes
 
 
 def _kind(op: Op) -> Kind:
@@ -206,13 +208,3 @@ def _kind(op: Op) -> Kind:
 
 def _shape(value: Any) -> Any:
     return tuple(value.shape) if hasattr(value, "shape") and not getattr(value, "is_nested", False) else None
-
-
-def _named(labels: Iterable[str]) -> str:
-    names = list(labels)
-    rest = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
-    return ", ".join(names[:_MOST_NAMED]) + rest
-
-
-def _counted(n: int, what: str) -> str:
-    return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"

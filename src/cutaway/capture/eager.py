@@ -1,7 +1,7 @@
-"""Compiled code runs its eager source as long as anybody here needs it to.
+"""Forces compiled code to run eagerly while any capture or edit needs it.
 
-Captures and edits may end in any order; so the first one changes the stance of torch's compiler, and only the last one
-puts it back.
+Captures and edits can end in any order, so the first one sets the stance of torch's compiler and only the last one
+resets it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _stance: Any = None
 
 
 @contextmanager
-def forced_eager() -> Iterator[None]:
-    """A block in which nothing runs compiled."""
+def force_eager() -> Iterator[None]:
+    """Context manager: compiled functions run eagerly inside."""
     global _users, _stance
     with _lock:
         if _users == 0:

@@ -1,4 +1,4 @@
-"""The operation that ended a capture: in words, and as what a graph can draw."""
+"""Records the op that raised the error which ended a capture."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from cutaway.graph.control_flow.source import source_of, stack_of, users_line
 from cutaway.graph.tables import FailedOp, Tables, describe
 
 
-def note_failure(
+def record_failure(
     tables: Tables,
     resolver: Resolver,
     failed: tuple[BaseException, tuple[Any, ...]] | None,
     error: BaseException | None,
 ) -> None:
-    """Write into the tables which operation raised the error that ended the block, if one did.
+    """Adds the op that raised the error to the tables, if the block was ended by an error of a torch function.
 
     Args:
-        failed: the last error that came out of a torch function, and the event of that call.
+        failed: the last error raised by a torch function, and the event of that call.
     """
     if failed is None or error is None or failed[0] is not error:
         return

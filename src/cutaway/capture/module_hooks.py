@@ -1,7 +1,7 @@
-"""Which module call is running: a stack kept by global module hooks.
+"""Tracks the running module call with global module hooks.
 
-Global hooks leave the model and its classes alone, so that the fast paths of `nn.TransformerEncoder`
-stay open; they see every module of the process and are filtered by thread.
+Global hooks do not touch the model or its classes, so `nn.TransformerEncoder` keeps its fast paths; they fire for
+every module of the process and are filtered by thread.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as _torch_module
 
-from cutaway.capture.function_mode import Ledger, Watcher, _versions, frozen
+from cutaway.capture.function_mode import Ledger, Watcher, _versions, copy_containers
 from cutaway.capture.replay.recipe import Recipe
 from cutaway.capture.torch_functions import Opaque
 from cutaway.core.pytree import leaves
@@ -26,11 +26,11 @@ ENTER = "enter"
 EXIT = "exit"
 
 _BETWEEN = (_torch_module.__file__, str(Path(__file__).with_name("api.py")))
-"""Files whose frames stand between a module's forward and the line of the user that called it."""
+"""Files whose frames are between a module's forward and the user's line that called it."""
 
 
 class Call:
-    """One run of a module's forward, as it happens."""
+    """One running call of a module's forward."""
 
     __slots__ = (
         "code",
@@ -55,19 +55,19 @@ class Call:
         self.ended = 0
         self.own_hook: Any = None
         self.entered: Any = None
-        """The positional arguments as they came in, until it returns."""
+        """The positional arguments as passed in, until the call returns."""
         self.kwargs_known = False
 
 
 class ModuleHooks:
-    """Keeps each watcher's current module call and hands on enter and exit events."""
+    """Tracks the current module call of each watcher and emits enter and exit events."""
 
     def __init__(self, watchers: dict[int, Watcher], calls: Ledger[Call], root: nn.Module | None) -> None:
         self.watchers = watchers
         self.calls = calls
         self.root = root
         self.recipe: Recipe | None = None
-        """How to run the root again as it first ran."""
+        """How to rerun the root module as it first ran."""
         self._handles: list[Any] = []
 
     def install(self) -> None:
@@ -79,7 +79,7 @@ class ModuleHooks:
     def remove(self) -> None:
         for handle in self._handles:
             handle.remove()
-            # torch forgets to clear this one for global hooks
+            # Torch does not remove this entry with the handle of a global hook (as of 2.13).
             getattr(_torch_module, "_global_forward_hooks_with_kwargs", {}).pop(handle.id, None)
         self._handles = []
 
@@ -105,7 +105,7 @@ class ModuleHooks:
         watcher.append((ENTER, number, given, named))
 
     def _exit(self, module: nn.Module, args: Any, *rest: Any) -> None:
-        """`rest` is (kwargs, result), or (result,) when torch calls this after an exception."""
+        """`rest` is (kwargs, result), or (result,) if torch calls this hook after an exception."""
         watcher = self.watchers.get(get_ident())
         if watcher is None or watcher.paused or not watcher.calls:
             return
@@ -127,7 +127,7 @@ class ModuleHooks:
             if call.own_hook is not None:
                 call.own_hook.remove()
                 call.own_hook = None
-            if call.module is not module:  # left by an exception that runs no hooks (Ctrl-C)
+            if call.module is not module:  # left by an exception that skips hooks (Ctrl-C)
                 watcher.call = watcher.calls.pop()
                 continue
             if isinstance(module, torch.jit.ScriptModule) and result is not None:
@@ -135,10 +135,10 @@ class ModuleHooks:
                 version = versions if isinstance(result, (tuple, list)) else versions[0]
                 code, instruction = call.code, call.instruction
                 closure = {**dict(module.named_parameters()), **dict(module.named_buffers())}
-                kept = frozen({**kwargs, "closure": closure} if closure else kwargs)
-                given, made = tuple(map(frozen, args)), frozen(result)
+                saved_kwargs = copy_containers({**kwargs, "closure": closure} if closure else kwargs)
+                given, made = tuple(map(copy_containers, args)), copy_containers(result)
                 place = (number, 0, code, instruction, call.started, ended)
-                watcher.append((Opaque(module), given, kept, made, *place, version, torch.is_grad_enabled()))
+                watcher.append((Opaque(module), given, saved_kwargs, made, *place, version, torch.is_grad_enabled()))
             is_root = module is self.root
             # A pre-hook of the module may have replaced its arguments.
             replaced = tensors_in(args, is_root) if args is not call.entered else None
@@ -154,9 +154,9 @@ def is_tensor(value: Any) -> bool:
 
 
 def tensors_in(tree: Any, is_root: bool) -> list[tuple[str, Tensor]]:
-    """The tensors of arguments or results with their paths, found at once: the program may change a dict or list later.
+    """The tensors in arguments or results with their paths; a list, because the program may modify containers later.
 
-    Plain objects are looked into for the root alone; further down they are handed from module to module.
+    Plain objects are entered only for the root; deeper modules pass the same objects on.
     """
     kind = type(tree)
     if kind is Tensor:
@@ -169,22 +169,22 @@ def tensors_in(tree: Any, is_root: bool) -> list[tuple[str, Tensor]]:
 
 
 def keyword_arguments(depth: int) -> dict[str, Any] | None:
-    """The keyword arguments of the module that is being called; global pre-hooks are not given them.
+    """The keyword arguments of the module that is being called; torch does not pass them to global pre-hooks.
 
-    None where torch's own frames look other than expected: then they are taken when the module returns.
+    None if torch's frames have an unexpected layout: then they are read when the module returns.
 
     Args:
-        depth: how many frames above this function torch called the hook.
+        depth: number of frames between this function and torch's call of the hook.
     """
     frame = _getframe(depth)
     if frame.f_code.co_filename == _BETWEEN[0] and frame.f_code.co_name in ("inner", "_call_impl"):
-        found = frame.f_locals.get("kwargs")
-        return found if isinstance(found, dict) else None
+        kwargs = frame.f_locals.get("kwargs")
+        return kwargs if isinstance(kwargs, dict) else None
     return None
 
 
 def _outside_module_file() -> Any:
-    """The frame that called the module, past torch's own `__call__` machinery."""
+    """The frame that called the module, skipping torch's `__call__` code."""
     frame = _getframe(2)
     while frame.f_back is not None and frame.f_code.co_filename in _BETWEEN:
         frame = frame.f_back

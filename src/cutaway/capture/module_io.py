@@ -1,4 +1,4 @@
-"""What goes into modules and comes out of them: inputs, outputs, passes."""
+"""Records inputs, outputs and passes of module calls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cutaway.graph.tables import ALIAS, CONSTANT, INPLACE, INPUT, CallRow, Nodes
 
 
 class Graph(Protocol):
-    """Knows the node of a tensor, and keeps values."""
+    """Maps tensors to nodes, and saves values."""
 
     nodes: Nodes
 
@@ -21,8 +21,8 @@ class Graph(Protocol):
     def save(self, node: int, tensor: Tensor) -> None: ...
 
 
-class Borders:
-    """Notes, for each module call, the nodes of the tensors it was given and of those it returned."""
+class ModuleIO:
+    """Records, for each module call, the nodes of its input and output tensors."""
 
     def __init__(self, resolver: Graph, calls: dict[int, Call], saver: Saver) -> None:
         self.rows: dict[int, CallRow] = {0: CallRow(-1, 0, 1, False, 0.0, None, 0)}
@@ -34,8 +34,8 @@ class Borders:
         self._saver = saver
         self._passes: dict[int, int] = {}
 
-    def take(self, event: tuple[Any, ...]) -> None:
-        """A module call begins or ends."""
+    def handle(self, event: tuple[Any, ...]) -> None:
+        """Handles the enter or exit event of a module call."""
         number = event[1]
         call = self._calls[number]
         if event[0] == ENTER:
@@ -69,12 +69,12 @@ class Borders:
         return False
 
     def _tensors_into(self, tensors: list[tuple[str, Tensor]], row: CallRow, number: int) -> None:
-        """Note the nodes of the tensors handed to a module."""
+        """Records the nodes of the tensors passed to a module."""
         nodes = self._resolver.nodes
         for path, tensor in tensors:
             node = self._resolver.node_of(tensor, number)
             while node >= row.first_node and nodes.flags[node] & (INPLACE | ALIAS):
-                node = nodes.parents[node][0]  # overwritten since it was handed in
+                node = nodes.parents[node][0]  # overwritten after it was passed in
             row.inputs.append((path, node))
             if row.is_root:
                 self.inputs.append((path, node))
@@ -82,16 +82,16 @@ class Borders:
                     nodes.kind[node] = nodes.name[node] = INPUT
                     nodes.path[node] = path
             if self._saver.wants_module(number, "in", path):
-                self._saver.firm.add(node)
+                self._saver.certain.add(node)
                 self._resolver.save(node, tensor)
 
     def _tensors_out_of(self, tensors: list[tuple[str, Tensor]], row: CallRow, number: int) -> None:
-        """Note the nodes of the tensors that a module returned."""
+        """Records the nodes of the tensors that a module returned."""
         for path, tensor in tensors:
             node = self._resolver.node_of(tensor, number)
             row.outputs.append((path, node))
             if row.is_root:
                 self.outputs.append((path, node))
             if self._saver.wants_module(number, "out", path):
-                self._saver.firm.add(node)
+                self._saver.certain.add(node)
                 self._resolver.save(node, tensor)

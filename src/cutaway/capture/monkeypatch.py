@@ -1,7 +1,7 @@
-"""What is switched on in torch and Python with the first capture of the process, and off with the last.
+"""Installs patches with the first capture of the process and removes them with the last.
 
-Several captures may run at once, in several threads, and end in any order; so nobody but the last one
-may put things back.
+Several captures can run concurrently in several threads and end in any order, so only the last one may remove the
+patches.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ _users = 0
 _stack = ExitStack()
 
 
-def apply(switch_on: Callable[[ExitStack], None]) -> None:
-    """Begin a capture; the first one switches everything on."""
+def apply(install: Callable[[ExitStack], None]) -> None:
+    """Registers a capture; the first one installs the patches."""
     global _users
     with _lock:
         if _users == 0:
             try:
-                switch_on(_stack)
+                install(_stack)
             except BaseException:
                 _stack.close()
                 raise
@@ -30,7 +30,7 @@ def apply(switch_on: Callable[[ExitStack], None]) -> None:
 
 
 def restore() -> None:
-    """End a capture; the last one switches everything off, in reverse order."""
+    """Unregisters a capture; the last one removes the patches, in reverse order."""
     global _users
     with _lock:
         _users -= 1
@@ -38,15 +38,15 @@ def restore() -> None:
             _stack.close()
 
 
-def also(switch_on: Callable[[ExitStack], None]) -> None:
-    """Switch on something more for as long as any capture runs."""
+def apply_more(install: Callable[[ExitStack], None]) -> None:
+    """Installs another patch for as long as any capture runs."""
     with _lock:
         if _users:
-            switch_on(_stack)
+            install(_stack)
 
 
 def replace(stack: ExitStack, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
-    """Put a replacement in place until the stack is closed."""
+    """Replaces an attribute until the stack is closed."""
     original = owner.__dict__[name] if isinstance(owner, type) else getattr(owner, name)
     setattr(owner, name, make(original))
     stack.callback(setattr, owner, name, original)

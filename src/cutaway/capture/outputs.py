@@ -1,4 +1,4 @@
-"""The tensors in what a torch function returned, and what each is called."""
+"""The tensors in the result of a torch function, and their paths."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from cutaway.core.pytree import leaves
 
 
 def tensors_returned(result: Any) -> Iterator[tuple[str, Tensor, int | None]]:
-    """(path, tensor, position) for every tensor; the position is None for those that lie deeper.
+    """Yields (path, tensor, position) for every tensor; the position is None for nested ones.
 
-    Named results go by name: `values` and `indices` of a `topk`.
+    Named results use their names: `values` and `indices` of a `topk`.
     """
     if isinstance(result, Tensor):
         yield "", result, None
@@ -27,12 +27,12 @@ def tensors_returned(result: Any) -> Iterator[tuple[str, Tensor, int | None]]:
                     yield f"{i}.{below}", tensor, None
 
 
-def tensors_made(result: Any, targets: list[Tensor]) -> list[tuple[str, Tensor, bool]]:
-    """(path, tensor, whether it was overwritten rather than made) for all that comes out of a call.
+def output_tensors(result: Any, targets: list[Tensor]) -> list[tuple[str, Tensor, bool]]:
+    """Lists (path, tensor, is_overwritten) for all outputs of a call.
 
-    A function that overwrites some of its arguments gives these, unless it returns something else (batch norm).
+    A function that overwrites arguments outputs these arguments, unless it returns something else (batch norm).
     """
-    found = [(path, tensor) for path, tensor, _ in tensors_returned(result)]
-    if not targets or (found and not any(tensor is target for _, tensor in found for target in targets)):
-        return [(path, tensor, False) for path, tensor in found]
+    returned = [(path, tensor) for path, tensor, _ in tensors_returned(result)]
+    if not targets or (returned and not any(tensor is target for _, tensor in returned for target in targets)):
+        return [(path, tensor, False) for path, tensor in returned]
     return [(str(i) if len(targets) > 1 else "", target, True) for i, target in enumerate(targets)]

@@ -1,4 +1,4 @@
-"""What a predicate sees of a trace while the model still runs."""
+"""The unfinished trace that a `save=` predicate sees while the model runs."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from cutaway.graph.tables import Tables
 from cutaway.graph.trace import Trace
 
 
-class RunningNames:
-    """Sites are known at once; labels and positions only when orphans have been trimmed."""
+class PartialNames:
+    """Names in an unfinished trace: sites are known at once, labels and positions only after orphans are removed."""
 
     def __init__(self, sites: dict[int, Site], tables: Tables) -> None:
         self._sites = sites
         self._tables = tables
 
     def full_site(self, node: int) -> Site:
-        found = self._sites.get(node)
-        return found if found is not None else Site(address="", op=self._tables.nodes.name[node])
+        site = self._sites.get(node)
+        return site if site is not None else Site(address="", op=self._tables.nodes.name[node])
 
     site = describe = full_site
 
@@ -34,13 +34,13 @@ class RunningNames:
     position = label
 
 
-class RunningTrace(Trace):
-    """A trace that grows: its ops know what came before them, not what comes after."""
+class PartialTrace(Trace):
+    """A growing trace: its ops know their parents, but not yet their children."""
 
     def __init__(self, tables: Tables, sites: dict[int, Site]) -> None:
         super().__init__()
         self.fill(tables, orphans=True)
-        self.__dict__["names"] = RunningNames(sites, tables)
+        self.__dict__["names"] = PartialNames(sites, tables)
 
     def children_of(self, node: int) -> list[int]:
         _not_yet("children")
@@ -60,6 +60,6 @@ class RunningTrace(Trace):
 
 def _not_yet(what: str) -> NoReturn:
     raise OpenTraceError(
-        f"{what} are known only when the block has ended; while the model runs, ask for function, site, module, "
-        "shape, parents, args or value."
+        f"{what} are not known until the block ends; while the model runs, use function, site, module, shape, parents, "
+        "args or value."
     )

@@ -1,4 +1,4 @@
-"""Which captures are running, and who watches the calling thread."""
+"""The running captures, and which of them watch the current thread."""
 
 from __future__ import annotations
 
@@ -10,51 +10,51 @@ from typing import Any
 from cutaway.capture.function_mode import Watcher
 
 sessions: dict[int, Any] = {}
-"""Running sessions by their id, the innermost last; what is replaced in torch asks it whether a thread is watched."""
+"""Running sessions by id, the innermost last; the patches in torch check here whether a thread is watched."""
 
 edits: dict[int, int] = {}
-"""Running edits by their id → the thread that entered them."""
+"""Running edits by id → the thread that entered them."""
 
 
-def sessions_here() -> list[Any]:
-    """The sessions that watch the calling thread."""
+def thread_sessions() -> list[Any]:
+    """The sessions that watch the current thread."""
     here = get_ident()
     return [session for session in list(sessions.values()) if here in session.watchers]
 
 
-def all_watchers_here() -> list[Watcher]:
-    """The watchers of the calling thread, the innermost first."""
+def all_thread_watchers() -> list[Watcher]:
+    """The watchers of the current thread, the innermost first."""
     here = get_ident()
-    return [session.watchers[here] for session in reversed(sessions_here())]
+    return [session.watchers[here] for session in reversed(thread_sessions())]
 
 
-def watchers_here() -> list[Watcher]:
-    """The same without those that are looking away (an opaque region, the autograd engine)."""
-    return [watcher for watcher in all_watchers_here() if not watcher.paused]
+def thread_watchers() -> list[Watcher]:
+    """The watchers of the current thread that are not paused (by an opaque region or the autograd engine)."""
+    return [watcher for watcher in all_thread_watchers() if not watcher.paused]
 
 
-_hiding: dict[int, int] = {}
-"""Threads in which an additional run goes on: hooks of edits and observers let it pass."""
+_hidden_depth: dict[int, int] = {}
+"""Threads with a hidden run → nesting depth: hooks of edits and observers ignore it."""
 
 
-def is_hidden() -> bool:
-    """Whether the calling thread runs a model additionally, out of sight of edits, observers and traces."""
-    return get_ident() in _hiding
+def in_hidden_run() -> bool:
+    """Whether the current thread does a hidden run, which edits, observers and traces ignore."""
+    return get_ident() in _hidden_depth
 
 
 @contextmanager
-def hidden() -> Iterator[None]:
-    """Inside the block, edits, observers and traces that are on in this thread do not see what runs."""
+def hidden_run() -> Iterator[None]:
+    """Context manager: edits, observers and traces of this thread ignore what runs inside."""
     here = get_ident()
-    watchers = all_watchers_here()
+    watchers = all_thread_watchers()
     for watcher in watchers:
         watcher.paused += 1
-    _hiding[here] = _hiding.get(here, 0) + 1
+    _hidden_depth[here] = _hidden_depth.get(here, 0) + 1
     try:
         yield
     finally:
-        _hiding[here] -= 1
-        if not _hiding[here]:
-            del _hiding[here]
+        _hidden_depth[here] -= 1
+        if not _hidden_depth[here]:
+            del _hidden_depth[here]
         for watcher in watchers:
             watcher.paused -= 1

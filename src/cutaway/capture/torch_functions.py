@@ -1,6 +1,6 @@
-"""What is known of a torch function: what it is called, how it is to be handled, what it overwrites.
+"""Name, category and overwritten arguments of each torch function.
 
-Every function is looked at once, on its first call, and remembered.
+Each function is classified once, on its first call, and cached.
 """
 
 from __future__ import annotations
@@ -12,66 +12,66 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from cutaway.capture.composites import is_composite, opened
+from cutaway.capture.composites import is_composite, open_composite
 
 SKIP: Final = 0
-"""Asks for a property or steers torch: called through, not recorded."""
+"""Reads a property or configures torch: called, but not recorded."""
 LEAF: Final = 1
 """An operation."""
 COMPOSITE: Final = 2
-"""Python code that calls other operations: opened."""
+"""Python code that calls other operations: its inner calls are recorded."""
 WRITER: Final = 3
 """An operation that overwrites some of its arguments."""
 ESCAPE: Final = 4
-"""An operation that hands memory to code we cannot see (`numpy`)."""
+"""An operation that exposes memory to code that capture cannot see (`numpy`)."""
 BACKWARD: Final = 5
 """Runs the autograd engine: nothing inside it is recorded."""
 PYTHON: Final = 6
-"""Python code that does not ask for modes itself: what asked in its name is opened."""
-DRAW: Final = 7
-"""An operation that may draw random numbers."""
+"""Python code that does not dispatch to modes itself: the function that dispatched in its name is opened."""
+RANDOM: Final = 7
+"""An operation that may use random numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """How one torch function is handled."""
+    """How capture handles one torch function."""
 
     name: str
     role: int
     writes: tuple[int | str, ...] = ()
-    """Positions or names of the arguments it overwrites."""
+    """Positions and names of the arguments it overwrites."""
     body: Any = None
-    """For composites: the copy that calls its inner functions through torch again."""
+    """For composites: the copy whose inner calls reach the function mode."""
     is_opaque: bool = False
-    """Whether it runs code that cannot be opened."""
+    """Whether it runs code whose inner calls cannot be captured."""
     moves: bool = False
-    """Whether it may give the tensors it overwrites other memory or another shape."""
-    draws: bool = False
-    """Whether it may draw random numbers."""
+    """Whether it may change the memory or shape of the tensors it overwrites."""
+    is_random: bool = False
+    """Whether it may use random numbers."""
     is_simple: bool = field(init=False, default=False)
-    """Whether all there is to know of a call is its arguments and its result."""
+    """Whether a call is fully described by its arguments and its result."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "is_simple", self.role in (LEAF, DRAW) and not self.is_opaque)
+        object.__setattr__(self, "is_simple", self.role in (LEAF, RANDOM) and not self.is_opaque)
 
 
 class Opaque:
-    """Stands for code that cannot be opened (a scripted module, a vmapped function) as one function."""
+    """Represents code whose inner calls cannot be captured (a ScriptModule, a vmapped function) as one function."""
 
     __slots__ = ("__name__", "target")
 
     def __init__(self, target: Any, name: str | None = None) -> None:
         self.target = target
-        own = getattr(target, "original_name", None) or getattr(target, "name", None)
-        self.__name__ = name or str(own or type(target).__name__)
+        target_name = getattr(target, "original_name", None) or getattr(target, "name", None)
+        self.__name__ = name or str(target_name or type(target).__name__)
 
     def __call__(self, *args: Any, closure: Any = None, **kwargs: Any) -> Any:
-        """Run it; `closure` lists the tensors it reads besides its arguments, and is for the record alone."""
+        """Runs it; `closure` lists the tensors it reads besides its arguments, and is only recorded."""
         return self.target(*args, **kwargs)
 
 
-class Edited:
-    """Stands in a trace for what an edit did to a value: one operation, that can be called again."""
+class EditFunction:
+    """Represents an edit in a trace: one operation that can be replayed."""
 
     __slots__ = ("__name__", "target")
 
@@ -188,7 +188,7 @@ _SKIPPED = frozenset(
 )
 
 _FIRST: tuple[int | str, ...] = (0, "input", "self", "tensor")
-"""What a function overwrites whose name ends in an underscore."""
+"""Arguments that a function overwrites if its name ends in an underscore."""
 _WRITERS: dict[str, tuple[int | str, ...]] = {
     "__setitem__": _FIRST,
     "batch_norm": (3, 4, "running_mean", "running_var"),
@@ -200,7 +200,7 @@ _WRITERS: dict[str, tuple[int | str, ...]] = {
 }
 _MOVERS = frozenset({"set_", "resize_", "resize_as_", "swap_tensors", "t_", "transpose_", "squeeze_", "unsqueeze_",
                      "swapaxes_", "swapdims_", "as_strided_", "resize_as_sparse_", "sparse_resize_"})  # fmt: skip
-"""Functions that change where a tensor lies, or its shape, rather than (only) its elements."""
+"""Functions that change the memory or shape of a tensor, not (only) its elements."""
 _ESCAPES = frozenset({"numpy", "__array__", "__dlpack__", "to_dlpack", "tolist"})
 _NOT_WRITERS = frozenset({"requires_grad_", "retain_grad_", "detach_", "names_", "share_memory_"})
 _DUNDERS = {
@@ -218,35 +218,35 @@ _DUNDERS = {
     "__rshift__": "bitwise_right_shift",
 }
 
-_CLOSED = ("quantized::", "c10d::", "_c10d_functional::")
-"""Operators that work on packed weights, or together with other processes: not to be run on their own."""
+_NOT_REPLAYABLE = ("quantized::", "c10d::", "_c10d_functional::")
+"""Operators that need packed weights or other processes: they cannot be replayed alone."""
 
 _EDIT = Function("edit", LEAF)
 _known: dict[Any, Function] = {}
-_MOST_KNOWN = 20_000
+_MAX_KNOWN = 20_000
 
 
 def known_functions() -> dict[Any, Function]:
-    """The table of functions seen so far; the function mode reads it directly."""
+    """The cache of classified functions; the function mode reads it directly."""
     return _known
 
 
 def function_of(func: Any) -> Function:
-    """How `func` is handled, looking at it now if it was never seen."""
-    found = _known.get(func)
-    if found is None:
+    """How capture handles `func`; classifies it on its first use."""
+    function = _known.get(func)
+    if function is None:
         if type(func) is Opaque:
             return Function(func.__name__, LEAF, is_opaque=True)
-        if type(func) is Edited:
+        if type(func) is EditFunction:
             return _EDIT
-        if len(_known) > _MOST_KNOWN:
+        if len(_known) > _MAX_KNOWN:
             _known.clear()
-        found = _known[func] = _look_at(func)
-    return found
+        function = _known[func] = _classify(func)
+    return function
 
 
 def name_of(func: Any) -> str:
-    """The name under which users know a torch function.
+    """The name of a torch function as users know it.
 
     >>> name_of(torch.Tensor.__add__), name_of(torch.Tensor.__iadd__), name_of(torch.Tensor.T.__get__)
     ('add', 'add_', 'T')
@@ -267,7 +267,7 @@ def name_of(func: Any) -> str:
     return name
 
 
-def written(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> list[Tensor]:
+def written_tensors(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> list[Tensor]:
     """The tensors that this call overwrites."""
     if function.writes is _FIRST and args and type(args[0]) is Tensor and not (kwargs and "out" in kwargs):
         return [args[0]]
@@ -298,11 +298,11 @@ def _add_tensors(value: Any, targets: list[Tensor]) -> None:
         targets.extend(item for item in value if isinstance(item, Tensor))
 
 
-def _look_at(func: Any) -> Function:
+def _classify(func: Any) -> Function:
     raw = getattr(func, "__name__", "") or ""
     name = name_of(func)
     if raw == "__get__":
-        # What `.grad` gives depends on backward passes, which are not called again.
+        # The value of `.grad` depends on backward passes, which are not replayed.
         return Function(name, LEAF if name in _GETTERS_OF_TENSORS else SKIP, is_opaque=name in ("grad", "_grad"))
     if raw == "__set__":
         return Function("set_data", WRITER, (0,), moves=True) if name == "data" else Function(name, SKIP)
@@ -322,17 +322,17 @@ def _look_at(func: Any) -> Function:
     if name.endswith("_") and not name.endswith("__") and raw not in _NOT_WRITERS:
         writes = _FIRST
     if isinstance(func, types.FunctionType):
-        # Where Python code turns out not to open (the initialisers of `nn.init`), nobody says whether it draws.
+        # Python code without inner torch calls (the initializers of `nn.init`) does not declare whether it is random.
         if is_composite(func):
-            return Function(name, COMPOSITE, writes, opened(func), draws=bool(writes))
-        return Function(name, PYTHON, writes, draws=True)
+            return Function(name, COMPOSITE, writes, open_composite(func), is_random=bool(writes))
+        return Function(name, PYTHON, writes, is_random=True)
     writes = _WRITERS.get(raw, writes)
-    draws = _may_draw(raw)
-    return Function(name, _role(writes, draws), writes, moves=raw in _MOVERS, draws=draws)
+    is_random = _may_be_random(raw)
+    return Function(name, _role(writes, is_random), writes, moves=raw in _MOVERS, is_random=is_random)
 
 
 def _by_schema(name: str, schemas: list[Any]) -> Function:
-    """An operator that says itself which arguments it overwrites."""
+    """Reads from the schema of an operator which arguments it overwrites."""
     places: dict[int | str, None] = {}
     for schema in schemas:
         for i, argument in enumerate(schema.arguments):
@@ -340,17 +340,17 @@ def _by_schema(name: str, schemas: list[Any]) -> Function:
                 if not argument.kwarg_only:
                     places[i] = None
                 places[argument.name] = None
-    is_opaque = any(schema.name.startswith(_CLOSED) for schema in schemas)
-    draws = _may_draw(name)
-    return Function(name, _role(tuple(places), draws), tuple(places), is_opaque=is_opaque, draws=draws)
+    is_opaque = any(schema.name.startswith(_NOT_REPLAYABLE) for schema in schemas)
+    is_random = _may_be_random(name)
+    return Function(name, _role(tuple(places), is_random), tuple(places), is_opaque=is_opaque, is_random=is_random)
 
 
-def _role(writes: tuple[int | str, ...], draws: bool) -> int:
-    return WRITER if writes else DRAW if draws else LEAF
+def _role(writes: tuple[int | str, ...], is_random: bool) -> int:
+    return WRITER if writes else RANDOM if is_random else LEAF
 
 
-def _may_draw(name: str) -> bool:
-    """Whether torch's own operator of this name is marked as drawing from a seeded generator."""
+def _may_be_random(name: str) -> bool:
+    """Whether torch tags its operator of this name as using a seeded generator."""
     packet = getattr(torch.ops.aten, name, None)
     if not isinstance(packet, torch._ops.OpOverloadPacket):
         return False

@@ -1,4 +1,4 @@
-"""What is replaced in torch and Python while a capture runs, and why."""
+"""The patches applied to torch and Python while a capture runs, and why each is needed."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from cutaway.capture import sessions
-from cutaway.capture.eager import forced_eager
-from cutaway.capture.function_mode import Closure, Watcher, _caller, _versions, frozen
+from cutaway.capture.eager import force_eager
+from cutaway.capture.function_mode import Closure, Watcher, _caller, _versions, copy_containers
 from cutaway.capture.module_hooks import is_tensor
-from cutaway.capture.monkeypatch import also, replace
+from cutaway.capture.monkeypatch import apply_more, replace
 from cutaway.capture.torch_functions import Opaque
 from cutaway.core.pytree import leaves
 
@@ -28,8 +28,8 @@ _push = torch._C._push_on_torch_function_stack
 _pop = torch._C._pop_torch_function_stack
 
 
-def switch_on(stack: ExitStack) -> None:
-    """Everything that has to be replaced while a capture runs."""
+def install_patches(stack: ExitStack) -> None:
+    """Installs all patches that a capture needs."""
     replace(stack, torch.overrides, "has_torch_function", _subclasses_only)
     replace(stack, threading.Thread, "start", _watched_start)
     replace(stack, torch.autograd, "_engine_run_backward", _watched_engine)
@@ -54,18 +54,18 @@ _TRANSFORMS = (
 
 
 def run_eagerly(stack: ExitStack) -> None:
-    """Compiled code runs its eager source while it is watched."""
-    stack.enter_context(forced_eager())
+    """Makes compiled code run eagerly while it is captured."""
+    stack.enter_context(force_eager())
     wrapper = sys.modules["torch._dynamo"].OptimizedModule
     if "__call__" in wrapper.__dict__:
         replace(stack, wrapper, "__call__", _quiet_call)
 
 
 def _quiet_call(original: Callable[..., Any]) -> Callable[..., Any]:
-    """A compiled module warns of global hooks; ours are meant to fire."""
+    """Silences the warning of compiled modules about global hooks: ours are meant to run."""
 
     def __call__(module: Any, *args: Any, **kwargs: Any) -> Any:
-        if not sessions.watchers_here():
+        if not sessions.thread_watchers():
             return original(module, *args, **kwargs)
         return torch.nn.Module.__call__(module, *args, **kwargs)
 
@@ -73,10 +73,10 @@ def _quiet_call(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _subclasses_only(original: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    """`nn.MultiheadAttention` leaves its fast path when a mode is active; it should not notice ours."""
+    """`nn.MultiheadAttention` leaves its fast path if a mode is active; this hides ours."""
 
     def has_torch_function(relevant_args: Any) -> bool:
-        if not sessions.watchers_here() or _getframe(1).f_globals.get("__name__") == "torch._ops":
+        if not sessions.thread_watchers() or _getframe(1).f_globals.get("__name__") == "torch._ops":
             return original(relevant_args)
         with _without_watchers():
             return original(relevant_args)
@@ -85,7 +85,7 @@ def _subclasses_only(original: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 
 class _without_watchers:
-    """Takes our modes off the calling thread's stack, and puts the stack back as it was."""
+    """Context manager: removes our modes from the stack of the current thread, then restores the stack."""
 
     def __enter__(self) -> None:
         self._stack: list[TorchFunctionMode] = []
@@ -103,11 +103,11 @@ class _without_watchers:
 
 
 def _watched_start(original: Callable[[Any], None]) -> Callable[[Any], None]:
-    """Threads started inside a block are watched, too: each gets a watcher of its own."""
+    """Gives each thread started inside a block its own watcher."""
 
     def start(thread: threading.Thread) -> None:
         here = threading.get_ident()
-        parents = [(session, session.watchers[here]) for session in sessions.sessions_here()]
+        parents = [(session, session.watchers[here]) for session in sessions.thread_sessions()]
         if parents:
             run = thread.run
             starts = [(session, watcher.call) for session, watcher in parents if not watcher.paused]
@@ -130,11 +130,11 @@ def _watched_start(original: Callable[[Any], None]) -> Callable[[Any], None]:
 
 
 def _watched_engine(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Every backward pass goes through here, by whatever name it was asked for."""
+    """Wraps the autograd engine: every backward pass goes through here, whatever API started it."""
 
     def _engine_run_backward(*args: Any, **kwargs: Any) -> Any:
         here = threading.get_ident()
-        watching = sessions.sessions_here()
+        watching = sessions.thread_sessions()
         run: Callable[[], Any] = lambda: original(*args, **kwargs)  # noqa: E731
         for session in watching:
             if session.gradients is not None:
@@ -156,10 +156,10 @@ def _bound(function: Callable[[Any], Any], argument: Any) -> Callable[[], Any]:
 
 
 def _opaque_script(original: Callable[..., Any]) -> Callable[..., Any]:
-    """A scripted function runs outside Python: one opaque op."""
+    """Records a call of a ScriptFunction, which runs outside Python, as one opaque op."""
 
     def __call__(script: Any, *args: Any, **kwargs: Any) -> Any:
-        if not sessions.watchers_here():
+        if not sessions.thread_watchers():
             return original(script, *args, **kwargs)
         return run_opaque(Opaque(_bound_script(original, script), getattr(script, "name", "script")), args, kwargs)
 
@@ -171,11 +171,11 @@ def _bound_script(original: Callable[..., Any], script: Any) -> Callable[..., An
 
 
 def _opaque(name: str) -> Callable[[Any], Any]:
-    """A `torch.func` transform runs on wrapped tensors that die with it: one opaque op."""
+    """Records a `torch.func` transform, whose wrapped tensors exist only inside it, as one opaque op."""
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         def transform(*args: Any, **kwargs: Any) -> Any:
-            if not sessions.watchers_here():
+            if not sessions.thread_watchers():
                 return original(*args, **kwargs)
             return run_opaque(Opaque(original, name), args, kwargs)
 
@@ -185,11 +185,11 @@ def _opaque(name: str) -> Callable[[Any], Any]:
 
 
 def run_opaque(call: Opaque, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Run code that cannot be opened, and hand it on as one op with its inputs and outputs."""
+    """Runs opaque code and records it as one op with its inputs and outputs."""
     frame = _caller(_getframe(2))
-    watchers = sessions.watchers_here()
+    watchers = sessions.thread_watchers()
     closure = Closure()
-    watchers[0].closure = closure  # the innermost sees every call first
+    watchers[0].closure = closure  # the innermost receives every call first
     for watcher in watchers:
         watcher.paused += 1
     started = perf_counter_ns()
@@ -200,12 +200,12 @@ def run_opaque(call: Opaque, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
         watchers[0].closure = None
         for watcher in watchers:
             watcher.paused -= 1
-    result = _linked(result, args, closure)
+    result = _link_inputs(result, args, closure)
     handed_in = {id(tensor) for _, tensor in leaves((args, kwargs), is_tensor)}
     captured = [tensor for key, tensor in closure.tensors.items() if key not in handed_in]
     if captured:
         kwargs = {**kwargs, "closure": captured}
-    given, named, made = tuple(map(frozen, args)), frozen(kwargs) or None, frozen(result)
+    given, named, made = tuple(map(copy_containers, args)), copy_containers(kwargs) or None, copy_containers(result)
     version = _versions([result])[0] if isinstance(result, Tensor) else None
     for watcher in watchers:
         place = (watcher.call, watcher.group, frame.f_code, frame.f_lasti)
@@ -213,21 +213,21 @@ def run_opaque(call: Opaque, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     return result
 
 
-def _linked(result: Any, args: tuple[Any, ...], closure: Closure) -> Any:
-    """`vjp` returns a function that remembers its inputs: calling it later is an op that depends on them."""
+def _link_inputs(result: Any, args: tuple[Any, ...], closure: Closure) -> Any:
+    """Makes the function that `vjp` returns an op that depends on the inputs it captured."""
     if not isinstance(result, tuple) or not any(isinstance(item, FunctionType) for item in result):
         return result
     remembered = [tensor for _, tensor in leaves(args, is_tensor)] + list(closure.tensors.values())
-    return tuple(_remembering(item, remembered) if isinstance(item, FunctionType) else item for item in result)
+    return tuple(_with_inputs(item, remembered) if isinstance(item, FunctionType) else item for item in result)
 
 
-def _remembering(function: FunctionType, remembered: list[Tensor]) -> Callable[..., Any]:
+def _with_inputs(function: FunctionType, remembered: list[Tensor]) -> Callable[..., Any]:
     @wraps(function)
     def linked(*args: Any, **kwargs: Any) -> Any:
-        running = [watcher.closure for watcher in sessions.all_watchers_here() if watcher.closure is not None]
+        running = [watcher.closure for watcher in sessions.all_thread_watchers() if watcher.closure is not None]
         for closure in running:
             closure.tensors.update((id(tensor), tensor) for tensor in remembered)
-        if running or not sessions.watchers_here():
+        if running or not sessions.thread_watchers():
             return function(*args, **kwargs)
         return run_opaque(Opaque(function), args, {**kwargs, "closure": remembered})
 
@@ -235,14 +235,14 @@ def _remembering(function: FunctionType, remembered: list[Tensor]) -> Callable[.
 
 
 def _eager_compile(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Loading dynamo in the middle of a block: from here on, compiled code runs its eager source."""
+    """Handles dynamo being loaded inside a block: from then on, compiled code runs eagerly."""
     _compile_seen: list[bool] = []
 
     def compile(*args: Any, **kwargs: Any) -> Any:
         result = original(*args, **kwargs)
         if "torch._dynamo" in sys.modules and not _compile_seen:
             _compile_seen.append(True)
-            also(run_eagerly)
+            apply_more(run_eagerly)
         return result
 
     return compile

@@ -72,12 +72,12 @@ class Batches:
             return
         first, end = self._bounds(dims)
         for start in range(first, end, self._size):
-            yield dims.sliced(self._data, start, min(start + self._size, end))
+            yield dims.slice_samples(self._data, start, min(start + self._size, end))
 
     def first_sample(self, dims: SampleDims) -> Any:
         """The first sample of what is collected."""
         start = 0 if self._data is None else self._bounds(dims)[0]
-        return dims.sliced(self.first, start, start + 1)
+        return dims.slice_samples(self.first, start, start + 1)
 
     def _bounds(self, dims: SampleDims) -> tuple[int, int]:
         n = dims.n(self._data, is_strict=True)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from cutaway.capture.api import watch
-from cutaway.capture.units.live_units import SiteLayouts, UnitDim, dims_of, traced
+from cutaway.capture.units.live_units import SiteLayouts, UnitDim, dims_of, trace_hidden_run
 from cutaway.collecting.site_values import SiteValues, Value
 from cutaway.core.errors import CutawayError, InputError, UnitError
 from cutaway.core.sites import Site
@@ -117,7 +117,7 @@ def see_traced(values_at: SiteValues, call: Callable[[], Any]) -> tuple[dict[Sit
         was_on = torch.backends.mha.get_fastpath_enabled()
         torch.backends.mha.set_fastpath_enabled(False)
         try:
-            traces.append(traced(values_at.model, call))
+            traces.append(trace_hidden_run(values_at.model, call))
         finally:
             torch.backends.mha.set_fastpath_enabled(was_on)
     return found, traces

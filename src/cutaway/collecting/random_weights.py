@@ -8,7 +8,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from cutaway.capture.model.rng_state import seeded
+from cutaway.capture.model.rng_state import seed_rng
 from cutaway.core.errors import InputError
 
 _APART = 7_654_321
@@ -30,7 +30,7 @@ def randomised(model: M, seed: int = 0) -> M:
     if not isinstance(model, nn.Module):
         raise InputError(f"randomised takes a torch.nn.Module, not a {type(model).__name__}.")
     fresh = copy.deepcopy(model)
-    with seeded(seed + _APART), torch.no_grad():
+    with seed_rng(seed + _APART), torch.no_grad():
         initialise = getattr(fresh, "_init_weights", None)
         for module in fresh.modules():
             own = getattr(module, "reset_parameters", None)

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from cutaway.capture.interventions.targets import Asked, Named, asked_of
+from cutaway.capture.interventions.targets import ModelIndex, RequestedSite, requested_sites
 from cutaway.capture.observe import Observation, observe
 from cutaway.core.errors import InputError, SiteError
 from cutaway.core.sites import Site
@@ -40,8 +40,8 @@ class SiteValues:
 
     def __init__(self, model: nn.Module, at: Any) -> None:
         self.model: nn.Module = getattr(model, "_orig_mod", model)
-        self.named = Named.of(self.model)
-        asked = asked_of(at, self.named)
+        self.named = ModelIndex.of(self.model)
+        asked = requested_sites(at, self.named)
         for each in asked:
             self._check(each)
         self.sites = tuple(each.site for each in asked)
@@ -80,9 +80,9 @@ class SiteValues:
         is_first = seen.tensor.is_floating_point() and key not in self._first
         if is_first:
             self._first.add(key)
-        return any(site.path or is_first for site in seen.asked)
+        return any(site.path or is_first for site in seen.requested)
 
-    def _check(self, asked: Asked) -> None:
+    def _check(self, asked: RequestedSite) -> None:
         if asked.units is not None:
             raise InputError(
                 f"{str(replace(asked.site, unit=asked.units[0]))!r} names a unit: collect the whole site "

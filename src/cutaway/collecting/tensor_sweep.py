@@ -119,7 +119,7 @@ class Samples:
                 skipped += n
                 continue
             if skipped < done:
-                batch, n = self._dims.sliced(batch, done - skipped, n), n - (done - skipped)
+                batch, n = self._dims.slice_samples(batch, done - skipped, n), n - (done - skipped)
                 skipped = done
             if n == 0:
                 continue
@@ -139,18 +139,18 @@ class Samples:
         from the trace; if not, the second run is cut along the right one.
         """
         model, first = self._values_at.model, self._batches.first
-        batch = self._there(self._dims.sliced(first, 0, min(self._dims.n(first), 3)))
+        batch = self._there(self._dims.slice_samples(first, 0, min(self._dims.n(first), 3)))
         seen, traces = see_traced(self._values_at, lambda: self._manner.call(model, batch))
         if self._manner.call is call_model:
             if self._manner.samples is None:
-                self._dims = SampleDims.of_trace(traces[0], batch)
+                self._dims = SampleDims.from_trace(traces[0], batch)
             else:
                 for trace in traces:
-                    self._dims.stated_in(trace, batch)
+                    self._dims.apply_to(trace, batch)
         runs = [Seen(Size(self._dims.n(batch)), seen)]
         n = self._dims.n(first)
         if n > 1:
-            fewer = self._there(self._dims.sliced(first, 0, 1 if n == 2 else 2))
+            fewer = self._there(self._dims.slice_samples(first, 0, 1 if n == 2 else 2))
             size = Size(self._dims.n(fewer))
             runs.append(Seen(size, see(self._values_at, lambda: self._manner.call(model, fewer))))
         return columns_of(self._values_at, runs, traces, unit_dim=self._manner.unit_dim)

@@ -1,23 +1,19 @@
-"""Shared foundations: errors, sites, units, statistics, formatting. Needs NumPy alone.
+"""Shared foundations: errors, sites, units, statistics, formatting. Needs only NumPy.
 
-arrays       Tensors as plain bytes, and what those bytes mean: every dtype of torch, read with NumPy alone
-dataframes   Rows as a table
-errors       Every error Cutaway raises, as one tree
-events       What capture sees, as plain data, and the two seams through which it hands it on
+arrays       Tensors as raw bytes: the memory layout of every torch dtype, decoded with NumPy only
+dataframes   Converts rows to a pandas DataFrame if pandas is installed
+errors       All exceptions that Cutaway raises, as one class tree
+events       Plain records of what capture sees, and the protocols (`Sink`, `ValueSink`) that receive them
 formatting   Formats numbers, counts, lists and near matches for sentences, tables and labels
-io           Pictures and pages as files: all of one or nothing
-late         Methods whose code lives in a higher layer than the class that offers them
-matrices     Rows × units, however they are held: every method reads activations through this, block by block
-progress     A line that tells how far long work has come: on a terminal only, and only when it takes longer than
-             a moment
-pytree       Walk over the containers that models take and return, in one fixed order
-safetensors  The header of a safetensors file: written so that stock tools accept it, read so that no input can do
-             harm
-sites        Sites: the one grammar in which a tensor inside a computation is named
-statistics   The table of statistics: what the recorder computes, and how views, command line and page name and
-             draw it
-units/       Units, samples and positions: what the dimensions of a value count, decided from the graph and never
-             from sizes
-version      The version of the package, where every layer can see it
-zscores      Robust z-scores: how many median absolute deviations (MAD) a statistic is from what is usual
+io           Atomic file writes: write to a temporary file, then rename
+late         Late binding of methods whose code is in a higher layer, and lazy package facades
+matrices     Activations as a matrix of rows × units, read block by block from NumPy, torch or disk
+progress     Progress bar on stderr, shown only on a terminal and only for work longer than two seconds
+pytree       Walks the nested containers that models take and return, in a fixed order
+safetensors  Reads and writes safetensors headers, with limits that protect against malicious files
+sites        The grammar of sites: the names of tensors inside a model
+statistics   Table of the recorded statistics: name, title, scale and how each one is compared
+units/       Which dimensions of a value are units, samples and positions, decided from the graph of the model
+version      The version of the package
+zscores      Robust z-scores: distance from the median in units of the median absolute deviation (MAD)
 """

@@ -1,4 +1,4 @@
-"""Rows as a table."""
+"""Converts rows to a pandas DataFrame if pandas is installed."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import Any
 
 
-def framed(records: Iterable[dict[str, Any]]) -> Any:
-    """Rows as a pandas DataFrame where pandas is installed, else as a list of dicts.
+def to_dataframe(records: Iterable[dict[str, Any]]) -> Any:
+    """Rows as a pandas DataFrame if pandas is installed, else as a list of dicts.
 
-    >>> len(framed([{"step": 1, "loss": 0.5}]))
+    >>> len(to_dataframe([{"step": 1, "loss": 0.5}]))
     1
     """
     rows = list(records)
@@ -19,9 +19,11 @@ def framed(records: Iterable[dict[str, Any]]) -> Any:
         return rows
     try:
         return pandas.DataFrame.from_records(rows)
-    except UnicodeEncodeError:  # half a surrogate pair, which pandas cannot hold
-        return pandas.DataFrame.from_records([{_whole(key): _whole(row[key]) for key in row} for row in rows])
+    except UnicodeEncodeError:  # a lone surrogate, which pandas cannot encode
+        return pandas.DataFrame.from_records(
+            [{_escape_surrogates(key): _escape_surrogates(row[key]) for key in row} for row in rows]
+        )
 
 
-def _whole(value: Any) -> Any:
+def _escape_surrogates(value: Any) -> Any:
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-_LEAST = 0.0005
+_SMALLEST_SHOWN = 0.0005
 _ROUND = 1e6
 
 
 def plural(n: int, noun: str, nouns: str = "") -> str:
-    """A number of things.
+    """A count with its noun.
 
     >>> plural(1, "site"), plural(2_000, "site"), plural(2, "entry", "entries")
     ('1 site', '2,000 sites', '2 entries')
@@ -19,7 +19,7 @@ def plural(n: int, noun: str, nouns: str = "") -> str:
 
 
 def listed(names: Iterable[str], most: int = 4) -> str:
-    """Names in a row; how many more there are, if there are many.
+    """Joins names with commas; a long list ends in how many were left out.
 
     >>> listed("abc"), listed("abcdef")
     ('a, b, c', 'a, b, c, d and 2 more')
@@ -30,7 +30,7 @@ def listed(names: Iterable[str], most: int = 4) -> str:
 
 
 def short(text: str, most: int = 44) -> str:
-    """The two ends of a text that is too long; in an address both tell something.
+    """Shortens a text in the middle: in an address, both ends matter.
 
     >>> short("encoder.layers.3.attention.output.dense", 20)
     'encoder.la…put.dense'
@@ -39,7 +39,7 @@ def short(text: str, most: int = 44) -> str:
 
 
 def clipped(line: str, width: int = 100) -> str:
-    """The beginning of a line that is too long.
+    """Shortens a line at its end.
 
     >>> clipped("a long line", 8)
     'a long …'
@@ -48,7 +48,7 @@ def clipped(line: str, width: int = 100) -> str:
 
 
 def nearest(asked: str, known: Iterable[str], limit: int = 3) -> list[str]:
-    """The names most like the one asked for, for error messages.
+    """The known names most similar to the one asked for, for error messages.
 
     >>> nearest("h.*.mpl", ["h.0.mlp", "h.1.mlp", "lm_head"])
     ['h.1.mlp', 'h.0.mlp']
@@ -60,8 +60,18 @@ def nearest(asked: str, known: Iterable[str], limit: int = 3) -> list[str]:
     return close
 
 
+def nearest_hint(asked: str, known: Iterable[str]) -> str:
+    """The end of an error message about an unknown site: several similar ones, or nothing.
+
+    >>> nearest_hint("h.*.mpl", ["h.0.mlp", "h.1.mlp", "lm_head"]), nearest_hint("x.y", ["lm_head"])
+    (" Nearest: 'h.1.mlp', 'h.0.mlp'.", '')
+    """
+    close = nearest(asked, known)
+    return f" Nearest: {', '.join(map(repr, close))}." if close else ""
+
+
 def hint(asked: object, known: Iterable[str]) -> str:
-    """The end of an error about an unknown name: the nearest known one, or nothing.
+    """The end of an error message about an unknown name: the most similar known name, or nothing.
 
     >>> hint("probless", ["probeless", "linear"]), hint("zzz", ["linear"])
     (" Did you mean 'probeless'?", '')
@@ -71,18 +81,18 @@ def hint(asked: object, known: Iterable[str]) -> str:
 
 
 def percent(share: float) -> str:
-    """A share of 1, as columns of shares write it.
+    """Formats a fraction of 1 as a percentage.
 
     >>> percent(0.1587), percent(1), percent(0.0001), percent(0), percent(-0.2)
     ('15.9 %', '100.0 %', '< 0.1 %', '0.0 %', '−20.0 %')
     """
-    if 0 < share < _LEAST:
+    if 0 < share < _SMALLEST_SHOWN:
         return "< 0.1 %"
     return f"{100 * share:.1f} %".replace("-", "−")
 
 
 def figures(value: float, n: int = 3) -> str:
-    """A number of so many figures; no power of ten before a million.
+    """Formats a number with `n` significant digits; scientific notation starts at a million.
 
     >>> figures(554.2), figures(-0.01234), figures(12345.6), figures(2e9), figures(0)
     ('554', '−0.0123', '12,346', '2e9', '0')
@@ -93,7 +103,7 @@ def figures(value: float, n: int = 3) -> str:
 
 
 def fixed(value: float, *, sign: str = "") -> str:
-    """A score, all of them with three decimals.
+    """Formats a score with three decimals.
 
     >>> fixed(1), fixed(-0.0012), fixed(0.25, sign="+")
     ('1.000', '−0.001', '+0.250')
@@ -102,7 +112,7 @@ def fixed(value: float, *, sign: str = "") -> str:
 
 
 def ratio_text(share: float) -> str:
-    """A share of any size: as a percentage, as a factor from ten on, with a power of ten where it is tiny.
+    """Formats a ratio: a percentage below 10, a factor from 10 on, scientific notation where it is tiny.
 
     >>> ratio_text(0.5), ratio_text(0.034), ratio_text(0.000021), ratio_text(31.0)
     ('50 %', '3.4 %', '2.1e-05', '31 ×')
@@ -115,7 +125,7 @@ def ratio_text(share: float) -> str:
 
 
 def human_bytes(n: float) -> str:
-    """
+    """Formats a number of bytes.
     >>> human_bytes(1536), human_bytes(3), human_bytes(5e9)
     ('1.5 KB', '3 B', '4.7 GB')
     """
@@ -127,7 +137,7 @@ def human_bytes(n: float) -> str:
 
 
 def human_number(n: float) -> str:
-    """
+    """Formats a count with a metric suffix.
     >>> human_number(12), human_number(4_100_000)
     ('12', '4.10 M')
     """
@@ -139,7 +149,7 @@ def human_number(n: float) -> str:
 
 
 def human_seconds(seconds: float) -> str:
-    """
+    """Formats a duration.
     >>> human_seconds(0.00042), human_seconds(1.5)
     ('420 µs', '1.50 s')
     """

@@ -1,4 +1,4 @@
-"""Pictures and pages as files: all of one or nothing."""
+"""Atomic file writes: write to a temporary file, then rename."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from threading import get_ident
 
 
 def write(path: str | os.PathLike[str], content: str | bytes) -> Path:
-    """Put a content at a path, beside it first: there never is half a file. Gives where it lies.
+    """Writes a file atomically and returns its path: readers never see half a file.
 
-    What is no plain file, such as `/dev/stdout` or a pipe, is written to and not put aside. Characters that UTF-8
-    lacks (halves of pairs, from names that could not be decoded) become question marks.
+    Special files such as `/dev/stdout` and pipes are written to directly. Characters that UTF-8 cannot encode (lone
+    surrogates, from names that could not be decoded) become question marks.
     """
     target = Path(path)
     data = content if isinstance(content, bytes) else content.encode("utf-8", "replace")
@@ -19,19 +19,19 @@ def write(path: str | os.PathLike[str], content: str | bytes) -> Path:
         if target.exists() and not target.is_file():
             target.write_bytes(data)
         else:
-            _replace(Path(os.path.realpath(target)), data)  # a link stays one
+            _replace(Path(os.path.realpath(target)), data)  # keeps a symbolic link
     except OSError as error:
         if error.filename is None:
             raise
-        # The name of the file beside it would tell nobody anything.
+        # Report the path that was asked for, not that of the temporary file.
         raise type(error)(error.errno, error.strerror, os.fspath(target)) from None
     return target
 
 
 def _replace(target: Path, data: bytes) -> None:
-    beside = target.with_name(f".{os.getpid()}-{get_ident()}.part")
+    temporary = target.with_name(f".{os.getpid()}-{get_ident()}.part")
     try:
-        beside.write_bytes(data)
-        beside.replace(target)
+        temporary.write_bytes(data)
+        temporary.replace(target)
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)

@@ -1,9 +1,9 @@
-"""Walk over the containers that models take and return, in one fixed order.
+"""Walks the nested containers that models take and return, in a fixed order.
 
-Understood are dicts (and every other mapping, `BatchEncoding` and `ModelOutput` among them), lists,
-tuples, named tuples, dataclasses, and plain objects through their `__dict__`. The walk is iterative,
-so that depth costs no recursion. A container that holds itself is not entered again; one that stands in
-two places is walked in both, a plain object only in the first.
+It enters dicts (and all other mappings, such as `BatchEncoding` and `ModelOutput`), lists, tuples, named tuples,
+dataclasses, and plain objects through their `__dict__`. The walk is iterative, so deep nesting cannot exceed the
+recursion limit. A container that contains itself is not entered again; one that occurs twice is walked twice, a plain
+object only once.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from typing import Any
 _REBUILT = (list, tuple, dict, slice)
 _CONTAINERS = (list, tuple, Mapping, MappingProxyType, deque)
 _ATOMS = (str, bytes, bytearray, int, float, complex, bool, type(None), type, ModuleType, FunctionType, MethodType)
-_MOST_AGAIN = 100_000
-"""Bound on plain objects, and on walks of containers met before: lists of lists of the same list add up."""
+_MAX_REVISITS = 100_000
+"""Limit on plain objects and on repeated containers: nested lists of the same list grow exponentially."""
 
 
 def leaves(tree: Any, is_leaf: Callable[[Any], bool], *, objects: bool = True) -> Iterator[tuple[str, Any]]:
-    """Yield (path, leaf) for everything in `tree` that `is_leaf`; the path of a bare leaf is "".
+    """Yields (path, leaf) for everything in `tree` that `is_leaf`; the path of a bare leaf is "".
 
-    Without `objects`, plain objects are not looked into.
+    `objects=False` does not enter plain objects.
 
     >>> list(leaves({"a": [1.5, 2], "b": 3.5}, lambda value: isinstance(value, float)))
     [('a.0', 1.5), ('b', 3.5)]
@@ -34,7 +34,7 @@ def leaves(tree: Any, is_leaf: Callable[[Any], bool], *, objects: bool = True) -
         return
     if isinstance(tree, _ATOMS):
         return
-    seen: dict[int, Any] = {id(tree): tree}  # holds what it has seen, so that no id is used twice
+    seen: dict[int, Any] = {id(tree): tree}  # keeps the objects alive, so that no id is reused
     entered = {id(tree)}
     again = 0
     above: list[tuple[int, str, Iterator[tuple[str, Any]]]] = []
@@ -50,7 +50,7 @@ def leaves(tree: Any, is_leaf: Callable[[Any], bool], *, objects: bool = True) -
                 is_object = not isinstance(value, _CONTAINERS) and not is_dataclass(value)
                 if is_object or inner in seen:
                     again += 1
-                    if again > _MOST_AGAIN or (is_object and inner in seen):
+                    if again > _MAX_REVISITS or (is_object and inner in seen):
                         continue
                 seen[inner] = value
                 below = branches(value, objects=objects)
@@ -67,7 +67,7 @@ def leaves(tree: Any, is_leaf: Callable[[Any], bool], *, objects: bool = True) -
 
 
 def branches(value: Any, *, objects: bool = True) -> list[tuple[str, Any]]:
-    """The named children of one container, in order; none for what is no container."""
+    """The named children of a container, in order; empty for anything else."""
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return list(zip(value._fields, value, strict=False))
     if isinstance(value, (list, tuple, deque)):
@@ -85,7 +85,7 @@ def branches(value: Any, *, objects: bool = True) -> list[tuple[str, Any]]:
 
 
 def _field(value: Any, name: str) -> Any:
-    """A field of a dataclass; None for one that refuses to be read (configurations guard some of theirs)."""
+    """A field of a dataclass; None if reading it raises (some configurations guard their fields)."""
     try:
         return getattr(value, name, None)
     except Exception:
@@ -93,7 +93,7 @@ def _field(value: Any, name: str) -> Any:
 
 
 def replace(tree: Any, change: Callable[[Any], Any], is_leaf: Callable[[Any], bool]) -> Any:
-    """A copy of nested dicts, lists, tuples and slices in which every leaf is `change(leaf)`, asked in their order.
+    """Copies nested dicts, lists, tuples and slices with every leaf replaced by `change(leaf)`, called in order.
 
     >>> replace([1, (2, {"a": 3})], lambda value: -value, lambda value: isinstance(value, int))
     [-1, (-2, {'a': -3})]
@@ -117,7 +117,7 @@ def replace(tree: Any, change: Callable[[Any], Any], is_leaf: Callable[[Any], bo
             else:
                 made.append(child)
         else:
-            done = _rebuilt(original, made)
+            done = _rebuild(original, made)
             if not above:
                 return done
             entered.discard(id(original))
@@ -131,8 +131,8 @@ def _parts(value: Any) -> Iterable[Any]:
     return (value.start, value.stop, value.step) if isinstance(value, slice) else value.values()
 
 
-def _rebuilt(original: Any, parts: list[Any]) -> Any:
-    """A container like the original with other parts; of a subclass that cannot be made from them, its base."""
+def _rebuild(original: Any, parts: list[Any]) -> Any:
+    """A container like the original with new parts; its base class if a subclass cannot be built from them."""
     kind = type(original)
     if kind is tuple:
         return tuple(parts)
@@ -152,12 +152,12 @@ _SPECIAL = frozenset("./@:$#*% ")
 
 
 def escape(name: str) -> str:
-    """Percent-escape what has a meaning in a site.
+    """Percent-escapes characters that have a meaning in a site.
 
     >>> escape("a.b"), escape("layer1")
     ('a%2Eb', 'layer1')
 
-    No two names are escaped to the same text; the empty name is a lone `%`.
+    The mapping is one to one; the empty name becomes a lone `%`.
     """
     if _SPECIAL.isdisjoint(name):
         return name or "%"

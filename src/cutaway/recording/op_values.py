@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from cutaway.capture.saved.save_policy import Saver
-from cutaway.capture.session import Session, watch_forks
+from cutaway.capture.session import Session, register_fork_handler
 from cutaway.core.sites import Site
 from cutaway.core.units.layout import UnitLayout
 from cutaway.graph.trace import Trace
@@ -27,7 +27,7 @@ class TracedStep:
         follow: Callable[[Tensor, Sighting], None],
         guard: Callable[..., None],
     ) -> None:
-        watch_forks()
+        register_fork_handler()
         self.trace = Trace()
         self._sightings = sightings
         self._guard = guard
@@ -35,7 +35,7 @@ class TracedStep:
         self._saver = _Taking(ops, sightings, follow, guard)
         self._session = Session(self.trace, root, self._saver, gradients=False)
         if ops:
-            self._session.resolver.work_at_once()  # a gradient can only be waited for before it comes
+            self._session.resolver.resolve_immediately()  # a gradient can only be waited for before it comes
 
     def start(self) -> None:
         """Switch the capture on."""

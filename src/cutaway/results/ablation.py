@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.core.dataframes import framed
+from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import InputError
 from cutaway.results.result import Result
 
@@ -93,7 +93,7 @@ class Ablation(Result):
     def table(self) -> Any:
         """One row for each size and metric: a pandas DataFrame where pandas is installed, else a list of dicts."""
         effect, mean, std, p = self.effect, self.random_mean, self.random_std, self.p
-        return framed(
+        return to_dataframe(
             {
                 "n": n,
                 "metric": metric,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core import late
-from cutaway.core.dataframes import framed
+from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import InputError
 from cutaway.results.result import Result
 
@@ -167,7 +167,7 @@ class Attention(Result):
         """One row a head: a pandas DataFrame where pandas is installed, else a list of dicts."""
         entropy, first = self.entropy, self.first
         own = None if self.is_cross else (self.previous, self.itself)
-        return framed(
+        return to_dataframe(
             {
                 "layer": int(layer),
                 "head": head,

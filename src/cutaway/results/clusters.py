@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.core.dataframes import framed
+from cutaway.core.dataframes import to_dataframe
 from cutaway.results.result import Result
 
 _MOST_SHOWN = 5
@@ -58,7 +58,7 @@ class Clusters(Result):
     def table(self) -> Any:
         """One row a unit: a pandas DataFrame where pandas is installed, else a list of dicts."""
         chosen = set(self.independent.tolist())
-        return framed(
+        return to_dataframe(
             {"unit": unit, "name": self._name(unit), "cluster": label, "independent": unit in chosen}
             for unit, label in enumerate(self.labels.tolist())
         )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.core.dataframes import framed
+from cutaway.core.dataframes import to_dataframe
 from cutaway.results.result import Result
 
 
@@ -31,7 +31,7 @@ class Comparison(Result):
 
     def table(self) -> Any:
         """One row a method: a pandas DataFrame where pandas is installed, else a list of dicts."""
-        return framed(
+        return to_dataframe(
             {
                 "method": method,
                 "average_overlap": float(self.average_overlap[row]),

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.core.dataframes import framed
+from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import InputError
 from cutaway.results.result import Result
 
@@ -160,7 +160,7 @@ class Evaluation(Result):
             "selectivity": self.selectivity,
             "information": self.information,
         }
-        return framed(
+        return to_dataframe(
             {"n": n, **{key: value for name, each in columns.items() if each for key, value in _cells(name, each[row])}}
             for row, n in enumerate(self.counts)
         )
@@ -232,7 +232,7 @@ class Layers(Result):
                 if found is not None:
                     record |= dict(_cells(name, found))
             records.append(record)
-        return framed(records)
+        return to_dataframe(records)
 
     def __repr__(self) -> str:
         metric = self.evaluations[0].setting.metric

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core import late
-from cutaway.core.dataframes import framed
+from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import InputError
 from cutaway.core.matrices import as_matrix
 from cutaway.results.generation import Generation
@@ -279,7 +279,7 @@ class Factors(Result):
     def table(self) -> Any:
         """One row a factor: a pandas DataFrame where pandas is installed, else a list of dicts."""
         strengths, counts, shares = self.strengths, self.counts, self.layer_shares
-        return framed(
+        return to_dataframe(
             {
                 "factor": factor,
                 "strength": float(strengths[factor]),

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core import late
-from cutaway.core.dataframes import framed
+from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import InputError
 
 GenerationKind = Literal["causal", "encoder-decoder", "masked", "classifier"]
@@ -275,7 +275,7 @@ class Generation:
         Where tokens were drawn, `drawn` is the probability with which this one was, and `n_kept` how many could be.
         """
         steps = self.steps
-        return framed(
+        return to_dataframe(
             {
                 "row": int(self.rows[i]),
                 "id": int(self.target_ids[i]),
@@ -296,7 +296,7 @@ class Generation:
         """
         steps = self.steps
         probs = np.exp(steps.candidate_logprobs)
-        return framed(
+        return to_dataframe(
             {
                 "target": i,
                 "rank": place + 1,

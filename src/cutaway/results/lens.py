@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.core.dataframes import framed
+from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import InputError
 from cutaway.results.result import Result
 from cutaway.results.token_names import readable
@@ -188,7 +188,7 @@ class Lens(Result):
     def table(self) -> Any:
         """One row a layer and target: a pandas DataFrame where pandas is installed, else a list of dicts."""
         pieces, top = self.top_pieces, self.top_probs
-        return framed(
+        return to_dataframe(
             {
                 "layer": name,
                 "target": target,

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.core.dataframes import framed
+from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import InputError
 from cutaway.results.table_columns import columns_of
 
@@ -92,7 +92,7 @@ class Lesions:
     def table(self) -> Any:
         """One row a lesion: a pandas DataFrame where pandas is installed, else a list of dicts."""
         effect = self.effect
-        return framed(
+        return to_dataframe(
             [
                 {
                     "name": name,

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.core.dataframes import framed
+from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import InputError
 from cutaway.results.result import Result
 from cutaway.results.token_names import question
@@ -152,7 +152,7 @@ class LogitAttribution(Result):
 
     def table(self) -> Any:
         """One row a target and part: a pandas DataFrame where pandas is installed, else a list of dicts."""
-        return framed(
+        return to_dataframe(
             {
                 "target": row,
                 "target_piece": target,

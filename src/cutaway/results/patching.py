@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.core.dataframes import framed
+from cutaway.core.dataframes import to_dataframe
 from cutaway.results.result import Result
 from cutaway.results.table_columns import columns_of
 
@@ -67,7 +67,7 @@ class Patching(Result):
     def table(self) -> Any:
         """One row a patch: a pandas DataFrame where pandas is installed, else a list of dicts."""
         recovered = self.recovered
-        return framed(
+        return to_dataframe(
             [
                 {
                     "site": site,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.core.dataframes import framed
+from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import InputError
 from cutaway.core.units.unit_sites import UnitSites, layouts_of
 from cutaway.results.result import Result
@@ -92,7 +92,7 @@ class Ranking(Result):
         """
         dead = set(self.dead.tolist())
         units = self.order if n is None else self.order[: _count(n)]
-        return framed(
+        return to_dataframe(
             {
                 "rank": rank,
                 "unit": unit,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.core.dataframes import framed
+from cutaway.core.dataframes import to_dataframe
 from cutaway.results.ablation import Ablation
 from cutaway.results.clusters import Clusters
 from cutaway.results.comparison import Comparison
@@ -107,7 +107,7 @@ class Report(Result):
 
     def table(self) -> Any:
         """One row for each unit that is among the best by some method: a pandas DataFrame, else a list of dicts."""
-        return framed(
+        return to_dataframe(
             {
                 "unit": unit,
                 "name": self.ranking.name_of(unit),

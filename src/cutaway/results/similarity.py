@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.core.dataframes import framed
+from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import InputError
 from cutaway.results.result import Result
 
@@ -73,7 +73,7 @@ class Similarity(Result):
 
     def table(self) -> Any:
         """One row a pair: a pandas DataFrame where pandas is installed, else a list of dicts."""
-        return framed(
+        return to_dataframe(
             {"row": row, "column": column, self.method: float(self.values[i, j])}
             for i, row in enumerate(self.row_names)
             for j, column in enumerate(self.column_names)

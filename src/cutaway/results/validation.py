@@ -102,7 +102,9 @@ class Validation:
     def __repr__(self) -> str:
         lines = [f"{'valid' if self else 'NOT VALID' if self.failures else 'nothing proven'}: {self.coverage}"]
         if self.edges_felt or self.edges_unfelt:
-            lines.append(f"  {plural(self.edges_felt, 'argument')} with influence, {self.edges_unfelt:,} without")
+            n = self.edges_felt + self.edges_unfelt
+            changed = f"{'all ' if n > 1 else ''}{n:,}" if not self.edges_unfelt else f"{self.edges_felt:,} of them"
+            lines.append(f"  {plural(n, 'input')} perturbed; {changed} changed the result")
         if self.outputs_compared:
             lines.append(f"  {plural(self.outputs_compared, 'output')} compared with an untraced run")
         if self.coverage.close:

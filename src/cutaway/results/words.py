@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.core.dataframes import framed
+from cutaway.core.dataframes import to_dataframe
 from cutaway.results.result import Result
 
 ALL = "all"
@@ -36,7 +36,7 @@ class TopWords(Result):
 
     def table(self) -> Any:
         """One row a word: a pandas DataFrame where pandas is installed, else a list of dicts."""
-        return framed(
+        return to_dataframe(
             {"word": word, "score": float(score), "count": int(count)}
             for word, score, count in zip(self.words, self.scores, self.counts, strict=True)
         )
@@ -78,7 +78,7 @@ class TopContexts(Result):
 
     def table(self) -> Any:
         """One row a context: a pandas DataFrame where pandas is installed, else a list of dicts."""
-        return framed(
+        return to_dataframe(
             {
                 "row": each.row,
                 "item": each.item,

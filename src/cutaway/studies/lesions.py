@@ -13,7 +13,7 @@ from torch import nn
 
 from cutaway.capture.interventions.edit import edit
 from cutaway.capture.interventions.regions import Part, heads_of
-from cutaway.capture.interventions.targets import Named
+from cutaway.capture.interventions.targets import ModelIndex
 from cutaway.capture.model.state import ModelState
 from cutaway.capture.units.live_units import UnitDim
 from cutaway.core.errors import InputError, UnitError
@@ -88,7 +88,7 @@ def lesion(
     before, state = state_of(model), ModelState(getattr(model, "_orig_mod", model))
     keep: Keep = "means" if isinstance(to, str) and to == "mean" else "shapes"
     counts = each != "site" or keep == "means"
-    with state.undone():
+    with state.undo_changes():
         returned, every = look(model, at, lambda: called(metric), keep=keep, counts=counts, unit_dim=unit_dim)
         baseline = as_metric(returned, "without a lesion")
     check_unchanged(model, before, "the metric")
@@ -109,7 +109,7 @@ def lesion(
         left = [row for row in range(len(lesions)) if row not in journal.done]
         for row in progress(left, len(left), "lesions"):
             now = lesions[row]
-            with state.undone(), now.edit(model, changes[id(now.seen)], stated):
+            with state.undo_changes(), now.edit(model, changes[id(now.seen)], stated):
                 score = as_metric(called(metric), f"with a lesion at {now.name!r}", baseline)
             journal.add(row, now.name, score)
         return Lesions(
@@ -183,7 +183,7 @@ def _heads(seen: Seen, n: int | None) -> Iterator[_Lesion]:
 
 def _heads_around(seen: Seen, model: nn.Module) -> int | None:
     """How many heads the module says it has, or the nearest one around it."""
-    named = Named.of(getattr(model, "_orig_mod", model))
+    named = ModelIndex.of(getattr(model, "_orig_mod", model))
     parts = [] if seen.site.address == ROOT else seen.site.address.split(".")
     for n in range(len(parts), -1, -1):
         found = heads_of(named.modules.get(".".join(parts[:n]) or ROOT))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from cutaway.capture.model.rng_state import randomness_kept
+from cutaway.capture.model.rng_state import preserve_rng
 from cutaway.core.errors import InputError
 from cutaway.studies.fingerprints import State, state_of
 
@@ -18,7 +18,7 @@ Metric = NDArray[np.float64]
 
 def called(function: Callable[[], Any]) -> Any:
     """What the function returns; random numbers go on afterwards as if it had not been called."""
-    with randomness_kept():
+    with preserve_rng():
         return function()
 
 

@@ -71,10 +71,10 @@ def patch(
         if not callable(function):
             raise InputError(f"{name}={type(function).__name__}: give a function; clean=lambda: model(x), say.")
     before, state = state_of(model), ModelState(getattr(model, "_orig_mod", model))
-    with state.undone():
+    with state.undo_changes():
         returned, found = look(model, at, lambda: called(clean), keep="values", counts=positions is not None)
         clean_metric = as_metric(called(lambda: metric(returned)), "of the clean run")
-    with state.undone():
+    with state.undo_changes():
         sites = [seen.site for seen in found]
         returned, there = look(model, sites, lambda: called(corrupted), counts=False)
         _check_shapes(found, there)
@@ -97,7 +97,7 @@ def patch(
         for row in progress(left, len(left), "patches"):
             seen, position = rows[row]
             part = Part() if position is None else Part(positions=position)
-            with state.undone():
+            with state.undo_changes():
                 with edit(model, seen.named(), _Clean(seen), **part):
                     returned = called(corrupted)
                 score = called(lambda: metric(returned))

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from cutaway.capture.interventions.new_values import Change
-from cutaway.capture.interventions.targets import Asked, Named, asked_of
+from cutaway.capture.interventions.targets import ModelIndex, RequestedSite, requested_sites
 from cutaway.capture.observe import Observation, check_single, observe
 from cutaway.capture.units.live_units import LiveUnits, UnitDim, dims_of
 from cutaway.capture.units.module_units import named_parameter_layout
@@ -128,10 +128,10 @@ def look(
         unit_dim: what the caller states of the units, for all sites.
     """
     core: nn.Module = getattr(model, "_orig_mod", model)
-    named = Named.of(core)
+    named = ModelIndex.of(core)
     found: dict[str, Seen] = {}
-    live: dict[Site, Asked] = {}
-    for asked in asked_of(at, named):
+    live: dict[Site, RequestedSite] = {}
+    for asked in requested_sites(at, named):
         if asked.site.op is not None or named.modules_at(asked.site):
             live[asked.site] = asked
             continue
@@ -150,7 +150,7 @@ def look(
     def note(here: Observation) -> None:
         check_single(here)
         full, value = here.site, here.tensor
-        for each in here.asked:
+        for each in here.requested:
             path = full.path if each.path else ""
             site = Site(full.address, full.op, full.ordinal, each.side, path, each.pass_)
             seen = _add(found, site, here.module, live[each])
@@ -162,15 +162,15 @@ def look(
         observer = stack.enter_context(observe(model, list(live), note))
         stack.enter_context(units)
         result = run()
-    if observer.missed:
+    if observer.missing_sites:
         raise SiteError(
-            f"nothing ran at {str(observer.missed[0])!r} when the study called its function: it has to run the model "
-            "itself, in the thread that it is called in; cutaway.sites(model, example) lists what runs."
+            f"nothing ran at {str(observer.missing_sites[0])!r} when the study called its function: it has to run the "
+            "model itself, in the thread that it is called in; cutaway.sites(model, example) lists what runs."
         )
     return result, list(found.values())
 
 
-def _add(found: dict[str, Seen], site: Site, module: nn.Module | None, asked: Asked) -> Seen:
+def _add(found: dict[str, Seen], site: Site, module: nn.Module | None, asked: RequestedSite) -> Seen:
     """The entry of a site, with the units that any of the sites that cover it names."""
     units, is_named = asked.units, not asked.site.is_pattern
     seen = found.get(str(site))

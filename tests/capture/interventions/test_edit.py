@@ -1,4 +1,4 @@
-"""Edits against hand-written changes: plain hooks, changed copies, functions written out."""
+"""Edits equal hand-written changes: plain hooks, modified copies, explicit functions."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_the_value_of_another_site_can_be_taken() -> None:
     assert same(found, model[0](X))
     with cutaway.edit(model, at="2", to="0/linear"):
         assert same(model(X), model[0](X))
-    with pytest.raises(EditError, match="'2' has not run yet"), cutaway.edit(model, at="0", to="2"):
+    with pytest.raises(EditError, match="'2' runs after"), cutaway.edit(model, at="0", to="2"):
         model(X)
 
 
@@ -197,7 +197,7 @@ def test_scripted_and_sparse_parts_say_what_they_are() -> None:
     expected = (model[0](X) * 2).relu()
     with cutaway.edit(model, at="*", to=cutaway.edit.scale(2)):
         assert same(model(X), expected)
-    with pytest.raises(InputError, match="is scripted"), cutaway.edit(model, at="1", to=0):
+    with pytest.raises(InputError, match="is a ScriptModule"), cutaway.edit(model, at="1", to=0):
         pass
     sparse = Structured(lambda a, b: (a.to_sparse(),))
     with pytest.raises(EditError, match="sparse_coo"), cutaway.edit(sparse, at="inner", to=0):
@@ -427,7 +427,7 @@ def test_units_may_be_a_mask(mask: Any) -> None:
     expected[:, [0, 2]] = 9
     with cutaway.edit(model, at=".", to=9, units=mask):
         assert same(model(X), expected)
-    with pytest.raises(InputError, match="are no indices"):
+    with pytest.raises(InputError, match="is not an index"):
         cutaway.edit(model, at=".", to=0, units=[[1]])  # type: ignore[list-item]
 
 
@@ -519,7 +519,7 @@ def test_a_trace_shows_the_edit_as_an_op_and_proves_it() -> None:
     assert same(trace["1"].value, trace["relu_1"].value * 2)
     report = trace.validate()
     assert report, repr(report)
-    assert "the model was edited then" in report.notes[0]
+    assert "an edit was active during the run" in report.notes[0]
 
 
 def test_op_edits_inside_a_trace_keep_names_groups_and_lines() -> None:
@@ -729,34 +729,40 @@ def test_a_site_that_never_ran_is_told_when_the_block_ends() -> None:
 
 def test_what_cannot_be_meant_is_said_at_once() -> None:
     model = net()
-    with pytest.raises(SiteError, match=r"names no module.*Nearest: '2.weight'"):
+    with pytest.raises(SiteError, match=r"matches no module.*Nearest: '2.weight'"):
         cutaway.edit(model, at="2.wieght", to=0)
-    with pytest.raises(SiteError, match=r"A label belongs to a trace"):
+    with pytest.raises(SiteError, match=r"Labels exist only in a trace"):
         cutaway.edit(model, at="relu_1", to=0)
     with pytest.raises(InputError, match="at= and to="):
         cutaway.edit(model, at="1")
     with pytest.raises(InputError, match=r"torch\.nn\.Module"):
         cutaway.edit(torch.relu, at="1", to=0)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="chooses no part"):
+    with pytest.raises(InputError, match="unexpected keyword"):
         cutaway.edit(model, at="1", to=0, unit=3)  # type: ignore[call-arg]
-    with pytest.raises(InputError, match="already says all"):
+    with pytest.raises(InputError, match="cannot be combined"):
         cutaway.edit(model, at="1", to=0, index=0, units=1)
     with pytest.raises(InputError, match="to=<object"):
         cutaway.edit(model, at="1", to=object())
-    with pytest.raises(InputError, match="names nothing"):
+    with pytest.raises(InputError, match="is empty"):
         cutaway.edit(model, at=[], to=0)
     block = cutaway.edit(model, at="1", to=0)
     with block:
         model(X)
-    with pytest.raises(InputError, match="has been used"), block:
+    with pytest.raises(InputError, match="already used"), block:
         pass
 
 
 def test_a_number_that_a_dtype_cannot_hold_is_told() -> None:
     model = Fn(lambda ids: ids * 2)
-    with pytest.raises(EditError, match=r"1\.5 cannot stand in a value of int64"), cutaway.edit(model, at=".", to=1.5):
+    with (
+        pytest.raises(EditError, match=r"1\.5 cannot be represented in a value of dtype int64"),
+        cutaway.edit(model, at=".", to=1.5),
+    ):
         model(torch.arange(3))
-    with pytest.raises(EditError, match="cannot be changed so"), cutaway.edit(model, at=".", to=cutaway.edit.noise(1)):
+    with (
+        pytest.raises(EditError, match="does not support this edit"),
+        cutaway.edit(model, at=".", to=cutaway.edit.noise(1)),
+    ):
         model(torch.arange(3))
     with cutaway.edit(model, at=".", to=float("inf")):
         assert model(torch.ones(3)).isinf().all()
@@ -765,7 +771,7 @@ def test_a_number_that_a_dtype_cannot_hold_is_told() -> None:
 @pytest.mark.parametrize(
     ("part", "said"),
     [
-        ({"units": 6}, "has 6 units: 0 to 5"),
+        ({"units": 6}, "has 6 units, 0 to 5"),
         ({"heads": 1}, "n_heads="),
         ({"heads": 1, "n_heads": 4}, "do not divide"),
     ],

@@ -1,4 +1,4 @@
-"""A still model is in evaluation, and exactly as it was afterwards."""
+"""`eval_mode` and `preserve_state` restore the model exactly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random generators, autocast and grad mode: noted and restored."""
+"""Random generators, autocast and grad mode are saved and restored."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.oracles import random_states
 from torch import nn
 
 import cutaway
-from cutaway.capture.model.rng_state import Randomness, context_now, drawn_from, randomness_kept, restored
+from cutaway.capture.model.rng_state import RngStates, current_context, generators_used, preserve_rng, restore_context
 from cutaway.core.events import Context
 
 
@@ -21,21 +21,21 @@ def draw() -> list[float]:
     return [random.random(), float(np.random.rand()), float(np.random.randint(1000)), float(torch.rand(()))]
 
 
-@pytest.mark.parametrize("take", [Randomness.now, Randomness.quickly], ids=["now", "quickly"])
+@pytest.mark.parametrize("take", [RngStates.now, RngStates.now_fast], ids=["now", "now_fast"])
 def test_the_same_numbers_come_again(take) -> None:
     draw()
     before = take()
     first = draw()
-    before.put_back()
+    before.restore()
     assert draw() == first
 
 
 def test_only_the_exact_state_knows_of_a_number_in_store() -> None:
     np.random.seed(0)
     np.random.randn()  # made two, handed out one
-    before = Randomness.now()
+    before = RngStates.now()
     first = np.random.randn()
-    before.put_back()
+    before.restore()
     assert np.random.randn() == first
 
 
@@ -43,7 +43,7 @@ def test_quickly_reads_what_numpy_itself_says() -> None:
     np.random.seed(5)
     np.random.rand(700)
     state = np.random.get_state()
-    words = np.frombuffer(Randomness.quickly().numpy, dtype=np.uint32)
+    words = np.frombuffer(RngStates.now_fast().numpy, dtype=np.uint32)
     assert np.array_equal(words[:-1], state[1])
     assert words[-1] == state[2]
 
@@ -52,9 +52,9 @@ def test_another_generator_of_numpy_is_kept_as_well() -> None:
     own = np.random.get_bit_generator()
     try:
         np.random.set_bit_generator(np.random.PCG64(3))
-        before = Randomness.quickly()
+        before = RngStates.now_fast()
         first = np.random.rand()
-        before.put_back()
+        before.restore()
         assert np.random.rand() == first
     finally:
         np.random.set_bit_generator(own)
@@ -62,19 +62,19 @@ def test_another_generator_of_numpy_is_kept_as_well() -> None:
 
 def test_whatever_is_drawn_inside_nothing_is_drawn_outside() -> None:
     before = random_states()
-    with suppress(ZeroDivisionError), randomness_kept():
+    with suppress(ZeroDivisionError), preserve_rng():
         draw()
         1 / 0  # noqa: B018
     assert random_states() == before
 
 
 def test_conditions_are_restored_and_left() -> None:
-    with restored(Context(False, (("cpu", torch.bfloat16),))):
-        assert context_now() == Context(False, (("cpu", torch.bfloat16),))
+    with restore_context(Context(False, (("cpu", torch.bfloat16),))):
+        assert current_context() == Context(False, (("cpu", torch.bfloat16),))
         assert F.linear(torch.ones(2, 2), torch.ones(2, 2)).dtype is torch.bfloat16
-    assert context_now() == Context(True)
-    with restored(True):
-        assert context_now() == Context(True)
+    assert current_context() == Context(True)
+    with restore_context(True):
+        assert current_context() == Context(True)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_conditions_are_restored_and_left() -> None:
     ],
 )
 def test_a_state_is_kept_only_where_numbers_may_be_drawn(name, args, kwargs, draws) -> None:
-    assert bool(drawn_from(name, args, kwargs)) is draws
+    assert bool(generators_used(name, args, kwargs)) is draws
 
 
 def test_only_drawing_ops_carry_a_state() -> None:

@@ -1,4 +1,4 @@
-"""After a run that nobody asked for, a model is what a twin that never ran is."""
+"""After an additional run, a model equals a twin that never ran."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 import cutaway
 from cutaway.capture.model import state as model_state
-from cutaway.capture.model.eval_mode import eval_mode, preserved
+from cutaway.capture.model.eval_mode import eval_mode, preserve_state
 from cutaway.capture.model.state import ModelState
 from cutaway.capture.tensors import copies
 
@@ -176,7 +176,7 @@ def test_a_trace_is_a_run_of_the_users_own() -> None:
 
 def test_blocks_inside_one_another_each_put_back_what_they_met() -> None:
     model: Any = built("CountsCalls")
-    with preserved(model):
+    with preserve_state(model):
         model(X)
         with eval_mode(model):
             model(X)
@@ -190,7 +190,7 @@ def test_a_snapshot_is_restored_any_number_of_times() -> None:
     model: Any = built("AppendsToLists")
     state, before = ModelState(model), picture(model)
     for _ in range(3):
-        with state.undone():
+        with state.undo_changes():
             model(X)
         assert picture(model) == before
 
@@ -210,7 +210,7 @@ def test_what_is_too_large_to_copy_is_named(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(copies, "COPY_LIMIT", 1000)
     model = Writes()
-    with pytest.warns(UserWarning, match="wrote to 'bank', and it stays so: it is larger than what is copied"):
+    with pytest.warns(UserWarning, match="wrote to 'bank'; this is not undone, because it is too large to be copied"):
         cutaway.collect(model, X, at="fc")
     assert model.small.tolist() == [0, 0]
     monkeypatch.undo()
@@ -226,7 +226,7 @@ def test_a_parameter_that_a_run_writes_to_is_named() -> None:
                 self.fc.weight.clamp_(-0.1, 0.1)
             return 1.0
 
-    with pytest.warns(UserWarning, match=r"wrote to 'fc\.weight', and it stays so: it is a parameter"):
+    with pytest.warns(UserWarning, match=r"wrote to 'fc\.weight'; this is not undone, because it is a parameter"):
         cutaway.collect(Clamps(), X, at="fc")
 
 
@@ -236,7 +236,7 @@ def test_more_values_than_are_looked_at_are_named(monkeypatch: pytest.MonkeyPatc
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ModelState(model)
-    monkeypatch.setattr(model_state, "MOST_VALUES", 900)
+    monkeypatch.setattr(model_state, "MAX_VALUES", 900)
     with pytest.warns(UserWarning, match="hold more than 900 values"):
         ModelState(model)
 
@@ -248,7 +248,7 @@ def test_what_lives_beside_the_model_is_left_alone() -> None:
 
     model: Any = built("CountsCalls")
     model.logger = Logger()
-    with preserved(model):
+    with preserve_state(model):
         model.logger.lines.append("a line that was written meanwhile")
     assert len(model.logger.lines) == 1
 
@@ -260,7 +260,7 @@ def test_dicts_keep_their_order_and_their_class() -> None:
     model: Any = built("CountsCalls")
     model.names = names = Named(a=1, b=2)
     names.extra = [1]
-    with preserved(model):
+    with preserve_state(model):
         names.move_to_end("a")
         names["c"] = 3
         names.extra.append(2)
@@ -275,7 +275,7 @@ def test_tensors_that_share_memory_and_those_of_inference_mode_are_restored() ->
     model.views = [table[:3], table[2:]]
     with torch.inference_mode():
         model.frozen = torch.zeros(2)
-    with preserved(model):
+    with preserve_state(model):
         model.views[0].add_(1)
         model.views[1].mul_(3)
         with torch.inference_mode():
@@ -302,13 +302,13 @@ def test_a_cache_object_stays_the_same_object_with_its_old_contents() -> None:
 
 def test_a_model_of_meta_tensors_is_no_obstacle() -> None:
     model = nn.Sequential(nn.Linear(2, 2, device="meta"), nn.BatchNorm1d(2, device="meta"))
-    with preserved(model):
+    with preserve_state(model):
         model(torch.ones(3, 2, device="meta"))
 
 
 def test_copies_of_the_model_made_inside_are_not_tied_to_it() -> None:
     model: Any = built("AppendsToLists")
-    with preserved(model):
+    with preserve_state(model):
         other = copy.deepcopy(model)
         model(X)
     other(X)

@@ -1,4 +1,4 @@
-"""A replay is what a full edited run gives, computed from where the change matters."""
+"""A replay equals a full edited run, but recomputes only what the change affects."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_a_number_that_would_steer_the_program_is_reported() -> None:
 
     trace = cutaway.trace(Fn(body), torch.ones(3))
     assert same(trace.replay("mul_1", 5).returned, torch.full((3,), 6.0))
-    with pytest.raises(CannotReplayError, match=r"reaches bool_1_4 at .*False instead of True"):
+    with pytest.raises(CannotReplayError, match=r"affects bool_1_4 at .*False instead of True"):
         trace.replay("mul_1", -5)
 
 
@@ -157,7 +157,7 @@ def test_an_opaque_region_is_reported() -> None:
     model, args, kwargs = ZOO["scripted_parts"]()
     trace = cutaway.trace(model, *args, **kwargs)
     opaque = next(op for op in trace.ops if op.is_opaque)
-    with pytest.raises(CannotReplayError, match="cannot be called on its own"):
+    with pytest.raises(CannotReplayError, match="cannot be replayed alone"):
         trace.replay(opaque.parents[0], 0)
 
 
@@ -191,7 +191,7 @@ def test_a_write_through_an_edited_view_is_reported() -> None:
         return y
 
     trace = cutaway.trace(Fn(body), X)
-    with pytest.raises(CannotReplayError, match="writes through a view that is edited"):
+    with pytest.raises(CannotReplayError, match="writes through a view that the change replaces"):
         trace.replay("t_1", 0)
     expected = X * 0 + 5
     expected[:, 0] += 1
@@ -212,11 +212,11 @@ class Around(nn.Module):
 
 
 def test_what_only_one_user_would_see_is_reported() -> None:
-    with pytest.raises(CannotReplayError, match="not only what 'b' is given"):
+    with pytest.raises(CannotReplayError, match="not only the input '0' of 'b'"):
         cutaway.trace(Around(nn.Linear(4, 4)), X).replay("b@in.0", 0)
-    with pytest.raises(CannotReplayError, match="'b' hands back linear_1_1"):
+    with pytest.raises(CannotReplayError, match="'b' returns linear_1_1"):
         cutaway.trace(Around(nn.Identity()), X).replay("b", 0)
-    with pytest.raises(CannotReplayError, match="hands back the very tensor"):
+    with pytest.raises(CannotReplayError, match="returns its input tensor unchanged"):
         cutaway.trace(Around(nn.Dropout().eval()), X).replay("b/dropout", 0)
     alone = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
     with cutaway.edit(alone, at="1@in.0", to=0):
@@ -243,7 +243,7 @@ def test_several_results_have_to_be_told_apart() -> None:
     model.two = Two()
     model.forward = lambda x: sum(model.two(x))  # type: ignore[method-assign]
     trace = cutaway.trace(model, X)
-    with pytest.raises(EditError, match=r"say which is meant: 'two@out.0', 'two@out.1'"):
+    with pytest.raises(EditError, match=r"choose one of 'two@out.0', 'two@out.1'"):
         trace.replay("two", 0)
     assert same(trace.replay("two@out.1", 0).returned, X * 2)
 

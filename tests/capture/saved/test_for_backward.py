@@ -1,4 +1,4 @@
-"""What autograd keeps alive, held against the tensors that it hands to hooks in a plain run."""
+"""`retained` lists the tensors that autograd passes to saved-tensor hooks in a plain run."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_a_trace_that_let_its_tensors_go_cannot_tell(options: dict[str, Any]) ->
     model = nn.Sequential(nn.Linear(3, 3), nn.ReLU())
     with cutaway.watch(model, **options) as trace:
         model(torch.ones(2, 3))
-    with pytest.raises(NotSavedError, match="has let them go: trace again"):
+    with pytest.raises(NotSavedError, match="has released them: trace again"):
         trace.retained()
 
 
@@ -166,7 +166,7 @@ def test_nothing_is_unpacked_or_recomputed() -> None:
 
     found = kept(forward)
     assert (unpacked, runs) == ([], [1])
-    assert "3 tensors were packed by hooks" in found.note
+    assert "3 tensors were packed by saved-tensor hooks" in found.note
 
 
 @pytest.mark.parametrize("name", ["cnn_training", "transformer_training", "value_overwritten_later", "gpt2"])

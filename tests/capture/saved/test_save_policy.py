@@ -1,4 +1,4 @@
-"""What is saved, where, and in what form."""
+"""Which values are saved, where, and in what form."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_value_not_saved_says_how_to_get_it(model: nn.Module) -> None:
 
 
 def test_a_site_that_matches_nothing_is_an_error_with_the_nearest(model: nn.Module) -> None:
-    with pytest.raises(SiteError, match=r"save='0.0/linaer' matched nothing.*Nearest: '0.0/linear'"):
+    with pytest.raises(SiteError, match=r"save='0.0/linaer' matches nothing.*Nearest: '0.0/linear'"):
         saved(model, "0.0/linaer")
 
 
@@ -137,7 +137,7 @@ def test_every_dtype_survives_the_disk(dtype: torch.dtype, tmp_path: Path) -> No
 
 def test_a_folder_that_holds_values_is_not_overwritten(model: nn.Module, tmp_path: Path) -> None:
     saved(model, "0", keep=tmp_path)
-    with pytest.raises(InputError, match="already holds values"):
+    with pytest.raises(InputError, match="already contains values"):
         saved(model, "0", keep=tmp_path)
 
 
@@ -190,7 +190,9 @@ def test_saved_references_survive_later_overwriting() -> None:
 def test_running_out_of_memory_is_an_error_before_it_happens(model: nn.Module, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory_guard, "_EVERY_NS", 0)
     monkeypatch.setattr(memory_guard, "available_memory", lambda: (100 * 2**20, 16 * 2**30))
-    with pytest.raises(MemoryLimitError, match=r"100.0 MB on this machine.*modules have run, so all values.*save=None"):
+    with pytest.raises(
+        MemoryLimitError, match=r"100.0 MB of memory on this machine.*modules have run, so all values.*save=None"
+    ):
         cutaway.trace(model, X)
     with cutaway.watch(model, save=None) as trace:
         model(X)
@@ -272,5 +274,5 @@ def test_many_ops_are_looked_up_by_their_place_and_never_matched_one_by_one(monk
 def test_an_op_that_never_comes_again_is_an_error_that_names_it(model: nn.Module) -> None:
     other = nn.Sequential(nn.Sequential(nn.Linear(4, 8), nn.Tanh()), nn.Sequential(nn.Linear(8, 8)), nn.Linear(8, 2))
     chosen = cutaway.trace(model, X).ops
-    with pytest.raises(SiteError, match=r"save='0.1/relu.1:1' matched nothing in this trace of Sequential"):
+    with pytest.raises(SiteError, match=r"save='0.1/relu.1:1' matches nothing in this trace of Sequential"):
         saved(other, chosen)

@@ -1,4 +1,4 @@
-"""Whether two views of one storage overlap, held against writing to one and looking at the other."""
+"""Whether two views of one storage overlap; writing to one and reading the other is the oracle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What memory holds after writes, against torch's own views."""
+"""Reconstructed memory equals torch's own views after writes."""
 
 from __future__ import annotations
 

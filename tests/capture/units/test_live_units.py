@@ -1,4 +1,4 @@
-"""The layouts of live values: learned once, from whatever part of a model runs, and nothing is left behind."""
+"""Unit layouts of live values are learned once, from any part of a model that runs, and leave nothing behind."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 import cutaway
-from cutaway.capture.model.eval_mode import preserved
+from cutaway.capture.model.eval_mode import preserve_state
 from cutaway.capture.observe import observe
-from cutaway.capture.units.live_units import LiveUnits, SiteLayouts, traced
+from cutaway.capture.units.live_units import LiveUnits, SiteLayouts, trace_hidden_run
 from cutaway.core.sites import Site
 from cutaway.core.units.layout import UnitLayout
 
@@ -44,7 +44,7 @@ def seen_layouts(model: nn.Module, sites: list[str], run: Any) -> dict[str, Unit
     units = LiveUnits(model, [Site.parse(site) for site in sites], needs_samples=True)
 
     def note(seen: Any) -> None:
-        found[str(seen.asked[0])] = units.at(seen.site, seen.tensor, seen.module)
+        found[str(seen.requested[0])] = units.at(seen.site, seen.tensor, seen.module)
 
     with observe(model, sites, note), units:
         run()
@@ -85,7 +85,7 @@ def test_hooks_that_a_restored_state_brings_back_neither_learn_again_nor_stay() 
 
     with Counted(model, [Site("decoder.1")]) as units:
         for n in (2, 2, 2):
-            with preserved(model):  # as `generate` does around each run
+            with preserve_state(model):  # as `generate` does around each run
                 model(X[:n])
     assert n_traced == 1
     assert hooks(model) == 0
@@ -129,10 +129,10 @@ def test_a_given_layout_is_found_however_its_site_is_written(site: str) -> None:
 def test_inputs_that_are_made_inside_the_traced_block_have_samples() -> None:
     model = nn.Sequential(nn.Conv1d(3, 6, 1), nn.ReLU())
     for run in (lambda: model(torch.ones(2, 3, 5)), lambda: model(X.double().float()), lambda: model(X)):
-        layout = SiteLayouts(traced(model, run)).find(Site("1"))
+        layout = SiteLayouts(trace_hidden_run(model, run)).find(Site("1"))
         assert layout is not None
         assert (layout.units, layout.samples) == ((1,), (0,))
-    layout = SiteLayouts(traced(model, lambda: model[1](model[0](X)))).find(Site("1"))
+    layout = SiteLayouts(trace_hidden_run(model, lambda: model[1](model[0](X)))).find(Site("1"))
     assert layout is not None
     assert (layout.units, layout.samples) == ((1,), (0,))
 

@@ -1,4 +1,4 @@
-"""Same, and how far apart: against NumPy and against bits."""
+"""Bitwise equality and relative difference; NumPy and raw bits are the oracle."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from cutaway.capture.validation.compare import deviation, is_close, same
+from cutaway.capture.validation.compare import bit_equal, deviation, is_close
 
 NAN = float("nan")
 DIFFERENT: list[tuple[Any, Any]] = [
@@ -49,19 +49,19 @@ ALIKE: list[Any] = [
 
 @pytest.mark.parametrize("pair", DIFFERENT, ids=range(len(DIFFERENT)))
 def test_what_differs_in_anything_is_not_the_same(pair: tuple[Any, Any]) -> None:
-    assert not same(*pair)
-    assert not same(*reversed(pair))
+    assert not bit_equal(*pair)
+    assert not bit_equal(*reversed(pair))
 
 
 @pytest.mark.parametrize("value", ALIKE, ids=range(len(ALIKE)))
 def test_a_value_is_the_same_as_its_copy(value: Any) -> None:
     copy = value.clone() if isinstance(value, torch.Tensor) else value.copy() if hasattr(value, "copy") else value
-    assert same(value, copy)
+    assert bit_equal(value, copy)
 
 
 def test_strides_do_not_matter() -> None:
     x = torch.randn(3, 4)
-    assert same(x, x.t().contiguous().t())
+    assert bit_equal(x, x.t().contiguous().t())
 
 
 def test_the_deviation_is_relative_to_the_largest_element() -> None:

@@ -1,12 +1,12 @@
-"""Other values in the place of an argument."""
+"""Perturbed values for an argument."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
-from cutaway.capture.validation.compare import same
-from cutaway.capture.validation.perturb import MUST_FEEL, perturbed
+from cutaway.capture.validation.compare import bit_equal
+from cutaway.capture.validation.perturb import SENSITIVE, perturbations
 
 VALUES = [
     torch.randn(3, 4),
@@ -23,22 +23,22 @@ VALUES = [
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: f"{value.dtype} {list(value.shape)}")
 def test_other_values_have_the_same_kind_and_differ(value: torch.Tensor) -> None:
     before = value.clone()
-    others = list(perturbed(value, gently=False))
+    others = list(perturbations(value, gently=False))
     assert others
     assert all(other.shape == value.shape and other.dtype == value.dtype for other in others)
-    assert any(not same(other, value) for other in others)
-    assert same(value, before)
+    assert any(not bit_equal(other, value) for other in others)
+    assert bit_equal(value, before)
 
 
 def test_indices_stay_within_their_range() -> None:
     value = torch.tensor([[2, 7, 4], [3, 3, 5]])
-    for other in perturbed(value, gently=False):
+    for other in perturbations(value, gently=False):
         assert other.min() >= 0
         assert other.max() <= 7
 
 
 def test_probabilities_stay_probabilities() -> None:
-    for other in perturbed(torch.rand(50), gently=True):
+    for other in perturbations(torch.rand(50), gently=True):
         assert other.min() >= 0
         assert other.max() <= 1
 
@@ -47,16 +47,16 @@ def test_probabilities_stay_probabilities() -> None:
     "value", [torch.zeros(0), torch.ones(2, device="meta"), torch.eye(2).to_sparse()], ids=["empty", "meta", "sparse"]
 )
 def test_what_cannot_be_changed_is_left_alone(value: torch.Tensor) -> None:
-    assert not list(perturbed(value, gently=False))
+    assert not list(perturbations(value, gently=False))
 
 
 def test_nothing_is_drawn_from_the_programs_generator() -> None:
     before = torch.get_rng_state()
-    list(perturbed(torch.randn(3, generator=torch.Generator().manual_seed(1)), gently=False))
+    list(perturbations(torch.randn(3, generator=torch.Generator().manual_seed(1)), gently=False))
     assert torch.equal(torch.get_rng_state(), before)
 
 
-@pytest.mark.parametrize("name", sorted(MUST_FEEL))
+@pytest.mark.parametrize("name", sorted(SENSITIVE))
 def test_what_must_feel_passes_on_a_nan(name: str) -> None:
     """Every function that is said to feel each of its arguments does, by torch's own account."""
     import torch.nn.functional as F

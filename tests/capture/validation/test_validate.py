@@ -1,4 +1,4 @@
-"""A trace proves itself; and a trace that was tampered with does not."""
+"""`validate` proves a correct trace and rejects a modified one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 import cutaway
 from cutaway import Trace
-from cutaway.capture.replay.call import replayed
+from cutaway.capture.replay.call import replay_call
 from cutaway.core.errors import CannotValidateError
 
 
@@ -132,20 +132,20 @@ def test_a_parameter_that_was_changed_or_replaced_since_is_noted() -> None:
         model[2].weight.mul_(2.0)
     report = trace.validate()
     assert report
-    assert "a parameter was changed since" in report.notes[0]
+    assert "a parameter was changed after the run" in report.notes[0]
     normed = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)).train()  # whose run changes buffers, too
     trace = cutaway.trace(normed, x)
     with torch.no_grad():
         normed[0].weight.mul_(2.0)
     report = trace.validate()
     assert report, repr(report)
-    assert "a parameter was changed since" in report.notes[0]
+    assert "a parameter was changed after the run" in report.notes[0]
     model, x = small()
     trace = cutaway.trace(model, x)
     model[2].weight = nn.Parameter(torch.zeros(3, 5))
     report = trace.validate()
     assert report
-    assert "a parameter was replaced since" in report.notes[0]
+    assert "a parameter was replaced after the run" in report.notes[0]
 
 
 def test_a_training_loop_inside_the_block_is_proven() -> None:
@@ -238,10 +238,10 @@ def test_a_stack_of_very_many_takes_one_try_and_misses_none(monkeypatch: pytest.
     def counted(*args: Any) -> dict[int, Any]:
         nonlocal n_calls
         n_calls += 1
-        return replayed(*args)
+        return replay_call(*args)
 
     trace = traced(lambda x: torch.stack([x * i for i in range(200)]), torch.randn(3))
-    monkeypatch.setattr("cutaway.capture.validation.validate.replayed", counted)
+    monkeypatch.setattr("cutaway.capture.validation.validate.replay_call", counted)
     report = trace.validate()
     assert report
     assert report.edges_felt == 200 + 200
@@ -333,7 +333,7 @@ def test_a_model_that_is_different_each_time_is_noted_not_failed() -> None:
     report = cutaway.trace(Counter(), torch.ones(2)).validate()
     assert report
     assert report.outputs_compared == 0
-    assert "two unwatched runs" in report.notes[0]
+    assert "two runs of the model without capture" in report.notes[0]
 
 
 def test_what_the_run_wrote_into_an_attribute_is_noted_where_the_earlier_value_is_gone() -> None:
@@ -407,7 +407,7 @@ def test_a_trace_from_disk_says_why_it_cannot() -> None:
     model, x = small()
     trace = cutaway.trace(model, x)
     trace.tables.read_from = "runs/base"
-    with pytest.raises(CannotValidateError, match=r"read from runs/base.*Trace the model again"):
+    with pytest.raises(CannotValidateError, match=r"loaded from runs/base.*Trace the model again"):
         trace.validate()
 
 
@@ -418,8 +418,8 @@ def test_a_model_that_is_gone_is_noted() -> None:
     del model
     report = trace.validate()
     assert report
-    assert "the model is gone" in report.notes[0]
-    with pytest.raises(CannotValidateError, match="the model is gone"):
+    assert "the model no longer exists" in report.notes[0]
+    with pytest.raises(CannotValidateError, match="the model no longer exists"):
         trace.validate(retrace=True)
 
 
@@ -460,7 +460,7 @@ def test_a_block_without_a_model_is_proven_without_an_unwatched_run() -> None:
         (x * 2).sin()
     report = trace.validate()
     assert report.coverage.exact == 2
-    assert "does not know how the model was called" in report.notes[0]
+    assert "the call of the model was not recorded" in report.notes[0]
 
 
 def test_memory_stays_near_that_of_the_trace(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -470,12 +470,12 @@ def test_memory_stays_near_that_of_the_trace(monkeypatch: pytest.MonkeyPatch) ->
 
     def spied(*args: Any) -> dict[int, Any]:
         nonlocal n_most
-        found = replayed(*args)
+        found = replay_call(*args)
         made.extend(weakref.ref(value) for value in found.values())
         n_most = max(n_most, sum(ref() is not None for ref in made))
         return found
 
-    monkeypatch.setattr("cutaway.capture.validation.validate.replayed", spied)
+    monkeypatch.setattr("cutaway.capture.validation.validate.replay_call", spied)
     trace = traced(lambda x: [x := torch.tanh(x @ x) for _ in range(30)][-1], torch.randn(8, 8) / 8)
     assert trace.validate()
     assert len(made) > 100

@@ -211,6 +211,6 @@ def test_several_results_of_one_call_are_rolled_up_each_for_itself() -> None:
 
 def test_while_the_model_runs_passes_are_not_known() -> None:
     net = model()
-    with pytest.raises(OpenTraceError, match="passes are known only when the block has ended"):
+    with pytest.raises(OpenTraceError, match="passes are not known until the block ends"):
         with cutaway.watch(net, save=lambda op: op.n_passes > 1):
             net(torch.randn(2, 2, 4))

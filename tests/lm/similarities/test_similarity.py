@@ -448,7 +448,7 @@ def test_svcca_keeps_no_more_directions_than_there_are() -> None:
 def test_values_that_are_no_numbers_are_named() -> None:
     broken = Y.copy()
     broken[[17, 41], 3] = np.nan
-    with pytest.raises(InputError, match=r"b: activations hold NaN .* rows 17, 41, in unit 3"):
+    with pytest.raises(InputError, match=r"b: activations contain NaN .* rows 17, 41, in unit 3"):
         similarity(X, broken)
 
 

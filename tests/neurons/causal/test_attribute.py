@@ -321,7 +321,7 @@ def test_text_without_a_tokenizer_is_said() -> None:
         ({"target": lambda output, batch: output}, "give one real number for each"),
         ({"target": lambda output, batch: torch.zeros(4)}, "does not depend"),
         ({"at": "1#99"}, "has 8 units"),
-        ({"at": []}, "give a site"),
+        ({"at": []}, "pass a site"),
         ({"data": "text"}, "give a tensor of samples"),
         ({"data": []}, "is empty"),
         ({"speed": 3}, "nothing that attribute can be told"),
@@ -334,7 +334,7 @@ def test_what_cannot_be_meant_is_said(options: dict[str, Any], message: str) -> 
 
 
 def test_more_that_cannot_be_meant_is_said() -> None:
-    with pytest.raises(SiteError, match=r"Nearest|names no module"):
+    with pytest.raises(SiteError, match=r"Nearest|matches no module"):
         attribute(mlp(), torch.ones(1, 5), at="encoder")
     with pytest.raises(InputError, match=r"shape \[6, 7, 50\].*say what is explained"):
         attribute(gpt2(), tokens(), at="transformer.h.0.mlp")

@@ -15,15 +15,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from cutaway.core.statistics import STATISTICS, recorded
+from cutaway.core.statistics import STATISTICS, names_in_tiers
 from cutaway.recording.statistics import device as device_module
 from cutaway.recording.statistics.per_unit import MOST_UNITS
 from cutaway.recording.statistics.quantiles import N_SAMPLES, QUANTILES, places
 from cutaway.recording.statistics.scratch import CHUNK
 from cutaway.recording.statistics.summary import Summary
 
-CORE = recorded("core")
-FULL = recorded("core", "full")
+CORE = names_in_tiers("core")
+FULL = names_in_tiers("core", "full")
 
 SUMS = 3e-5
 """How far a sum may be off, as a share of the sum of magnitudes; std likewise of its own size."""

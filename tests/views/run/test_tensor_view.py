@@ -395,7 +395,7 @@ def test_samples_and_units_are_those_of_the_graph(tmp_path: Path) -> None:
     np.testing.assert_allclose(unit_values(rows, at, step=0)[:, 0], hidden[:, :3].mean((0, 1)), rtol=1e-5, atol=1e-7)
     refused = tensor_view(rows, number(rows, "choice"), step=0)
     assert refused.units is None
-    assert "is not known: it was picked or ordered by the data" in refused.about_units
+    assert "is not known: it was selected or sorted by the data" in refused.about_units
 
 
 def test_a_run_of_an_older_version_says_that_units_were_guessed() -> None:

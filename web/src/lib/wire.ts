@@ -644,32 +644,32 @@ export interface ModuleRow {
   rows: number[];
 }
 
-/** One number that sums up a tensor at a step, and how it is read. */
+/** One number that summarizes a tensor at a step, with how to display and compare it. */
 export interface Statistic {
   name: string;
-  /** As labels show it. */
+  /** The name shown in labels. */
   title: string;
-  /** What it is, as a phrase without a verb. */
+  /** A short definition, as a noun phrase. */
   about: string;
-  /** What records it: the level "core" or "full", the option `spectral_norm=True`; "group": units or samples only. */
+  /** What records it: the level "core" or "full", or `spectral_norm=True`; "group": only per unit or per sample. */
   tier: StatisticTier;
-  /** What it is measured in: the tensor's own unit, a number of elements, a share of 1, or 0 and 1. */
+  /** Unit of measurement: that of the tensor, a number of elements, a fraction of 1, or a flag (0 or 1). */
   unit: StatisticUnit;
-  /** Whether it spans powers of ten, so that axes are logarithmic and z-scores are those of its logarithm. */
+  /** The scale of axes; "log" if it spans orders of magnitude, so that z-scores use its logarithm, too. */
   scale: StatisticScale;
   /** Whether it can be negative. */
   is_signed: boolean;
-  /** Whether it can be compared with that of another tensor: not if it depends on the number of elements. */
+  /** Whether it can be compared between tensors; not if it depends on the number of elements. */
   is_comparable: boolean;
-  /** Whether it can be compared with that of the same tensor at earlier steps. */
+  /** Whether it can be compared with earlier steps of the same tensor. */
   is_tracked: boolean;
-  /** Whether it tells how large the values are; the first one recorded is the one a page shows at first. */
+  /** Whether it measures the magnitude of the values; pages show the first recorded one by default. */
   is_size: boolean;
-  /** Whether anything above 0 is a fault. */
+  /** Whether any value above 0 is a problem. */
   is_fault: boolean;
-  /** Whether it is read by itself, or as one of the quantiles, or as a piece of the histogram. */
+  /** Whether it is a number of its own, one of the quantiles, or a part of the histogram. */
   part: StatisticPart;
-  /** Which tensors have none, so that NaN of finite elements is no fault: "a tensor that …"; "" if all have it. */
+  /** Tensors without this statistic ("a tensor that …"), for which NaN is no problem; "" if all tensors have it. */
   undefined: string;
 }
 

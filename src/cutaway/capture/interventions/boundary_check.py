@@ -1,4 +1,4 @@
-"""Whether a change at the border of a module can be told from a change of the tensor that crosses it."""
+"""Checks whether a replay can change a tensor on one side of a module boundary only."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from cutaway.graph.trace import Trace
 _INSTEAD = "Run the model in `with cutaway.edit(…):` instead."
 
 
-class Borders:
-    """Who uses a tensor inside a module call, and who outside."""
+class BoundaryCheck:
+    """Finds out who uses a tensor inside a module call, and who outside."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
 
     def check(self, where: object) -> None:
-        """Raise where a site means one side of a border and the graph knows the tensor alone.
+        """Raises if a site means one side of a module boundary, but other ops use the same tensor.
 
-        A trace has one value for a tensor: it cannot be another for one of its users.
+        A trace has one value per tensor: a replay cannot change it for one user only.
         """
         if not isinstance(where, (str, Site)):
             return
@@ -38,7 +38,7 @@ class Borders:
             chosen = [(path, node) for path, node in side if site.covers_path(path)]
             if len(chosen) > 1 and not site.path and not site.is_pattern:
                 names = ", ".join(repr(f"{addresses[0]}@{site.side or 'out'}.{path}") for path, _ in chosen[:6])
-                raise EditError(f"{addresses[0]!r} has {len(chosen)} tensors there: say which is meant: {names}.")
+                raise EditError(f"{addresses[0]!r} has {len(chosen)} tensors there: choose one of {names}.")
             for path, node in chosen:
                 if site.side == "in":
                     self._only_used_inside(number, addresses[0], path, node)
@@ -54,20 +54,20 @@ class Borders:
         is_returned = any(node == other for _, other in (*row.outputs, *self.trace.tables.outputs))
         if places > 1 or is_returned or not all(self._is_inside(user, number) for user in users):
             raise CannotReplayError(
-                f"{self.trace.names.label(node)} is not only what {address!r} is given at {path!r}: a change of it "
-                f"would reach its other users, too. {_INSTEAD}"
+                f"{self.trace.names.label(node)} is not only the input {path!r} of {address!r}: a change would also "
+                f"affect its other users. {_INSTEAD}"
             )
 
     def _made_inside(self, number: int, address: str, node: int) -> None:
         if self.trace.tables.calls[number].is_root or self._is_inside(node, number):
             return
         raise CannotReplayError(
-            f"{address!r} hands back {self.trace.names.label(node)}, which was made elsewhere: a change of it would "
-            f"reach its other users, too. {_INSTEAD}"
+            f"{address!r} returns {self.trace.names.label(node)}, which was computed outside it: a change would also "
+            f"affect its other users. {_INSTEAD}"
         )
 
     def _is_inside(self, node: int, number: int) -> bool:
-        """Whether an op ran in a module call, or in one made from it."""
+        """Whether an op ran in a module call or below it."""
         calls = self.trace.tables.calls
         call = self.trace.tables.nodes.call[node]
         while call and call != number:

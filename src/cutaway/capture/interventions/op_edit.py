@@ -1,6 +1,6 @@
-"""The values of single operations: a function mode that is on while a module with such a site runs its own code.
+"""Edits and observes results of single ops with a function mode, active only in the affected modules.
 
-`edit` changes values through it, `observe` looks at them.
+`edit` changes values through it, `observe` reads them.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from torch import Tensor, nn
 from torch.nn.modules import module as _torch_module
 
 from cutaway.capture import monkeypatch, sessions
-from cutaway.capture.function_mode import OWN_CODE, Inert, Ledger, Watcher, take_off
-from cutaway.capture.interventions.targets import Named, Place
-from cutaway.capture.outputs import tensors_made, tensors_returned
-from cutaway.capture.torch_functions import COMPOSITE, PYTHON, SKIP, Opaque, function_of, name_of, written
-from cutaway.capture.torch_patches import switch_on
+from cutaway.capture.function_mode import INTERNAL_CODE, DisabledWatcher, Ledger, Watcher, remove_mode
+from cutaway.capture.interventions.targets import ModelIndex, Target
+from cutaway.capture.outputs import output_tensors, tensors_returned
+from cutaway.capture.torch_functions import COMPOSITE, PYTHON, SKIP, Opaque, function_of, name_of, written_tensors
+from cutaway.capture.torch_patches import install_patches
 from cutaway.core.errors import EditError
 from cutaway.core.events import GroupEvent
 from cutaway.core.sites import Site
@@ -29,61 +29,61 @@ from cutaway.graph.labels import Namer, kind_of
 _push = torch._C._push_on_torch_function_stack
 _pop = torch._C._pop_torch_function_stack
 _FUSED = (nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention)
-"""Modules that leave their fused path when they have hooks."""
+"""Modules that leave their fused path if they have hooks."""
 
 
 class OpHandler(Protocol):
-    """Is told the results of ops."""
+    """Receives the results of ops."""
 
     is_observer: bool
-    """Whether it leaves every value as it is: then it is told values as edits leave them."""
+    """Whether it never changes values: then it sees values after all edits."""
 
-    def at_op(self, places: list[Place], here: Site, value: Tensor, module: nn.Module, result: Any) -> Tensor | None:
-        """The value that takes the place of one that an op has made; None leaves it as it is.
+    def at_op(self, targets: list[Target], here: Site, value: Tensor, module: nn.Module, result: Any) -> Tensor | None:
+        """Returns the value that replaces an op's result, or None to leave it unchanged.
 
         Args:
-            places: those of the running module that cover this op.
-            here: the op in full: with its ordinal, its path among several results, and the pass of its module.
+            targets: the targets in the running module that match this op.
+            here: the full site of the op: with its ordinal, its path among several results, and the pass of its module.
             value: one tensor of the result.
-            module: the one whose own code called the op.
-            result: all that the op returned.
+            module: the module whose forward called the op.
+            result: the whole result of the op.
         """
         ...
 
 
 class OpEdits:
-    """The op sites of one block. To torch's replaced functions it looks like a session that watches.
+    """The op sites of one block. To the patched torch functions it looks like a session.
 
-    Only the modules of these sites have a hook. While one of them runs, global hooks tell its own code from that of the
-    modules it calls; they are gone when it returns, so the rest of the model pays nothing.
+    Only the modules of these sites have a hook. While one of them runs, global hooks distinguish its own ops from those
+    of its submodules; they are removed when it returns, so the rest of the model runs at full speed.
     """
 
-    def __init__(self, handler: OpHandler, places: list[Place], named: Named) -> None:
+    def __init__(self, handler: OpHandler, targets: list[Target], named: ModelIndex) -> None:
         self.handler = handler
         self.watchers: dict[int, Watcher] = {}
         self.hooks = self
         self.gradients = None
-        self.targets: dict[int, tuple[str, list[Place]]] = {}
-        """Module → its address, and the places in it."""
+        self.by_module: dict[int, tuple[str, list[Target]]] = {}
+        """id of a module → its address, and the targets in it."""
         self._modules: list[nn.Module] = []
-        for place in places:
-            for address in named.modules_at(place.site):
+        for target in targets:
+            for address in named.modules_at(target.site):
                 module = named.modules[address]
-                if id(module) not in self.targets:
-                    self.targets[id(module)] = (address, [])
+                if id(module) not in self.by_module:
+                    self.by_module[id(module)] = (address, [])
                     self._modules.append(module)
-                self.targets[id(module)][1].append(place)
+                self.by_module[id(module)][1].append(target)
         self._is_global = any(isinstance(module, _FUSED) for module in self._modules)
         self._thread = get_ident()
         self._handles: list[Any] = []
         self._within: list[Any] = []
         """The global hooks, while an edited module runs."""
-        self._own: dict[int, Any] = {}
-        """Modules that have hooks of their own → the last of them, which is ours."""
+        self._last_hooks: dict[int, Any] = {}
+        """id of a module with hooks of its own → the handle of our hook, which runs last."""
         self._editor: Editor | None = None
 
-    def switch_on(self, stack: ExitStack) -> None:
-        monkeypatch.apply(switch_on)
+    def install(self, stack: ExitStack) -> None:
+        monkeypatch.apply(install_patches)
         stack.callback(monkeypatch.restore)
         self._editor = Editor(self)
         stack.callback(self.remove)
@@ -97,18 +97,18 @@ class OpEdits:
         stack.callback(self.abandon)
 
     def remove(self) -> None:
-        for handle in (*self._handles, *self._within, *self._own.values()):
+        for handle in (*self._handles, *self._within, *self._last_hooks.values()):
             handle.remove()
         self._handles, self._within = [], []
-        self._own.clear()
+        self._last_hooks.clear()
 
     def abandon(self) -> None:
         sessions.sessions.pop(id(self), None)
         self.watchers.clear()
         if self._editor is not None:
-            if self._editor.is_on and get_ident() == self._thread:  # Ctrl-C runs no hooks
-                take_off(self._editor)
-            self._editor.__class__ = Inert  # type: ignore[assignment]
+            if self._editor.is_on and get_ident() == self._thread:  # Ctrl-C skips hooks
+                remove_mode(self._editor)
+            self._editor.__class__ = DisabledWatcher  # type: ignore[assignment]
 
     def _here(self) -> Editor | None:
         editor = self._editor
@@ -137,31 +137,31 @@ class OpEdits:
     def _enter(self, module: nn.Module, args: Any) -> None:
         editor = self._here()
         if editor is not None:
-            if module._forward_hooks:  # what they do belongs to the module, and they run after the global ones
-                self._own[id(module)] = module.register_forward_hook(self._leave_last, always_call=True)
+            if module._forward_hooks:  # their ops belong to the module, and they run after the global hooks
+                self._last_hooks[id(module)] = module.register_forward_hook(self._leave_last, always_call=True)
             editor.enter(module)
 
     def _leave(self, module: nn.Module, args: Any, result: Any) -> None:
         is_outermost = self._editor is not None and self._editor.outermost is module
-        if (not is_outermost or self._is_global) and (id(module) not in self._own or result is None):
+        if (not is_outermost or self._is_global) and (id(module) not in self._last_hooks or result is None):
             self._leave_last(module, args, result)
 
     def _leave_last(self, module: nn.Module, args: Any, result: Any) -> None:
         editor = self._here()
         if editor is not None:
-            handle = self._own.pop(id(module), None)
+            handle = self._last_hooks.pop(id(module), None)
             if handle is not None:
                 handle.remove()
             editor.leave(module)
 
     def set_watching(self, editor: Editor, *, on: bool) -> None:
-        """Put the mode on the stack, below those that observe, or take it off.
+        """Pushes the mode on the stack, below those of observers, or removes it.
 
-        The topmost mode is handed a call first, and its result last: what observes has to see what edits make of it,
-        whichever of the two was entered first.
+        The topmost mode receives a call first and its result last: observers must see edited values, whichever block
+        was entered first.
         """
         if not on:
-            take_off(editor)
+            remove_mode(editor)
             return
         observers: list[Any] = []
         while not self.handler.is_observer and torch._C._len_torch_function_stack():
@@ -175,14 +175,14 @@ class OpEdits:
             _push(observer)
 
     def join(self, call: int) -> None:
-        """Threads that are started inside the block are not edited."""
+        """Does nothing: threads started inside the block are not edited."""
 
     def leave(self, watcher: Any) -> None:
-        """Nor have they anything to take off."""
+        """Does nothing: such threads have no mode to remove."""
 
 
 class Editor(Watcher):
-    """Counts the ops of a module as a trace does, and hands on the results of some."""
+    """Counts the ops of a module as a trace does, and passes the results of matching ops to the handler."""
 
     def __init__(self, edits: OpEdits) -> None:
         super().__init__(self, Ledger(GroupEvent("", 0, 0, None, 0)), 0, lambda now: sys.maxsize)  # type: ignore[arg-type]
@@ -201,13 +201,13 @@ class Editor(Watcher):
     append = take  # type: ignore[assignment]
 
     def before_write(self, tensors: list[Any], at_once: bool = False) -> None:  # type: ignore[override]
-        """Nothing is kept, so nothing has to be saved from being overwritten."""
+        """Does nothing: no values are saved, so none have to be copied."""
 
     # modules
 
     @property
     def outermost(self) -> nn.Module | None:
-        """The edited module whose code, or whose children's, is running."""
+        """The outermost edited module that is running."""
         return self.running[0][0] if self.running else None
 
     def enter(self, module: nn.Module) -> None:
@@ -216,14 +216,14 @@ class Editor(Watcher):
         self._switch()
 
     def leave(self, module: nn.Module) -> None:
-        while self.running and self.running[-1][0] is not module:  # left by an exception that runs no hooks
+        while self.running and self.running[-1][0] is not module:  # left by an exception that skips hooks
             self.running.pop()
         if self.running:
             self.running.pop()
         self._switch()
 
     def _switch(self) -> None:
-        wanted = bool(self.running) and id(self.running[-1][0]) in self.edits.targets
+        wanted = bool(self.running) and id(self.running[-1][0]) in self.edits.by_module
         if wanted != self.is_on:
             self.is_on = wanted
             self.edits.set_watching(self, on=wanted)
@@ -236,8 +236,8 @@ class Editor(Watcher):
         if self.paused or not self.running:
             return super().__torch_function__(func, types, args, kwargs)
         module, call = self.running[-1]
-        address, places = self.edits.targets.get(id(module), ("", []))
-        swapped = self._swapped(func, address, call, places, args, kwargs or {})
+        address, targets = self.edits.by_module.get(id(module), ("", []))
+        swapped = self._call_swapped(func, address, call, targets, args, kwargs or {})
         if swapped is not None:
             return swapped
         self.event = None
@@ -247,20 +247,22 @@ class Editor(Watcher):
             return result
         kind = kind_of(function_of(event[0]).name)
         ordinal, pass_ = self.namer.count(event, call, address, kind)
-        return self._edited(result, event, Site(address, kind, ordinal, None, "", pass_), module, places)
+        return self._apply_edits(result, event, Site(address, kind, ordinal, None, "", pass_), module, targets)
 
-    def _edited(self, result: Any, event: tuple[Any, ...], here: Site, module: nn.Module, places: list[Place]) -> Any:
-        made = tensors_made(result, written(function_of(event[0]), event[1], event[2]))
+    def _apply_edits(
+        self, result: Any, event: tuple[Any, ...], here: Site, module: nn.Module, targets: list[Target]
+    ) -> Any:
+        made = output_tensors(result, written_tensors(function_of(event[0]), event[1], event[2]))
         new: dict[int, Tensor] = {}
         for path, tensor, _ in made:
             site = Site(here.address, here.op, here.ordinal, "out" if path else None, path, here.pass_)
-            covering = [place for place in places if place.site.matches(site)]
+            covering = [target for target in targets if target.site.matches(site)]
             if covering:
                 changed = self.edits.handler.at_op(covering, site, tensor, module, result)
                 if changed is not None:
                     new[id(tensor)] = changed
         for tensor in [tensor for _, tensor, is_target in made if is_target and id(tensor) in new]:
-            _overwrite(tensor, new.pop(id(tensor)))  # others hold this very tensor
+            _overwrite(tensor, new.pop(id(tensor)))  # other code holds this tensor object
         if not new:
             return result
         if isinstance(result, Tensor):
@@ -268,22 +270,22 @@ class Editor(Watcher):
         parts = [new.get(id(part), part) if isinstance(part, Tensor) else part for part in result]
         return type(result)(*parts) if hasattr(result, "_fields") else type(result)(parts)
 
-    def _swapped(
-        self, func: Any, address: str, call: int, places: list[Place], args: tuple[Any, ...], kwargs: dict[str, Any]
+    def _call_swapped(
+        self, func: Any, address: str, call: int, targets: list[Target], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """What another function makes of the arguments, where this call is to be swapped; None elsewhere."""
-        swaps = [place for place in places if place.change is not None and place.change.swaps is not None]
+        """The result of the replacement function, if this call is to be swapped; otherwise None."""
+        swaps = [target for target in targets if target.change is not None and target.change.swaps is not None]
         function = function_of(func)
         if not swaps or function.role in (SKIP, COMPOSITE, PYTHON):
             return None
         kind = kind_of(function.name)
         ordinal, pass_ = self.namer.peek(call, address, kind)
         site = Site(address, kind, ordinal, None, "", pass_)
-        for place in swaps:
-            if place.site.matches(site):
+        for target in swaps:
+            if target.site.matches(site):
                 self.namer.count(object(), call, address, kind)
-                place.n_met += 1
-                result = call_instead(place.change.swaps, function.name, args, kwargs)  # type: ignore[union-attr]
+                target.n_applied += 1
+                result = call_replacement(target.change.swaps, function.name, args, kwargs)  # type: ignore[union-attr]
                 if function.writes and isinstance(args[0], Tensor) and isinstance(result, Tensor):
                     _overwrite(args[0], result)
                     return args[0]
@@ -291,11 +293,11 @@ class Editor(Watcher):
         return None
 
     def _open(self, func: Any, name: str, body: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Any:
-        """Composites are opened here, before those that watch below see them: tell them of the group."""
-        below = [watcher for watcher in sessions.watchers_here() if watcher is not self]
+        """Reports the group to the watchers below, because composites are opened here before they see them."""
+        below = [watcher for watcher in sessions.thread_watchers() if watcher is not self]
         outer = [(watcher, watcher.group) for watcher in below]
         frame = sys._getframe(2)
-        while frame.f_back is not None and frame.f_code in OWN_CODE:
+        while frame.f_back is not None and frame.f_code in INTERNAL_CODE:
             frame = frame.f_back
         for watcher in below:
             event = GroupEvent(name, watcher.group, watcher.call, frame.f_code, frame.f_lasti)
@@ -307,11 +309,11 @@ class Editor(Watcher):
                 watcher.group = group
 
 
-OWN_CODE.add(Editor.__torch_function__.__code__)
+INTERNAL_CODE.add(Editor.__torch_function__.__code__)
 
 
-def call_instead(function: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call a function with the arguments of another."""
+def call_replacement(function: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Calls a function with the arguments of another."""
     try:
         return function(*args, **kwargs)
     except TypeError as error:
@@ -324,7 +326,7 @@ def _overwrite(tensor: Tensor, new: Tensor) -> None:
 
 
 def _makes_ops(event: tuple[Any, ...]) -> bool:
-    """Whether a trace would make an op of this call: then it counts."""
+    """Whether a trace would record this call as an op: then it counts."""
     function, result = function_of(event[0]), event[3]
     if isinstance(result, Tensor) or function.writes or type(event[0]) is Opaque:
         return True

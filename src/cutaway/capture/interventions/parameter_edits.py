@@ -1,4 +1,4 @@
-"""Parameters while they are edited: the original is kept once, whoever edits it and in whatever order they end."""
+"""Edits parameters in place; overlapping edits can end in any order."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ import torch
 from torch import Tensor
 
 from cutaway.capture.tensors.aliasing import version_of
-from cutaway.capture.validation.compare import same
+from cutaway.capture.validation.compare import bit_equal
 
 Make = Callable[[Tensor], Tensor]
 
 
 @dataclass(slots=True)
-class _Held:
+class _EditedParameter:
     tensor: Tensor
     original: Tensor
     version: int | None
     edits: dict[int, tuple[Make, Tensor]] = field(default_factory=dict)
-    """Edit → how it changes a value, and where."""
+    """Edit → its function and its mask."""
     touched: Tensor | None = None
-    """Where any edit changed it."""
+    """Mask of all elements that any edit has changed."""
 
 
-_held: dict[int, _Held] = {}
+_edited: dict[int, _EditedParameter] = {}
 _lock = RLock()
 
 
 def change(tensor: Tensor, make: Make, mask: Tensor) -> Callable[[], None]:
-    """Change a tensor where the mask is true; returns the function that takes the change back.
+    """Changes a tensor in place where the mask is true; returns the function that undoes the change.
 
-    A trace from before then still trusts what it holds by reference, for the version is put back with the bits;
-    one from inside does not.
+    Undoing also restores the version counter, so a trace from before the edit still trusts its references. A trace from
+    inside the edit does not.
     """
     key = object()
     with _lock, torch.no_grad(), torch._C.DisableTorchFunction():
-        held = _held.get(id(tensor))
+        held = _edited.get(id(tensor))
         if held is None:
-            held = _Held(tensor, tensor.detach().clone(), version_of(tensor))
+            held = _EditedParameter(tensor, tensor.detach().clone(), version_of(tensor))
         present = tensor.detach().clone()
         new = torch.where(mask, make(present), present)
-        _held[id(tensor)] = held
+        _edited[id(tensor)] = held
         tensor.copy_(new)
         held.edits[id(key)] = (make, mask)
         held.touched = mask if held.touched is None else held.touched | mask
@@ -56,8 +56,8 @@ def change(tensor: Tensor, make: Make, mask: Tensor) -> Callable[[], None]:
     return take_back
 
 
-def _restore(held: _Held) -> None:
-    """The original where it was edited, and what training made of the rest; then the edits that are still on."""
+def _restore(held: _EditedParameter) -> None:
+    """Restores edited elements and keeps what training made of the rest, then reapplies the remaining edits."""
     tensor = held.tensor
     value = torch.where(held.touched, held.original, tensor) if held.touched is not None else tensor.detach().clone()
     if held.edits:
@@ -66,6 +66,6 @@ def _restore(held: _Held) -> None:
         tensor.copy_(value)
         return
     tensor.copy_(value)
-    del _held[id(tensor)]
-    if held.version is not None and same(tensor.detach(), held.original):
+    del _edited[id(tensor)]
+    if held.version is not None and bit_equal(tensor.detach(), held.original):
         torch._C._autograd._unsafe_set_version_counter((tensor,), (held.version,))

@@ -1,4 +1,4 @@
-"""Which part of a value is meant: units, heads, positions, samples, or any index."""
+"""Selects a part of a value: units, heads, positions, samples, or any index."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cutaway.capture.interventions.token_positions import standing_now
+from cutaway.capture.interventions.token_positions import current_token_window
 from cutaway.core.errors import EditError, InputError, UnitError
 from cutaway.core.units.layout import UnitLayout
 
 Index = Any
-"""What may stand between the brackets of a tensor."""
+"""Anything that indexes a tensor: `tensor[index]`."""
 
 _HEADS = ("num_heads", "n_head", "n_heads", "num_attention_heads", "nhead", "num_key_value_heads")
 
 
 class Part(TypedDict, total=False):
-    """The keywords by which a part of a value is chosen; what is left out means all."""
+    """Keyword arguments that select a part of a value; without any, all of it."""
 
     units: int | Sequence[int]
-    """By their flat index `#k`; which dimensions count units follows from the graph of the model."""
+    """Flat indices `#k`; the graph of the model decides which dimensions count units."""
     unit_dim: int | Sequence[int]
-    """The dimension that counts units, or several in the order of the flat index, where the graph does not tell."""
+    """The dimension that counts units, or several in the order of the flat index, if the graph does not tell."""
     heads: int | Sequence[int]
-    """Attention heads: equal parts of the units, one after another."""
+    """Attention heads: consecutive, equal parts of the units."""
     n_heads: int
-    """How many heads there are, where the model does not say."""
+    """Number of heads, if the model does not have it as an attribute."""
     positions: int | slice | Sequence[int]
-    """Tokens of a sequence; while a model writes, those of the whole text. Of attention scores, the queries."""
+    """Token positions; during generation, those of the whole text. For attention scores, the queries."""
     samples: int | slice | Sequence[int]
-    """Along the dimension that the model never computes across."""
+    """Indices along the sample dimension."""
     index: Index
-    """Any index, as between brackets: `np.s_[:, 3]`. Alone."""
+    """Any index, as in `tensor[index]`, for example `np.s_[:, 3]`. Excludes the other keywords."""
 
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A part of every value of one place."""
+    """A parsed `Part`: the selected part of every value at one site."""
 
     units: tuple[int, ...] | None = None
     heads: tuple[int, ...] | None = None
@@ -51,28 +51,32 @@ class Region:
     samples: Index = None
     index: Index = None
     unit_dim: tuple[int, ...] | None = None
-    """What the caller states."""
+    """The unit dimensions that the caller states."""
 
     @staticmethod
     def of(part: Part, units: Sequence[int] | None = None) -> Region:
-        """Read the keywords; `units` are those that the site itself names."""
+        """Parses the keywords; `units` are those that the site names."""
         unknown = set(part) - set(Part.__annotations__)
         if unknown:
             known = ", ".join(f"{name}=" for name in Part.__annotations__)
-            raise InputError(f"{sorted(unknown)[0]!r} chooses no part of a value; there are {known}.")
-        own = _several(part.get("units"))
+            raise InputError(
+                f"got an unexpected keyword {sorted(unknown)[0]!r}; a part of a value is selected with {known}."
+            )
+        chosen = _as_tuple(part.get("units"))
         if "index" in part and (len(part) > 1 or units):
-            raise InputError("index= already says all; give it without units=, heads=, positions= or samples=.")
-        if own is not None and units:
-            raise InputError(f"the site names unit {units[0]}, so units= is one choice too many.")
+            raise InputError(
+                "index= cannot be combined with units=, unit_dim=, heads=, n_heads=, positions= or samples=."
+            )
+        if chosen is not None and units:
+            raise InputError(f"the site already names unit {units[0]}: leave out units=.")
         return Region(
-            units=tuple(units) if units else own,
-            heads=_several(part.get("heads")),
+            units=tuple(units) if units else chosen,
+            heads=_as_tuple(part.get("heads")),
             n_heads=part.get("n_heads"),
             positions=_index(part.get("positions")),
             samples=_index(part.get("samples")),
             index=part.get("index"),
-            unit_dim=_several(part.get("unit_dim")),
+            unit_dim=_as_tuple(part.get("unit_dim")),
         )
 
     @property
@@ -81,37 +85,37 @@ class Region:
 
     @property
     def needs_samples(self) -> bool:
-        """Whether it has to be known which dimensions count samples or positions."""
+        """Whether the sample and position dimensions must be known."""
         return self.samples is not None or self.positions is not None
 
     @property
     def needs_units(self) -> bool:
-        """Whether it has to be known which dimensions count units."""
+        """Whether the unit dimensions must be known."""
         return self.units is not None or self.heads is not None
 
     def put(self, new: Tensor, value: Tensor, module: nn.Module | None, layout: UnitLayout | None) -> Tensor:
-        """The value, with the new one in this part of it."""
+        """The value, with this part replaced by the new one."""
         return new if self.is_whole else torch.where(self.mask(value, module, layout), new, value)
 
     def mask(self, value: Tensor, module: nn.Module | None, layout: UnitLayout | None) -> Tensor:
-        """True where the value is meant; it broadcasts to the value.
+        """A boolean mask of the part; it broadcasts to the value.
 
         Args:
-            layout: what the dimensions count; needed for all parts but `index=`.
+            layout: what the dimensions count; needed for everything but `index=`.
         """
         if self.index is not None:
             mask = torch.zeros(value.shape, dtype=torch.bool, device=value.device)
             mask[self.index] = True
             return mask
         if layout is None:
-            layout = UnitLayout.refused(value.shape, "nothing is known of it")
+            layout = UnitLayout.refused(value.shape, "its layout is unknown")
         axes = _Axes(value, layout.for_shape(value.shape))
         if self.samples is not None:
             axes.choose(axes.samples(), self.samples)
         if self.positions is not None:
             axis = axes.positions()
-            now, size = standing_now(), axes.sizes[axis]
-            axes.choose(axis, self.positions if now is None else now.here(self.positions, size))
+            now, size = current_token_window(), axes.sizes[axis]
+            axes.choose(axis, self.positions if now is None else now.indices(self.positions, size))
         if self.units is not None:
             axes.choose_units(self.units)
         if self.heads is not None:
@@ -119,17 +123,17 @@ class Region:
         return axes.mask()
 
     def _units_of_heads(self, layout: UnitLayout, module: nn.Module | None) -> list[int]:
-        """The units of some heads: equal parts of the flat index, one after another."""
+        """The units of the selected heads, which are consecutive, equal parts of the flat index."""
         n = self.n_heads or heads_of(module)
         if n is None:
-            raise EditError("heads= needs to know how many heads there are: add n_heads=.")
+            raise EditError("heads= needs the number of heads: add n_heads=.")
         width, rest = divmod(layout.n_units, n)
         if rest:
             raise EditError(
-                f"{n} heads do not divide the {layout.n_units} units of a value of shape {list(layout.shape)}."
+                f"{n} heads do not divide the {layout.n_units} units of a value of shape {list(layout.shape)} evenly."
             )
         if any(not -n <= head < n for head in self.heads or ()):
-            raise EditError(f"heads={list(self.heads or ())}: there are {n}, 0 to {n - 1}.")
+            raise EditError(f"heads={list(self.heads or ())}: there are {n} heads, 0 to {n - 1}.")
         return [(head % n) * width + i for head in self.heads or () for i in range(width)]
 
 
@@ -137,7 +141,7 @@ _WHOLE = Region()
 
 
 class _Axes:
-    """A mask in the making, over a value with every dimension cut into its factors."""
+    """Builds a mask over a value whose dimensions are split into their factors."""
 
     def __init__(self, value: Tensor, layout: UnitLayout) -> None:
         self.value, self.layout = value, layout
@@ -147,8 +151,8 @@ class _Axes:
     def samples(self) -> int:
         if len(self.layout.samples) != 1:
             raise UnitError(
-                f"samples= was given, and which dimension of a value of {_shape(self.value)} counts samples is not "
-                "known: use index=."
+                f"samples= needs the sample dimension, which is unknown for a value of {_shape_text(self.value)}: use "
+                "index= instead."
             )
         return self.layout.samples[0]
 
@@ -156,36 +160,38 @@ class _Axes:
         axis = self.layout.position if self.layout.is_known else next(iter(self.layout.tokens), None)
         if axis is None:
             raise UnitError(
-                f"positions= was given, and no dimension of a value of {_shape(self.value)} counts positions: "
-                "use index=."
+                f"positions= was given, but no dimension of a value of {_shape_text(self.value)} counts positions: "
+                "use index= instead."
             )
         return axis
 
     def choose(self, axis: int, chosen: Index) -> None:
-        """Keep some indices of one axis."""
+        """Restricts the mask to some indices of one axis."""
         size = self.sizes[axis]
         row = torch.zeros(size, dtype=torch.bool, device=self.value.device)
         try:
             row[chosen] = True
         except IndexError:
             dim = self.layout.dim_of(axis)
-            raise EditError(f"{chosen} lies outside dimension {dim} of a value of {_shape(self.value)}.") from None
+            raise EditError(
+                f"{chosen} is out of range for dimension {dim} of a value of {_shape_text(self.value)}."
+            ) from None
         self._mask = self._mask & row.view([size if at == axis else 1 for at in range(len(self.sizes))])
 
     def choose_units(self, units: Sequence[int]) -> None:
-        """Keep some units, by their flat index."""
+        """Restricts the mask to some units, by flat index."""
         layout, n = self.layout, self.layout.n_units
         flat = torch.zeros(n, dtype=torch.bool, device=self.value.device)
         outside = [unit for unit in units if not -n <= unit < n]
         if outside:
             raise EditError(
-                f"unit {outside[0]} was asked for, and a value of {_shape(self.value)} has {n} units: 0 to {n - 1}."
+                f"unit {outside[0]} is out of range: a value of {_shape_text(self.value)} has {n} units, 0 to {n - 1}."
             )
         flat[list(units)] = True
         self._mask = self._mask & layout.along_units(flat)
 
     def mask(self) -> Tensor:
-        """As it broadcasts to the value: dimensions that it does not tell apart have size 1."""
+        """The mask, broadcastable to the value: dimensions that it does not restrict have size 1."""
         wide, shape, axis = list(self._mask.shape), [], 0
         for dim in self.layout.split:
             axes = range(axis, axis + len(dim))
@@ -197,7 +203,7 @@ class _Axes:
 
 
 def heads_of(module: nn.Module | None) -> int | None:
-    """How many attention heads a module says it has, itself or through its configuration."""
+    """Number of attention heads, from an attribute of the module or of its config."""
     for holder in (module, getattr(module, "config", None)):
         for name in _HEADS:
             n = getattr(holder, name, None)
@@ -206,27 +212,27 @@ def heads_of(module: nn.Module | None) -> int | None:
     return None
 
 
-def _several(value: int | Sequence[int] | None) -> tuple[int, ...] | None:
+def _as_tuple(value: int | Sequence[int] | None) -> tuple[int, ...] | None:
     if value is None:
         return None
     if isinstance(value, int) and not isinstance(value, bool):
         return (value,)
-    return tuple(_numbers(value))
+    return tuple(_as_indices(value))
 
 
 def _index(value: Any) -> Index:
     if value is None or isinstance(value, slice):
         return value
-    return [value] if isinstance(value, int) and not isinstance(value, bool) else _numbers(value)
+    return [value] if isinstance(value, int) and not isinstance(value, bool) else _as_indices(value)
 
 
-def _numbers(value: Any) -> list[int]:
-    """Indices, from several of them or from a mask."""
-    found = np.asarray(value)
-    if found.ndim != 1 or (found.size and found.dtype.kind not in "iub"):
-        raise InputError(f"{value!r} are no indices: give an integer, several, or a mask of one dimension.")
-    return [int(each) for each in (np.flatnonzero(found) if found.dtype.kind == "b" else found)]
+def _as_indices(value: Any) -> list[int]:
+    """Indices from a sequence or from a boolean mask."""
+    array = np.asarray(value)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iub"):
+        raise InputError(f"{value!r} is not an index: use an integer, a sequence of integers, or a 1-d boolean mask.")
+    return [int(each) for each in (np.flatnonzero(array) if array.dtype.kind == "b" else array)]
 
 
-def _shape(value: Tensor) -> str:
+def _shape_text(value: Tensor) -> str:
     return f"shape {list(value.shape)}"

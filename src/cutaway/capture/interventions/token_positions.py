@@ -1,7 +1,7 @@
-"""Where in a text the values of a running model stand.
+"""Maps absolute token positions to the slice of the current step (KV cache).
 
-While a model writes, a step holds only what is new: with a cache the first one has the positions of the prompt, each
-later one a single position. Inside `standing` edits count positions over the whole text, whatever a step holds.
+During generation with a KV cache, the first step has the positions of the prompt, and each later step has a single
+position. Inside `token_window`, edits count positions over the whole text, whatever slice the step has.
 """
 
 from __future__ import annotations
@@ -15,39 +15,39 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cutaway.capture.sessions import is_hidden
+from cutaway.capture.sessions import in_hidden_run
 from cutaway.core.errors import EditError
 
-ELSEWHERE = 2**30
-"""So many tokens has the prompt of a run on a few tokens that only shows what a model is made of: no position that is
-counted from its end is among them."""
+PROBE_PROMPT_LENGTH = 2**30
+"""Prompt length for a probing run on a few tokens that only shows the structure of a model: large enough that no
+position counted from the end of the prompt is among them."""
 
 
 @dataclass(slots=True)
-class Standing:
-    """Where the values of the running step stand in their text."""
+class TokenWindow:
+    """The slice of the text that the current step processes."""
 
     n_given: int | None
-    """Tokens of the prompt: from their end negative positions are counted; None where that cannot be told."""
+    """Length of the prompt, from whose end negative positions count; None if unknown."""
     first: int = 0
-    """The position of the first one of the step."""
+    """Absolute position of the first token of the step."""
     n_seen: int = 0
 
     def step(self, n: int) -> None:
-        """A step of so many tokens begins: those behind what was seen, or all of them once more."""
+        """Starts a step of `n` tokens: those after the ones seen so far, or all of them again."""
         self.first, self.n_seen = (0, n) if n > self.n_seen else (self.n_seen, self.n_seen + n)
 
-    def here(self, chosen: Any, size: int) -> list[int]:
-        """Which places of a value with so many positions are meant.
+    def indices(self, chosen: Any, size: int) -> list[int]:
+        """Converts absolute positions to indices of a value with `size` positions.
 
-        >>> Standing(3, first=3).here([1, 3, -1], 1), Standing(3, first=0).here(slice(-2, None), 5)
+        >>> TokenWindow(3, first=3).indices([1, 3, -1], 1), TokenWindow(3, first=0).indices(slice(-2, None), 5)
         ([0], [1, 2, 3, 4])
         """
         wanted = self._bounds(chosen) if isinstance(chosen, slice) else [self._absolute(each) for each in chosen]
         return [place for place in range(size) if place + self.first in wanted]
 
-    def laid(self, new: Tensor, value: Tensor) -> Tensor:
-        """The value, with what another text has at the same positions; beyond its end it stays as it is."""
+    def overlay(self, new: Tensor, value: Tensor) -> Tensor:
+        """The value, with the tokens of `new` at the same absolute positions; unchanged beyond the end of `new`."""
         size, other = value.shape[-2], new.shape[-2]
         n = max(0, min(size, other - self.first))
         shape = [*value.shape[:-2], n, value.shape[-1]]
@@ -59,10 +59,10 @@ class Standing:
             return position
         if self.n_given is None:
             raise EditError(
-                f"position {position}: encoder and decoder have ends of their own; count from 0 while they write."
+                f"position {position}: encoder and decoder have different lengths; count from 0 during generation."
             )
         if position < -self.n_given:
-            raise EditError(f"position {position}: the prompt has {self.n_given} tokens, and -1 is the last of them.")
+            raise EditError(f"position {position}: the prompt has {self.n_given} tokens, and -1 is the last one.")
         return position + self.n_given
 
     def _bounds(self, chosen: slice) -> range:
@@ -70,39 +70,39 @@ class Standing:
         stop = 2**31 if chosen.stop is None else self._absolute(int(chosen.stop))
         step = 1 if chosen.step is None else int(chosen.step)
         if step < 1:
-            raise EditError(f"positions={chosen}: steps go forward while a model writes.")
+            raise EditError(f"positions={chosen}: the step must be positive during generation.")
         return range(start, stop, step)
 
 
-_now: ContextVar[Standing | None] = ContextVar("standing", default=None)
+_current: ContextVar[TokenWindow | None] = ContextVar("standing", default=None)
 
 
-def standing_now() -> Standing | None:
-    """Where the values of the running step stand; None where no text is known, and places are meant as they are."""
-    return _now.get()
+def current_token_window() -> TokenWindow | None:
+    """The slice of the current step; None outside generation, where positions are indices of the value."""
+    return _current.get()
 
 
 @contextmanager
-def standing(n_given: int | None) -> Iterator[Standing]:
-    """Inside the block, positions of edits are those of a text; it begins at 0 until a step says otherwise."""
-    here = Standing(n_given)
-    token = _now.set(here)
+def token_window(n_given: int | None) -> Iterator[TokenWindow]:
+    """Context manager: positions of edits are absolute positions of a text; a step moves the slice."""
+    window = TokenWindow(n_given)
+    token = _current.set(window)
     try:
-        yield here
+        yield window
     finally:
-        _now.reset(token)
+        _current.reset(token)
 
 
 @contextmanager
-def writing(model: nn.Module, n_given: int | None) -> Iterator[None]:
-    """The same, while a model's own `generate` calls the model step by step."""
+def generation_window(model: nn.Module, n_given: int | None) -> Iterator[None]:
+    """The same during `model.generate`: each forward call starts a step."""
 
     def begins(_: nn.Module, args: tuple[Any, ...], given: dict[str, Any]) -> None:
         ids = given.get("decoder_input_ids", given.get("input_ids", args[0] if args else None))
-        if isinstance(ids, Tensor) and not is_hidden():
-            here.step(int(ids.shape[-1]))
+        if isinstance(ids, Tensor) and not in_hidden_run():
+            window.step(int(ids.shape[-1]))
 
-    with standing(n_given) as here:
+    with token_window(n_given) as window:
         handle = model.register_forward_pre_hook(begins, with_kwargs=True)
         try:
             yield

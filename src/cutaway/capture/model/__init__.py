@@ -1,10 +1,9 @@
-"""A live model: its modules and their state, saved and restored around additional runs.
+"""Modules, state and RNG of a live model, and how to restore them after additional runs.
 
-attributes  What a traced run found in the attributes of modules, noted without keeping anything alive
-eval_mode   Context managers for runs that nobody asked for: afterwards the model and the random generators are as
-            before
-inventory   What the model is made of: modules, parameters and buffers, with all their addresses
-rng_state   What a call of torch depends on besides its arguments: random generators, autocast, grad mode
-state       Snapshot of all that the modules of a model hold, so that the effects of a run can be undone
-tree        Walks over the modules, parameters and buffers of a model, and their addresses
+attributes  Lightweight snapshot of module attributes before a traced run, with weak references only
+eval_mode   Context managers for additional runs: they restore the model and all random generators afterwards
+inventory   Modules, parameters and buffers of the model with all their addresses
+rng_state   Saves and restores random generators, autocast and grad mode
+state       Full snapshot of a model's state, to undo the effects of a run
+tree        Walks the modules, parameters and buffers of a model, and their addresses
 """

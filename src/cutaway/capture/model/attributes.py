@@ -1,7 +1,8 @@
-"""What a traced run found in the attributes of modules, noted without keeping anything alive.
+"""Lightweight snapshot of module attributes before a traced run, with weak references only.
 
-A trace knows what buffers held before the run, because it saw who wrote to them. The flags and counters that say
-whether a buffer is valid are plain attributes, which nobody sees being set: so they are noted when the run begins.
+A trace knows the contents of buffers before the run, because it sees writes to them. Flags and counters that say
+whether a buffer is valid are plain attributes, whose changes are invisible to capture, so they are recorded when the
+run begins.
 """
 
 from __future__ import annotations
@@ -21,65 +22,65 @@ from cutaway.capture.tensors.aliasing import version_of
 
 _PLAIN = frozenset([int, float, bool, complex, str, bytes, type(None)])
 _CONTAINERS = frozenset([dict, OrderedDict, list, set, deque])
-_OTHER: Any = object()
-"""In the place of a value that is not noted."""
+_NOT_RECORDED: Any = object()
+"""Placeholder for a value that is not recorded."""
 
 
-class CannotPutBack(Exception):
-    """Names an attribute that the run changed, and whose earlier value is gone."""
+class CannotRestore(Exception):
+    """The run changed an attribute whose earlier value was not recorded; the message names it."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Filled:
-    """A container that had so many elements; which ones is not noted."""
+class _ContainerLength:
+    """The length of a container; its elements are not recorded."""
 
     n: int
 
 
 @dataclass(frozen=True, slots=True)
-class _Referred:
-    """A tensor, with the version it had."""
+class _TensorReference:
+    """A tensor by weak reference, with its version counter."""
 
     tensor: Callable[[], Tensor | None]
     version: int | None
 
 
-class NotedAttributes(NamedTuple):
-    """What one module held before a run."""
+class AttributeSnapshot(NamedTuple):
+    """The attributes of one module before a run."""
 
     module: Callable[[], nn.Module | None]
     attributes: dict[str, Any]
-    """Numbers, texts and flags by value; all others by what is known of them."""
+    """Numbers, strings and flags by value; containers by length; tensors by weak reference."""
     n_hooks: tuple[int, int]
-    """How many hooks ran after its forward, and before it."""
+    """Number of forward hooks and of forward pre-hooks."""
     buffers: dict[str, bool] | None
-    """Name → whether there was a tensor; None where it had no buffers."""
+    """Name → whether there was a tensor; None if the module had no buffers."""
 
-    def put_back(self) -> None:
-        """Set the attributes to what they were, as far as that is known.
+    def restore(self) -> None:
+        """Restores the attributes, as far as they were recorded.
 
-        Raises `CannotPutBack` where the run has certainly changed one that is not known. What it has changed inside
-        an object is not noticed.
+        Raises `CannotRestore` if the run has certainly changed one that was not recorded. Changes inside objects are
+        not detected.
         """
         module = self.module()
         if module is None:
             return
         held = module.__dict__
         for name in [name for name in held if name not in self.attributes and name not in _STANDARD]:
-            if not callable(held[name]):  # such as a forward that somebody has put in the place of the module's own
+            if not callable(held[name]):  # such as a replaced forward
                 del held[name]
         for name, before in self.attributes.items():
             if type(before) in _PLAIN:
                 held[name] = before
-            elif type(before) is _Filled:
-                self._empty(held.get(name), before.n, f"the attribute {name!r}")
-            elif type(before) is _Referred:
+            elif type(before) is _ContainerLength:
+                self._restore_length(held.get(name), before.n, f"the attribute {name!r}")
+            elif type(before) is _TensorReference:
                 tensor = before.tensor()
                 if tensor is None or version_of(tensor) != before.version:
-                    raise CannotPutBack(f"the attribute {name!r} of {type(module).__name__}")
+                    raise CannotRestore(f"the attribute {name!r} of {type(module).__name__}")
                 held[name] = tensor
-        self._empty(module._forward_hooks, self.n_hooks[0], "the hooks")
-        self._empty(module._forward_pre_hooks, self.n_hooks[1], "the hooks")
+        self._restore_length(module._forward_hooks, self.n_hooks[0], "the hooks")
+        self._restore_length(module._forward_pre_hooks, self.n_hooks[1], "the hooks")
         had = self.buffers or {}
         for name in [name for name in module._buffers if not had.get(name, False)]:
             if name in had:
@@ -87,43 +88,43 @@ class NotedAttributes(NamedTuple):
             else:
                 del module._buffers[name]
 
-    def _empty(self, container: Any, n: int, what: str) -> None:
-        """Let a container be as long as it was: it can be emptied, and not more."""
+    def _restore_length(self, container: Any, n: int, what: str) -> None:
+        """Restores the length of a container; this is possible only if it was empty."""
         if n == 0 and type(container) in _CONTAINERS:
             container.clear()
         elif type(container) not in _CONTAINERS or len(container) != n:
-            raise CannotPutBack(f"{what} of {type(self.module()).__name__}")
+            raise CannotRestore(f"{what} of {type(self.module()).__name__}")
 
 
 _STANDARD = tuple(nn.Module().__dict__)
-"""The attributes that every module has."""
+"""The attributes of every module."""
 _LAST, _N = _STANDARD[-1], len(_STANDARD)
 
 
-def noted_attributes(model: nn.Module) -> tuple[NotedAttributes, ...]:
-    """Of all modules of a model; two microseconds each."""
-    found = []
+def snapshot_attributes(model: nn.Module) -> tuple[AttributeSnapshot, ...]:
+    """Snapshots of all modules of a model; 2 µs each."""
+    snapshots = []
     for module in modules_of(model):
         if isinstance(module, torch.jit.ScriptModule):
             continue
         held = module.__dict__
-        # Attributes of its own stand behind those that every module has, unless some were set before `__init__`.
+        # A module's own attributes come after the standard ones, unless some were set before `nn.Module.__init__`.
         is_usual = next(islice(held, _N - 1, None), None) == _LAST
-        own = islice(held.items(), _N, None) if is_usual else held.items()
+        items = islice(held.items(), _N, None) if is_usual else held.items()
         noted = {
-            name: value if type(value) in _PLAIN else _note(value)
-            for name, value in own
+            name: value if type(value) in _PLAIN else _record(value)
+            for name, value in items
             if is_usual or name not in _STANDARD
         }
         noted["training"] = module.training
         buffers = module._buffers
         had = {name: tensor is not None for name, tensor in buffers.items()} if buffers else None
         hooks = len(module._forward_hooks), len(module._forward_pre_hooks)
-        found.append(NotedAttributes(weakref.ref(module), noted, hooks, had))
-    return tuple(found)
+        snapshots.append(AttributeSnapshot(weakref.ref(module), noted, hooks, had))
+    return tuple(snapshots)
 
 
-def _note(value: Any) -> Any:
+def _record(value: Any) -> Any:
     if type(value) in _CONTAINERS:
-        return _Filled(len(value))
-    return _Referred(weakref.ref(value), version_of(value)) if type(value) is Tensor else _OTHER
+        return _ContainerLength(len(value))
+    return _TensorReference(weakref.ref(value), version_of(value)) if type(value) is Tensor else _NOT_RECORDED

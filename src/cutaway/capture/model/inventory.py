@@ -1,4 +1,4 @@
-"""What the model is made of: modules, parameters and buffers, with all their addresses."""
+"""Modules, parameters and buffers of the model with all their addresses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cutaway.graph.tables import BUFFER, CONSTANT, PARAMETER, CallRow, ModuleRow
 
 
 class Inventory:
-    """Names what the resolver found, by what the model says of itself after the run."""
+    """Names the modules and source tensors of a capture by their addresses in the model after the run."""
 
     def __init__(
         self,
@@ -38,10 +38,10 @@ class Inventory:
         self._add_tensors()
 
     def call_rows(self) -> list[CallRow]:
-        """The calls in order, each pointing at its module."""
+        """The calls in order, each with the row of its module."""
         rows = []
         for number, call in self._calls.items():
-            row = self._resolver.borders.rows.get(number)
+            row = self._resolver.module_io.rows.get(number)
             if row is None:
                 row = CallRow(-1, call.parent, 1, call.training, 0.0, call.code, call.instruction)
             row.module = self._rows.get(id(call.module), -1) if call.module is not None else -1
@@ -52,26 +52,26 @@ class Inventory:
 
     def _all_modules(self, root: nn.Module | None) -> list[tuple[nn.Module, tuple[str, ...]]]:
         addresses = module_addresses(root)
-        found: dict[int, tuple[nn.Module, tuple[str, ...]]] = {}
+        modules: dict[int, tuple[nn.Module, tuple[str, ...]]] = {}
         for module in modules_of(root):
             if type(module).__name__ == "OptimizedModule":
                 self.has_compiled_parts = True
                 continue
-            found[id(module)] = (module, addresses.get(id(module), (f"<{type(module).__name__}>",)))
+            modules[id(module)] = (module, addresses.get(id(module), (f"<{type(module).__name__}>",)))
         strangers: dict[str, int] = {}
         for call in self._calls.values():
             called = call.module
-            if called is None or id(called) in found:
+            if called is None or id(called) in modules:
                 continue
             if hasattr(called, "_orig_mod"):
-                found[id(called)] = (called, addresses.get(id(called), (ROOT,)))
+                modules[id(called)] = (called, addresses.get(id(called), (ROOT,)))
                 continue
-            # Made inside the forward, or a loss beside the model: named after its class.
+            # Created inside the forward, or a loss outside the model: named after its class.
             name = f"<{type(called).__name__}>"
             n = strangers[name] = strangers.get(name, 0) + 1
             for path, inner in _below(called, name if n == 1 else f"<{type(called).__name__}-{n}>"):
-                found.setdefault(id(inner), (inner, (path,)))
-        return list(found.values())
+                modules.setdefault(id(inner), (inner, (path,)))
+        return list(modules.values())
 
     def _add_modules(self, modules: list[tuple[nn.Module, tuple[str, ...]]]) -> None:
         for module, addresses in modules:
@@ -124,7 +124,7 @@ class Inventory:
 def _parameter_row(tensor: Any, is_buffer: bool, addresses: list[str], node: int) -> ParameterRow:
     try:
         shape, numel, size = tuple(tensor.shape), int(tensor.numel()), int(tensor.nbytes)
-    except (RuntimeError, ValueError, AttributeError):  # lazily initialised, or without a dense shape
+    except (RuntimeError, ValueError, AttributeError):  # lazily initialized, or without a dense shape
         shape, numel, size = (), 0, 0
     dtype = str(tensor.dtype).removeprefix("torch.")
     return ParameterRow(tuple(addresses), shape, dtype, size, numel, is_buffer, bool(tensor.requires_grad), node)

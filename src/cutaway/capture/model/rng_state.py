@@ -1,4 +1,4 @@
-"""What a call of torch depends on besides its arguments: random generators, autocast, grad mode; noted and restored."""
+"""Saves and restores random generators, autocast and grad mode: what a torch call depends on besides its arguments."""
 
 from __future__ import annotations
 
@@ -12,42 +12,42 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cutaway.core.errors import InputError
+from cutaway.core.errors import InputTypeError
 from cutaway.core.events import Context
 
 _RECURRENT = frozenset({"lstm", "gru", "rnn_tanh", "rnn_relu"})
 _TWISTER = 625 * 4
-"""Bytes of a Mersenne Twister: 624 words and a position."""
+"""Bytes of a Mersenne Twister state: 624 words and a position."""
 _KINDS = ("cpu", "cuda", "mps", "xpu")
 
 Generators = tuple[tuple[Any, Any], ...]
 
 
-def autocast_now() -> tuple[tuple[str, Any], ...]:
-    """(kind of device, dtype) for each kind under autocast."""
+def current_autocast() -> tuple[tuple[str, Any], ...]:
+    """(device type, dtype) for each device type under autocast."""
     return tuple((kind, torch.get_autocast_dtype(kind)) for kind in _KINDS if torch.is_autocast_enabled(kind))
 
 
-def context_now() -> Context:
-    """Grad mode and autocast as they are."""
-    return Context(torch.is_grad_enabled(), autocast_now() if torch._C._is_any_autocast_enabled() else ())
+def current_context() -> Context:
+    """The present grad mode and autocast."""
+    return Context(torch.is_grad_enabled(), current_autocast() if torch._C._is_any_autocast_enabled() else ())
 
 
-def drawn_from(name: str, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Generators:
-    """The generators that this call may draw from, each with its state; none where it certainly does not draw."""
-    if not _draws(name, args, kwargs or {}):
+def generators_used(name: str, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Generators:
+    """The generators that this call may use, each with its state; empty if it certainly uses none."""
+    if not _uses_random_numbers(name, args, kwargs or {}):
         return ()
-    own = kwargs.get("generator") if kwargs else None
-    if own is not None:
-        return ((own, own.get_state()),)
-    found = [(torch.default_generator, torch.default_generator.get_state())]
+    generator = kwargs.get("generator") if kwargs else None
+    if generator is not None:
+        return ((generator, generator.get_state()),)
+    generators = [(torch.default_generator, torch.default_generator.get_state())]
     if torch.cuda.is_initialized():
-        generator = torch.cuda.default_generators[torch.cuda.current_device()]
-        found.append((generator, generator.get_state()))
-    return tuple(found)
+        gpu_generator = torch.cuda.default_generators[torch.cuda.current_device()]
+        generators.append((gpu_generator, gpu_generator.get_state()))
+    return tuple(generators)
 
 
-def _draws(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def _uses_random_numbers(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     if "dropout" in name:
         return bool(args[2] if len(args) > 2 else kwargs.get("training", kwargs.get("train", True)))
     if name == "scaled_dot_product_attention":
@@ -58,8 +58,8 @@ def _draws(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 
 
 @contextmanager
-def restored(context: Any) -> Iterator[None]:
-    """Grad mode, autocast and generators as they were for a call."""
+def restore_context(context: Any) -> Iterator[None]:
+    """Context manager: restores grad mode, autocast and generator states of a recorded call."""
     grad, autocast, generators = context if isinstance(context, Context) else (bool(context), (), ())
     with ExitStack() as stack:
         stack.enter_context(torch.set_grad_enabled(grad))
@@ -70,8 +70,8 @@ def restored(context: Any) -> Iterator[None]:
         yield
 
 
-class Randomness(NamedTuple):
-    """The states of Python's, NumPy's and torch's generators at one moment."""
+class RngStates(NamedTuple):
+    """The states of Python's, NumPy's and torch's generators."""
 
     python: Any
     numpy: Any
@@ -79,14 +79,14 @@ class Randomness(NamedTuple):
     cuda: tuple[Tensor, ...]
 
     @staticmethod
-    def now() -> Randomness:
-        return Randomness.quickly()._replace(numpy=np.random.get_state(legacy=False))
+    def now() -> RngStates:
+        return RngStates.now_fast()._replace(numpy=np.random.get_state(legacy=False))
 
     @staticmethod
-    def quickly() -> Randomness:
-        """The same in a tenth of the time: NumPy's getter takes 75 µs, so its memory is read instead.
+    def now_fast() -> RngStates:
+        """The same in a tenth of the time: NumPy's getter takes 75 µs, so this reads the generator's memory.
 
-        What is lost is half of a pair of normal numbers, if `numpy.random` has one in store.
+        It loses the cached second number of a normal pair, if `numpy.random` has one.
         """
         cuda = tuple(torch.cuda.get_rng_state_all()) if torch.cuda.is_initialized() else ()
         generator = np.random.get_bit_generator()  # type: ignore[attr-defined]
@@ -94,9 +94,9 @@ class Randomness(NamedTuple):
             numpy: Any = ctypes.string_at(generator.ctypes.state_address, _TWISTER)
         else:
             numpy = np.random.get_state(legacy=False)
-        return Randomness(random.getstate(), numpy, torch.get_rng_state(), cuda)
+        return RngStates(random.getstate(), numpy, torch.get_rng_state(), cuda)
 
-    def put_back(self) -> None:
+    def restore(self) -> None:
         random.setstate(self.python)
         numpy = self.numpy
         if isinstance(numpy, bytes):
@@ -109,24 +109,24 @@ class Randomness(NamedTuple):
 
 
 @contextmanager
-def randomness_kept(*generators: Any) -> Iterator[None]:
-    """Whatever is drawn inside, the program goes on as if nothing had been; `generators` are the program's own."""
-    before = Randomness.now()
-    own = [(generator, generator.get_state()) for generator in generators]
+def preserve_rng(*generators: Any) -> Iterator[None]:
+    """Context manager: restores all random generators afterwards; `generators` are additional ones of the program."""
+    before = RngStates.now()
+    extra = [(generator, generator.get_state()) for generator in generators]
     try:
         yield
     finally:
-        before.put_back()
-        for generator, state in own:
+        before.restore()
+        for generator, state in extra:
             generator.set_state(state)
 
 
 @contextmanager
-def seeded(seed: int) -> Iterator[None]:
-    """Seed Python, NumPy and torch (CPU and every GPU in use); restore all of them afterwards."""
+def seed_rng(seed: int) -> Iterator[None]:
+    """Context manager: seeds Python, NumPy and torch (CPU and all GPUs in use), then restores all of them."""
     if isinstance(seed, bool) or not isinstance(seed, int):
-        raise InputError(f"seed={seed!r}: give an integer.")
-    with randomness_kept():
+        raise InputTypeError(f"seed={seed!r} must be an integer.")
+    with preserve_rng():
         random.seed(seed)
         np.random.seed(seed % 2**32)
         torch.manual_seed(seed)

@@ -1,26 +1,26 @@
-"""Snapshot of all that the modules of a model hold, so that the effects of a run can be undone.
+"""Full snapshot of a model's state, to undo the effects of a run.
 
-Modules cache by position, count their calls, resize buffers, fill lists and create attributes while they run. A
-snapshot holds the dictionary of each module and, below it, containers, plain objects and tensors, each by a shallow
-copy; `restore` puts the old contents back into the same objects.
+While they run, modules cache by position, count their calls, resize buffers, fill lists and create attributes. A
+snapshot copies the dictionary of each module and, below it, containers, plain objects and tensors, each shallowly;
+`restore` puts the old contents back into the same objects.
 
-What is restored:
+Restored:
 
-- of every module its class and all attributes, so also its parameters, buffers, children and hooks by identity;
+- class and all attributes of every module, so also its parameters, buffers, children and hooks by identity;
 - dicts, lists, sets, deques, bytearrays, tuples of these, and objects with attributes or `__slots__`, however nested;
 - the values of buffers and of tensors in attributes, up to `COPY_LIMIT` bytes, the smallest first; those of NumPy
   arrays up to the same size each;
 - the memory, type and device of parameters;
 - `torch.Generator`, `numpy.random` and `random.Random` objects in attributes.
 
-What is not:
+Not restored:
 
 - the values of parameters, and of tensors beyond `COPY_LIMIT`: they are not copied. If a run has written to one,
   `restore` warns;
-- attributes of modules that FSDP shards: it keeps account of them elsewhere. Their flags and buffers are restored;
-- objects that belong to torch or the standard library, or that hold a lock, thread, file, socket or generator: these
-  live on beside the model;
-- what stands outside the model: globals, attributes of classes, variables of closures, `lru_cache`.
+- attributes of modules that FSDP shards, which FSDP manages elsewhere. Their flags and buffers are restored;
+- objects that belong to torch or the standard library, or that hold a lock, thread, file, socket or generator: other
+  code may use them;
+- state outside the model: globals, class attributes, closures, `lru_cache`.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ from cutaway.capture.model.tree import modules_of
 from cutaway.capture.tensors.aliasing import storage_of, version_of
 from cutaway.capture.tensors.copies import COPY_LIMIT, TensorCopies, is_set_to
 
-MOST_VALUES = 200_000
-"""Elements of containers and attributes of objects that are looked at, those nearest to a module first."""
+MAX_VALUES = 200_000
+"""Limit on container elements and object attributes that are visited, breadth first."""
 
 _ATOMS = frozenset(
     [
@@ -67,7 +67,7 @@ _ATOMS = frozenset(
         *(torch.dtype, torch.device, torch.Size, torch.layout, torch.memory_format),
     ]
 )
-"""Types whose instances hold nothing that a run could change; those of functions, whose closures are not restored."""
+"""Types whose instances a run cannot change, and functions, whose closures are not restored."""
 _CONTAINERS = frozenset([dict, OrderedDict, set, list])
 _RESOURCES = (
     *(type(threading.Lock()), type(threading.RLock()), threading.Thread, threading.Condition, queue.Queue),
@@ -81,7 +81,7 @@ _Undo = Callable[[], object]
 
 
 class ModelState:
-    """What a model held when this was made. `restore` can be called any number of times.
+    """A snapshot of a model. `restore` can be called any number of times.
 
     >>> model = nn.Linear(2, 2)
     >>> model.n_calls, model.cache = 0, []
@@ -96,30 +96,30 @@ class ModelState:
     def __init__(self, model: nn.Module) -> None:
         self._model = model
         self._modules: list[tuple[nn.Module, type, dict[str, Any], dict[str, Any]]] = []
-        """Each module, its class, its attributes, and a copy of these."""
+        """Each module with its class, its attributes, and a copy of these."""
         self._dicts: list[tuple[dict[Any, Any], dict[Any, Any]]] = []
         self._empty: list[Any] = []
-        """Containers without elements: most of what a module has."""
+        """Empty containers: most of what a module has."""
         self._undo: list[_Undo] = []
-        """All that is rarer."""
+        """Undo functions for everything less common."""
         self._parameters: list[Tensor] = []
         self._tensors: list[Tensor] = []
         self._seen: set[int] = set()
         self._queue: deque[Any] = deque()
-        self._left = MOST_VALUES
+        self._left = MAX_VALUES
         self._slots: dict[type, tuple[MemberDescriptorType, ...] | None] = {}
         self._special: dict[type, Callable[[Any], None] | None] = {}
-        """Class of modules → how they are noted, if not by their attributes."""
-        self._note_modules(modules_of(model))
+        """Module class → a special snapshot function, if its attributes are not enough."""
+        self._snapshot_modules(modules_of(model))
         self._walk()
         self._versions = [version_of(tensor) for tensor in self._parameters]
-        with torch.no_grad(), torch._C.DisableTorchFunction():  # not those of other kinds, which may be slow to detach
+        with torch.no_grad(), torch._C.DisableTorchFunction():  # only plain parameters: others may be slow to detach
             self._memory = [(each, each.detach()) for each in self._parameters if type(each) is nn.Parameter]
         self._copies = TensorCopies(self._tensors)
         self._storages: set[int | None] | None = None
 
     def restore(self) -> None:
-        """Put everything back, and warn of what could not be."""
+        """Restores everything, and warns about what cannot be restored."""
         for module, kind, held, before in self._modules:
             if type(module) is not kind:
                 module.__class__ = kind
@@ -137,41 +137,41 @@ class ModelState:
             undo()
         with torch.no_grad(), torch._C.DisableTorchFunction():
             for parameter, alias in self._memory:
-                if not is_set_to(parameter, alias):  # `self.to(…)` in a forward gives a parameter other memory
+                if not is_set_to(parameter, alias):  # `self.to(…)` in a forward changes the memory of a parameter
                     parameter.data = alias
         lost = self._copies.restore()
         if lost:
-            _warn_of(self._model, lost, "larger than what is copied beforehand")
+            _warn_about(self._model, lost, "too large to be copied before the run")
 
     @contextmanager
-    def undone(self) -> Iterator[None]:
-        """What runs change inside the block is put back at its end, so that each such block begins alike."""
+    def undo_changes(self) -> Iterator[None]:
+        """Context manager: undoes all changes at the end of the block, so that each block starts alike."""
         try:
             yield
         finally:
             self.restore()
 
-    def warn_of_parameters(self) -> None:
-        """Warn of parameters that were written to: they are not copied, and stay as they are."""
+    def warn_about_parameters(self) -> None:
+        """Warns about parameters that were written to: they are not copied and stay changed."""
         written = [
             tensor
             for tensor, version in zip(self._parameters, self._versions, strict=True)
             if version_of(tensor) != version and not is_lazy(tensor)
         ]
         if written:
-            _warn_of(self._model, written, "a parameter, which is not copied beforehand")
+            _warn_about(self._model, written, "a parameter, and parameters are not copied before the run")
 
     def detached(self, value: Tensor) -> Tensor:
-        """The value itself; a copy where it lies in memory that `restore` may write to."""
+        """The value itself, or a copy if `restore` may write to its memory."""
         if self._storages is None:
             self._storages = set(self._copies.storages())
         return value.clone() if storage_of(value) in self._storages else value
 
     # looking at everything once
 
-    def _note_modules(self, modules: Iterable[nn.Module]) -> None:
-        """The inner loop: a model has hundreds of modules, with some twenty attributes each."""
-        seen, empty, found, dicts = self._seen, self._empty, self._queue.append, self._dicts
+    def _snapshot_modules(self, modules: Iterable[nn.Module]) -> None:
+        """The inner loop: a model has hundreds of modules with about twenty attributes each."""
+        seen, empty, enqueue, dicts = self._seen, self._empty, self._queue.append, self._dicts
         for module in modules:
             if id(module) in seen:
                 continue
@@ -179,7 +179,7 @@ class ModelState:
             kind = type(module)
             note = self._special.get(kind, _MISSING)
             if note is _MISSING:
-                note = self._special[kind] = self._way_of(kind)
+                note = self._special[kind] = self._snapshot_function(kind)
             if note is not None:
                 note(module)
                 continue
@@ -197,38 +197,38 @@ class ModelState:
                     if value is parameters or value is buffers or value is children:
                         dicts.append((value, value.copy()))
                         continue
-                found(value)
+                enqueue(value)
             if parameters:
                 self._parameters.extend(self._new(parameters))
             if buffers:
                 self._tensors.extend(self._new(buffers))
 
     def _new(self, tensors: Mapping[str, Tensor | None]) -> list[Tensor]:
-        """Those that were not met before."""
-        found = [tensor for tensor in tensors.values() if tensor is not None and id(tensor) not in self._seen]
-        self._seen.update(map(id, found))
-        self._undo += [_lazy_again(tensor) for tensor in found if type(tensor) in _LAZY]
-        return found
+        """The tensors that were not visited before."""
+        new = [tensor for tensor in tensors.values() if tensor is not None and id(tensor) not in self._seen]
+        self._seen.update(map(id, new))
+        self._undo += [_undo_lazy(tensor) for tensor in new if type(tensor) in _LAZY]
+        return new
 
     def _walk(self) -> None:
         while self._queue:
             value = self._queue.popleft()
             if id(value) in self._seen:
                 continue
-            if isinstance(value, nn.Module):  # one that is no child, in a list or an object
-                self._note_modules(modules_of(value))
+            if isinstance(value, nn.Module):  # not a child: in a list or an object
+                self._snapshot_modules(modules_of(value))
                 continue
             self._seen.add(id(value))
-            self._note(value)
+            self._snapshot(value)
         if self._left < 0:
             warnings.warn(
-                f"cutaway: the attributes of {type(self._model).__name__} hold more than {MOST_VALUES:,} values; what "
-                "a run changes in those beyond is not put back.",
+                f"cutaway: the attributes of {type(self._model).__name__} hold more than {MAX_VALUES:,} values; "
+                "changes that a run makes beyond this limit are not restored.",
                 UserWarning,
                 stacklevel=2,
             )
 
-    def _note(self, value: Any) -> None:
+    def _snapshot(self, value: Any) -> None:
         if isinstance(value, nn.Parameter):
             self._parameters.append(value)
         elif isinstance(value, Tensor):
@@ -240,17 +240,17 @@ class ModelState:
             contents = dict(base.items(value))
             if self._enqueue(contents.values()):
                 self._dicts.append((value, contents))
-                self._note_attributes(value)
+                self._snapshot_attributes(value)
         elif isinstance(value, (list, set, deque, bytearray)):
-            self._note_sequence(value)
+            self._snapshot_sequence(value)
         elif isinstance(value, np.ndarray):
-            self._note_array(value)
+            self._snapshot_array(value)
         elif isinstance(value, (torch.Generator, np.random.Generator, np.random.RandomState, random.Random)):
-            self._undo.append(_generator_again(value))
+            self._undo.append(_undo_generator(value))
         elif not isinstance(value, (type, Enum)):
-            self._note_attributes(value)
+            self._snapshot_attributes(value)
 
-    def _note_sequence(self, value: Any) -> None:
+    def _snapshot_sequence(self, value: Any) -> None:
         if isinstance(value, bytearray):
             contents: Any = bytes(value)
             self._undo.append(lambda: _refill_bytes(value, contents))
@@ -258,15 +258,15 @@ class ModelState:
         contents = list(value)
         if self._enqueue(contents):
             self._undo.append(lambda: _refill_sequence(value, contents))
-            self._note_attributes(value)
+            self._snapshot_attributes(value)
 
-    def _note_array(self, value: np.ndarray) -> None:
-        if type(value) is np.ndarray and value.flags.writeable and value.nbytes <= COPY_LIMIT:  # none that is a file
+    def _snapshot_array(self, value: np.ndarray) -> None:
+        if type(value) is np.ndarray and value.flags.writeable and value.nbytes <= COPY_LIMIT:  # no memory-mapped files
             before = value.copy()
             self._undo.append(lambda: np.copyto(value, before))
 
-    def _note_attributes(self, value: Any) -> None:
-        """The attributes of an object that is neither torch's nor the standard library's."""
+    def _snapshot_attributes(self, value: Any) -> None:
+        """Snapshots the attributes of an object that belongs neither to torch nor to the standard library."""
         kind = type(value)
         if kind in _CONTAINERS or kind is deque:
             return
@@ -275,20 +275,20 @@ class ModelState:
             slots = self._slots[kind] = _slots_of(kind)
         if slots is None:
             return
-        own = getattr(value, "__dict__", None)
-        held: dict[str, Any] = own if type(own) is dict else {}
+        attributes = getattr(value, "__dict__", None)
+        held: dict[str, Any] = attributes if type(attributes) is dict else {}
         in_slots = [(slot, _in_slot(slot, value)) for slot in slots]
         inside = [*held.values(), *(each for _, each in in_slots)]
         if any(issubclass(each, _RESOURCES) for each in set(map(type, inside))) or not self._enqueue(inside):
             return
-        if held is own:
+        if held is attributes:
             before = held.copy()
             self._undo.append(lambda: _refill_attributes(value, held, before))
         if in_slots:
             self._undo.append(lambda: _refill_slots(value, in_slots))
 
     def _enqueue(self, values: Any) -> bool:
-        """Look at these later; False where there are too many."""
+        """Queues values for a visit; False if the limit is reached."""
         self._left -= len(values)
         if self._left < 0:
             return False
@@ -296,14 +296,14 @@ class ModelState:
             self._queue.extend([value for value in values if type(value) not in _ATOMS])
         return True
 
-    def _way_of(self, kind: type) -> Callable[[Any], None] | None:
+    def _snapshot_function(self, kind: type) -> Callable[[Any], None] | None:
         if issubclass(kind, torch.jit.ScriptModule):
-            return self._note_scripted
+            return self._snapshot_scripted
         is_sharded = any(base.__module__.startswith("torch.distributed.fsdp") for base in kind.__mro__)
-        return self._note_sharded if is_sharded else None
+        return self._snapshot_sharded if is_sharded else None
 
-    def _note_scripted(self, module: Any) -> None:
-        """Compiled code holds its attributes itself; lists and dicts among them come as copies."""
+    def _snapshot_scripted(self, module: Any) -> None:
+        """Snapshots a ScriptModule, which keeps its attributes in C++ and returns lists and dicts as copies."""
         buffers = dict(module._buffers.items())
         self._tensors.extend(self._new(buffers))
         concrete = getattr(module, "_concrete_type", None)
@@ -312,7 +312,7 @@ class ModelState:
         plain = {name: value for name, value in before.items() if isinstance(value, (int, float, str, list, dict))}
         self._undo.append(lambda: _refill_scripted(module, buffers, plain))
 
-    def _note_sharded(self, module: nn.Module) -> None:
+    def _snapshot_sharded(self, module: nn.Module) -> None:
         for each in modules_of(module):
             self._seen.add(id(each))
             self._tensors.extend(self._new(each._buffers))
@@ -320,14 +320,14 @@ class ModelState:
 
 
 def _is_same(now: dict[Any, Any], before: dict[Any, Any]) -> bool:
-    """Whether a dict holds the very same objects, in the same order; `==` would ask tensors whether they are equal."""
+    """Whether a dict has the identical objects in the same order; `==` would compare tensors elementwise."""
     return len(now) == len(before) and all(map(is_, now.values(), before.values())) and all(map(is_, now, before))
 
 
 def _refill(container: dict[Any, Any], contents: dict[Any, Any]) -> None:
     base = OrderedDict if isinstance(container, OrderedDict) else dict
     if len(container) == len(contents) and all(map(is_, container, contents)):
-        for key, value in contents.items():  # the same keys: nobody who reads meanwhile misses one
+        for key, value in contents.items():  # same keys: other threads never see one missing
             base.__setitem__(container, key, value)
         return
     base.clear(container)
@@ -361,7 +361,7 @@ def _refill_attributes(value: Any, held: dict[str, Any], before: dict[str, Any])
 
 
 def _slots_of(kind: type) -> tuple[MemberDescriptorType, ...] | None:
-    """The slots of a class; None where its instances are left alone."""
+    """The slots of a class; None if its instances are not restored."""
     if kind.__module__.partition(".")[0] in _FOREIGN and kind is not SimpleNamespace:
         return None
     return tuple(each for base in kind.__mro__ for each in vars(base).values() if type(each) is MemberDescriptorType)
@@ -393,8 +393,8 @@ def _refill_scripted(module: Any, buffers: dict[str, Tensor], before: dict[str, 
             setattr(module, name, value)
 
 
-def _lazy_again(tensor: Any) -> _Undo:
-    """A lazy parameter gets memory, and another class, in the first forward."""
+def _undo_lazy(tensor: Any) -> _Undo:
+    """Undoes the first forward of a lazy parameter, which gives it memory and changes its class."""
     kind, device, dtype = type(tensor), tensor.device, tensor.dtype
 
     def undo() -> None:
@@ -406,7 +406,7 @@ def _lazy_again(tensor: Any) -> _Undo:
     return undo
 
 
-def _generator_again(generator: Any) -> _Undo:
+def _undo_generator(generator: Any) -> _Undo:
     if isinstance(generator, np.random.Generator):
         bits, bit_state = generator.bit_generator, generator.bit_generator.state
         return lambda: setattr(bits, "state", bit_state)
@@ -415,13 +415,13 @@ def _generator_again(generator: Any) -> _Undo:
     return lambda: generator.setstate(before) if is_python else generator.set_state(before)
 
 
-def _warn_of(model: nn.Module, tensors: list[Tensor], why: str) -> None:
+def _warn_about(model: nn.Module, tensors: list[Tensor], why: str) -> None:
     names = {id(tensor): name for name, tensor in (*model.named_parameters(), *model.named_buffers())}
     tensor = tensors[0]
     name = names.get(id(tensor), f"a tensor of shape {list(tensor.shape)} among its attributes")
     more = f" and {len(tensors) - 1:,} more" if len(tensors) > 1 else ""
     warnings.warn(
-        f"cutaway: a run of {type(model).__name__} wrote to {name!r}{more}, and it stays so: it is {why}.",
+        f"cutaway: a run of {type(model).__name__} wrote to {name!r}{more}; this is not undone, because it is {why}.",
         UserWarning,
         stacklevel=3,
     )

@@ -1,7 +1,7 @@
-"""Runs parts of a trace again, or the whole model as it ran.
+"""Reruns parts of a trace, or the whole model with its original inputs and state.
 
-call    Call one function of a trace again, on the saved values of its parents and under the conditions of then
-recipe  How a model was called, noted when the call begins, so that it can be called once more
-replay  `trace.replay`: what the trace would be with a change, computed from where the change matters
-rerun   Run a traced model once more as it ran then: same arguments, same buffers, same random numbers
+call    Replays one function call of a trace on saved values, with the original autocast, grad mode and RNG
+recipe  Records how a model was called, so that it can be called again
+replay  `trace.replay`: recomputes only the ops that a change affects
+rerun   Reruns a traced model with the same arguments, buffers and random numbers
 """

@@ -1,4 +1,4 @@
-"""Call one function of a trace again, on the saved values of its parents and under the conditions of then."""
+"""Replays one function call of a trace on saved values, with the original autocast, grad mode and RNG."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cutaway.capture.model.rng_state import restored
+from cutaway.capture.model.rng_state import restore_context
 from cutaway.capture.outputs import tensors_returned
 from cutaway.capture.tensors.written_memory import after_writes
-from cutaway.capture.torch_functions import Function, function_of, written
+from cutaway.capture.torch_functions import Function, function_of, written_tensors
 from cutaway.core.errors import NotSavedError, StaleValueError
 from cutaway.core.events import Context
 from cutaway.core.pytree import replace
@@ -21,13 +21,13 @@ from cutaway.graph.tables import ALIAS, INPLACE, NEEDS_GRAD, OP, OPAQUE, Nodes, 
 from cutaway.graph.trace import Trace
 
 
-class Missing(Exception):
-    """A value that a replay needs is not at hand; the message says why."""
+class MissingValue(Exception):
+    """A value that a replay needs is not available; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Executed:
-    """One call of a function: all the nodes that came out of it."""
+class FunctionCall:
+    """One call of a function, with all its output nodes."""
 
     nodes: tuple[int, ...]
     event: tuple[Any, ...]
@@ -37,118 +37,121 @@ class Executed:
         return function_of(self.event[0])
 
 
-def executed(tables: Tables) -> Iterator[Executed]:
-    """Every call of a function in a trace, in order."""
+def function_calls(tables: Tables) -> Iterator[FunctionCall]:
+    """Yields every function call of a trace, in order."""
     nodes = tables.nodes
     some: list[int] = []
     for node, event in enumerate(nodes.event):
         if nodes.kind[node] != OP or event is None:
             continue
         if some and nodes.event[some[0]] is not event:
-            yield Executed(tuple(some), nodes.event[some[0]])  # type: ignore[arg-type]
+            yield FunctionCall(tuple(some), nodes.event[some[0]])  # type: ignore[arg-type]
             some = []
         some.append(node)
     if some:
-        yield Executed(tuple(some), nodes.event[some[0]])  # type: ignore[arg-type]
+        yield FunctionCall(tuple(some), nodes.event[some[0]])  # type: ignore[arg-type]
 
 
 def generators_of(tables: Tables) -> dict[Any, Any]:
-    """Every random generator that the run drew from → its state before the first draw."""
-    found: dict[Any, Any] = {}
+    """Every random generator that the run used → its state before the first use."""
+    states: dict[Any, Any] = {}
     for event in tables.nodes.event:
         if event is not None and isinstance(event[11], Context):
             for generator, state in event[11].generators:
-                found.setdefault(generator, state)
-    return found
+                states.setdefault(generator, state)
+    return states
 
 
 def saved_value(trace: Trace, node: int) -> Any:
     """The value of a node, on the device on which it was computed."""
     tables = trace.tables
     if tables.is_transformed:
-        raise Missing("something else than the value itself was saved (transform=)")
+        raise MissingValue("its value was saved through transform=")
     try:
         value = Op(trace, node).value
     except NotSavedError:
-        raise Missing("its value was not saved") from None
+        raise MissingValue("its value was not saved") from None
     except StaleValueError:
-        raise Missing("its value was kept by reference and has been overwritten since") from None
+        raise MissingValue("its value was saved by reference and has been overwritten") from None
     meta = tables.nodes.meta[node]
     if isinstance(value, Tensor) and meta is not None and str(value.device) != meta.device:
         value = value.to(meta.device)
     return value
 
 
-def inputs_of(trace: Trace, call: Executed, known: Mapping[int, Any] | None = None) -> dict[int, Any]:
-    """The saved values of all parents of a call, by node; or others, where they are known."""
+def inputs_of(trace: Trace, call: FunctionCall, known: Mapping[int, Any] | None = None) -> dict[int, Any]:
+    """The saved values of all parents of a call, by node; `known` overrides them."""
     nodes = trace.tables.nodes
-    found = {}
+    values = {}
     for parent in dict.fromkeys(nodes.parents[call.nodes[0]]):
         value = known[parent] if known is not None and parent in known else saved_value(trace, parent)
         if isinstance(value, Tensor) and _needs_grad(nodes, parent) and _is_differentiable(value):
             value = value.detach().requires_grad_()
-        found[parent] = value
-    return found
+        values[parent] = value
+    return values
 
 
-def replayed(trace: Trace, call: Executed, values: Mapping[int, Any]) -> dict[int, Any]:
-    """What each node of a call is when its function is called on these values of its parents.
+def replay_call(trace: Trace, call: FunctionCall, values: Mapping[int, Any]) -> dict[int, Any]:
+    """Calls the function again on these values of its parents, and returns the new value of each output node.
 
-    Nothing of the program is changed: what the function overwrites is copied before.
+    It does not change the program's tensors: arguments that the function overwrites are copied first.
     """
     tables = trace.tables
     function, (func, args, kwargs) = call.function, call.event[:3]
     kwargs = kwargs or {}
     parents = tables.nodes.parents[call.nodes[0]]
-    given = _filled(tables, (args, kwargs), parents, values)
+    given = _fill_arguments(tables, (args, kwargs), parents, values)
     if function.writes or "out" in kwargs:
-        targets = {id(target) for target in written(function, *given)}
-        own = {node: _copied(value) if id(value) in targets else value for node, value in values.items()}
-        given = _filled(tables, (args, kwargs), parents, own)
-    with restored(call.event[11]):
+        targets = {id(target) for target in written_tensors(function, *given)}
+        copies = {node: _clone(value) if id(value) in targets else value for node, value in values.items()}
+        given = _fill_arguments(tables, (args, kwargs), parents, copies)
+    with restore_context(call.event[11]):
         result = func(*given[0], **given[1])
-    return dict(_by_node(tables.nodes, call, result, written(function, *given)))
+    return dict(_by_node(tables.nodes, call, result, written_tensors(function, *given)))
 
 
-def overwritten(trace: Trace, call: Executed, values: Mapping[int, Any], target: int) -> Any:
-    """What the tensor of node `target`, which this call overwrites on the side, is afterwards; None if it does not."""
+def replay_overwrite(trace: Trace, call: FunctionCall, values: Mapping[int, Any], target: int) -> Any:
+    """The value of node `target` after this call, if the call overwrites it as a side effect; otherwise None."""
     tables = trace.tables
     func, args, kwargs = call.event[:3]
     parents = tables.nodes.parents[call.nodes[0]]
-    targets = {id(each) for each in written(call.function, *_filled(tables, (args, kwargs or {}), parents, values))}
+    targets = {
+        id(each)
+        for each in written_tensors(call.function, *_fill_arguments(tables, (args, kwargs or {}), parents, values))
+    }
     if id(values.get(target)) not in targets:
         return None
-    own = {node: _copied(value) if id(value) in targets else value for node, value in values.items()}
-    given = _filled(tables, (args, kwargs or {}), parents, own)
-    with restored(call.event[11]):
+    copies = {node: _clone(value) if id(value) in targets else value for node, value in values.items()}
+    given = _fill_arguments(tables, (args, kwargs or {}), parents, copies)
+    with restore_context(call.event[11]):
         func(*given[0], **given[1])
-    return own[target]
+    return copies[target]
 
 
 def after_alias_write(
-    trace: Trace, call: Executed, calls: Mapping[int, Executed], known: Mapping[int, Any] | None = None
+    trace: Trace, call: FunctionCall, calls: Mapping[int, FunctionCall], known: Mapping[int, Any] | None = None
 ) -> Any:
-    """What a value that was changed through other tensors is: the old one, with what was written put in.
+    """Computes a value that was changed through other tensors: the old value with the writes applied.
 
-    None where that cannot be told. What a function wrote besides its result (the running statistics of a batch
+    None if that cannot be determined. What a function writes besides its result (the running statistics of a batch
     norm) is found by calling it again.
 
     Args:
-        calls: the calls so far, by the nodes that came out of them.
-        known: other values than the saved ones.
+        calls: the calls so far, by output node.
+        known: values that override the saved ones.
     """
     nodes = trace.tables.nodes
     old, *writers = nodes.parents[call.nodes[0]]
     writer = calls.get(writers[0]) if len(writers) == 1 else None
     if writer is not None and not nodes.flags[writers[0]] & (INPLACE | OPAQUE | ALIAS):
-        value = overwritten(trace, writer, inputs_of(trace, writer, known), old)
+        value = replay_overwrite(trace, writer, inputs_of(trace, writer, known), old)
         if value is not None:
             return value
     parts = [known[n] if known is not None and n in known else saved_value(trace, n) for n in (old, *writers)]
     return after_writes(parts, call.event[3])
 
 
-def _by_node(nodes: Nodes, call: Executed, result: Any, targets: list[Tensor]) -> Iterator[tuple[int, Any]]:
+def _by_node(nodes: Nodes, call: FunctionCall, result: Any, targets: list[Tensor]) -> Iterator[tuple[int, Any]]:
     returned = {path: tensor for path, tensor, _ in tensors_returned(result)}
     for node in call.nodes:
         path = nodes.path[node]
@@ -160,13 +163,13 @@ def _by_node(nodes: Nodes, call: Executed, result: Any, targets: list[Tensor]) -
             yield node, result
 
 
-def _filled(tables: Tables, tree: Any, parents: tuple[int, ...], values: Mapping[int, Any]) -> Any:
-    """Arguments with the given values in the place of their tensors."""
+def _fill_arguments(tables: Tables, tree: Any, parents: tuple[int, ...], values: Mapping[int, Any]) -> Any:
+    """Replaces the tensors in the arguments by the given values."""
     order = iter(parents)
     return replace(tree, lambda _: values[next(order)], tables.is_tensor)
 
 
-def _copied(value: Any) -> Any:
+def _clone(value: Any) -> Any:
     return value.detach().clone() if isinstance(value, Tensor) else value
 
 

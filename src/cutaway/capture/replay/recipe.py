@@ -1,4 +1,4 @@
-"""How a model was called, noted when the call begins, so that it can be called once more."""
+"""Records how a model was called, so that it can be called again."""
 
 from __future__ import annotations
 
@@ -10,61 +10,63 @@ from typing import Any
 from torch import Tensor, nn
 
 from cutaway.capture import sessions
-from cutaway.capture.function_mode import frozen
-from cutaway.capture.model.attributes import NotedAttributes, noted_attributes
-from cutaway.capture.model.rng_state import Randomness, context_now
+from cutaway.capture.function_mode import copy_containers
+from cutaway.capture.model.attributes import AttributeSnapshot, snapshot_attributes
+from cutaway.capture.model.rng_state import RngStates, current_context
 from cutaway.capture.tensors.aliasing import version_of
 from cutaway.core.events import Context
 from cutaway.core.pytree import leaves
 
-Found = tuple[list[tuple[str, Tensor]], list[tuple[str, Tensor]]]
+ArgumentTensors = tuple[list[tuple[str, Tensor]], list[tuple[str, Tensor]]]
 
 
 @dataclass(slots=True)
 class Recipe:
-    """The call of a model: made when it begins, completed when the block ends."""
+    """One call of a model: created when it begins, completed when the block ends."""
 
     model: Callable[[], nn.Module | None]
-    """Gives the model; None if it is gone by now."""
+    """Returns the model; None if it has been garbage-collected."""
     args: Any
     kwargs: Any
     tensors: dict[str, tuple[Tensor, int | None]]
-    """Every tensor in the arguments by its path, with the version it had."""
+    """Every tensor in the arguments by path, with its version counter."""
     training: bool
     context: Context
-    randomness: Randomness
+    rng_states: RngStates
     is_edited: bool = False
-    """Whether the model was edited while it ran."""
+    """Whether an edit was active during the run."""
     buffers: tuple[tuple[Callable[[], nn.Module | None], str, Callable[[], Tensor | None]], ...] = ()
-    """Every buffer before the run: (module, name, tensor), kept alive by nobody here."""
+    """Every buffer before the run: (module, name, tensor), as weak references."""
     parameters: tuple[tuple[Callable[[], Tensor | None], int | None], ...] = ()
-    """Every parameter that was read, with the version it had afterwards."""
-    attributes: tuple[NotedAttributes, ...] = ()
-    """What the modules held besides before the run."""
+    """Every parameter that was read, with its version counter after the run."""
+    attributes: tuple[AttributeSnapshot, ...] = ()
+    """Other attributes of the modules before the run."""
 
     @staticmethod
-    def of(model: nn.Module, args: Any, kwargs: Any, found: Found) -> Recipe | None:
-        """None where the keyword arguments are not known.
+    def of(model: nn.Module, args: Any, kwargs: Any, arguments: ArgumentTensors) -> Recipe | None:
+        """Records a call; None if the keyword arguments are not known.
 
         Args:
-            found: the tensors among the positional arguments and among the named ones, by path.
+            arguments: the tensors in the positional and in the keyword arguments, by path.
         """
         if kwargs is None:
             return None
-        tensors = {f"{i}.{path}": (tensor, version_of(tensor)) for i, some in enumerate(found) for path, tensor in some}
-        given = tuple([frozen(value) for value in args])
+        tensors = {
+            f"{i}.{path}": (tensor, version_of(tensor)) for i, some in enumerate(arguments) for path, tensor in some
+        }
+        given = tuple([copy_containers(value) for value in args])
         edited = bool(sessions.edits)
-        now = Randomness.quickly()
-        found_so = Recipe(
-            weakref.ref(model), given, frozen(kwargs), tensors, model.training, context_now(), now, edited
+        now = RngStates.now_fast()
+        recipe = Recipe(
+            weakref.ref(model), given, copy_containers(kwargs), tensors, model.training, current_context(), now, edited
         )
-        found_so.attributes = noted_attributes(model)
-        return found_so
+        recipe.attributes = snapshot_attributes(model)
+        return recipe
 
     def complete(self, buffers: list[tuple[nn.Module, str, Tensor]], sources: Iterable[Any], *, holding: bool) -> None:
-        """Note the buffers before the run and the parameters it read; `holding` keeps the model alive.
+        """Records the buffers before the run and the parameters it read; `holding` keeps the model alive.
 
-        A trace that holds every parameter by reference may as well hold the model.
+        A trace that holds every parameter by reference can hold the model, too.
         """
         if buffers:
             self.buffers = tuple((weakref.ref(module), name, weakref.ref(tensor)) for module, name, tensor in buffers)
@@ -75,5 +77,5 @@ class Recipe:
 
 
 def tensors_of(args: Any, kwargs: Any) -> list[tuple[str, Tensor]]:
-    """Every tensor among the arguments, in objects too: "0.0" is the first positional one, "1.mask" one by name."""
+    """Every tensor in the arguments, also in objects: "0.0" is the first positional one, "1.mask" a keyword."""
     return list(leaves((args, kwargs), lambda value: isinstance(value, Tensor)))

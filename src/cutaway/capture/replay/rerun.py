@@ -1,4 +1,4 @@
-"""Run a traced model once more as it ran then: same arguments, same buffers, same random numbers."""
+"""Reruns a traced model with the same arguments, buffers and random numbers."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cutaway.capture.eager import forced_eager
-from cutaway.capture.model.attributes import CannotPutBack
-from cutaway.capture.model.eval_mode import preserved
-from cutaway.capture.model.rng_state import randomness_kept, restored
+from cutaway.capture.eager import force_eager
+from cutaway.capture.model.attributes import CannotRestore
+from cutaway.capture.model.eval_mode import preserve_state
+from cutaway.capture.model.rng_state import preserve_rng, restore_context
 from cutaway.capture.model.tree import join, module_addresses, tensor_addresses
 from cutaway.capture.replay.call import generators_of
 from cutaway.capture.replay.recipe import Recipe, tensors_of
@@ -26,73 +26,73 @@ _PLAIN = (Tensor, int, float, complex, str, bytes, type(None), torch.dtype, torc
 
 
 class CannotRun(Exception):
-    """Why a model cannot be run again as it was; the message completes "the model was not run again: …"."""
+    """The model cannot be rerun in its original state; the message completes "the model was not run again: …"."""
 
 
 @contextmanager
-def as_it_was(trace: Trace) -> Iterator[tuple[nn.Module, Any, Any]]:
-    """The model and its arguments as they were before the traced run; afterwards the model is as it is now.
+def original_state(trace: Trace) -> Iterator[tuple[nn.Module, Any, Any]]:
+    """Context manager: yields the model and its arguments as they were before the traced run, then restores the model.
 
-    Raises `CannotRun` where something the run depended on is gone.
+    Raises `CannotRun` if something the run depended on is gone.
     """
     recipe = trace.tables.recipe
     model = recipe.model() if isinstance(recipe, Recipe) else None
     if model is None:
-        raise CannotRun("the trace does not know how the model was called" if recipe is None else "the model is gone")
+        raise CannotRun("the call of the model was not recorded" if recipe is None else "the model no longer exists")
     if recipe.is_edited:
-        raise CannotRun("the model was edited then")
+        raise CannotRun("an edit was active during the run")
     if sum(row.is_root for row in trace.tables.calls) != 1:
         raise CannotRun("the block ran the model more than once")
     if model.training != recipe.training:
-        raise CannotRun(f"the model was in {'training' if recipe.training else 'evaluation'} mode then")
+        raise CannotRun(f"the model was in {'training' if recipe.training else 'eval'} mode during the run")
     _check_parameters(trace, model, recipe)
     args, kwargs = _arguments(trace, recipe)
     generators = generators_of(trace.tables)
     core: nn.Module = getattr(model, "_orig_mod", model)
-    now = preserved(core, warns=False)  # `_state` puts back the parameters that the run is known to write to
-    with randomness_kept(*generators), now, _state(trace, model, recipe), restored(recipe.context):
+    now = preserve_state(core, warns=False)  # `_state` restores the parameters that the run is known to write to
+    with preserve_rng(*generators), now, _state(trace, model, recipe), restore_context(recipe.context):
         try:
             for noted in recipe.attributes:
-                noted.put_back()
-        except CannotPutBack as changed:
-            raise CannotRun(f"the run changed {changed}, and what it was before was not kept") from None
+                noted.restore()
+        except CannotRestore as changed:
+            raise CannotRun(f"the run changed {changed}, and the earlier state was not saved") from None
         for generator, state in generators.items():
             generator.set_state(state)
-        recipe.randomness.put_back()
-        # Asking for the stance loads the compiler, which takes seconds.
-        with forced_eager() if trace.is_compiled else nullcontext():
+        recipe.rng_states.restore()
+        # Setting the stance imports the compiler, which takes seconds.
+        with force_eager() if trace.is_compiled else nullcontext():
             yield model, args, kwargs
 
 
 def _check_parameters(trace: Trace, model: nn.Module, recipe: Recipe) -> None:
-    """Raise where a parameter is no longer what the run read."""
+    """Raises if a parameter has changed since the run."""
     present = {id(parameter) for parameter in model.parameters()}
     addresses = tensor_addresses(model, module_addresses(model))
     written = {name for names in trace.tables.nodes.writes.values() for name in names}
     for ref, version in recipe.parameters:
         tensor = ref()
-        if tensor is None or (id(tensor) not in present and tensor.is_leaf and _belongs(trace, tensor)):
-            raise CannotRun("a parameter was replaced since")
+        if tensor is None or (id(tensor) not in present and tensor.is_leaf and _was_parameter(trace, tensor)):
+            raise CannotRun("a parameter was replaced after the run")
         if version_of(tensor) != version and written.isdisjoint(addresses.get(id(tensor), ())):
-            raise CannotRun("a parameter was changed since")
+            raise CannotRun("a parameter was changed after the run")
 
 
-def _belongs(trace: Trace, tensor: Tensor) -> bool:
-    """Whether a parameter was one of the model's own during the run."""
+def _was_parameter(trace: Trace, tensor: Tensor) -> bool:
+    """Whether a parameter belonged to the model during the run."""
     rows = {row.node: row for row in trace.tables.parameters}
     values = trace.tables.nodes.value
     return any(values[node] is tensor for node in rows if node >= 0)
 
 
 def _arguments(trace: Trace, recipe: Recipe) -> tuple[Any, Any]:
-    """The arguments as they were: a tensor that was overwritten since comes from what the trace saved."""
+    """The original arguments; a tensor that was overwritten is restored from the trace."""
     given = recipe.args, recipe.kwargs
     if next(leaves(given, lambda value: isinstance(value, torch.Generator)), None):
-        raise CannotRun("a random generator was among the arguments")
+        raise CannotRun("one of the arguments is a random generator")
     now = dict(tensors_of(*given))
     for path in {**recipe.tensors, **now}:
         if path not in recipe.tensors or now.get(path) is not recipe.tensors[path][0]:
-            raise CannotRun(f"the run changed its argument {_in_words(path)}")
+            raise CannotRun(f"the run changed its argument {_argument_name(path)}")
     saved = dict(zip(trace.input_paths, trace.inputs, strict=True))
     earlier: dict[int, Tensor] = {}
     for path, (tensor, version) in recipe.tensors.items():
@@ -101,7 +101,7 @@ def _arguments(trace: Trace, recipe: Recipe) -> tuple[Any, Any]:
         op = saved.get(path.partition(".")[2])
         is_plain = next(leaves(given, lambda value: not isinstance(value, _PLAIN)), None) is None
         if op is None or not _is_readable(op) or not is_plain:
-            raise CannotRun(f"its argument {_in_words(path)} was overwritten and the earlier value was not kept")
+            raise CannotRun(f"its argument {_argument_name(path)} was overwritten and the earlier value was not saved")
         earlier[id(tensor)] = op.value.clone().requires_grad_(tensor.requires_grad and tensor.is_leaf)
     if earlier:
         given = replace(given, lambda tensor: earlier.get(id(tensor), tensor), lambda value: isinstance(value, Tensor))
@@ -110,9 +110,9 @@ def _arguments(trace: Trace, recipe: Recipe) -> tuple[Any, Any]:
 
 @contextmanager
 def _state(trace: Trace, model: nn.Module, recipe: Recipe) -> Iterator[None]:
-    """Buffers and parameters as they were before the traced run; parameters are put back afterwards.
+    """Context manager: sets buffers and parameters to their state before the traced run, then restores the parameters.
 
-    Buffers are stood in for by copies: what the trace holds by reference to them must not be written to.
+    Buffers are replaced by copies: the trace may hold them by reference, so they must not be written to.
     """
     modules = module_addresses(model)
     addresses = tensor_addresses(model, modules)
@@ -123,12 +123,12 @@ def _state(trace: Trace, model: nn.Module, recipe: Recipe) -> Iterator[None]:
     for module_ref, name, ref in recipe.buffers:
         module, before = module_ref(), ref()
         if module is None or before is None:
-            raise CannotRun(f"the run put another tensor in the place of the buffer {name!r}")
+            raise CannotRun(f"the run replaced the buffer {name!r}")
         address = next((join(at, name) for at in modules.get(id(module), ()) if join(at, name) in written), None)
-        value = before if address is None else _earlier(trace, address)
+        value = before if address is None else _value_before(trace, address)
         places.append((module, name, standins.setdefault(id(before), value.detach().clone())))
-    changed = [(parameters[name], _earlier(trace, name)) for name in written if name in parameters]
-    kept = [(tensor, tensor.detach().clone()) for tensor, _ in changed]
+    changed = [(parameters[name], _value_before(trace, name)) for name in written if name in parameters]
+    backups = [(tensor, tensor.detach().clone()) for tensor, _ in changed]
     try:
         for module, name, standin in places:
             module._buffers[name] = standin
@@ -136,15 +136,15 @@ def _state(trace: Trace, model: nn.Module, recipe: Recipe) -> Iterator[None]:
             tensor.data.copy_(value)
         yield
     finally:
-        for tensor, value in kept:
+        for tensor, value in backups:
             tensor.data.copy_(value)
 
 
-def _earlier(trace: Trace, address: str) -> Tensor:
-    """What a buffer or parameter was before the run."""
+def _value_before(trace: Trace, address: str) -> Tensor:
+    """The value of a buffer or parameter before the run."""
     op = trace.buffers.get(address) or trace.parameters.get(address)
     if op is None or not _is_readable(op):
-        raise CannotRun(f"the run changed {address!r} and the earlier value was not kept")
+        raise CannotRun(f"the run changed {address!r} and the earlier value was not saved")
     value: Tensor = op.value
     return value
 
@@ -153,6 +153,6 @@ def _is_readable(op: Op) -> bool:
     return op.trace.tables.nodes.value[op.node] is not UNSAVED and not op.trace.tables.is_transformed
 
 
-def _in_words(path: str) -> str:
-    """`0.1` is the second positional argument, `1.mask` the one named mask."""
+def _argument_name(path: str) -> str:
+    """The name of an argument for messages: path `0.1` is the second positional argument, `1.mask` the keyword mask."""
     return repr(path.partition(".")[2])

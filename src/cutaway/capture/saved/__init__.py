@@ -1,7 +1,7 @@
-"""Which values of a trace are saved, and where.
+"""Decides which values of a trace are saved, and where.
 
-for_backward  `trace.retained()`: what autograd keeps alive, read off the autograd graph of a trace
-memory_guard  Stops saving before the memory is gone
-save_policy   Which values are kept, where, and in what form
-value_folder  Values on disk: one `.safetensors` file each, readable with stock tools
+for_backward  `trace.retained()`: the tensors that autograd saves for the backward pass
+memory_guard  Raises `MemoryLimitError` before saved values use up the memory
+save_policy   Selects the values to save: all, by site, label, op or predicate
+value_folder  Saves values to disk, one `.safetensors` file each
 """

@@ -1,7 +1,7 @@
-"""`trace.retained()`: what autograd keeps alive, read off the autograd graph of a trace.
+"""`trace.retained()`: the tensors that autograd saves for the backward pass.
 
-Autograd holds what it saved in packed form. It is looked at as it is and never unpacked: unpacking would run
-the hooks of the user, or recompute a checkpoint.
+Autograd keeps saved tensors in packed form. They are read without unpacking, which would run the saved-tensor hooks of
+the user or recompute a checkpoint.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ def retained(trace: Trace) -> Retained:
     events = [event for event, kind in zip(nodes.event, nodes.kind, strict=True) if kind == OP and event is not None]
     if events and all(event[3] is None for event in events):
         raise NotSavedError(
-            "retained() looks at the tensors themselves, and this trace has let them go: "
-            "trace again with cutaway.trace(model, …) or with cutaway.watch(model) without save= and keep=."
+            "retained() needs the live tensors, and this trace has released them: "
+            "trace again with cutaway.trace(model, …), or with cutaway.watch(model) without save= and keep=."
         )
     with torch._C.DisableTorchFunction():
-        return _Reading(trace).result()
+        return _AutogradWalk(trace).result()
 
 
-class _Reading:
+class _AutogradWalk:
     """One walk through the autograd graph."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
         self._nodes = trace.tables.nodes
         self._places: dict[tuple[Any, ...], int] = {}
-        """(storage, offset, shape, strides) → the row whose value lies exactly there."""
+        """(storage, offset, shape, strides) → the row with exactly this memory."""
         self._makers: dict[int, int] = {}
-        """Storage → the first row whose value lies in it."""
+        """Storage → the first row with a value in it."""
         self._memories: dict[int, int] = {}
         self._n_freed = 0
         self._n_packed = 0
@@ -53,19 +53,21 @@ class _Reading:
     def result(self) -> Retained:
         self._find_places()
         owners = self._owners()
-        held = tuple(row for function, node in owners.items() for row in self._held(function, node))
+        held = tuple(row for function, node in owners.items() for row in self._saved_rows(function, node))
         return Retained(self._trace, tuple(sorted(held, key=lambda row: row.op.node)), self._note(bool(owners)))
 
     def _note(self, any_recorded: bool) -> str:
         if not any_recorded:
-            return "The trace ran without gradients, so nothing was kept for a backward pass."
+            return "The trace ran without gradients, so autograd saved nothing for a backward pass."
         notes = []
         if self._n_freed:
             notes.append(
-                "A backward pass has freed what was kept: ask before it, or trace with backward(retain_graph=True)."
+                "A backward pass has freed them: call retained() before it, or use backward(retain_graph=True)."
             )
         if self._n_packed:
-            notes.append(f"{self._n_packed} tensors were packed by hooks (a checkpoint, say) and are not counted.")
+            notes.append(
+                f"{self._n_packed} tensors were packed by saved-tensor hooks (such as checkpoints) and are not counted."
+            )
         return " ".join(notes)
 
     def _find_places(self) -> None:
@@ -75,24 +77,29 @@ class _Reading:
                 self._places.setdefault(_place(storage, value), node)
 
     def _owners(self) -> dict[Any, int]:
-        """Autograd node → the row of the op that recorded it."""
+        """Autograd node → the row of the op that created it."""
         nodes = self._nodes
         owners: dict[Any, int] = {}
-        own: dict[int, Any] = {}
+        functions: dict[int, Any] = {}
         for node, value in enumerate(nodes.value):
             function = _grad_fn(value) if not nodes.flags[node] & IDENTITY else None
             if function is not None:
                 owners.setdefault(function, node)
-                own[node] = function
-        # The tensor of an overwritten value knows its new autograd node alone; that one knows the one before it.
+                functions[node] = function
+        # The tensor of an overwritten value knows only its new autograd node; that node links to the previous one.
         for node in range(len(nodes) - 1, -1, -1):
-            if node in own and nodes.flags[node] & INPLACE and nodes.parents[node]:
-                before, function = nodes.parents[node][0], _next(own[node])
-                if function is not None and function not in owners and nodes.kind[before] == OP and before not in own:
-                    owners[function], own[before] = before, function
-        # One op may be several autograd nodes: what only it leads to belongs to it.
-        for node in sorted(own):
-            stack = [own[node]]
+            if node in functions and nodes.flags[node] & INPLACE and nodes.parents[node]:
+                before, function = nodes.parents[node][0], _next(functions[node])
+                if (
+                    function is not None
+                    and function not in owners
+                    and nodes.kind[before] == OP
+                    and before not in functions
+                ):
+                    owners[function], functions[before] = before, function
+        # One op can create several autograd nodes: those that only it leads to belong to it.
+        for node in sorted(functions):
+            stack = [functions[node]]
             while stack:
                 for function, _ in stack.pop().next_functions:
                     if function is not None and function not in owners:
@@ -100,30 +107,30 @@ class _Reading:
                         stack.append(function)
         return owners
 
-    def _held(self, function: Any, node: int) -> Iterator[RetainedTensor]:
+    def _saved_rows(self, function: Any, node: int) -> Iterator[RetainedTensor]:
         for name, tensor in self._saved_by(function):
             storage = storage_of(tensor)
             maker = None
             if storage is not None:
                 maker = self._places.get(_place(storage, tensor), self._makers.get(storage))
             if maker is None and tensor.dim() == 0 and tensor.device.type == "cpu":
-                continue  # a number of the program, which autograd has wrapped
+                continue  # a Python number that autograd has wrapped
             memory = self._memories.setdefault(id(tensor) if storage is None else storage, len(self._memories))
             of = None if maker is None else Op(self._trace, maker)
             yield RetainedTensor(Op(self._trace, node), name, of, _bytes(tensor, storage), memory)
 
     def _saved_by(self, function: Any) -> Iterator[tuple[str, Tensor]]:
-        """The tensors an autograd node holds, by the name it has for each."""
+        """The tensors an autograd node holds, with their names."""
         kind: Any = type(function)
         for raw_name in _raw_names(kind):
             name = raw_name.removeprefix(_RAW)
             try:
-                found = getattr(function, raw_name)
+                raw = getattr(function, raw_name)
             except RuntimeError:  # freed by a backward pass
                 self._n_freed += 1
                 continue
-            several = isinstance(found, (tuple, list))
-            for i, saved in enumerate(found if several else (found,)):
+            several = isinstance(raw, (tuple, list))
+            for i, saved in enumerate(raw if several else (raw,)):
                 packed = saved.data
                 if isinstance(packed, Tensor):
                     yield (f"{name}.{i}" if several else name), packed
@@ -131,7 +138,9 @@ class _Reading:
                     self._n_packed += 1
                 elif not several and _is_freed(function, name, saved):
                     self._n_freed += 1
-        for name, value in getattr(function, "__dict__", {}).items():  # what a Function of the user put on its ctx
+        for name, value in getattr(
+            function, "__dict__", {}
+        ).items():  # attributes that a custom autograd.Function set on ctx
             if isinstance(value, Tensor):
                 yield name, value
 
@@ -142,7 +151,7 @@ def _raw_names(kind: type) -> tuple[str, ...]:
 
 
 def _is_freed(function: Any, name: str, saved: Any) -> bool:
-    """Whether there was something that a backward pass has freed; nothing is unpacked, since nothing is there."""
+    """Whether a backward pass has freed it; reading a freed tensor raises and unpacks nothing."""
     if saved.unpack_hook is not None:
         return False
     try:
@@ -155,7 +164,7 @@ def _is_freed(function: Any, name: str, saved: Any) -> bool:
 def _grad_fn(value: Any) -> Any:
     try:
         return value.grad_fn if isinstance(value, Tensor) else None
-    except RuntimeError:  # a view whose base was overwritten in a way that autograd refuses
+    except RuntimeError:  # a view whose base was overwritten in a way that autograd forbids
         return None
 
 
@@ -175,5 +184,5 @@ def _bytes(tensor: Tensor, storage: int | None) -> int:
         if tensor.is_sparse:
             return int(tensor._values().nbytes + tensor._indices().nbytes)
         return int(tensor.nbytes)
-    except RuntimeError:  # a kind of tensor that cannot say
+    except RuntimeError:  # a tensor type without a size
         return 0

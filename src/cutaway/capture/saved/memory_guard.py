@@ -1,4 +1,4 @@
-"""Stops saving before the memory is gone."""
+"""Raises `MemoryLimitError` before saved values use up the memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LEAST_RESERVE = 256 * 2**20
 
 
 class MemoryWatch:
-    """Looks every 20 ms at how much memory is left, and raises while there still is some."""
+    """Checks the free memory every 20 ms, and raises while there still is some."""
 
     def __init__(self, saver: Saver, resolver: Resolver, calls: dict[int, Any], root: nn.Module | None) -> None:
         self._resolver = resolver
@@ -31,7 +31,7 @@ class MemoryWatch:
         self._armed = saver.everything and saver.sink is None
 
     def check(self, now: int) -> int:
-        """Raise if saving has to stop; else the time of the next look. At time 0 nothing is saved yet."""
+        """Raises if saving has to stop; otherwise returns the time of the next check. At time 0, nothing is saved."""
         if not now:
             return perf_counter_ns() + _EVERY_NS
         if not self._armed:
@@ -57,14 +57,14 @@ class MemoryWatch:
                 whole = human_bytes(saved * n_modules / n_called)
                 estimate = f" {n_called} of {n_modules} modules have run, so all values would take about {whole}."
         return (
-            f"saving every value leaves only {human_bytes(free)} on {where}.{estimate} Save less: "
-            "cutaway.watch(model, save=None) for the graph alone, save='block.*' for some sites, "
-            "or keep='folder' for disk."
+            f"saving every value leaves only {human_bytes(free)} of memory on {where}.{estimate} Save less: "
+            "cutaway.watch(model, save=None) for the graph only, save='block.*' for some sites, "
+            "or keep='folder' to save to disk."
         )
 
 
 def available_memory() -> tuple[int, int]:
-    """(available, total) bytes of memory of this process: of its container where that is less."""
+    """(available, total) bytes of memory for this process, taking the limit of its container into account."""
     try:
         with open("/proc/meminfo") as file:
             lines = [next(file).split() for _ in range(3)]

@@ -1,4 +1,4 @@
-"""Which values are kept, where, and in what form."""
+"""Selects the values to save: all, by site, label, op or predicate."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from cutaway.capture.saved.value_folder import FolderSink
 from cutaway.capture.tensors.aliasing import storage_of
-from cutaway.core.errors import InputError, SiteSyntaxError
+from cutaway.core.errors import InputTypeError, SiteSyntaxError
 from cutaway.core.events import ValueSink
 from cutaway.core.sites import Site
 from cutaway.graph.labels import Namer, kind_of, op_site
@@ -19,28 +19,28 @@ from cutaway.graph.op import Op
 from cutaway.graph.tables import BUFFER, INPUT, OP, PARAMETER, UNSAVED, ModuleRow, Nodes
 from cutaway.graph.trace import Trace
 
-_SAVE_HELP = "give sites, labels, ops of an earlier trace, a predicate, '**' for all, or None."
+_SAVE_HELP = "use sites, labels, ops of an earlier trace, a predicate, '**' for all, or None."
 Addresses = dict[int, tuple[str, ...]]
-"""From the id of a module or tensor to all its addresses."""
+"""id of a module or tensor → all its addresses."""
 Place = tuple[str, str, int, int, str]
-"""Address, kind, ordinal, pass and path of an op: the parts of its full site, as `op_site` takes them."""
+"""Address, kind, ordinal, pass and path of an op: the arguments of `op_site`."""
 Where = Literal["reference", "cpu", "copy"]
 Save = str | Callable[[Op], bool] | Iterable[Any] | Op | None
 
 
 class Saver:
-    """Decides, while the model runs, which values are kept.
+    """Decides, while the model runs, which values are saved.
 
     Args:
         save: "**" for all, None for none, sites, labels, ops of an earlier trace, or a predicate of an `Op`.
-        keep: where the values go: by reference, to the CPU, as copies, or into a `ValueSink`.
-        transform: applied to each value before it is kept.
+        keep: where to save: by reference, on the CPU, as copies, or in a `ValueSink`.
+        transform: applied to each value before it is saved.
     """
 
     def __init__(self, save: Save, keep: Where | ValueSink | str | Path, transform: Callable[[Tensor], Any] | None):
         self.patterns: list[Site] = []
         self.exact: set[Place] = set()
-        """Ops of an earlier trace, each by its one place."""
+        """Ops of an earlier trace, by their exact position."""
         self.addresses: set[str] = set()
         """Parameters and buffers of an earlier trace."""
         self.constants: set[str] = set()
@@ -49,14 +49,14 @@ class Saver:
         self.predicate: Callable[[Op], bool] | None = None
         self.transform = transform
         self.everything = False
-        self._read(save)
+        self._parse(save)
         self.where, self.sink = _place(keep)
         self.keeps_all = self.everything and self.where == "reference" and self.sink is None and transform is None
-        self.asked: list[str] = [*map(str, self.patterns), *self.labels, *sorted(self.addresses | self.constants)]
+        self.requested: list[str] = [*map(str, self.patterns), *self.labels, *sorted(self.addresses | self.constants)]
         self.matched: set[str] = set()
         self._reached: set[Place] = set()
-        self.firm: set[int] = set()
-        """Nodes that are kept for another reason than that their label may match."""
+        self.certain: set[int] = set()
+        """Nodes that are saved for certain, not only because their label may match."""
         self.by_site = bool(self.patterns or self.exact) or self.predicate is not None
         self.op_at: Callable[[int], Op]
         self.sites: dict[int, Site] = {}
@@ -74,11 +74,11 @@ class Saver:
         self._unnamed: list[int] = []
 
     def begin(self, nodes: Nodes, modules: Addresses, tensors: Addresses) -> None:
-        """Told before the first event: the columns, and the addresses of modules and parameters."""
+        """Called before the first event, with the columns and the addresses of modules and parameters."""
         self._nodes, self._addresses, self._tensors = nodes, modules, tensors
 
     def enter(self, number: int, module: nn.Module | None, pass_: int) -> int:
-        """A module call begins; returns the row of the module in `module_rows`."""
+        """Called when a module call begins; returns the row of the module in `module_rows`."""
         if not self.by_site:
             return -1
         addresses = self._addresses.get(id(module), (f"<{type(module).__name__}>",))
@@ -93,7 +93,7 @@ class Saver:
         return row
 
     def wants_node(self, node: int, tensor: Any = None) -> bool:
-        """Whether the value of this new node is to be kept."""
+        """Whether to save the value of this new node."""
         if self.everything:
             return True
         if self._nodes.kind[node] != "op":
@@ -112,23 +112,23 @@ class Saver:
                 self.sites[node] = op_site(*places[0])
                 wanted |= self._predicate_holds(node, tensor)
         if wanted:
-            self.firm.add(node)
+            self.certain.add(node)
         if self.labels:
             wanted |= self._label_may_match(node)
         return wanted
 
     def wants_module(self, number: int, side: str, path: str) -> bool:
-        """Whether a tensor handed to a module, or returned by it, is to be kept."""
+        """Whether to save an input or output tensor of a module."""
         if self.everything or not self.patterns:
             return self.everything
-        found = False
+        is_match = False
         for address in self._call_address[number]:
             site = Site(address=address, side=side, path=path, pass_=self._call_pass[number])
-            found |= self._any_match(site)
-        return found
+            is_match |= self._any_match(site)
+        return is_match
 
     def keep(self, node: int, tensor: Tensor) -> tuple[Any, bool]:
-        """The value to keep, and whether it still is the program's own memory."""
+        """The value to store, and whether it shares memory with the program's tensor."""
         value: Any = tensor
         with torch.no_grad():
             if self.transform is not None:
@@ -143,18 +143,18 @@ class Saver:
         return value, isinstance(value, Tensor) and (value is tensor or _shares_memory(value, tensor))
 
     def unmatched(self) -> list[str]:
-        """What was asked for and never came."""
+        """The requested names that matched nothing."""
         never = sorted(str(op_site(*place)) for place in self.exact - self._reached)
-        return [text for text in self.asked if text not in self.matched] + never
+        return [text for text in self.requested if text not in self.matched] + never
 
     def release(self, label_of: Callable[[int], str]) -> list[int]:
-        """The nodes that were kept only because their label might have matched, and did not."""
+        """The nodes to drop: they were saved because their label might match, and it did not."""
         dropped = []
         for label, nodes in self._tentative.items():
             for node in nodes:
                 if _is_label(label, label_of(node)):
                     self.matched.add(label)
-                    self.firm.add(node)
+                    self.certain.add(node)
                 else:
                     dropped.append(node)
         for node in self._unnamed:
@@ -162,10 +162,10 @@ class Saver:
                 self.matched.add(label)
             else:
                 dropped.append(node)
-        return [node for node in dropped if node not in self.firm]
+        return [node for node in dropped if node not in self.certain]
 
     def _places_of(self, node: int) -> list[Place]:
-        """Where a new op stands, once for each address of its module."""
+        """The positions of a new op: one for each address of its module."""
         nodes = self._nodes
         call = nodes.call[node]
         kind = kind_of(nodes.name[node])
@@ -174,55 +174,55 @@ class Saver:
         return [(address, kind, ordinal, pass_, nodes.path[node]) for address in addresses]
 
     def _source_matches(self, node: int, tensor: Any) -> bool:
-        """Parameters and buffers are chosen by their own address alone, not by a pattern around them."""
+        """Matches parameters and buffers by their exact address, not by a pattern around them."""
         addresses = self._tensors.get(id(tensor), ())
         if self.constants and not addresses:
-            self._unnamed.append(node)  # constants are numbered when the block has ended: till then, it may be one
+            self._unnamed.append(node)  # constants get their labels when the block ends: until then, it may match
             return True
-        found = False
+        is_match = False
         for address in addresses:
             if address in self.addresses:
                 self.matched.add(address)
-                found = True
+                is_match = True
             for pattern in self.patterns:
                 if not pattern.is_pattern and pattern.matches(Site(address=address)):
                     self.matched.add(str(pattern))
-                    found = True
-        return found
+                    is_match = True
+        return is_match
 
     def _predicate_holds(self, node: int, tensor: Any) -> bool:
-        """Ask the user's predicate, who may look at the value, too."""
+        """Calls the user's predicate; it may read the value, too."""
         nodes = self._nodes
-        kept = nodes.value[node]
-        nodes.value[node] = tensor if kept is UNSAVED else kept
+        saved = nodes.value[node]
+        nodes.value[node] = tensor if saved is UNSAVED else saved
         try:
             return bool(self.predicate(self.op_at(node))) if self.predicate is not None else False
         finally:
-            nodes.value[node] = kept
+            nodes.value[node] = saved
 
     def _any_match(self, site: Site) -> bool:
-        found = False
+        is_match = False
         for pattern in self.patterns:
             if pattern.matches(site):
                 self.matched.add(str(pattern))
-                found = True
-        return found
+                is_match = True
+        return is_match
 
     def _label_may_match(self, node: int) -> bool:
         kind = kind_of(self._nodes.name[node]).replace("_", "")
         seen = self._kinds[kind] = self._kinds.get(kind, 0) + 1
-        found = False
+        is_match = False
         for label, least in self.labels.items():
             if _split_label(label)[0] == kind and seen >= least:
                 self._tentative.setdefault(label, []).append(node)
-                found = True
-        return found
+                is_match = True
+        return is_match
 
-    def _read_op(self, op: Op) -> None:
-        """An op of an earlier trace is looked up by its place alone, however many there are."""
+    def _parse_op(self, op: Op) -> None:
+        """Adds an op of an earlier trace by its exact position, which is a set lookup however many there are."""
         site = op.full_site
         if op.trace.tables.nodes.meta_of(op.node) is None:
-            return  # a number that left torch: those are kept in any case
+            return  # a Python number: those are always saved
         if op.kind == OP:
             self.exact.add((site.address, site.op or "", site.ordinal or 1, site.pass_ or 1, site.path))
         elif op.kind == INPUT:
@@ -232,7 +232,7 @@ class Saver:
         else:
             self.constants.add(op.label)
 
-    def _read(self, save: Save) -> None:
+    def _parse(self, save: Save) -> None:
         if save is None:
             return
         if callable(save) and not isinstance(save, (Op, Trace)):
@@ -241,13 +241,13 @@ class Saver:
         if isinstance(save, Op):
             save = [save]
         if not isinstance(save, Iterable) or isinstance(save, Trace):
-            raise InputError(f"save={save!r}: {_SAVE_HELP}")
+            raise InputTypeError(f"save={save!r}: {_SAVE_HELP}")
         items = [save] if isinstance(save, str) else list(save)
         for item in items:
             if isinstance(item, Op):
-                self._read_op(item)
+                self._parse_op(item)
             elif not isinstance(item, str):
-                raise InputError(f"save={save!r} holds {item!r}: {_SAVE_HELP}")
+                raise InputTypeError(f"save={save!r} contains {item!r}: {_SAVE_HELP}")
             elif item == "**":
                 self.everything = True
             elif _looks_like_label(item):
@@ -267,7 +267,7 @@ def _looks_like_label(text: str) -> bool:
 
 
 def _split_label(text: str) -> tuple[str, int]:
-    """`relu_3_6` and `relu_3` → ("relu", 3); a text that is no label → ("", 0)."""
+    """`relu_3_6` and `relu_3` → ("relu", 3); text that is not a label → ("", 0)."""
     parts = text.partition("#")[0].partition(":")[0].split("_")
     numbers: list[int] = []
     while len(parts) > 1 and parts[-1].isdigit() and len(numbers) < 2:
@@ -275,8 +275,8 @@ def _split_label(text: str) -> tuple[str, int]:
     return ("".join(parts), numbers[-1]) if numbers else ("", 0)
 
 
-def _is_label(asked: str, label: str) -> bool:
-    return _split_label(asked) == _split_label(label)
+def _is_label(requested: str, label: str) -> bool:
+    return _split_label(requested) == _split_label(label)
 
 
 def _place(keep: Any) -> tuple[str, ValueSink | None]:
@@ -286,7 +286,7 @@ def _place(keep: Any) -> tuple[str, ValueSink | None]:
         return "reference", FolderSink(Path(keep))
     if hasattr(keep, "keep") and hasattr(keep, "close"):
         return "reference", keep
-    raise InputError(f"keep={keep!r}: give 'reference', 'copy', 'cpu', a folder, or a ValueSink.")
+    raise InputTypeError(f"keep={keep!r}: use 'reference', 'copy', 'cpu', a folder, or a ValueSink.")
 
 
 def _shares_memory(a: Tensor, b: Tensor) -> bool:

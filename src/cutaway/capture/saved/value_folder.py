@@ -1,4 +1,4 @@
-"""Values on disk: one `.safetensors` file each, readable with stock tools."""
+"""Saves values to disk, one `.safetensors` file each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cutaway.core.safetensors import Entry, header
 
 @dataclass(frozen=True, slots=True)
 class StoredValue:
-    """A value in a `.safetensors` file; `load()` maps it into memory."""
+    """A value in a `.safetensors` file; `load()` memory-maps it."""
 
     path: Path
     offset: int
@@ -34,33 +34,33 @@ class StoredValue:
 
 
 class FolderSink:
-    """Writes each value into a `.safetensors` file of its own, beside and then renamed.
+    """Writes each value to its own `.safetensors` file: to a temporary file first, then renamed.
 
-    A folder that holds values of an earlier trace is refused, never overwritten.
+    It never overwrites: a folder with values of an earlier trace raises an error.
     """
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.glob("*.safetensors")):
-            raise InputError(f"{folder} already holds values of a trace: give keep= another folder.")
+            raise InputError(f"{folder} already contains values of a trace: use another folder for keep=.")
         self.folder = folder
 
     def keep(self, index: int, tensor: Tensor) -> Handle:
         if tensor.is_quantized:
-            raise InputError(f"a {tensor.dtype} value cannot be kept in a folder: dequantize it with transform=.")
+            raise InputError(f"a {tensor.dtype} value cannot be saved to a folder: dequantize it with transform=.")
         try:
             value = raw(tensor)
         except InputError as error:
-            raise InputError(f"{error} Where values are kept in a folder, transform= can do that.") from error
+            raise InputError(f"{error} Use transform= to convert values before they are saved to a folder.") from error
         text = header([Entry("value", value.dtype, value.shape, 0, value.nbytes)])
         text += b" " * (-len(text) % 8)
         path = self.folder / f"{index:06d}.safetensors"
-        beside = path.with_suffix(".part")
-        with open(beside, "wb") as file:
+        temporary = path.with_suffix(".part")
+        with open(temporary, "wb") as file:
             file.write(len(text).to_bytes(8, "little"))
             file.write(text)
             file.write(value.data)
-        beside.rename(path)
+        temporary.rename(path)
         return StoredValue(path, 8 + len(text), value.shape, tensor.dtype)
 
     def close(self) -> None:

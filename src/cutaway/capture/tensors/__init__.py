@@ -1,7 +1,7 @@
 """Live tensors: shared memory, copies, raw bytes.
 
-aliasing        Which tensors share memory, and whether a write to one changes another
-copies          Copies of the tensors that a model holds, and whether a run has changed them
-raw_bytes       From a torch tensor to its plain bytes
-written_memory  What a piece of memory holds after several tensors were written into it
+aliasing        Tracks which tensors share memory, and whether a write to one changes another
+copies          Copies a model's tensors and restores those that a run has changed
+raw_bytes       Converts a torch tensor to raw bytes
+written_memory  Reconstructs memory that several tensors were written to
 """

@@ -1,7 +1,7 @@
-"""Which tensors share memory, and whether a write to one changes another.
+"""Tracks which tensors share memory, and whether a write to one changes another.
 
-Identity of the storage is what counts, not torch's version counters: those miss `.data` and cannot say
-who wrote. Whether two views of one storage overlap is decided exactly, by NumPy, from their geometry.
+The identity of storages decides, not torch's version counters, which miss `.data` and do not say who wrote. Whether
+two views of one storage overlap is computed exactly, by NumPy, from their offsets, shapes and strides.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch.nn import Parameter
 
 
 def storage_of(tensor: Tensor) -> int | None:
-    """A key for the memory behind a tensor; None where there is no such thing (sparse, functorch…)."""
+    """A key for the storage of a tensor; None if it has none (sparse, functorch…)."""
     try:
         return int(tensor.untyped_storage()._cdata)
     except (RuntimeError, NotImplementedError, AttributeError):
@@ -23,7 +23,7 @@ def storage_of(tensor: Tensor) -> int | None:
 
 
 def version_of(tensor: Tensor) -> int | None:
-    """How often the tensor's memory was written to; None where torch does not count (inference mode)."""
+    """The version counter of a tensor; None if torch does not count (inference mode)."""
     try:
         return int(tensor._version)
     except RuntimeError:
@@ -45,7 +45,7 @@ class Span(NamedTuple):
         return Span(int(tensor.storage_offset()) * size, tuple(tensor.shape), strides, size)
 
     def overlaps(self, other: Span) -> bool:
-        """Whether the two have a byte in common; yes where finding out would take too long."""
+        """Whether two spans share a byte; True if that would take too long to compute."""
         if 0 in self.shape or 0 in other.shape:
             return False
         if self == other:
@@ -58,16 +58,16 @@ class Span(NamedTuple):
         if other.is_dense() and (other.offset <= self.offset < other_end or other.offset < end <= other_end):
             return True
         try:
-            return bool(np.shares_memory(_Phantom(self).array(), _Phantom(other).array(), max_work=_MAX_WORK))  # type: ignore[arg-type]
+            return bool(np.shares_memory(_FakeArray(self).array(), _FakeArray(other).array(), max_work=_MAX_WORK))  # type: ignore[arg-type]
         except (np.exceptions.TooHardError, ValueError, TypeError):
             return True
 
     def end(self) -> int:
-        """The first byte behind the last element."""
+        """The first byte after the last element."""
         return self.offset + self.itemsize + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
 
     def is_dense(self) -> bool:
-        """Whether it covers every byte from its first to its last, each once."""
+        """Whether it covers every byte of its range exactly once."""
         expected = self.itemsize
         for stride, n in sorted(zip(self.strides, self.shape, strict=True)):
             if n != 1:
@@ -78,18 +78,18 @@ class Span(NamedTuple):
 
 
 class Storages:
-    """Who holds a value by reference to which storage, and who has written there.
+    """Tracks which nodes refer to which storage, and which nodes wrote to it.
 
     Args:
-        all_alive: every tensor that is asked about stays alive, so that what is known of it can be kept by its id.
+        all_alive: whether all tensors stay alive, so that their storage can be cached by id.
     """
 
     def __init__(self, *, all_alive: bool) -> None:
         self.last_write = -1
-        """The last node that wrote anywhere: what was made after it cannot have been overwritten."""
+        """The last node that wrote to any storage: later values cannot have been overwritten."""
         self._all_alive = all_alive
         self._keys: dict[int, int | None] = {}
-        self._held: dict[int, list[int]] = {}
+        self._references: dict[int, list[int]] = {}
         self._writes: dict[int, list[tuple[int, int, Any]]] = {}
         """Storage → (node that wrote, id of the tensor it wrote through, that tensor or its span), in order."""
 
@@ -103,18 +103,18 @@ class Storages:
         return known
 
     def hold(self, node: int, tensor: Tensor) -> None:
-        """The value of a node is this tensor itself, no copy."""
+        """Registers that the value of a node is this tensor, not a copy."""
         storage = self.key(tensor)
         if storage is not None:
-            self._held.setdefault(storage, []).append(node)
+            self._references.setdefault(storage, []).append(node)
 
     def release(self, tensor: Tensor) -> list[int]:
-        """The nodes whose values a write to this tensor would change; they are to be copied now."""
+        """The nodes whose values a write to this tensor would change; the caller must copy them now."""
         storage = self.key(tensor)
-        return self._held.pop(storage, []) if storage is not None else []
+        return self._references.pop(storage, []) if storage is not None else []
 
-    def wrote(self, node: int, tensor: Tensor) -> None:
-        self._keys.pop(id(tensor), None)  # `x.data = y` gives a tensor other memory
+    def record_write(self, node: int, tensor: Tensor) -> None:
+        self._keys.pop(id(tensor), None)  # `x.data = y` changes the memory of a tensor
         storage = self.key(tensor)
         if storage is not None:
             where = tensor if self._all_alive else Span.of(tensor)
@@ -122,7 +122,7 @@ class Storages:
             self.last_write = node
 
     def writers_since(self, node: int, tensor: Tensor) -> list[int]:
-        """The last write through each other tensor that changed this one after `node` stood for it."""
+        """The last write through each other tensor that changed this one after `node`."""
         storage = self.key(tensor)
         writes = self._writes.get(storage) if storage is not None else None
         if not writes or writes[-1][0] <= node:
@@ -137,7 +137,7 @@ class Storages:
         return sorted(set(writers.values()))
 
     def geometry(self, tensor: Tensor, writers: list[int]) -> tuple[Span, ...]:
-        """Which bytes the tensor covers, and which each of the writers wrote to."""
+        """The span of the tensor, and the span that each writer wrote to."""
         spans = [Span.of(tensor)]
         for writer in writers:
             for node, _, where in reversed(self._writes.get(self.key(tensor) or 0, ())):
@@ -147,15 +147,15 @@ class Storages:
         return tuple(spans)
 
     def forget(self, storage: int) -> None:
-        """The memory was freed and given out anew."""
+        """Removes a storage whose memory was freed and reused."""
         self._writes.pop(storage, None)
-        self._held.pop(storage, None)
+        self._references.pop(storage, None)
 
 
 class Snapshot:
-    """A value as it was before its memory was overwritten, seen in a copy of that memory.
+    """A value before its memory was overwritten, as a view of a copy of that memory.
 
-    The tensor that held the value is kept for its geometry alone.
+    The original tensor is kept only for its shape and strides.
     """
 
     __slots__ = ("_copy", "_view")
@@ -189,9 +189,9 @@ class Snapshot:
 
 
 def copy_of_memory(tensor: Tensor) -> Tensor | None:
-    """A copy of all the memory that a tensor is a part of; None where that would be wasteful or not exact.
+    """Copies the whole storage of a tensor; None if that would be wasteful or not exact.
 
-    One copy serves all tensors that share the memory, whatever views of it they are.
+    One copy serves all views of the storage.
     """
     base = tensor._base
     if base is None:
@@ -200,7 +200,7 @@ def copy_of_memory(tensor: Tensor) -> Tensor | None:
         return None
     size = base.nbytes
     if base.untyped_storage().nbytes() != size or (base is not tensor and size > 4 * tensor.nbytes + 4096):
-        return None  # then it starts at 0, too
+        return None  # equal sizes also imply that it starts at 0
     if not base.is_contiguous() and not (base.dim() == 4 and base.is_contiguous(memory_format=torch.channels_last)):
         return None
     if base.is_conj() or base.is_neg():
@@ -212,8 +212,8 @@ _MAX_WORK = 10_000
 _FAR = 1 << 32
 
 
-class _Phantom:
-    """Presents a geometry to NumPy as if it lay at some address; nothing there is ever read."""
+class _FakeArray:
+    """Presents a span to NumPy at a made-up address; its memory is never read."""
 
     def __init__(self, span: Span) -> None:
         self.span = span

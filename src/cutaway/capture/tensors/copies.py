@@ -1,8 +1,8 @@
-"""Copies of the tensors that a model holds, and whether a run has changed them.
+"""Copies a model's tensors and restores those that a run has changed.
 
-Values are compared, not versions: `torch.batch_norm` writes its running statistics without counting a version
-(torch 2.13), and so does whatever goes through `.data`. What is unchanged is not written to, so that a backward pass
-that still needs it goes on.
+Values are compared, not version counters: `torch.batch_norm` updates its running statistics without incrementing them
+(torch 2.13), and so does everything that writes through `.data`. Unchanged tensors are not written to, so a backward
+pass that still needs them works.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from torch.nn.parameter import is_lazy
 from cutaway.capture.tensors.aliasing import storage_of, version_of
 
 COPY_LIMIT = 256 * 2**20
-"""Bytes that are copied beforehand. A model whose weights are buffers (GPTQ) has gigabytes of them, which nobody wants
-twice in memory; running statistics, position tables and caches have a few megabytes."""
+"""Limit on copied bytes. A model with quantized weights as buffers (GPTQ) has gigabytes of them, too much to copy;
+running statistics, position tables and caches take a few megabytes."""
 _SMALL = 2**20
-"""Up to this size tensors are copied and compared together: one kernel, and one wait for a GPU, instead of hundreds."""
+"""Tensors up to this size are copied and compared in one batch: one kernel and one GPU sync instead of hundreds."""
 
 
 class TensorCopies:
-    """Copies of tensors, the smallest first, as long as there is room."""
+    """Copies of tensors, the smallest first, up to `COPY_LIMIT`."""
 
     def __init__(self, tensors: Iterable[Tensor]) -> None:
         sized = sorted([(_nbytes(tensor), i, tensor) for i, tensor in enumerate(tensors)])
@@ -47,7 +47,7 @@ class TensorCopies:
                 group.copy()
 
     def restore(self) -> list[Tensor]:
-        """Put back what has changed; returns the tensors that have and were not copied."""
+        """Restores changed tensors; returns those that have changed but were not copied."""
         lost = [tensor for tensor, version in self._guarded if version_of(tensor) != version]
         with torch.no_grad(), torch._C.DisableTorchFunction():
             for group in self._together.values():
@@ -56,7 +56,7 @@ class TensorCopies:
         return lost
 
     def storages(self) -> Iterator[int | None]:
-        """The memory that `restore` may write to."""
+        """The storages that `restore` may write to."""
         for group in self._together.values():
             yield from map(storage_of, group.tensors)
         for each in self._alone:
@@ -69,7 +69,7 @@ class _Together:
     def __init__(self) -> None:
         self.tensors: list[Tensor] = []
         self._aliases: list[Tensor] = []
-        """The same memory with the same shape, whatever becomes of the tensor itself."""
+        """Aliases of the original memory and shape, which stay valid if the tensor is resized or replaced."""
         self._bytes: list[Tensor] = []
         self._copy: Tensor | None = None
 
@@ -84,7 +84,7 @@ class _Together:
 
     def restore(self) -> None:
         for tensor, alias in zip(self.tensors, self._aliases, strict=True):
-            if not is_set_to(tensor, alias):  # resized, or given other memory by `.data`
+            if not is_set_to(tensor, alias):  # resized, or moved to other memory through `.data`
                 tensor.data = alias
         if self._copy is None or torch.equal(torch.cat(self._bytes), self._copy):
             return
@@ -97,7 +97,7 @@ class _Together:
 
 
 class _Alone:
-    """A large tensor, or one whose memory is not plain: sparse, nested, strided."""
+    """A large tensor, or one without plain memory: sparse, nested, strided."""
 
     def __init__(self, tensor: Tensor) -> None:
         self.tensor = tensor
@@ -107,11 +107,11 @@ class _Alone:
         try:
             self._alias = tensor.detach()
             self._values = self._alias.clone()
-        except (RuntimeError, NotImplementedError):  # a kind of tensor that cannot be copied
+        except (RuntimeError, NotImplementedError):  # a tensor type that cannot be copied
             pass
 
     def restore(self) -> bool:
-        """Put the values back; False where they have changed and cannot be."""
+        """Restores the values; False if they have changed and cannot be restored."""
         if self._alias is None or self._values is None:
             return version_of(self.tensor) == self._version
         try:
@@ -125,7 +125,7 @@ class _Alone:
 
 
 def _is_copied(tensor: Tensor) -> bool:
-    """Whether it has values of its own: what autograd has made is part of its graph, and replaced, not written to."""
+    """Whether to copy it: results of autograd are replaced by a run, not written to."""
     return not is_lazy(tensor) and not tensor.is_meta and tensor.grad_fn is None
 
 
@@ -138,7 +138,7 @@ def _has_plain_memory(tensor: Tensor) -> bool:
 
 
 def is_set_to(tensor: Tensor, other: Tensor) -> bool:
-    """Whether a tensor has the memory, shape and strides of another; True where memory is not plain."""
+    """Whether a tensor has the memory, shape and strides of another; True if its memory is not plain."""
     if tensor.dtype != other.dtype or tensor.device != other.device:
         return False
     try:

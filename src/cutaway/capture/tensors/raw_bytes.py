@@ -1,4 +1,4 @@
-"""From a torch tensor to its plain bytes."""
+"""Converts a torch tensor to raw bytes."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ import torch
 from torch import Tensor
 from torch.nn.parameter import is_lazy
 
-from cutaway.core.arrays import DTYPES, MOST_DIMENSIONS, Raw
-from cutaway.core.errors import InputError
+from cutaway.core.arrays import DTYPES, MAX_DIMENSIONS, Raw
+from cutaway.core.errors import InputError, InputTypeError
 
 
 def raw(tensor: Tensor) -> Raw:
-    """The values of a tensor as bytes on the CPU, whatever its dtype, device, strides and conjugation.
+    """The values of a tensor as bytes on the CPU, for any dtype, device, strides and conjugation.
 
     >>> raw(torch.tensor([1.0, -3.0], dtype=torch.bfloat16)).array()
     array([ 1., -3.], dtype=float32)
 
-    A tensor that lies on the CPU without gaps is not copied: write the bytes, or copy them, before the program goes on.
-    Of a quantised tensor these are the integers, under the name of its own dtype: scale and zero point are not in them.
+    A contiguous CPU tensor is not copied: use the bytes before the program continues. A quantized tensor gives its
+    integers, with the name of its dtype; scale and zero point are not included.
     """
     if not isinstance(tensor, Tensor):
-        raise InputError(f"a {type(tensor).__name__} is no tensor: Raw.of takes NumPy arrays.")
+        raise InputTypeError(f"expected a torch.Tensor, got a {type(tensor).__name__}; for NumPy arrays, use Raw.of.")
     with torch.no_grad(), torch._C.DisableTorchFunctionSubclass():
         _check(tensor)
         try:
             data = _bytes(tensor).numpy().data
         except (RuntimeError, NotImplementedError) as error:
             reason = str(error).strip().partition("\n")[0]
-            raise InputError(f"{_named(tensor)} holds no plain values ({reason}): {_remedy(tensor)}.") from error
+            raise InputError(f"{_describe(tensor)} has no plain values ({reason}): {_remedy(tensor)}.") from error
         return Raw(_name(tensor.dtype), tuple(tensor.shape), data)
 
 
@@ -39,7 +39,7 @@ def _name(dtype: torch.dtype) -> str:
 
 
 def _bytes(tensor: Tensor) -> Tensor:
-    # Thousands of tensors a step come through here: what is already as it should be is left out.
+    # This runs for thousands of tensors per step: skip every conversion that is not needed.
     plain = tensor.detach()
     if type(plain) is not Tensor:
         plain = plain.as_subclass(Tensor)
@@ -51,50 +51,52 @@ def _bytes(tensor: Tensor) -> Tensor:
     if plain.is_quantized:
         plain = plain.int_repr()
     if plain.element_size() == 1:
-        plain = plain.view(torch.uint8)  # first of all: torch cannot copy every dtype of one byte
+        plain = plain.view(torch.uint8)  # first: torch cannot copy every one-byte dtype
     if not plain.is_cpu:
         plain = plain.cpu()
     flat = plain.contiguous().view(-1)
-    if flat.stride(0) != 1:  # a single element keeps whatever stride it had
+    if flat.stride(0) != 1:  # a single element keeps its old stride
         flat = flat.as_strided((1,), (1,))
     return flat.view(torch.uint8)
 
 
 def _check_storage(tensor: Tensor) -> None:
-    """Sharded training frees the memory of a parameter and keeps its shape: torch would read what is there now."""
+    """Raises if the memory was freed: sharded training frees it but keeps the shape, and torch would read garbage."""
     if tensor.is_contiguous():
         reach = tensor.numel()
     else:
         reach = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
     last = (tensor.storage_offset() + reach) * tensor.element_size()
     if tensor.untyped_storage().nbytes() < last:
-        raise InputError(f"{_named(tensor)} has had its memory freed: look at it while the model uses it.")
+        raise InputError(f"{_describe(tensor)} has no memory any more: read it while the model uses it.")
 
 
 def _check(tensor: Tensor) -> None:
     if is_lazy(tensor):
-        raise InputError("this parameter has no shape yet: run the lazy module once before.")
+        raise InputError("this lazy parameter has no shape yet: run its module once first.")
     if tensor.is_meta:
-        raise InputError(f"{_named(tensor)} is on the meta device and has no values: run the model on a real one.")
-    if tensor.is_nested:
-        raise InputError(f"{_named(tensor)} is nested: hand in its parts, `.unbind()`, or `.to_padded_tensor(0)`.")
-    if tensor.layout is not torch.strided:
-        raise InputError(f"{_named(tensor)} has the layout {tensor.layout}: make it plain with `.to_dense()` before.")
-    if _name(tensor.dtype) not in DTYPES:
-        remedy = "`.dequantize()` it before" if tensor.is_quantized else "convert it with `.to()` before"
-        raise InputError(f"{_named(tensor)} has a dtype that cannot be stored: {remedy}.")
-    if tensor.dim() > MOST_DIMENSIONS:
         raise InputError(
-            f"{_named(tensor)} has {tensor.dim()} dimensions, NumPy {MOST_DIMENSIONS} at most: reshape it."
+            f"{_describe(tensor)} is on the meta device and has no values: run the model on a real device."
+        )
+    if tensor.is_nested:
+        raise InputError(f"{_describe(tensor)} is nested: pass its parts (`.unbind()`) or `.to_padded_tensor(0)`.")
+    if tensor.layout is not torch.strided:
+        raise InputError(f"{_describe(tensor)} has the layout {tensor.layout}: convert it with `.to_dense()` first.")
+    if _name(tensor.dtype) not in DTYPES:
+        remedy = "call `.dequantize()` first" if tensor.is_quantized else "convert it with `.to()` first"
+        raise InputError(f"{_describe(tensor)} has a dtype that cannot be stored: {remedy}.")
+    if tensor.dim() > MAX_DIMENSIONS:
+        raise InputError(
+            f"{_describe(tensor)} has {tensor.dim()} dimensions; NumPy supports at most {MAX_DIMENSIONS}: reshape it."
         )
 
 
-def _named(tensor: Tensor) -> str:
+def _describe(tensor: Tensor) -> str:
     kind = "tensor" if type(tensor) in (Tensor, torch.nn.Parameter) else type(tensor).__name__
     return f"a {kind} of {tensor.dtype}"
 
 
 def _remedy(tensor: Tensor) -> str:
     if hasattr(tensor, "to_local"):
-        return "hand in the part of this rank, `.to_local()`"
-    return "hand in a plain tensor instead"
+        return "pass the part of this rank, `.to_local()`"
+    return "pass a plain tensor instead"

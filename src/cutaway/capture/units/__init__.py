@@ -1,7 +1,6 @@
-"""Which dimensions of live tensors count units and samples.
+"""Which dimensions of live tensors are units and samples.
 
-live_units    Which dimensions of a live value count units: known to a module of torch's own, else learned from
-              one traced run
-module_units  What a module of torch's own knows of its units by itself, without a traced graph around it
-sample_dims   Where the samples of a batch are: which dimension of each of its tensors counts them
+live_units    Unit layouts of values in a running model: from torch's own layers, else learned from one traced run
+module_units  Unit layouts that torch's own layers determine without a traced graph
+sample_dims   The sample dimension of each tensor of a batch
 """

@@ -1,9 +1,9 @@
-"""Which dimensions of a live value count units: known to a module of torch's own, else learned from one traced run.
+"""Unit layouts of values in a running model: from torch's own layers, else learned from one traced run.
 
-While a model runs, nobody knows yet what reads a value. So the first call of the model inside the block, or of a part
-of it that is called by itself, is run once more beforehand, under the tracing mode, on copies of its arguments;
-afterwards the model is as it was. A layout that was learned from a single sample is learned again when the number of
-samples changes.
+While a model runs, it is not yet known which layer reads a value. So the first call of the model inside the block, or
+of a submodule called directly, is run once more beforehand, under the tracing mode, on copies of its arguments; the
+model is restored afterwards. A layout learned from a single sample is learned again when the number of samples
+changes.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import torch
 from torch import Tensor, nn
 
 from cutaway.capture.api import watch
-from cutaway.capture.interventions.targets import Named
-from cutaway.capture.model.eval_mode import preserved
-from cutaway.capture.sessions import hidden, is_hidden
+from cutaway.capture.interventions.targets import ModelIndex
+from cutaway.capture.model.eval_mode import preserve_state
+from cutaway.capture.sessions import hidden_run, in_hidden_run
 from cutaway.capture.units.module_units import decides_output, output_layout
 from cutaway.core.errors import UnitError
 from cutaway.core.pytree import leaves
@@ -34,7 +34,7 @@ UnitDim = int | Sequence[int]
 
 
 def dims_of(unit_dim: UnitDim) -> tuple[int, ...]:
-    """What a caller states with `unit_dim=`, one dimension or several."""
+    """`unit_dim=` as a tuple of dimensions."""
     return (unit_dim,) if isinstance(unit_dim, int) else tuple(unit_dim)
 
 
@@ -42,10 +42,10 @@ class LiveUnits:
     """The unit layouts of the values at some sites of a model, inside a block.
 
     Args:
-        sites: without units; where their modules decide alone, nothing is traced.
-        given: layouts that a trace or activations know, by site without unit.
-        unit_dim: what the caller states, for all sites.
-        needs_samples: whether samples or positions are asked for, which no module knows by itself.
+        sites: without units; nothing is traced if their modules decide alone.
+        given: layouts known from a trace or activations, by site without unit.
+        unit_dim: the unit dimensions that the caller states, for all sites.
+        needs_samples: whether samples or positions are needed, which no module determines alone.
     """
 
     def __init__(
@@ -59,16 +59,16 @@ class LiveUnits:
     ) -> None:
         self._model: nn.Module = getattr(model, "_orig_mod", model)
         self._sites = tuple(sites)
-        self._given = dict(given or {})
+        self._known = dict(given or {})
         self._unit_dims = None if unit_dim is None else dims_of(unit_dim)
         self._needs_samples = needs_samples
         self._learned: dict[nn.Module, SiteLayouts] = {}
-        """By the module whose call was traced: the model itself, or parts of it that are called one by one."""
+        """By the module whose call was traced: the model itself, or submodules that are called directly."""
         self._n_samples: int | None = None
-        """How many samples the running call was given; None if that is not known."""
-        self._why_not = "its module was not called inside the block"
+        """Number of samples in the running call; None if unknown."""
+        self._refusal_reason = "its module was not called inside the block"
         self._inside: set[nn.Module] = set()
-        """All modules of those that were called."""
+        """All submodules of the modules that were called."""
         self._thread = 0
         self._hooks: list[Any] = []
         self._stack = ExitStack()
@@ -77,41 +77,41 @@ class LiveUnits:
         self._thread = get_ident()
         self._stack.callback(self._remove)
         if self._is_learning_needed():
-            self._wait()
+            self._hook_next_call()
         return self
 
     def __exit__(self, *error: object) -> None:
         self._stack.close()
 
     def at(self, site: Site, value: Tensor, module: nn.Module | None) -> UnitLayout:
-        """The layout of one value, for the shape that it has; it may be refused."""
-        layout = self._given_at(site) or self._learned_at(site)
+        """The layout of one value for its shape; it may be refused."""
+        layout = self._known_at(site) or self._learned_at(site)
         if self._unit_dims is not None:
-            known = UnitLayout.refused(value.shape, "") if layout is None else self._fitted(layout, value)
+            known = UnitLayout.refused(value.shape, "") if layout is None else self._fit(layout, value)
             return known.with_units(self._unit_dims)
         if layout is None and module is not None and site.op is None and site.side != "in":
             layout = output_layout(module, site.path, value.shape)
         if layout is None:
-            return UnitLayout.refused(value.shape, self._why_not)
+            return UnitLayout.refused(value.shape, self._refusal_reason)
         try:
-            return self._fitted(layout, value)
+            return self._fit(layout, value)
         except UnitError as error:
             return UnitLayout.refused(value.shape, str(error).rstrip("."))
 
-    def _fitted(self, layout: UnitLayout, value: Tensor) -> UnitLayout:
-        """The layout for the shape that a value has now; the number of samples tells merged tokens apart."""
+    def _fit(self, layout: UnitLayout, value: Tensor) -> UnitLayout:
+        """The layout for the present shape of a value; the number of samples disambiguates merged tokens."""
         try:
             return layout.for_shape(value.shape, self._n_samples)
         except UnitError:
             return layout.for_shape(value.shape)
 
-    def _given_at(self, site: Site) -> UnitLayout | None:
-        """A layout that was given; a site may leave out what there is one of: side, path, ordinal and pass."""
-        if not self._given:
+    def _known_at(self, site: Site) -> UnitLayout | None:
+        """A given layout; its site may omit side, path, ordinal and pass."""
+        if not self._known:
             return None
         here = replace(site, unit=None)
-        found = self._given.get(here) or self._given.get(replace(here, pass_=None))
-        return found or next((layout for given, layout in self._given.items() if given.matches(here)), None)
+        exact = self._known.get(here) or self._known.get(replace(here, pass_=None))
+        return exact or next((layout for given, layout in self._known.items() if given.matches(here)), None)
 
     def _learned_at(self, site: Site) -> UnitLayout | None:
         layouts = (learned.find(site) for learned in self._learned.values())
@@ -122,9 +122,9 @@ class LiveUnits:
     def _is_learning_needed(self) -> bool:
         if self._unit_dims is not None and not self._needs_samples:
             return False
-        named = Named.of(self._model)
+        named = ModelIndex.of(self._model)
         for site in self._sites:
-            if site in self._given:
+            if site in self._known:
                 continue
             if self._needs_samples or site.op is not None or site.side == "in":
                 return True
@@ -132,21 +132,21 @@ class LiveUnits:
                 return True
         return False
 
-    def _wait(self) -> None:
-        """See the next call of a module that is not inside one whose call was traced."""
+    def _hook_next_call(self) -> None:
+        """Hooks the next call of a module that is not inside one whose call was traced."""
         for module in self._model.modules():
             if module not in self._inside and not isinstance(module, torch.jit.ScriptModule):
-                hook = module.register_forward_pre_hook(self._before, with_kwargs=True, prepend=True)
+                hook = module.register_forward_pre_hook(self._on_first_call, with_kwargs=True, prepend=True)
                 self._hooks.append(hook)
 
-    def _before(self, module: nn.Module, args: Any, kwargs: Any) -> None:
-        if get_ident() != self._thread or is_hidden():
+    def _on_first_call(self, module: nn.Module, args: Any, kwargs: Any) -> None:
+        if get_ident() != self._thread or in_hidden_run():
             return
         if module in self._inside:
             # Restoring the state of a model, as `generate` does, brings back hooks that were removed inside.
-            self._again(module, args, kwargs)
+            self._on_later_call(module, args, kwargs)
             return
-        # All hooks go before the real call runs any code of the model: some modules take another path if they have one.
+        # Remove all hooks before the real call: some modules take another path if they have one.
         self._remove()
         self._inside.update(module.modules())
         self._learn(module, args, kwargs)
@@ -154,18 +154,20 @@ class LiveUnits:
         if learned is not None:
             self._n_samples = learned.n_samples
             if learned.n_samples == 1 or self._needs_samples:
-                self._hooks.append(module.register_forward_pre_hook(self._again, with_kwargs=True, prepend=True))
+                self._hooks.append(
+                    module.register_forward_pre_hook(self._on_later_call, with_kwargs=True, prepend=True)
+                )
         if self._model not in self._inside and not self._has_all():
-            self._wait()
+            self._hook_next_call()
 
     def _has_all(self) -> bool:
-        named = Named.of(self._model)
+        named = ModelIndex.of(self._model)
         wanted = (named.modules[address] for site in self._sites for address in named.modules_at(site))
         return all(module in self._inside for module in wanted)
 
-    def _again(self, module: nn.Module, args: Any, kwargs: Any) -> None:
+    def _on_later_call(self, module: nn.Module, args: Any, kwargs: Any) -> None:
         learned = self._learned.get(module)
-        if learned is None or get_ident() != self._thread or is_hidden():
+        if learned is None or get_ident() != self._thread or in_hidden_run():
             return
         self._n_samples = learned.n_samples_of(args, kwargs)
         if learned.n_samples == 1 and self._n_samples not in (None, 1):
@@ -173,25 +175,27 @@ class LiveUnits:
 
     def _learn(self, module: nn.Module, args: Any, kwargs: Any) -> None:
         try:
-            with hidden():
-                given, named = _copied(args), _copied(kwargs)
+            with hidden_run():
+                given, named = _copy_arguments(args), _copy_arguments(kwargs)
         except Exception as error:
-            self._why_not = f"the model could not be traced beforehand, because an argument cannot be copied ({error})"
+            self._refusal_reason = (
+                f"the model could not be traced beforehand, because an argument cannot be copied ({error})"
+            )
             return
         try:
-            self._learned[module] = SiteLayouts(traced(self._model, lambda: module(*given, **named)))
-        except Exception as error:  # the real call will raise it as well, if it is the model's own
-            self._why_not = f"the model could not be traced beforehand ({type(error).__name__}: {error})"
+            self._learned[module] = SiteLayouts(trace_hidden_run(self._model, lambda: module(*given, **named)))
+        except Exception as error:  # if it is the model's error, the real call raises it as well
+            self._refusal_reason = f"the model could not be traced beforehand ({type(error).__name__}: {error})"
         else:
-            self._why_not = "the traced run of the model has no such value"
+            self._refusal_reason = "the traced run of the model has no such value"
 
     def _remove(self) -> None:
-        for hook in self._hooks:  # kept: a hook that somebody brings back goes at the end of the block
+        for hook in self._hooks:  # not cleared: a restored hook is removed again when the block ends
             hook.remove()
 
 
 class SiteLayouts:
-    """The unit layouts of a trace by site: of module outputs and inputs, and of ops.
+    """The unit layouts of a trace by site: for module outputs and inputs, and for ops.
 
     Args:
         trace: needs no values.
@@ -209,10 +213,10 @@ class SiteLayouts:
         self._has_ops = False
         counts = [_n_samples(op.unit_layout) for op in trace.inputs]
         self.n_samples = next((n for n in counts if n is not None), None)
-        """How many samples the traced run had; None if that is not known."""
+        """Number of samples in the traced run; None if unknown."""
 
     def find(self, site: Site) -> UnitLayout | None:
-        """The layout at a site with its pass; of passes beyond those traced, what all of those agree on."""
+        """The layout at a site with its pass; for passes that were not traced, what all traced ones share."""
         if site.op is not None and not self._has_ops:
             self._add_ops()
         side = site.side or ("out" if site.op is None else None)
@@ -226,7 +230,7 @@ class SiteLayouts:
             self._by_site.setdefault(replace(full, pass_=None), {})[full.pass_ or 1] = op.unit_layout
 
     def n_samples_of(self, args: Any, kwargs: Mapping[str, Any]) -> int | None:
-        """How many samples other arguments have, by the dimensions that the traced ones have them in."""
+        """Number of samples in other arguments, read from the sample dimensions of the traced ones."""
         given = {**{str(i): value for i, value in enumerate(args)}, **kwargs}
         for path, op in zip(self._trace.input_paths, self._trace.inputs, strict=True):
             layout, value = op.unit_layout, given.get(path)
@@ -239,22 +243,22 @@ def _n_samples(layout: UnitLayout) -> int | None:
     return layout.sizes[layout.samples[0]] if len(layout.samples) == 1 else None
 
 
-def traced(model: nn.Module, run: Callable[[], Any]) -> Trace:
-    """The trace, without values, of an additional run that nobody else sees and that leaves the model as it was."""
-    with hidden(), preserved(model):
+def trace_hidden_run(model: nn.Module, run: Callable[[], Any]) -> Trace:
+    """Traces an additional run without values, hidden from edits and observers; the model is restored afterwards."""
+    with hidden_run(), preserve_state(model):
         with watch(model, save=None) as trace:
             run()
     return trace
 
 
-def _copied(tree: Any) -> Any:
-    """Arguments that a run may write into without anybody noticing: tensors cloned, other objects copied deeply."""
+def _copy_arguments(tree: Any) -> Any:
+    """Copies arguments, so that a run cannot modify the originals: clones tensors, deep-copies other objects."""
     memo: dict[int, Any] = {}
     for _, value in leaves(tree, lambda value: isinstance(value, (Tensor, nn.Module))):
-        memo[id(value)] = _cloned(value) if isinstance(value, Tensor) else value
+        memo[id(value)] = _clone(value) if isinstance(value, Tensor) else value
     return copy.deepcopy(tree, memo)
 
 
-def _cloned(tensor: Tensor) -> Tensor:
-    new = tensor.detach().clone()  # a deep copy is refused where autograd made the tensor
+def _clone(tensor: Tensor) -> Tensor:
+    new = tensor.detach().clone()  # deepcopy raises for non-leaf tensors
     return new.requires_grad_(tensor.requires_grad) if tensor.is_floating_point() or tensor.is_complex() else new

@@ -1,7 +1,7 @@
-"""What a module of torch's own knows of its units by itself, without a traced graph around it.
+"""Unit layouts that torch's own layers determine without a traced graph.
 
-Only if its forward is the library's own: a subclass may return something else. Layer norm and RMS norm never decide
-alone, because they keep the units that a value already has.
+This holds only if the module runs the library's forward: a subclass may return something else. Layer norm and RMS norm
+never decide alone, because they keep the units of their input.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _NORMS = (nn.LayerNorm, nn.RMSNorm)
 
 
 def _class_of(module: nn.Module) -> type[nn.Module] | None:
-    """The class of torch whose forward a module runs; None if it runs one of its own."""
+    """The torch class whose forward a module runs; None if it runs its own."""
     if "forward" in module.__dict__ or isinstance(module, torch.jit.ScriptModule):  # wrapped, replaced or scripted
         return None
     forward = type(module).forward
@@ -57,7 +57,7 @@ def _class_of(module: nn.Module) -> type[nn.Module] | None:
 
 
 def output_layout(module: nn.Module, path: str, shape: Shape) -> UnitLayout | None:
-    """The units of what a module returns at a path; None where it does not decide alone. Samples are not known."""
+    """The units of a module's output at a path; None if it does not decide alone. Samples are not known."""
     known, n = _class_of(module), len(shape)
     if known is None or not n or known in _NORMS:
         return None
@@ -72,12 +72,12 @@ def output_layout(module: nn.Module, path: str, shape: Shape) -> UnitLayout | No
 
 
 def decides_output(module: nn.Module, path: str) -> bool:
-    """Whether `output_layout` has an answer."""
+    """Whether `output_layout` returns a layout."""
     return output_layout(module, path, (1, 1, 1, 1)) is not None or _class_of(module) in _N_SPATIAL
 
 
 def parameter_layout(module: nn.Module, name: str, shape: Shape) -> UnitLayout | None:
-    """The output units of a module's own parameter or buffer; None where the module does not decide."""
+    """The output units of a module's own parameter or buffer; None if the module does not decide."""
     known, n = _class_of(module), len(shape)
     if known is None or not n:
         return None
@@ -97,15 +97,15 @@ def parameter_layout(module: nn.Module, name: str, shape: Shape) -> UnitLayout |
 
 
 def named_parameter_layout(modules: Mapping[str, nn.Module], address: str, shape: Shape) -> UnitLayout:
-    """The output units of the parameter or buffer at an address; refused where the module around it does not decide.
+    """The output units of the parameter or buffer at an address; refused if its module does not decide.
 
     Args:
-        modules: those of the model by address.
+        modules: the modules of the model by address.
     """
     owner, _, name = address.rpartition(".")
     module = modules.get(owner or ".")
     layout = None if module is None else parameter_layout(module, name, shape)
-    reason = "its module is none of torch's own layers. The op of a trace knows: edit(model, at=trace[…])"
+    reason = "its module is not one of torch's own layers. The op of a trace knows: edit(model, at=trace[…])"
     return UnitLayout.refused(shape, reason) if layout is None else layout
 
 

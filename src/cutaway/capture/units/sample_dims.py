@@ -1,4 +1,4 @@
-"""Where the samples of a batch are: which dimension of each of its tensors counts them."""
+"""The sample dimension of each tensor of a batch."""
 
 from __future__ import annotations
 
@@ -26,20 +26,21 @@ class SampleDims:
 
     >>> dims = SampleDims({"0": 1})
     >>> batch = (np.zeros((7, 2, 3)), np.zeros(7))
-    >>> dims.n(batch), [part.shape for part in dims.sliced(batch, 0, 1)]
+    >>> dims.n(batch), [part.shape for part in dims.slice_samples(batch, 0, 1)]
     (2, [(7, 1, 3), (7,)])
     """
 
     by_path: Mapping[str, int] = field(default_factory=dict)
-    """By the path in the batch."""
+    """By path in the batch."""
     default: int = 0
-    """That of tensors which are not listed, if they have as many entries there as there are samples."""
+    """The dimension for unlisted tensors, if its size is the number of samples."""
 
     @staticmethod
-    def of_trace(trace: Trace, batch: Any) -> SampleDims:
-        """What the graph says of a batch whose parts the model was given as they are.
+    def from_trace(trace: Trace, batch: Any) -> SampleDims:
+        """Sample dimensions from the graph, for a batch whose parts are the arguments of the model.
 
-        A tensor of which it says nothing, such as a mask that the model reads as numbers, is taken to be like the rest.
+        A tensor that the graph does not decide, such as a mask that the model reads as numbers, is treated like the
+        others.
         """
         dims = {path: _sample_dim(op.unit_layout) for path, op in zip(trace.input_paths, trace.inputs, strict=True)}
         known = {
@@ -47,35 +48,35 @@ class SampleDims:
         }
         if not known:
             raise InputError(
-                f"no dimension of what {trace.model_name} is given counts samples: it computes across each of them. "
-                "Say which one does with samples=."
+                f"no input dimension of {trace.model_name} counts samples: the model computes across each of them. "
+                "State the sample dimension with samples=."
             )
         several = set(known.values())
         return SampleDims(known, several.pop() if len(several) == 1 else 0)
 
-    def stated_in(self, trace: Trace, batch: Any) -> None:
-        """Let a trace of a run on a batch count samples as these say, whatever its graph does."""
+    def apply_to(self, trace: Trace, batch: Any) -> None:
+        """Makes the layouts of a trace use these sample dimensions, overriding its graph."""
         nodes = dict(trace.tables.inputs)
         stated = {nodes[given]: self.default for given in _inputs(batch).values() if given in nodes}
         trace.unit_layouts = unit_layouts(trace.tables, stated)
 
     def n(self, batch: Any, *, is_strict: bool = False) -> int:
-        """How many samples a batch has, by its first tensor of which that is known.
+        """Number of samples in a batch, from the first tensor whose sample dimension is known.
 
         Args:
-            is_strict: whether all tensors have to have as many.
+            is_strict: whether all tensors must have this many.
         """
-        parts = sorted(self._parts(batch), key=lambda part: not part[2])  # those that are known first
+        parts = sorted(self._parts(batch), key=lambda part: not part[2])  # known ones first
         counts = [part.shape[dim] for part, dim, _ in parts if part.ndim > dim]
         if not counts:
-            raise InputError(f"a batch is a {type(batch).__name__} without a tensor of samples.")
+            raise InputError(f"a batch (a {type(batch).__name__}) contains no tensor with samples.")
         odd = [count for count in counts if count != counts[0]]
         if is_strict and odd:
-            raise InputError(f"the tensors have {counts[0]} and {odd[0]} samples: each needs as many.")
+            raise InputError(f"the tensors have {counts[0]} and {odd[0]} samples: all must have the same number.")
         return int(counts[0])
 
-    def sliced(self, batch: Any, start: int, stop: int) -> Any:
-        """Some samples of a batch; what counts no samples stays whole. Nothing is copied."""
+    def slice_samples(self, batch: Any, start: int, stop: int) -> Any:
+        """Slices the samples of a batch, as views; tensors without samples stay whole."""
         n = self.n(batch)
         batch = dict(batch) if isinstance(batch, Mapping) else batch
         dims = {id(part): dim for part, dim, _ in self._parts(batch)}
@@ -89,7 +90,7 @@ class SampleDims:
         return pytree.replace(batch, cut, is_array)
 
     def _parts(self, batch: Any) -> list[tuple[Any, int, bool]]:
-        """Each tensor with its dimension of samples, and whether that is known."""
+        """Each tensor with its sample dimension, and whether that is known."""
         known = self.by_path
         return [(part, known.get(path, self.default), path in known) for path, part in pytree.leaves(batch, is_array)]
 

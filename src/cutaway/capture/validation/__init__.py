@@ -1,7 +1,7 @@
 """`trace.validate()`: proves a trace by replaying it with perturbed inputs.
 
-compare   Whether two values are the same, bit for bit, and if not, how far they are apart
-distance  How far two values are apart, whatever their dtype, device and layout
-perturb   Other values for an argument, to see whether a function feels the difference
-validate  `trace.validate()`: prove that a trace holds what happened
+compare   Bitwise equality of two values, and their largest relative difference
+distance  Distance between two values of any dtype, device and layout
+perturb   Perturbed values for an argument, to test whether a function depends on it
+validate  `trace.validate()`: proves that a trace shows what the model computed
 """

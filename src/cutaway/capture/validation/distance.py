@@ -1,4 +1,4 @@
-"""How far two values are apart, whatever their dtype, device and layout."""
+"""Distance between two values of any dtype, device and layout."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cutaway.capture.validation.compare import same
+from cutaway.capture.validation.compare import bit_equal
 from cutaway.results.diff import Distance
 
 _CHUNK = 1 << 22
-"""Elements that are compared at a time: each needs a few doubles."""
+"""Elements compared at a time: each needs several float64 temporaries."""
 
 
 def distance(a: Any, b: Any) -> Distance | None:
-    """How far `b` is from `a`; None where the two have no elements to hold against each other.
+    """The distance of `b` from `a`; None if their elements cannot be compared.
 
     >>> distance(torch.tensor([3.0, 4.0]), torch.tensor([3.0, 4.5])).norm
     0.1
 
-    Values of other dtypes or devices are equal if their numbers are.
+    Values with different dtypes or devices are equal if their numbers are.
     """
-    if isinstance(a, Tensor) and isinstance(b, Tensor) and same(a, b):
+    if isinstance(a, Tensor) and isinstance(b, Tensor) and bit_equal(a, b):
         return None if a.is_meta else Distance(True, n_elements=_n_elements(a))
     try:
-        one, two = _flat(a), _flat(b)
-        if one is None or two is None:
-            return None if isinstance(a, Tensor) or isinstance(b, Tensor) else _of_things(a, b)
-        if one[1] != two[1]:
+        flat_a, flat_b = _flat(a), _flat(b)
+        if flat_a is None or flat_b is None:
+            return None if isinstance(a, Tensor) or isinstance(b, Tensor) else _compare_objects(a, b)
+        if flat_a[1] != flat_b[1]:
             return None
-        return _measured(*_on_one_device(one[0], two[0]))
-    except (RuntimeError, TypeError, NotImplementedError):  # a kind of tensor that cannot be turned into numbers
+        return _measure(*_on_one_device(flat_a[0], flat_b[0]))
+    except (RuntimeError, TypeError, NotImplementedError):  # a tensor type that cannot be converted to numbers
         return None
 
 
@@ -42,16 +42,16 @@ def _n_elements(tensor: Tensor) -> int:
     return sum(part.numel() for part in tensor.unbind()) if tensor.is_nested else tensor.numel()
 
 
-def _of_things(a: Any, b: Any) -> Distance:
-    """Values without numbers: texts, lists of anything."""
-    is_equal = same(a, b)
+def _compare_objects(a: Any, b: Any) -> Distance:
+    """Values that are not numbers: strings, lists of anything."""
+    is_equal = bit_equal(a, b)
     if is_equal:
         return Distance(True)
     return Distance(False, 0.0, None, None, None, n_different=1)
 
 
 def _flat(value: Any) -> tuple[Tensor, Any] | None:
-    """The elements of a value in one row, and its shape; None if it has none."""
+    """The elements of a value as a 1-d tensor, and its shape; None if it has no elements."""
     if not isinstance(value, Tensor):
         value = _from_python(value)
         if value is None:
@@ -79,28 +79,28 @@ def _from_python(value: Any) -> Tensor | None:
 
 
 def _on_one_device(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """Both where the second is, if doubles can be had there."""
+    """Both on the device of the second, if it supports float64; otherwise on the CPU."""
     if a.device != b.device or b.device.type not in ("cpu", "cuda"):
         return a.cpu(), b.cpu()
     return a, b
 
 
-def _measured(a: Tensor, b: Tensor) -> Distance:
+def _measure(a: Tensor, b: Tensor) -> Distance:
     largest = greatest = 0.0
     sums = [0.0] * 7
-    for one, two in _chunks(a, b):
-        numbers = _numbers(one, two)
+    for part_a, part_b in _chunks(a, b):
+        numbers = _numbers(part_a, part_b)
         largest, greatest = max(largest, numbers[0]), max(greatest, numbers[1])
         sums = [before + more for before, more in zip(sums, numbers[2:], strict=True)]
-    apart, mine, theirs, product, n_different, n_nan, n_inf = sums
+    squared_difference, squared_a, squared_b, product, n_different, n_nan, n_inf = sums
     if not n_different:
         return Distance(True, n_elements=a.numel())
-    cosine = _ratio(product, mine**0.5 * theirs**0.5)
+    cosine = _ratio(product, squared_a**0.5 * squared_b**0.5)
     return Distance(
         False,
         absolute=largest,
         relative=_ratio(largest, greatest),
-        norm=_ratio(apart**0.5, mine**0.5),
+        norm=_ratio(squared_difference**0.5, squared_a**0.5),
         cosine=None if cosine is None else max(-1.0, min(1.0, cosine)),
         n_elements=a.numel(),
         n_different=int(n_different),
@@ -114,21 +114,21 @@ def _ratio(part: float, whole: float) -> float | None:
 
 
 def _chunks(a: Tensor, b: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Pieces of both as exact numbers of one dtype."""
+    """Chunks of both tensors in one dtype that represents them exactly."""
     exact = _exact(a.dtype, b.dtype)
     for start in range(0, a.numel(), _CHUNK):
         yield a[start : start + _CHUNK].to(exact), b[start : start + _CHUNK].to(exact)
 
 
 def _exact(a: torch.dtype, b: torch.dtype) -> torch.dtype:
-    """A dtype that holds every number of both."""
+    """A dtype that represents every number of both."""
     if a.is_complex or b.is_complex:
         return torch.complex128
     return torch.float64 if a.is_floating_point or b.is_floating_point else torch.int64
 
 
 def _numbers(a: Tensor, b: Tensor) -> list[float]:
-    """Of one piece: largest difference and element; sums of squares and products; counts."""
+    """For one chunk: largest difference and element; sums of squares and products; counts."""
     other = a != b
     numbers = _sums(a, b, other)
     if isfinite(sum(numbers[:5])):
@@ -141,11 +141,11 @@ def _numbers(a: Tensor, b: Tensor) -> list[float]:
 
 
 def _sums(a: Tensor, b: Tensor, other: Tensor) -> list[float]:
-    """All that is summed up or the largest, with one crossing to the CPU."""
+    """All sums and maxima of a chunk, with one transfer to the CPU."""
     wide = torch.complex128 if a.is_complex() else torch.float64
     a, b = a.to(wide), b.to(wide)
     apart = (a - b).abs()
     dots = [torch.vdot(a, a).real, torch.vdot(b, b).real, torch.vdot(b, a).real]
     parts = [apart.max(), a.abs().max(), torch.dot(apart, apart), *dots, other.sum().to(torch.float64)]
-    found: list[float] = torch.stack(parts).tolist()
-    return found
+    numbers: list[float] = torch.stack(parts).tolist()
+    return numbers

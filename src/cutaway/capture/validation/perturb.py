@@ -1,7 +1,7 @@
-"""Other values for an argument, to see whether a function feels the difference.
+"""Perturbed values for an argument, to test whether a function depends on it.
 
-NaN spreads through nearly everything, a saturated softmax, a clamp, a rounding and a product with zero
-included. What does not pass on a NaN, nor any of the other values tried, has truly thrown its argument away.
+NaN propagates through nearly everything, even a saturated softmax, a clamp, a rounding or a product with zero. A
+function whose result changes neither with NaN nor with any other value that is tried truly ignores its argument.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-MUST_FEEL = frozenset(
+SENSITIVE = frozenset(
     [
         *("add", "sub", "rsub", "mul", "div", "neg", "add_", "sub_", "mul_", "div_", "square", "reciprocal"),
         *("matmul", "mm", "bmm", "mv", "dot", "linear", "bilinear", "conv1d", "conv2d", "conv3d"),
@@ -32,27 +32,27 @@ MUST_FEEL = frozenset(
         *("layer_norm", "rms_norm", "group_norm", "softmax", "log_softmax", "mean", "sum", "cat", "stack"),
     ]
 )
-"""Functions in which every floating-point argument shows, whatever the others are: not to feel one is an error."""
+"""Functions that depend on every floating-point argument, whatever the others are: an insensitive one is an error."""
 
 _COUNTS = (torch.float32, torch.float64, torch.int32, torch.int64)
-JOINING = frozenset({"cat", "concat", "concatenate", "stack", "hstack", "vstack"})
-"""Functions that put their arguments beside each other, unchanged."""
+CONCATENATING = frozenset({"cat", "concat", "concatenate", "stack", "hstack", "vstack"})
+"""Functions that concatenate their arguments unchanged."""
 
 
-def numbered(values: Mapping[int, Any]) -> dict[int, Tensor] | None:
-    """The first value all ones, the second all twos, and so on; None where the dtype does not count that far."""
-    found = {}
+def fill_with_numbers(values: Mapping[int, Any]) -> dict[int, Tensor] | None:
+    """Fills the first value with ones, the second with twos, and so on; None if a dtype cannot count that far."""
+    filled = {}
     for number, (key, value) in enumerate(values.items(), 1):
         if not isinstance(value, Tensor) or value.numel() == 0 or value.dtype not in _COUNTS:
             return None
-        found[key] = torch.full_like(value.detach(), number)
-    return found if len(values) < 1 << 24 else None
+        filled[key] = torch.full_like(value.detach(), number)
+    return filled if len(values) < 1 << 24 else None
 
 
-def perturbed(value: Tensor, *, gently: bool) -> Iterator[Tensor]:
-    """Other values of the same shape and dtype, the most telling first; none for what cannot be changed.
+def perturbations(value: Tensor, *, gently: bool) -> Iterator[Tensor]:
+    """Yields other values of the same shape and dtype, the most revealing first; none if it cannot be changed.
 
-    Integers may be indices, so they stay within the range they have; `gently` keeps to probabilities.
+    Integers may be indices, so they stay in their present range; `gently` yields only probabilities.
     """
     if (
         value.is_nested
@@ -86,7 +86,7 @@ def _numbers(value: Tensor, *, gently: bool) -> Iterator[Tensor]:
 def _indices(value: Tensor) -> Iterator[Tensor]:
     try:
         low, high = value.amin(), value.amax()
-    except (RuntimeError, NotImplementedError):  # no kernel for this kind of integer
+    except (RuntimeError, NotImplementedError):  # no kernel for this integer dtype
         return
     yield (low + high) - value
     yield torch.zeros_like(value)

@@ -1,4 +1,4 @@
-"""Reading a value: from its factors, and from what others say of them, to the axes that count units."""
+"""Computes the `UnitLayout` of a value from its factors and from the layers that read it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from cutaway.core.units.calls import CONSTANT, Book, Value
+from cutaway.core.units.calls import CONSTANT, InferenceState, Value
 from cutaway.core.units.factors import (
     NEUTRAL,
     OPEN,
@@ -23,42 +23,47 @@ from cutaway.core.units.layout import Source, UnitLayout
 from cutaway.core.units.reshape import kins_of
 
 
-def read(
-    book: Book, value: Value, late: Sequence[Factor] = (), is_owner: Callable[[int], bool] | None = None
+def layout_of(
+    state: InferenceState,
+    value: Value,
+    later_units: Sequence[Factor] = (),
+    is_owner: Callable[[int], bool] | None = None,
 ) -> UnitLayout:
     """The layout of a value.
 
     Args:
-        late: factors that a layer further on reads as its units, for a value whose own units are gone.
-        is_owner: of a parameter, whether an op ran in the module that it belongs to: that decides where readers differ.
+        later_units: factors that a later layer reads as units, for a value whose own units are gone.
+            is_owner: for a parameter, whether an op ran in the module it belongs to; that decides if readers differ.
     """
     if value.has_units:
-        plain = _plain(book, value, _is_unit, "producers")
+        plain = _cached_layout(state, value, _is_unit, "producers")
         if plain is not None:
             return plain
     if _is_scrambled(value):
-        return _refused(value, "it was picked or ordered by the data, so that a unit is another one in each row")
+        return _refusal(value, "it was selected or sorted by the data, so unit #k is a different unit in each row")
     if value.has_units:
-        return _of_units(book, value)
-    claimed = _claimed(book, value, is_owner)
+        return _layout_by_units(state, value)
+    claimed = _layout_by_claims(state, value, is_owner)
     if claimed is not None:
         return claimed
-    alone = _elimination(value)
+    alone = _layout_by_elimination(value)
     if alone is not None:
         return alone
     if value.had_units and not value.is_contradictory and not value.ruleless:
-        if late:
-            return _layout(value, lambda factor: any(factor.is_same(each) for each in late), "consumers")
+        if later_units:
+            return _layout(value, lambda factor: any(factor.is_same(each) for each in later_units), "consumers")
         return _layout(value, lambda factor: False, "whole")
-    return _refused(value, _why(value))
+    return _refusal(value, _refusal_reason(value))
 
 
 def _is_unit(factor: Factor) -> bool:
     return factor.role == UNIT
 
 
-def _plain(book: Book, value: Value, is_unit: Callable[[Factor], bool], source: Source) -> UnitLayout | None:
-    """The layout of a value each of whose dimensions counts one thing: many values share one, which is kept."""
+def _cached_layout(
+    state: InferenceState, value: Value, is_unit: Callable[[Factor], bool], source: Source
+) -> UnitLayout | None:
+    """The layout of a value whose dimensions each count one thing; cached, because many values share one."""
     key: list[object] = [source, value.shape]
     units: list[Factor] = []
     for dim in value.dims:
@@ -79,42 +84,42 @@ def _plain(book: Book, value: Value, is_unit: Callable[[Factor], bool], source: 
             return None
         origin = min(shared)
         key.append(tuple(sorted(range(len(units)), key=lambda place: units[place].origins[origin])))
-    layout = book.plain.get(tuple(key))
+    layout = state.plain.get(tuple(key))
     if layout is None:
-        layout = book.plain[tuple(key)] = _layout(value, is_unit, source)
+        layout = state.plain[tuple(key)] = _layout(value, is_unit, source)
     return layout
 
 
 def _is_scrambled(value: Value) -> bool:
-    """Whether units were ordered by the data; a place chosen by a router is a position of what its experts made."""
+    """Whether the data sorted units; a slot selected by a router is a position of what its experts compute."""
     scrambled = [factor for dim in value.dims for factor in dim if factor.role == SCRAMBLED]
     origins = {origin for dim in value.dims for factor in dim if factor.role == UNIT for origin in factor.origins}
     return any(not origins or not factor.origins.keys().isdisjoint(origins) for factor in scrambled)
 
 
-def _why(value: Value) -> str:
+def _refusal_reason(value: Value) -> str:
     if value.ruleless:
-        return f"{value.ruleless!r} is not known to keep or make units"
+        return f"{value.ruleless!r} has no rule for units"
     if value.is_contradictory:
         return "the values it was computed from have their units in different dimensions"
     if not value.is_float:
-        return "it holds whole numbers or truth values, and no layer reads units from it"
-    return "no layer made it and none reads it"
+        return "it contains integers or booleans, and no layer reads units from it"
+    return "no layer computes it and none reads it"
 
 
 # units of its own
 
 
-def _of_units(book: Book, value: Value) -> UnitLayout:
+def _layout_by_units(state: InferenceState, value: Value) -> UnitLayout:
     shared = _shared_origins(value)
     if shared or _n_unit_factors(value) < 2:
-        return _layout(value, _is_unit, "producers", book)
+        return _layout(value, _is_unit, "producers", state)
     units = [factor for dim in value.dims for factor in dim if factor.role == UNIT]
-    for read_by_layer in book.reads.get(value.number, ()):
+    for read_by_layer in state.reads.get(value.number, ()):
         chosen = [factor for factor in read_by_layer if factor.role == UNIT]
         if chosen and len(chosen) < len(units):
-            return _layout(value, lambda factor: any(factor is each for each in chosen), "consumers", book)
-    return _layout(value, _is_unit, "producers", book)
+            return _layout(value, lambda factor: any(factor is each for each in chosen), "consumers", state)
+    return _layout(value, _is_unit, "producers", state)
 
 
 def _n_unit_factors(value: Value) -> int:
@@ -129,8 +134,8 @@ def _shared_origins(value: Value) -> set[int]:
 # what others say
 
 
-def _claimed(book: Book, value: Value, is_owner: Callable[[int], bool] | None) -> UnitLayout | None:
-    """By the claims on open factors: layers that read the value itself, then others, then neighbors."""
+def _layout_by_claims(state: InferenceState, value: Value, is_owner: Callable[[int], bool] | None) -> UnitLayout | None:
+    """Decides by the claims on open factors: first layers that read the value itself, then others, then neighbors."""
     claims: dict[int, Claim] = {}
     is_whole = True
     for dim in value.dims:
@@ -147,25 +152,25 @@ def _claimed(book: Book, value: Value, is_owner: Callable[[int], bool] | None) -
     if is_whole and len(claims) == 1:
         (claim,) = claims.values()
         if claim.is_strong:
-            plain = _plain(book, value, lambda factor: claim in factor.head.claims, "consumers")
+            plain = _cached_layout(state, value, lambda factor: claim in factor.head.claims, "consumers")
             if plain is not None:
                 return plain
     tiers: dict[int, list[Claim]] = {}
     for claim in claims.values():
         tiers.setdefault(_rank(value, claim), []).append(claim)
     for _, tier in sorted(tiers.items()):
-        layouts = _by_claims(value, tier)
+        layouts = _layouts_of_claims(value, tier)
         if len(layouts) > 1 and is_owner is not None:
-            layouts = _by_claims(value, [claim for claim in tier if is_owner(claim.reader)]) or layouts
+            layouts = _layouts_of_claims(value, [claim for claim in tier if is_owner(claim.reader)]) or layouts
         if len(layouts) > 1 or (layouts and _is_disputed(tier)):
-            return _refused(value, "those that read it take different dimensions for its units")
+            return _refusal(value, "the layers that read it use different dimensions as units")
         if layouts:
             return next(iter(layouts))
     return None
 
 
 def _rank(value: Value, claim: Claim) -> int:
-    """Who is asked first: layers that read the value itself, other layers, neighbors; last, those behind a layer."""
+    """Priority of a claim: layers that read the value itself, other layers, neighbors; last, those after a layer."""
     if claim.is_strong and claim.value == value.number:
         return 0
     is_far = claim.is_behind and not value.had_units
@@ -173,20 +178,26 @@ def _rank(value: Value, claim: Claim) -> int:
 
 
 def _is_disputed(claims: Sequence[Claim]) -> bool:
-    """Whether neighbors say of one factor that it counts units, and others that it counts positions."""
-    return any(POSITION in factor.head.met for claim in claims if not claim.is_strong for factor in claim.factors)
+    """Whether some neighbors say that a factor counts units and others that it counts positions."""
+    return any(
+        POSITION in factor.head.neighbor_roles for claim in claims if not claim.is_strong for factor in claim.factors
+    )
 
 
-def _by_claims(value: Value, claims: Sequence[Claim]) -> set[UnitLayout]:
-    """The answers of all claims of one kind. A layer says which factors are units and that no others are; neighbors
-    each tell of the factors that they stood beside, and speak together."""
+def _layouts_of_claims(value: Value, claims: Sequence[Claim]) -> set[UnitLayout]:
+    """The layouts that all claims of one rank imply. A layer says which factors are units and that no others are;
+    neighbors each know only the factors they were combined with, so their claims are pooled."""
     if not claims:
         return set()
-    answers = [_by_claim(value, [claim]) for claim in claims] if claims[0].is_strong else [_by_claim(value, claims)]
+    answers = (
+        [_layout_of_claims(value, [claim]) for claim in claims]
+        if claims[0].is_strong
+        else [_layout_of_claims(value, claims)]
+    )
     return {layout for layout in answers if layout.units}
 
 
-def _by_claim(value: Value, claims: Sequence[Claim]) -> UnitLayout:
+def _layout_of_claims(value: Value, claims: Sequence[Claim]) -> UnitLayout:
     is_direct = claims[0].is_strong and claims[0].value == value.number
     return _layout(
         value, lambda factor: any(_is_claimed(factor, claim) for claim in claims), "consumers", is_exact=is_direct
@@ -197,11 +208,11 @@ def _is_claimed(factor: Factor, claim: Claim) -> bool:
     return any(claim in each.claims for each in factor.with_wholes())
 
 
-def _elimination(value: Value) -> UnitLayout | None:
-    """A float value with known samples and one other factor: that one, if nobody said it is a position."""
+def _layout_by_elimination(value: Value) -> UnitLayout | None:
+    """A float value with known samples and one other factor: that factor counts units, unless it is a position."""
     factors = [factor for dim in value.dims for factor in dim]
     rest = [factor for factor in factors if factor.role != SAMPLE and factor.size != 1]
-    is_open = len(rest) == 1 and rest[0].role == OPEN and POSITION not in rest[0].head.met
+    is_open = len(rest) == 1 and rest[0].role == OPEN and POSITION not in rest[0].head.neighbor_roles
     if not (value.is_float and is_open and len(rest) < len(factors)):
         return None
     if (
@@ -221,16 +232,16 @@ def _layout(
     value: Value,
     is_unit: Callable[[Factor], bool],
     source: Source,
-    book: Book | None = None,
+    state: InferenceState | None = None,
     *,
     is_exact: bool = False,
 ) -> UnitLayout:
-    """Make axes of factors.
+    """Turns factors into axes.
 
     Args:
-        is_exact: whether all unit factors count, also those that share a dimension with positions.
+        is_exact: whether all unit factors count, even those that share a dimension with positions.
     """
-    dims = [_expanded(dim, is_unit) for dim in value.dims]
+    dims = [_split_factors(dim, is_unit) for dim in value.dims]
     kinds = [[_kind(factor, is_unit) for factor in dim] for dim in dims]
     has_pure = any(UNIT in kind and POSITION not in kind for kind in kinds)
     runs: list[_Run] = []
@@ -239,14 +250,14 @@ def _layout(
         if is_exact:
             chosen = {place for place, each in enumerate(kind) if each == UNIT}
         else:
-            chosen = _units_of(dim, kind, has_pure, book, value)
+            chosen = _units_of(dim, kind, has_pure, state, value)
         own = _runs(number, dim, kind, chosen)
         runs.extend(own)
         split.append(tuple(run.size for run in own))
     samples, tokens = (
         tuple(axis for axis, run in enumerate(runs) if run.counts == counted) for counted in (SAMPLE, _TOKEN)
     )
-    return UnitLayout(tuple(split), _ordered(runs), samples, tokens, source)
+    return UnitLayout(tuple(split), _unit_order(runs), samples, tokens, source)
 
 
 _TOKEN: Final = "token"
@@ -255,7 +266,7 @@ _TOKEN: Final = "token"
 
 @dataclass(slots=True)
 class _Run:
-    """Neighboring factors of one dimension that count the same: one axis of the layout."""
+    """Adjacent factors of one dimension that count the same thing: one axis of the layout."""
 
     dim: int
     first: Factor
@@ -274,7 +285,7 @@ def _runs(number: int, dim: Sequence[Factor], kinds: Sequence[Role], chosen: set
         elif kind == SAMPLE:
             counts = SAMPLE
         else:
-            # Repeated tokens are tokens.
+            # Repeated tokens are still tokens.
             counts = _TOKEN if factor.head.is_input or (has_tokens and kind == NEUTRAL) else POSITION
         if runs and runs[-1].counts == counts:
             runs[-1].size *= factor.size
@@ -286,8 +297,8 @@ def _runs(number: int, dim: Sequence[Factor], kinds: Sequence[Role], chosen: set
 _NOTHING: Final = Factor(1, POSITION)
 
 
-def _expanded(dim: Dim, is_unit: Callable[[Factor], bool]) -> list[Factor]:
-    """The factors of a dimension, each cut as far as readers took it apart."""
+def _split_factors(dim: Dim, is_unit: Callable[[Factor], bool]) -> list[Factor]:
+    """The factors of a dimension, each split as far as its readers split it."""
     done: list[Factor] = []
     for factor in dim:
         done.extend(_leaves(factor, is_unit))
@@ -312,36 +323,36 @@ def _kind(factor: Factor, is_unit: Callable[[Factor], bool]) -> Role:
     if factor.role in (UNIT, SCRAMBLED):
         return POSITION
     if factor.role == OPEN:
-        met = factor.head.met
-        return SAMPLE if SAMPLE in met and POSITION not in met else POSITION
+        neighbor_roles = factor.head.neighbor_roles
+        return SAMPLE if SAMPLE in neighbor_roles and POSITION not in neighbor_roles else POSITION
     if factor.role == NEUTRAL:
-        met = factor.head.met
-        return SAMPLE if SAMPLE in met and POSITION not in met else NEUTRAL
+        neighbor_roles = factor.head.neighbor_roles
+        return SAMPLE if SAMPLE in neighbor_roles and POSITION not in neighbor_roles else NEUTRAL
     return factor.role
 
 
 def _units_of(
-    dim: Sequence[Factor], kinds: Sequence[Role], has_pure: bool, book: Book | None, value: Value
+    dim: Sequence[Factor], kinds: Sequence[Role], has_pure: bool, state: InferenceState | None, value: Value
 ) -> set[int]:
     """The places in a dimension that count units."""
     if UNIT not in kinds:
         return set()
     if POSITION not in kinds:
         return {place for place, kind in enumerate(kinds) if kind in (UNIT, NEUTRAL)}
-    # Of a value with units, something takes the dimension apart again, or it does not; of an open one, readers did.
-    is_apart = book is not None and kins_of(tuple(dim)) in book.apart and not _is_read_whole(book, value, dim)
-    if is_apart or (book is None and not has_pure):
+    # For a value with units, see whether a later op splits the dimension again; for an open one, its readers did.
+    is_apart = state is not None and kins_of(tuple(dim)) in state.split_dims and not _is_read_whole(state, value, dim)
+    if is_apart or (state is None and not has_pure):
         return {place for place, kind in enumerate(kinds) if kind == UNIT}
     return set() if has_pure else {place for place, kind in enumerate(kinds) if kind != SAMPLE}
 
 
-def _is_read_whole(book: Book, value: Value, dim: Sequence[Factor]) -> bool:
+def _is_read_whole(state: InferenceState, value: Value, dim: Sequence[Factor]) -> bool:
     wanted = {id(factor) for factor in dim if factor.role != SAMPLE}
-    return any(wanted <= {id(factor) for factor in factors} for factors in book.reads.get(value.number, ()))
+    return any(wanted <= {id(factor) for factor in factors} for factors in state.reads.get(value.number, ()))
 
 
-def _ordered(runs: Sequence[_Run]) -> tuple[int, ...]:
-    """By the order in an origin that all share; inside one dimension and without one, as the dimensions stand."""
+def _unit_order(runs: Sequence[_Run]) -> tuple[int, ...]:
+    """Unit axes by the order in an origin that all share; without one, and within a dimension, in dimension order."""
     units = [(axis, run) for axis, run in enumerate(runs) if run.counts == UNIT]
     if len(units) < 2:
         return tuple(axis for axis, _ in units)
@@ -357,5 +368,5 @@ def _ordered(runs: Sequence[_Run]) -> tuple[int, ...]:
     return tuple(axis for dim in sorted(by_dim, key=order.__getitem__) for axis in by_dim[dim])
 
 
-def _refused(value: Value, reason: str) -> UnitLayout:
+def _refusal(value: Value, reason: str) -> UnitLayout:
     return replace(_layout(value, lambda factor: False, "refused"), reason=reason)

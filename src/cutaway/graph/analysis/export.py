@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from cutaway.core.dataframes import framed
+from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import MissingExtraError
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def table(ops: Iterable[Op]) -> Any:
     """One row per op: a DataFrame if pandas is installed, else a list of dicts."""
-    rows = framed(record(op) for op in ops)
+    rows = to_dataframe(record(op) for op in ops)
     if isinstance(rows, list) or not len(rows):
         return rows
     # Distances can be None, which would turn the whole column into floats: Int64 is nullable.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cutaway.core.dataframes import framed
+from cutaway.core.dataframes import to_dataframe
 from cutaway.core.formatting import clipped, human_bytes
 from cutaway.graph.op import Op
 from cutaway.graph.selection import Selection
@@ -74,7 +74,7 @@ class Retained:
 
     def table(self) -> Any:
         """One row per tensor: a pandas DataFrame if pandas is installed, else a list of dicts."""
-        return framed(
+        return to_dataframe(
             {
                 "op": row.op.label,
                 "name": row.name,

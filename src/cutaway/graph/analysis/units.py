@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from cutaway.core.pytree import replace
-from cutaway.core.units.calls import ACTIVATION, CONSTANT, PARAMETER, Book, Call, Kind, Value
+from cutaway.core.units.calls import ACTIVATION, CONSTANT, PARAMETER, Call, InferenceState, Kind, Value
 from cutaway.core.units.factors import OPEN, SAMPLE, Dims, Factor
 from cutaway.core.units.layout import UnitLayout
-from cutaway.core.units.readout import read
-from cutaway.core.units.rules import is_created, rule_of
+from cutaway.core.units.readout import layout_of
+from cutaway.core.units.rules import is_constructor, rule_of
 from cutaway.graph import tables as kinds
 from cutaway.graph.tables import CallRow, Tables
 
@@ -48,7 +48,7 @@ def tied_layouts(tables: Tables) -> dict[tuple[int, str], UnitLayout]:
         value = None if walk is None else walk.values[row.node]
         if walk is not None and value is not None:
             for address in row.addresses:
-                found[row.node, address] = read(walk.book, value, (), walk.owner(row.node, address))
+                found[row.node, address] = layout_of(walk.state, value, (), walk.owner(row.node, address))
     return found
 
 
@@ -78,7 +78,7 @@ class Walk:
     """
 
     def __init__(self, tables: Tables, sample_dims: Mapping[int, int | None]) -> None:
-        self.tables, self.book = tables, Book()
+        self.tables, self.state = tables, InferenceState()
         self.values: list[Value | None] = []
         self._samples = sample_dims
         self._is_input = set(input_nodes(tables)).__contains__
@@ -136,8 +136,8 @@ class Walk:
     def _call(self, results: range, event: tuple[Any, ...]) -> None:
         made = [self._blank(node) for node in results]
         call = self._arguments(results.start, event, [value.shape for value in made if value is not None])
-        self.book.reader = results.start
-        created = not call.tensors or is_created(call.function)
+        self.state.reader = results.start
+        created = not call.tensors or is_constructor(call.function)
         found = () if created else _by_rule(call)
         if not found and not created:
             self._reduce_all(call)
@@ -160,7 +160,9 @@ class Walk:
             name: arg if type(arg) in _PLAIN else replace(arg, value_of, is_tensor)
             for name, arg in (event[2] or {}).items()
         }
-        return Call(self.book, nodes.name[node], args, kwargs, shapes, [value for value in values if value is not None])
+        return Call(
+            self.state, nodes.name[node], args, kwargs, shapes, [value for value in values if value is not None]
+        )
 
     def _finish(self, value: Value, dims: Dims | None, call: Call, created: bool) -> None:
         if dims is not None and value.fits(dims):
@@ -186,7 +188,7 @@ class Walk:
     def _reduce_all(self, call: Call) -> None:
         """Assume that a function without a rule computes across every dimension."""
         for value in call.tensors:
-            self.book.reduced.extend(_factors(value.dims))
+            self.state.reduced.extend(_factors(value.dims))
 
     # samples
 
@@ -204,7 +206,7 @@ class Walk:
 
     def _mark_mixed(self) -> None:
         """Mark reduced dimensions as mixed if no output has them; those that an output still has were normalized."""
-        if not self.book.reduced:
+        if not self.state.reduced:
             return
         outputs = [self.values[node] for node in _output_nodes(self.tables)]
         reached: set[int] = set()
@@ -214,7 +216,7 @@ class Walk:
                 if id(head) not in reached:
                     reached.add(id(head))
                     waiting.extend(head.sources)
-        for factor in self.book.reduced:
+        for factor in self.state.reduced:
             if not any(id(head) in reached for head in _with_all(factor)):
                 factor.mix()
 
@@ -223,7 +225,9 @@ class Walk:
     def read(self) -> list[UnitLayout | None]:
         late = self._late()
         return [
-            None if value is None else read(self.book, value, late.get(value.number, ()), self.owner(value.number))
+            None
+            if value is None
+            else layout_of(self.state, value, late.get(value.number, ()), self.owner(value.number))
             for value in self.values
         ]
 
@@ -251,7 +255,7 @@ class Walk:
         for value in reversed(self.values):
             if value is None or value.has_units or not value.had_units:
                 continue
-            direct = [factor for factors in self.book.reads.get(value.number, ())[:1] for factor in factors]
+            direct = [factor for factors in self.state.reads.get(value.number, ())[:1] for factor in factors]
             if direct:
                 late[value.number] = direct
             wanted = late.get(value.number)

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from cutaway.capture.interventions.token_positions import standing
+from cutaway.capture.interventions.token_positions import token_window
 from cutaway.capture.model.eval_mode import device_of, eval_mode
 from cutaway.core.errors import InputError
 from cutaway.core.formatting import nearest
@@ -71,7 +71,7 @@ def classify(
     check_ids(core, tokenizer, asked.ids)
     check_length(core, len(asked.ids))
     ids = torch.tensor([asked.ids], device=device_of(core))
-    with readable(core, ids.shape[1]), eval_mode(core), standing(ids.shape[1]):
+    with readable(core, ids.shape[1]), eval_mode(core), token_window(ids.shape[1]):
         shape = logits_of(core(input_ids=ids, **_plain(core)), core).shape
     labels = labels_of(core, int(shape[-1]))
     wanted = None if target is None else [label_of(labels, each) for each in _listed(target)]

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from cutaway.capture import sessions
-from cutaway.capture.interventions.token_positions import writing
+from cutaway.capture.interventions.token_positions import generation_window
 from cutaway.capture.model.eval_mode import device_of, eval_mode
-from cutaway.capture.model.rng_state import seeded
+from cutaway.capture.model.rng_state import seed_rng
 from cutaway.core.errors import InputError
 from cutaway.lm.generation.beams import BeamWatcher
 from cutaway.lm.generation.build import generation
@@ -203,7 +203,7 @@ def asked(model: Any, seed: int, ids: Tensor, mask: Tensor, n: int, how: dict[st
         raise InputError(f"{type(model).__name__} has no generate(): give what it is to have written, text='…'.")
     pad = {} if getattr(model.generation_config, "pad_token_id", None) is not None else {"pad_token_id": pad_of(model)}
     is_double = getattr(getattr(model, "config", None), "is_encoder_decoder", False)
-    with eval_mode(model), seeded(seed), writing(model, None if is_double else ids.shape[1]):
+    with eval_mode(model), seed_rng(seed), generation_window(model, None if is_double else ids.shape[1]):
         return model.generate(
             input_ids=ids,
             attention_mask=mask,

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from cutaway.capture import sessions
-from cutaway.capture.interventions.token_positions import ELSEWHERE, standing
+from cutaway.capture.interventions.token_positions import PROBE_PROMPT_LENGTH, token_window
 from cutaway.capture.model.eval_mode import device_of, eval_mode
 from cutaway.core.errors import InputError
 from cutaway.lm.model.forward_run import accepted_by, logits_of
@@ -59,7 +59,7 @@ def _kind_of(model: Any) -> GenerationKind:
     fixed = {name: value for name, value in (("use_cache", False), ("return_dict", True)) if name in accepted}
     if getattr(config, "is_encoder_decoder", False) and "labels" not in accepted and "decoder_input_ids" in accepted:
         logits_of(None, model)  # nothing but the two stacks, which would not even run on these inputs
-    with eval_mode(model), standing(ELSEWHERE):
+    with eval_mode(model), token_window(PROBE_PROMPT_LENGTH):
         logits = logits_of(model(input_ids=ids, **fixed), model)
         if logits.dim() == 2 or not (logits.shape[-1] in _sizes(model) or _has_output_embeddings(model)):
             return "classifier"

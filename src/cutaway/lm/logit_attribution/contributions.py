@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from cutaway.capture.interventions.targets import Named
+from cutaway.capture.interventions.targets import ModelIndex
 from cutaway.core.errors import InputError
 from cutaway.core.sites import Site
 from cutaway.lm.model.frozen_norms import frozen_norm
@@ -29,7 +29,7 @@ class Split:
     """(target,): what the map adds where nothing comes in."""
 
 
-def split(named: Named, address: str | None, taken: Tensor, given: Tensor, u: Tensor, *, site: str) -> Split:
+def split(named: ModelIndex, address: str | None, taken: Tensor, given: Tensor, u: Tensor, *, site: str) -> Split:
     """What each unit that enters a linear map adds along a direction.
 
     Args:
@@ -58,7 +58,7 @@ def split(named: Named, address: str | None, taken: Tensor, given: Tensor, u: Te
     )
 
 
-def _onto(named: Named, out: Tensor, given: Tensor, u: Tensor, site: str) -> tuple[Tensor, Tensor] | None:
+def _onto(named: ModelIndex, out: Tensor, given: Tensor, u: Tensor, site: str) -> tuple[Tensor, Tensor] | None:
     """The direction as it is right behind the map, and what a norm's bias adds; None if neither explains it."""
     limit = 1e-3 if given.dtype in (torch.float32, torch.float64) else 5e-2
     x, y = out.double(), given.double()
@@ -74,7 +74,7 @@ def _onto(named: Named, out: Tensor, given: Tensor, u: Tensor, site: str) -> tup
     return frozen.back(u), u @ frozen.bias
 
 
-def _candidates(named: Named, address: str | None) -> Iterator[nn.Module]:
+def _candidates(named: ModelIndex, address: str | None) -> Iterator[nn.Module]:
     """The module, what it holds (`nn.MultiheadAttention` has its projection inside), and what holds it: an adapter."""
     module = None if address is None else named.modules.get(address)
     if address is None or module is None:
@@ -97,7 +97,7 @@ def _applied(linear: nn.Module, taken: Tensor) -> tuple[Tensor, Tensor] | None:
     return (found[0], nothing[0]) if isinstance(found, Tensor) and isinstance(nothing, Tensor) else None
 
 
-def split_experts(named: Named, units: Units, laid: Tensor, given: Tensor, u: Tensor) -> Split:
+def split_experts(named: ModelIndex, units: Units, laid: Tensor, given: Tensor, u: Tensor) -> Split:
     """The same of experts, `expert · width + unit`: what the router weighs each by follows from the whole.
 
     Args:

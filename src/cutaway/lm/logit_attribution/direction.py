@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from cutaway.capture.interventions.targets import Named
+from cutaway.capture.interventions.targets import ModelIndex
 from cutaway.capture.observe import observe
 from cutaway.core.errors import InputError
 from cutaway.lm.model.forward_run import Reading
@@ -79,7 +79,7 @@ def _part(
 ) -> tuple[Tensor, Tensor, Tensor] | None:
     """(u, constant, logits) of some targets; None where logits do not follow the stream in a straight line."""
     address = reading.anatomy.stack.final_norm
-    norm = None if address is None else Named.of(reading.model).modules[address]
+    norm = None if address is None else ModelIndex.of(reading.model).modules[address]
     cells = hidden[rows]
     frozen = None if norm is None else frozen_norm(norm, cells)
     if norm is not None and frozen is None:

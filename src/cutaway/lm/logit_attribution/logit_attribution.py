@@ -9,7 +9,7 @@ from typing import Any, get_args
 import torch
 from torch import Tensor
 
-from cutaway.capture.interventions.targets import Named
+from cutaway.capture.interventions.targets import ModelIndex
 from cutaway.core.errors import InputError, MemoryLimitError
 from cutaway.core.formatting import nearest
 from cutaway.lm.logit_attribution.contributions import Split, split, split_experts
@@ -117,7 +117,7 @@ def _groups(
     reading: Reading, stack: Stack, by: str, seen: _Seen, towards: Direction
 ) -> tuple[list[Group], list[Tensor]]:
     """What is told apart, and what each added (target, part)."""
-    addresses = Named.of(reading.model)
+    addresses = ModelIndex.of(reading.model)
     rows, u = towards.rows, towards.u
 
     def along(site: str) -> Tensor:

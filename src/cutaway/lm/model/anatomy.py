@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from cutaway.capture import sessions
 from cutaway.capture.api import watch
-from cutaway.capture.interventions.token_positions import ELSEWHERE, standing
+from cutaway.capture.interventions.token_positions import PROBE_PROMPT_LENGTH, token_window
 from cutaway.capture.model.eval_mode import device_of, eval_mode
 from cutaway.capture.model.tree import structure_of
 from cutaway.core.errors import InputError
@@ -85,7 +85,12 @@ def shortened(inputs: Mapping[str, Any], most: int = 8) -> dict[str, Any]:
 
 def _found(model: nn.Module, inputs: Mapping[str, Any], pattern: str | None) -> Anatomy:
     # with autograd on, as only then modules of torch keep to Python and can be looked into
-    with standing(ELSEWHERE), eval_mode(model, gradients=True), torch.enable_grad(), watch(model, save=None) as trace:
+    with (
+        token_window(PROBE_PROMPT_LENGTH),
+        eval_mode(model, gradients=True),
+        torch.enable_grad(),
+        watch(model, save=None) as trace,
+    ):
         model(**inputs)
     wiring = Wiring(trace, model)
     name = trace.model_name

@@ -14,10 +14,10 @@ from torch import Tensor, nn
 
 from cutaway.capture.interventions.edit import edit
 from cutaway.capture.interventions.new_values import Change
-from cutaway.capture.interventions.token_positions import standing
+from cutaway.capture.interventions.token_positions import token_window
 from cutaway.capture.model.eval_mode import device_of, eval_mode
 from cutaway.capture.model.state import ModelState
-from cutaway.capture.observe import Observation, check_single, nothing_ran, observe
+from cutaway.capture.observe import Observation, check_single, no_value_error, observe
 from cutaway.capture.units.live_units import LiveUnits
 from cutaway.core.errors import InputError
 from cutaway.core.sites import Site
@@ -210,7 +210,7 @@ class Reading:
 
         def see(seen: Observation) -> None:
             check_single(seen)
-            for site in (names[asked] for asked in seen.asked):
+            for site in (names[asked] for asked in seen.requested):
                 if site in known:
                     raise InputError(f"{site!r} ran more than once: name its pass, '{site}:1'.")
                 known.add(site)
@@ -218,14 +218,14 @@ class Reading:
 
         with observe(self.model, list(names), see) as observer:
             yield
-        if observer.missed:
-            raise nothing_ran(observer.missed[0])
+        if observer.missing_sites:
+            raise no_value_error(observer.missing_sites[0])
 
     @contextmanager
     def still(self, *, gradients: bool = False) -> Iterator[ModelState]:
         """Eval mode, weights without gradients; everything is as before afterwards."""
         asked = [weight for weight in self.model.parameters() if weight.requires_grad] if gradients else []
-        with eval_mode(self.model, gradients=gradients) as state, standing(self.n_given):
+        with eval_mode(self.model, gradients=gradients) as state, token_window(self.n_given):
             try:
                 for weight in asked:
                     weight.requires_grad_(False)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cutaway.core.dataframes import framed
+from cutaway.core.dataframes import to_dataframe
 from cutaway.core.errors import InputError
 
 Role = Literal["encoder", "decoder"]
@@ -160,7 +160,7 @@ class Anatomy:
         `stream` is what leaves the layer, `attention` and `mlp` what they add to it, `heads` and `units` where these
         are found one by one: all are sites, as `cutaway.edit(at=…)` takes them.
         """
-        return framed(self._rows())
+        return to_dataframe(self._rows())
 
     def _rows(self) -> Iterator[dict[str, Any]]:
         for stack in self.stacks:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cutaway.capture.interventions.targets import Named
+from cutaway.capture.interventions.targets import ModelIndex
 from cutaway.core.errors import InputError
 from cutaway.core.sites import Site
 from cutaway.lm.generation.model_kind import n_tokens
@@ -51,7 +51,7 @@ def _embedded(reading: Reading, role: Role, number: int, like: Tensor) -> Tensor
     if number < 0 or (most is not None and number >= most):
         raise InputError(f"baseline={number}: {type(reading.model).__name__} knows {most:,} tokens, counted from 0.")
     site = Site.parse(reading.anatomy.part(role).embedding)
-    module = Named.of(reading.model).modules[site.address]
+    module = ModelIndex.of(reading.model).modules[site.address]
     with reading.still():
         found: Tensor = module(torch.tensor([[number]], device=like.device))
     return found.reshape(like.shape)

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
-from cutaway.capture.interventions.token_positions import ELSEWHERE
+from cutaway.capture.interventions.token_positions import PROBE_PROMPT_LENGTH
 from cutaway.capture.model.tree import structure_of
 from cutaway.core.errors import MemoryLimitError
 from cutaway.lm.generation.model_kind import context_of
@@ -114,7 +114,9 @@ def _as_long(reading: Reading, n: int) -> Reading:
         else value
         for name, value in reading.inputs.items()
     }
-    return replace(reading, inputs=inputs, rows=reading.rows[:1] * 0, classes=reading.classes[:1], n_given=ELSEWHERE)
+    return replace(
+        reading, inputs=inputs, rows=reading.rows[:1] * 0, classes=reading.classes[:1], n_given=PROBE_PROMPT_LENGTH
+    )
 
 
 def _kept_by(reading: Reading) -> tuple[float, float]:

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from cutaway.capture.interventions.edit import edit
 from cutaway.capture.interventions.new_values import Change
 from cutaway.capture.interventions.targets import units_by_site
-from cutaway.capture.model.rng_state import randomness_kept
+from cutaway.capture.model.rng_state import preserve_rng
 from cutaway.capture.model.state import ModelState
-from cutaway.capture.observe import Observation, check_single, nothing_ran, observe
+from cutaway.capture.observe import Observation, check_single, no_value_error, observe
 from cutaway.capture.units.live_units import LiveUnits, UnitDim
 from cutaway.core.errors import InputError
 from cutaway.core.progress import progress
@@ -155,7 +155,7 @@ class _Measuring:
         before = self._versions()
         found: dict[str, float] = {}
         for name, metric in self._metrics.items():
-            with self._state.undone(), randomness_kept():
+            with self._state.undo_changes(), preserve_rng():
                 with around():
                     value = metric()
                 found.update(_read(value, name or getattr(metric, "__name__", "metric"), is_named=bool(name)))
@@ -287,7 +287,7 @@ class _Counting:
 
         def note(seen: Observation) -> None:
             check_single(seen)
-            for site in map(str, seen.asked):
+            for site in map(str, seen.requested):
                 self._seen.setdefault(site, []).append(units.at(seen.site, seen.tensor, seen.module))
 
         with observe(self._model, missing, note), units:
@@ -297,7 +297,7 @@ class _Counting:
         """Raise where a site was not seen, or its units are not known."""
         for site in self._missing:
             if site not in self._seen:
-                raise nothing_ran(Site.parse(site))
+                raise no_value_error(Site.parse(site))
             first = self._seen[site][0].check(site)
             # Without samples a layout may not hold for other batch sizes: then each edit finds it out again.
             is_firm = bool(first.samples) or self._unit_dim is not None

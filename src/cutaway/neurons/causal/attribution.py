@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from cutaway.capture.interventions.edit import edit
 from cutaway.capture.interventions.new_values import Change
 from cutaway.capture.model.eval_mode import eval_mode
-from cutaway.capture.observe import Observation, check_single, nothing_ran, observe
+from cutaway.capture.observe import Observation, check_single, no_value_error, observe
 from cutaway.core.errors import InputError, UnitError
 from cutaway.core.sites import Site
 from cutaway.core.units.layout import UnitLayout
@@ -208,7 +208,7 @@ class _Run:
 
         def note(seen: Observation) -> None:
             check_single(seen)
-            for site in (names[asked] for asked in seen.asked):
+            for site in (names[asked] for asked in seen.requested):
                 _check_real(site, seen.tensor)
                 places[site].append(seen.site)
                 values[site].append(seen.tensor.detach().clone())
@@ -234,8 +234,8 @@ class _Run:
             with edit(self.model, {site: replaced(site) for site in changed}) if changed else nullcontext():
                 with observe(self.model, list(sites), note) if sites else nullcontext() as observer:
                     output = self.plan.call(self.model, self.batch)
-            if observer is not None and observer.missed:
-                raise nothing_ran(observer.missed[0])
+            if observer is not None and observer.missing_sites:
+                raise no_value_error(observer.missing_sites[0])
             scores = self._scores(output)
             gradients: dict[str, list[Tensor]] = {}
             if with_gradients:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cutaway.capture.units.live_units import SiteLayouts, UnitDim, dims_of, traced
+from cutaway.capture.units.live_units import SiteLayouts, UnitDim, dims_of, trace_hidden_run
 from cutaway.capture.units.sample_dims import SampleDims, is_array
 from cutaway.core import pytree
 from cutaway.core.errors import InputError
@@ -55,12 +55,12 @@ class Counting:
 
     def learn(self, batch: Any) -> None:
         """Trace one run of the model."""
-        trace = traced(self._model, lambda: self._call(self._model, batch))
+        trace = trace_hidden_run(self._model, lambda: self._call(self._model, batch))
         if self._call is call_model:
             if self._stated.samples is None:
-                self.dims = SampleDims.of_trace(trace, batch)
+                self.dims = SampleDims.from_trace(trace, batch)
             else:
-                self.dims.stated_in(trace, batch)
+                self.dims.apply_to(trace, batch)
         self._layouts = SiteLayouts(trace)
 
     def learn_again(self, batch: Any) -> None:
@@ -113,9 +113,9 @@ def _cut(data: Any, size: int, counting: Counting, model: nn.Module) -> list[Any
     guess = counting.dims
     n = guess.n(data, is_strict=True)
     if n:
-        counting.learn(there(guess.sliced(data, 0, min(n, 3)), model))
+        counting.learn(there(guess.slice_samples(data, 0, min(n, 3)), model))
     n = counting.dims.n(data, is_strict=True)
-    return [counting.dims.sliced(data, start, min(start + size, n)) for start in range(0, n, size)]
+    return [counting.dims.slice_samples(data, start, min(start + size, n)) for start in range(0, n, size)]
 
 
 def _learned(batches: Iterable[Any], counting: Counting, model: nn.Module) -> Iterable[Any]:

@@ -60,7 +60,7 @@ def write(saved: Saved, path: str | os.PathLike[str]) -> None:
         start += array.nbytes
     head = safetensors.header(entries, {_KEY: text})
     head += b" " * (-len(head) % _ALIGNED)
-    if len(head) > safetensors.MOST_BYTES:
+    if len(head) > safetensors.MAX_HEADER_BYTES:
         raise InputError(f"the names and labels of this probe take {len(head):,} bytes: too many for one file.")
     beside = place.with_name(place.name + ".part")
     with open(beside, "wb") as file:

@@ -79,7 +79,7 @@ def rank(
     matrix = as_matrix(acts)
     encoded = encode(labels, matrix.n_rows)
     chosen = None if units is None else unit_indices(units, matrix)
-    part = matrix if chosen is None else matrix.of_units(chosen)
+    part = matrix if chosen is None else matrix.select_units(chosen)
     if callable(method):
         if compat or options:
             raise InputError(f"{_named(method)} is called with (X, y) alone: bind options with functools.partial.")

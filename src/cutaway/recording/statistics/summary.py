@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cutaway.core.statistics import StatisticTier, recorded
+from cutaway.core.statistics import StatisticTier, names_in_tiers
 from cutaway.recording.statistics import cpu_groups
 from cutaway.recording.statistics.cpu import CpuRows
 from cutaway.recording.statistics.device import DeviceRows
@@ -65,7 +65,7 @@ class Summary:
 
     def __init__(self, level: Level = "core", *, spectral_norm: bool = False) -> None:
         further: tuple[StatisticTier, ...] = ("spectral_norm",) if spectral_norm else ()
-        self.names = recorded("core", level, *further)
+        self.names = names_in_tiers("core", level, *further)
         """The columns of the matrix."""
         self.is_full = level == "full"
         self._is_spectral = spectral_norm

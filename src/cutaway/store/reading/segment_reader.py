@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cutaway.core.arrays import Raw
 from cutaway.core.errors import DamagedError, MemoryLimitError
-from cutaway.core.safetensors import MOST_BYTES, Entry, parse
+from cutaway.core.safetensors import MAX_HEADER_BYTES, Entry, parse
 from cutaway.store.backends.backend import Backend, MappingBackend
 from cutaway.store.format.filenames import PART, SEALED, statistics_stem, values_stem
 from cutaway.store.format.records import Block, Schema, StepRecord
@@ -433,7 +433,7 @@ def read_header(backend: Backend, name: str) -> tuple[Mapping[str, Entry], Mappi
     try:
         head = backend.read(name, 0, 8)
         length = int.from_bytes(head, "little")
-        if len(head) < 8 or length > MOST_BYTES:
+        if len(head) < 8 or length > MAX_HEADER_BYTES:
             raise DamagedError(f"{name} does not begin with the length of a header.")
         size = backend.size(name)
         text = _whole(backend.read(name, 8, length), length, name)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.core.arrays import Raw, shown
+from cutaway.core.arrays import Raw, short_repr
 from cutaway.core.errors import CutawayError, DamagedError
 from cutaway.store.activations.unit_selection import Names, Units
 from cutaway.store.activations.windows import CollectedSite, read_layout
@@ -73,7 +73,9 @@ class ResultReader:
             return _scalar(content, where)
         if kind == "int":
             return _int(content, where)
-        raise DamagedError(f"{where or 'it'} is written as {shown(kind)}, which this version of Cutaway does not know")
+        raise DamagedError(
+            f"{where or 'it'} is written as {short_repr(kind)}, which this version of Cutaway does not know"
+        )
 
     def _row(self, content: Any, items: _Items, where: str) -> tuple[Any, ...]:
         """Items in a row, in whatever form they are."""
@@ -120,7 +122,7 @@ class ResultReader:
         try:
             return self._raw(name).array()
         except KeyError:
-            raise DamagedError(f"{where} lies in the array {shown(name)}, which is not there") from None
+            raise DamagedError(f"{where} lies in the array {short_repr(name)}, which is not there") from None
 
     def _names(self, content: Mapping[str, Any], where: str) -> Names:
         known = self.value(content.get("sites"), _SITES, f"{where}/sites")
@@ -179,7 +181,7 @@ def _scalar(content: Mapping[str, Any], where: str) -> np.generic:
     if dtype == TEXT:
         return np.str_(text(value, where))
     if dtype not in SCALARS or type(value) not in (bool, int, float):
-        raise DamagedError(f"{where} is {shown(value)} as {shown(dtype)}, which is no number of NumPy's")
+        raise DamagedError(f"{where} is {short_repr(value)} as {short_repr(dtype)}, which is no number of NumPy's")
     try:
         return SCALARS[dtype](value)
     except (OverflowError, ValueError) as error:
@@ -191,7 +193,7 @@ def _int(content: Mapping[str, Any], where: str) -> int:
     try:
         return int(digits, 16)
     except ValueError:
-        raise DamagedError(f"{where} is {shown(digits)} instead of a number") from None
+        raise DamagedError(f"{where} is {short_repr(digits)} instead of a number") from None
 
 
 def _has_default(field: Field[Any]) -> bool:
@@ -200,5 +202,5 @@ def _has_default(field: Field[Any]) -> bool:
 
 def _said(value: Any) -> str:
     if isinstance(value, (str, int, float, type(None))):
-        return shown(value)
+        return short_repr(value)
     return f"a {type(value).__name__}"

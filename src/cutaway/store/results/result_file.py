@@ -90,7 +90,7 @@ def class_of(name: str) -> type:
             f"there is a {name[:100]!r} there, which this version of Cutaway does not know"
             f"{f' (it knows {close})' if close else ''}: pip install --upgrade cutaway"
         )
-    found: type = getattr(late.imported(REGISTRY[name].module, name), name)
+    found: type = getattr(late.load_module(REGISTRY[name].module, name), name)
     return found
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cutaway.core.errors import AmbiguousSiteError, InputError, NotFoundError, SiteError
 from cutaway.core.sites import Site, split_pass
 from cutaway.core.formatting import nearest
-from cutaway.core.dataframes import framed
+from cutaway.core.dataframes import to_dataframe
 from cutaway.store.reading.archive import Archive
 from cutaway.store.reading.index import SessionIndex
 from cutaway.store.runs.step import Step
@@ -304,7 +304,7 @@ class Run:
             at: which tensors.
             of: "value", "grad", "update"…
         """
-        return framed(self.records(self._chosen(at, of), self.checked(statistics)))
+        return to_dataframe(self.records(self._chosen(at, of), self.checked(statistics)))
 
     def to_xarray(self, statistics: Iterable[str] | None = None, *, at: str = "**", of: str = VALUE) -> Any:
         """An xarray Dataset: one variable for each statistic, over `step` and `site`; NaN where there is none.

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from cutaway.core.errors import AmbiguousSiteError, NotFoundError, SiteError, StoreError
 from cutaway.core.formatting import nearest
-from cutaway.core.dataframes import framed
+from cutaway.core.dataframes import to_dataframe
 from cutaway.store.reading.archive import CACHE_BYTES, Archive
 from cutaway.store.backends.backend import backend_for
 from cutaway.store.format.manifest import Head
@@ -152,7 +152,7 @@ class Runs(Mapping[str, Run]):
         if not tables and len(self):
             asked = "" if chosen is None else f", with the statistics {', '.join(map(repr, chosen))}"
             raise SiteError(f"none of the {len(self)} runs recorded {of!r} of {at!r}{asked}.")
-        return framed({"run": name, **row} for name, rows in tables.items() for row in rows)
+        return to_dataframe({"run": name, **row} for name, rows in tables.items() for row in rows)
 
     def __repr__(self) -> str:
         listed = ", ".join(list(self)[:6])

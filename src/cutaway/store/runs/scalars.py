@@ -9,7 +9,7 @@ import numpy as np
 
 from cutaway.core.errors import NotFoundError
 from cutaway.core.formatting import nearest
-from cutaway.core.dataframes import framed
+from cutaway.core.dataframes import to_dataframe
 from cutaway.store.reading.index import SessionIndex
 from cutaway.store.format.records import Points
 from cutaway.store.runs.series import Curve
@@ -46,7 +46,7 @@ class Scalars(Mapping[str, Curve]):
 
     def table(self) -> Any:
         """One row for each step and scalar: a pandas DataFrame where pandas is installed, else a list of dicts."""
-        return framed(
+        return to_dataframe(
             {"step": step, "name": name, "value": value}
             for name, curve in self.items()
             for step, value in zip(curve.steps.tolist(), curve.values.tolist(), strict=True)

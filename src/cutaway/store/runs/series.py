@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cutaway.core.arrays import Array
 from cutaway.core.errors import DamagedError, SiteError
-from cutaway.core.dataframes import framed
+from cutaway.core.dataframes import to_dataframe
 from cutaway.store.format.passes import PASS_DTYPE, Pass, PassKey, is_picked, pass_name
 from cutaway.store.format.records import GRAD, UPDATE, VALUE, Row, Schema
 from cutaway.store.runs.timeline import Group, Timeline
@@ -376,7 +376,7 @@ class Series:
 
     def table(self) -> Any:
         """One row for each step and pass: a pandas DataFrame where pandas is installed, else a list of dicts."""
-        return framed(self.records(self.run.statistics))
+        return to_dataframe(self.records(self.run.statistics))
 
     def records(self, statistics: Sequence[str], *, has_site: bool = False) -> list[dict[str, Any]]:
         """The rows of a table: step, kind, iteration, pass, then the statistics.

@@ -12,7 +12,7 @@ from cutaway.core.arrays import Array, Raw
 from cutaway.core.errors import AmbiguousSiteError, DamagedError, NotSavedError, ShapesDifferError, SiteError
 from cutaway.core.sites import split_pass
 from cutaway.core.formatting import nearest
-from cutaway.core.dataframes import framed
+from cutaway.core.dataframes import to_dataframe
 from cutaway.store.reading.archive import Archive
 from cutaway.store.reading.index import SessionIndex
 from cutaway.store.format.passes import Pass, PassKey, Tensors, is_picked, pass_name, said_pass, stacked
@@ -115,7 +115,7 @@ class Step:
 
     def table(self) -> Any:
         """One row for each tensor and pass: a pandas DataFrame where pandas is installed, else a list of dicts."""
-        return framed(
+        return to_dataframe(
             {"site": row.base, "of": row.of, "iteration": row.iteration, "pass": row.pass_, "role": row.role}
             | dict(zip(self.statistics, self.matrix[number].tolist(), strict=True))
             for number, row in enumerate(self.rows)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core.errors import DamagedError
-from cutaway.core.safetensors import MOST_BYTES, Entry, parse
+from cutaway.core.safetensors import MAX_HEADER_BYTES, Entry, parse
 from cutaway.store.backends.backend import Backend
 from cutaway.store.format.filenames import PART, SEALED, statistics_stem, values_stem
 from cutaway.store.format.records import VALUE, Block, Row, Schema, Seal, StepRecord
@@ -141,7 +141,7 @@ def _check_head(file: _File, seal: Seal | None, findings: Findings) -> int | Non
     """Where the data begins; None if that cannot be told."""
     findings.n_bytes += file.size
     length = int.from_bytes(file.backend.read(file.name, 0, 8), "little")
-    if file.size < 8 or length > MOST_BYTES:
+    if file.size < 8 or length > MAX_HEADER_BYTES:
         return None
     head = 8 + length
     if seal is not None and file.name.endswith(SEALED):

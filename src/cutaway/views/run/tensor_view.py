@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cutaway.core.arrays import Array
 from cutaway.core.errors import CutawayError, DamagedError, NotSavedError
-from cutaway.core.statistics import N_SAMPLED, PER_SAMPLE, PER_UNIT, STATISTICS, size_of, statistic
+from cutaway.core.statistics import N_SAMPLED, PER_SAMPLE, PER_UNIT, STATISTICS, magnitude_statistic, statistic
 from cutaway.core.zscores import robust_z
 from cutaway.store.format.records import UPDATE, Row
 from cutaway.store.runs.step import Step
@@ -262,7 +262,7 @@ def _word(name: str, value: float, *, is_finite: bool) -> str:
 def _sibling(rows: RunRows, number: int, matrix: NDArray[Any]) -> Sibling | None:
     """The one in the middle of its siblings, where the own values are far larger or far smaller than its."""
     row = rows.row(number)
-    size = size_of(rows.statistics)
+    size = magnitude_statistic(rows.statistics)
     if size is None:
         return None
     alike = [
