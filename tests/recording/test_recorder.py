@@ -177,7 +177,7 @@ def test_no_gradient_is_not_zero(tmp_path: Path) -> None:  # 5
 def test_a_batch_of_one_has_no_nan_in_its_spread(tmp_path: Path) -> None:  # 6
     with cutaway.record(tmp_path / "run", mlp(), every=1, statistics="full") as run:
         with run.step():
-            run_model = run._subjects.root
+            run_model = run._models.root
             run_model(torch.randn(1, 4))
     step = cutaway.load(tmp_path / "run").at(0)
     assert np.isfinite(step["0"].stats["std"])
@@ -566,9 +566,9 @@ def test_notes_configuration_modules_and_environment_stand_beside(tmp_path: Path
 
 
 def test_wrong_settings_say_what_works(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="statistics='all': give 'core' or 'full'"):
+    with pytest.raises(InputError, match="statistics='all': pass 'core' or 'full'"):
         cutaway.record(tmp_path / "run", mlp(), statistics="all")
-    with pytest.raises(InputError, match="has no setting 'sample'"):
+    with pytest.raises(InputError, match="unexpected option 'sample'"):
         cutaway.record(tmp_path / "run", mlp(), sample=3)
     with pytest.raises(InputError, match=r"record a torch\.nn\.Module"):
         cutaway.record(tmp_path / "run", 3)
@@ -580,7 +580,7 @@ def test_wrong_settings_say_what_works(tmp_path: Path) -> None:
 def test_wrong_calls_inside_a_run_warn_and_go_on(tmp_path: Path) -> None:
     model = mlp()
     with cutaway.record(tmp_path / "run", model, every=1) as run:
-        with pytest.warns(RuntimeWarning, match="a step began inside another one"):
+        with pytest.warns(RuntimeWarning, match="a step began inside another step"):
             with run.step(), run.step():
                 model(torch.randn(2, 4))
         with pytest.warns(RuntimeWarning, match="log one number"):
@@ -588,7 +588,7 @@ def test_wrong_calls_inside_a_run_warn_and_go_on(tmp_path: Path) -> None:
         with pytest.warns(RuntimeWarning, match="one entry a sample"):
             with cutaway.record(tmp_path / "other", model, every=1, samples=1) as other, other.step():
                 other.samples(text=["a", "b"], label=[1, 2, 3][:0])
-        with pytest.warns(RuntimeWarning, match="step numbers must grow"):
+        with pytest.warns(RuntimeWarning, match="step numbers must increase"):
             with run.step(number=0):
                 pass
     assert len(cutaway.load(tmp_path / "run")) == 2
@@ -624,10 +624,10 @@ def test_the_update_ratio_is_that_of_the_norms(tmp_path: Path) -> None:
 
 def test_who_forgets_the_steps_is_told(tmp_path: Path) -> None:
     model = mlp()
-    with pytest.warns(RuntimeWarning, match="no step was begun.*with run.step"):
+    with pytest.warns(RuntimeWarning, match="none was begun.*with run.step"):
         with cutaway.record(tmp_path / "run", model) as run:
             run.log(loss=model(torch.ones(2, 4)).sum())
-    assert any("no step was begun" in note.text for note in cutaway.load(tmp_path / "run").notes)
+    assert any("none was begun" in note.text for note in cutaway.load(tmp_path / "run").notes)
 
 
 def test_who_asks_for_the_value_of_a_parameter_is_told_how(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 import cutaway
-from cutaway.recording.sample_fields import chosen
-from cutaway.recording.values import Keeper
+from cutaway.recording.sample_fields import select_field
+from cutaway.recording.values import SampleSelection
 
 
 def recorded(path: Path, *, samples: Any = 2, before: bool = False, **fields: Any) -> Any:
@@ -57,7 +57,8 @@ def test_fewer_entries_than_kept_samples_and_samples_beyond_the_batch(tmp_path: 
 def test_what_changes_afterwards_is_kept_as_it_was(tmp_path: Path) -> None:
     label, words = torch.tensor([1, 2, 3]), [["a"], ["b"], ["c"]]
     array = np.array([1.0, 2.0, 3.0])
-    fields = {name: chosen(name, one, Keeper(2)) for name, one in (("l", label), ("w", words), ("a", array))}
+    first_two = SampleSelection(2)
+    fields = {name: select_field(name, field, first_two) for name, field in (("l", label), ("w", words), ("a", array))}
     label.zero_(), words[0].append("x"), array.fill(0)
     assert fields["l"]().tolist() == [1, 2]
     assert fields["w"]() == [["a"], ["b"]]

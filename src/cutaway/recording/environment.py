@@ -70,7 +70,7 @@ def _numel(tensor: torch.Tensor) -> int:
         return 0
 
 
-def plain(value: Any, depth: int = 0) -> Plain:
+def to_plain(value: Any, depth: int = 0) -> Plain:
     """Anything as plain data: what is none is told in words.
 
     >>> plain({"lr": 0.1, "betas": (0.9, 0.99), "model": nn.ReLU()})
@@ -86,13 +86,13 @@ def plain(value: Any, depth: int = 0) -> Plain:
         if hasattr(value, "__dataclass_fields__") and not isinstance(value, type):
             value = {name: getattr(value, name, None) for name in value.__dataclass_fields__}
         if isinstance(value, Mapping):
-            return {str(key): plain(item, depth + 1) for key, item in list(value.items())[:_MOST_ITEMS]}
+            return {str(key): to_plain(item, depth + 1) for key, item in list(value.items())[:_MOST_ITEMS]}
         if isinstance(value, (list, tuple, set, frozenset)):
-            return [plain(item, depth + 1) for item in list(value)[:_MOST_ITEMS]]
+            return [to_plain(item, depth + 1) for item in list(value)[:_MOST_ITEMS]]
         if hasattr(value, "__dict__") and type(value).__name__ in ("Namespace", "SimpleNamespace"):
-            return plain(vars(value), depth + 1)
+            return to_plain(vars(value), depth + 1)
     if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
-        return plain(value.item(), depth + 1)
+        return to_plain(value.item(), depth + 1)
     try:
         return repr(value)[:_MOST_TEXT]
     except Exception as error:

@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 _DIGITS = re.compile(r"\d+")
 
 
-class Guard:
+class ErrorGuard:
     """Runs what it is given without gradients, unseen by modes, and without any error getting out.
 
     Args:
@@ -27,17 +27,17 @@ class Guard:
         self.seconds = 0.0
         """Time spent in here so far."""
         self._note = note
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
         self._thread = 0
         """The thread that is in here."""
 
-    def __call__(self, act: Callable[..., object], *args: Any) -> None:
+    def __call__(self, function: Callable[..., object], *args: Any) -> None:
         thread = get_ident()
         if self._thread == thread:
             try:
-                act(*args)
+                function(*args)
             except Exception as error:
-                self.trouble(error)
+                self.report(error)
             return
         began = perf_counter()
         was_on, before = torch.is_grad_enabled(), self._thread
@@ -46,28 +46,28 @@ class Guard:
             with torch._C.DisableTorchFunction(), _without_modes():
                 if was_on:
                     torch._C._set_grad_enabled(False)
-                act(*args)
+                function(*args)
         except Exception as error:
-            self.trouble(error)
+            self.report(error)
         finally:
             self._thread = before
             if was_on:
                 torch._C._set_grad_enabled(True)
             self.seconds += perf_counter() - began
 
-    def is_first(self, what: str) -> bool:
+    def is_new(self, what: str) -> bool:
         """Whether this is said for the first time; numbers in it do not count."""
         key = _DIGITS.sub("#", what)[:200]
-        if key in self._said:
+        if key in self._reported:
             return False
-        self._said.add(key)
+        self._reported.add(key)
         return True
 
-    def trouble(self, error: Exception) -> None:
+    def report(self, error: Exception) -> None:
         """Note a failure of ours in the run, and say it aloud: once for each kind of failure."""
         try:
             what = f"{type(error).__name__}: {error}"
-            if self.is_first(what):
+            if self.is_new(what):
                 self._note(f"recording failed, and the training goes on: {what}"[:4000])
                 warnings.warn(f"cutaway: recording failed, and the training goes on: {what}", RuntimeWarning, 2)
         except Exception:

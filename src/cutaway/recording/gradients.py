@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from cutaway.recording.backward_calls import BackwardCalls
-from cutaway.recording.error_guard import Guard
-from cutaway.recording.tensors import Sighting, Sightings
+from cutaway.recording.error_guard import ErrorGuard
+from cutaway.recording.tensors import RecordedTensor, StepTensors
 from cutaway.store.format.records import GRAD, INNER_GRAD
 
 _UNKNOWN = (
@@ -29,7 +29,7 @@ _TOO_LARGE = (
     "the copies that their sum needs are larger than most_update_bytes"
 )
 
-_Key = tuple[Sighting, str]
+_Key = tuple[RecordedTensor, str]
 """Of which tensor, under which name."""
 
 
@@ -50,12 +50,12 @@ class Gradients:
         most_bytes: sums that need more memory than this are left out.
     """
 
-    def __init__(self, sightings: Sightings, guard: Guard, *, most_bytes: int) -> None:
+    def __init__(self, tensors: StepTensors, guard: ErrorGuard, *, most_bytes: int) -> None:
         self.loss = ""
         """The loss whose backward pass runs now; "" if nobody said."""
         self.notes: dict[str, None] = {}
         """What is left out and why, each once."""
-        self._sightings = sightings
+        self._tensors = tensors
         self._guard = guard
         self._most_bytes = most_bytes
         self._n_bytes = 0
@@ -63,31 +63,31 @@ class Gradients:
         self._handles: list[Any] = []
         self._parameters: list[Tensor] = []
         """Parameters that have a hook."""
-        self._taken: list[tuple[Sighting, str, Sighting]] = []
+        self._direct: list[tuple[RecordedTensor, str, RecordedTensor]] = []
         """Gradients that were taken in as they came: of which tensor, under which name."""
         self._sums: dict[_Key, _Sum | None] = {}
         """None for what cannot be summed."""
-        self._is_again_summed = False
+        self._sums_recomputed = False
         """Whether what checkpoints compute again comes in several calls, each time as another tensor."""
 
     # waiting for them
 
-    def follow(self, tensor: Tensor, sighting: Sighting) -> None:
+    def hook_gradient(self, tensor: Tensor, record: RecordedTensor) -> None:
         """Take in the gradient of a tensor whenever it comes, until `release`."""
         is_leaf = tensor.is_leaf
 
         def arrived(grad: Tensor) -> None:
-            self._guard(self._take, grad, sighting, [GRAD], is_leaf)
+            self._guard(self._add, grad, record, [GRAD], is_leaf)
 
         self._handles.append(tensor.register_hook(arrived))  # type: ignore[no-untyped-call]
 
-    def follow_parameter(self, parameter: Tensor, sighting: Sighting) -> None:
+    def hook_parameter(self, parameter: Tensor, record: RecordedTensor) -> None:
         """Take in what flows into a parameter, unless it is just a part of the `grad` that the optimizer reads."""
 
         def arrived(grad: Tensor) -> None:
             call = self._calls.current()
             if self.loss or call is None or not call.accumulates:
-                self._guard(self._take, grad, sighting, [], True)
+                self._guard(self._add, grad, record, [], True)
 
         # As `register_hook` does it for a leaf, without the handle, which takes longer than all the rest.
         hooks: Any = parameter._backward_hooks
@@ -96,7 +96,7 @@ class Gradients:
         hooks[self] = arrived
         self._parameters.append(parameter)
 
-    def release(self) -> None:
+    def remove_hooks(self) -> None:
         """Take all hooks off again."""
         while self._handles:
             self._handles.pop().remove()
@@ -110,37 +110,37 @@ class Gradients:
 
     # taking them in
 
-    def _take(self, grad: Tensor, sighting: Sighting, names: list[str], is_leaf: bool) -> None:
+    def _add(self, grad: Tensor, record: RecordedTensor, names: list[str], is_leaf: bool) -> None:
         call = self._calls.current()
         if call is None:
             self.notes[_UNKNOWN] = None
         elif _is_batched(grad):
             self.notes[_BATCHED] = None
         elif not call.accumulates:
-            self._taken.append((sighting, INNER_GRAD, self._sightings.take_of(grad, sighting, INNER_GRAD)))
+            self._direct.append((record, INNER_GRAD, self._tensors.add_derived(grad, record, INNER_GRAD)))
         else:
             names = [*names, f"{GRAD}/{self.loss}"] if self.loss else names
-            if sighting.is_again and call.retains_graph:
-                self._is_again_summed = True
-            may_repeat = is_leaf or call.retains_graph or (sighting.is_again and self._is_again_summed)
-            summed = [name for name in names if may_repeat or (sighting, name) in self._sums]
-            self._add(grad, sighting, summed)
-            self._take_at_once(grad, sighting, [name for name in names if name not in summed])
+            if record.is_recomputed and call.retains_graph:
+                self._sums_recomputed = True
+            may_repeat = is_leaf or call.retains_graph or (record.is_recomputed and self._sums_recomputed)
+            summed = [name for name in names if may_repeat or (record, name) in self._sums]
+            self._add_to_sums(grad, record, summed)
+            self._add_direct(grad, record, [name for name in names if name not in summed])
 
-    def _take_at_once(self, grad: Tensor, sighting: Sighting, names: list[str]) -> None:
-        first: Sighting | None = None
+    def _add_direct(self, grad: Tensor, record: RecordedTensor, names: list[str]) -> None:
+        first: RecordedTensor | None = None
         for name in names:
             if first is None:
-                first = taken = self._sightings.take_of(grad, sighting, name)
+                first = taken = self._tensors.add_derived(grad, record, name)
             else:
-                taken = self._sightings.take_same(first, sighting, name)
-            self._taken.append((sighting, name, taken))
+                taken = self._tensors.add_same(first, record, name)
+            self._direct.append((record, name, taken))
 
-    def _add(self, grad: Tensor, sighting: Sighting, names: list[str]) -> None:
+    def _add_to_sums(self, grad: Tensor, record: RecordedTensor, names: list[str]) -> None:
         """Add to the sums of these names; those that begin with this gradient share one copy of it."""
         copy: Tensor | None = None
         for name in names:
-            key = (sighting, name)
+            key = (record, name)
             known, is_new = self._sums.get(key), key not in self._sums
             if known is None and not is_new:
                 continue
@@ -160,34 +160,34 @@ class Gradients:
 
     # at the end of the step
 
-    def settle(self) -> None:
+    def finish(self) -> None:
         """Take the sums in, and give what a checkpoint computed again to the tensors it belongs to."""
-        self._sightings.settle()
-        lost: set[Sighting] = set()
-        at_once: dict[_Key, list[Sighting]] = {}
-        for source, name, taken in self._taken:
+        self._tensors.match_recomputed()
+        lost: set[RecordedTensor] = set()
+        direct: dict[_Key, list[RecordedTensor]] = {}
+        for source, name, taken in self._direct:
             owner = self._owner(source)
             if owner is None:
                 lost.add(taken)
             elif name == INNER_GRAD:
-                self._sightings.give(taken, owner, name)
+                self._tensors.reassign(taken, owner, name)
             else:
-                at_once.setdefault((owner, name), []).append(taken)
+                direct.setdefault((owner, name), []).append(taken)
         sums = self._owned_sums()
-        for key, parts in at_once.items():
+        for key, parts in direct.items():
             if len(parts) == 1 and key not in sums:
-                self._sightings.give(parts[0], *key)
+                self._tensors.reassign(parts[0], *key)
                 continue
             lost.update(parts)
             if sums.pop(key, parts[0]) is not None:  # else it is known already why there is no sum
                 self._note_lost(key[0], "it came in several backward() calls, and the graph was not retained")
-        self._sightings.drop(lost)
-        self._take_sums({key: total for key, total in sums.items() if total is not None})
-        self._taken.clear()
+        self._tensors.drop(lost)
+        self._add_sums({key: total for key, total in sums.items() if total is not None})
+        self._direct.clear()
         self._sums.clear()
 
-    def _owner(self, source: Sighting) -> Sighting | None:
-        owner = self._sightings.owner(source)
+    def _owner(self, source: RecordedTensor) -> RecordedTensor | None:
+        owner = self._tensors.owner(source)
         if owner is None:
             said = "it came inside a checkpoint, and which pass of the module it belongs to does not show"
             self._note_lost(source, said)
@@ -201,25 +201,25 @@ class Gradients:
             if owner is None:
                 continue
             key = (owner, name)
-            there = found.get(key)
-            if known is None or (key in found and there is None):
+            other = found.get(key)
+            if known is None or (key in found and other is None):
                 found[key] = None
             else:
-                found[key] = known.total if there is None else _sum(there, known.total)
+                found[key] = known.total if other is None else _sum(other, known.total)
         return found
 
-    def _take_sums(self, sums: dict[_Key, Tensor]) -> None:
-        taken: dict[tuple[int, int], Sighting] = {}
-        with self._sightings.together():
+    def _add_sums(self, sums: dict[_Key, Tensor]) -> None:
+        taken: dict[tuple[int, int], RecordedTensor] = {}
+        with self._tensors.deferred():
             for (owner, name), total in sums.items():
                 same = taken.get((id(owner), id(total)))
                 if same is not None and same.number >= 0:
-                    self._sightings.take_same(same, owner, name)
+                    self._tensors.add_same(same, owner, name)
                 else:
-                    taken[id(owner), id(total)] = self._sightings.take_of(coalesced(total), owner, name)
+                    taken[id(owner), id(total)] = self._tensors.add_derived(coalesce_sparse(total), owner, name)
 
-    def _note_lost(self, sighting: Sighting, reason: str) -> None:
-        self.notes[f"the gradient of {self._sightings.site(sighting.place)!r} is left out: {reason}"] = None
+    def _note_lost(self, record: RecordedTensor, reason: str) -> None:
+        self.notes[f"the gradient of {self._tensors.site(record.key)!r} is left out: {reason}"] = None
 
 
 def _sum(total: Tensor, grad: Tensor) -> Tensor:
@@ -230,7 +230,7 @@ def _n_bytes(grad: Tensor) -> int:
     return grad._values().nbytes + grad._indices().nbytes if grad.is_sparse else grad.nbytes
 
 
-def coalesced(grad: Tensor) -> Tensor:
+def coalesce_sparse(grad: Tensor) -> Tensor:
     """A gradient whose numbers are its own: of a sparse one, a row that was looked up twice has two parts."""
     return grad.coalesce() if grad.is_sparse and not grad.is_coalesced() else grad
 

@@ -15,7 +15,7 @@ from torch.optim import optimizer as _torch_optimizer
 _KEY: Any = "cutaway"
 
 
-class Watcher(Protocol):
+class StepListener(Protocol):
     """Is told of each step of an optimizer; neither may raise."""
 
     def before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
@@ -27,32 +27,32 @@ class Watcher(Protocol):
         ...
 
 
-_watchers: list[Watcher] = []
+_listeners: list[StepListener] = []
 
 
-def watch(watcher: Watcher) -> None:
+def subscribe(listener: StepListener) -> None:
     """Tell somebody of every step from now on."""
-    _watchers.append(watcher)
+    _listeners.append(listener)
     _torch_optimizer._global_optimizer_pre_hooks[_KEY] = _before
     _torch_optimizer._global_optimizer_post_hooks[_KEY] = _after
 
 
-def unwatch(watcher: Watcher) -> None:
+def unsubscribe(listener: StepListener) -> None:
     """Tell it no more; doing so again does nothing."""
-    if watcher in _watchers:
-        _watchers.remove(watcher)
-    if not _watchers:
+    if listener in _listeners:
+        _listeners.remove(listener)
+    if not _listeners:
         _torch_optimizer._global_optimizer_pre_hooks.pop(_KEY, None)
         _torch_optimizer._global_optimizer_post_hooks.pop(_KEY, None)
 
 
 def _before(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
     if not torch.compiler.is_compiling():
-        for watcher in tuple(_watchers):
-            watcher.before_step(optimizer, args, kwargs)
+        for listener in tuple(_listeners):
+            listener.before_step(optimizer, args, kwargs)
 
 
 def _after(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
     if not torch.compiler.is_compiling():
-        for watcher in tuple(_watchers):
-            watcher.after_step(optimizer, args, kwargs)
+        for listener in tuple(_listeners):
+            listener.after_step(optimizer, args, kwargs)

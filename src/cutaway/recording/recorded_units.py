@@ -26,9 +26,9 @@ from cutaway.graph.tables import CONSTANT, PARAMETER
 
 if TYPE_CHECKING:
     from cutaway.capture.session import Session
-    from cutaway.recording.tensors import Sighting
+    from cutaway.recording.tensors import RecordedTensor
 
-UNTRACED = (
+UNTRACED_NOTE = (
     "the graph of the model was not traced (the program has compiled something, or graph=False): only torch's own "
     "layers have known units, and samples are taken along dimension {dim}. batch_dim= sets another dimension"
 )
@@ -68,14 +68,14 @@ class RecordedUnits:
                 continue
         return None
 
-    def as_stated(self, base: str, layout: UnitLayout | None, tensor: Tensor) -> UnitLayout | None:
+    def with_stated_units(self, base: str, layout: UnitLayout | None, tensor: Tensor) -> UnitLayout | None:
         """The layout with the dimensions of units that the user says; a wrong one is an error, which the run notes."""
         for site, dims in self._unit_dims.items():
             if base.startswith("$") == (site.name is not None) and site.matches(Site.parse(base)):
-                return stated(dims, layout, tensor)
+                return stated_layout(dims, layout, tensor)
         return layout
 
-    def alone(self, module: nn.Module, path: str, tensor: Tensor, batch_size: int | None) -> UnitLayout | None:
+    def from_module(self, module: nn.Module, path: str, tensor: Tensor, batch_size: int | None) -> UnitLayout | None:
         """What is known without a graph: the units of torch's own layers, and the samples that the user says."""
         layout = output_layout(module, path, tensor.shape)
         return self.with_samples(layout, tensor, self.batch_dim or 0, batch_size)
@@ -92,7 +92,7 @@ class RecordedUnits:
         return layout if axis in layout.units or layout.samples else replace(layout, samples=(axis,))
 
 
-def stated(dims: tuple[int, ...], layout: UnitLayout | None, tensor: Tensor) -> UnitLayout:
+def stated_layout(dims: tuple[int, ...], layout: UnitLayout | None, tensor: Tensor) -> UnitLayout:
     """Whole dimensions as units, with the samples of the layout that is known besides."""
     return (layout or UnitLayout(tuple((size,) for size in tensor.shape))).with_units(dims)
 
@@ -105,14 +105,14 @@ def parameter_units(modules: Mapping[str, nn.Module], name: str, tensor: Tensor)
 
 
 @dataclass(slots=True, eq=False)
-class Waiting:
+class PendingTensor:
     """A tensor of a traced step whose layout is not known yet."""
 
     seen: Tensor
     """The tensor of the program, by which the graph knows it."""
     version: int | None
     """How often it had been written to; None under inference_mode, where nobody counts."""
-    sighting: Sighting
+    record: RecordedTensor
     copy: Tensor | None = None
     """Made when it was about to be overwritten."""
 
@@ -122,26 +122,26 @@ class Waiting:
         return self.copy if self.copy is not None or version_of(self.seen) != self.version else self.seen
 
 
-class WaitingTensors:
+class PendingTensors:
     """The tensors of a traced step that wait for their layouts, which are known when the model has returned."""
 
     def __init__(self) -> None:
-        self.waiting: list[Waiting] = []
+        self.pending: list[PendingTensor] = []
 
-    def add(self, tensor: Tensor, sighting: Sighting) -> None:
-        self.waiting.append(Waiting(tensor, version_of(tensor), sighting))
+    def add(self, tensor: Tensor, record: RecordedTensor) -> None:
+        self.pending.append(PendingTensor(tensor, version_of(tensor), record))
 
     def before_write(self, tensors: list[Any]) -> None:
         """Some tensors are about to be overwritten: keep copies of those that wait and lie in the same memory."""
-        if not self.waiting:
+        if not self.pending:
             return
         written = {storage_of(tensor) for tensor in tensors if isinstance(tensor, Tensor)} - {None}
-        for each in self.waiting:
+        for each in self.pending:
             if each.tensor is each.seen and storage_of(each.seen) in written:
                 each.copy = each.seen.detach().clone()
 
-    def settle(
-        self, layout_of: Callable[[Tensor], UnitLayout | None], take: Callable[..., None], *, is_final: bool
+    def resolve(
+        self, layout_of: Callable[[Tensor], UnitLayout | None], add: Callable[..., None], *, is_final: bool
     ) -> int:
         """Hand each tensor on with its layout; gives how many could not be, because they were overwritten unseen.
 
@@ -149,14 +149,14 @@ class WaitingTensors:
             is_final: whether the step is over. Until then tensors that the user named wait: of a target, only the loss
                 tells which dimension counts samples.
         """
-        waiting = [each for each in self.waiting if is_final or not each.sighting.place.base.startswith("$")]
-        self.waiting = [each for each in self.waiting if each not in waiting]
-        for each in waiting:
-            take(each.tensor, each.sighting, layout_of(each.seen))
-        return sum(each.tensor is None for each in waiting)
+        pending = [each for each in self.pending if is_final or not each.record.key.base.startswith("$")]
+        self.pending = [each for each in self.pending if each not in pending]
+        for each in pending:
+            add(each.tensor, each.record, layout_of(each.seen))
+        return sum(each.tensor is None for each in pending)
 
 
-def layouts_so_far(session: Session, parameters: Mapping[int, str], batch_dim: int | None) -> LayoutsSoFar:
+def partial_layouts(session: Session, parameters: Mapping[int, str], batch_dim: int | None) -> PartialLayouts:
     """The layouts of all tensors that a running capture has seen so far.
 
     Args:
@@ -173,10 +173,10 @@ def layouts_so_far(session: Session, parameters: Mapping[int, str], batch_dim: i
             named[name] = node
     tables.nodes = replace(tables.nodes, kind=kinds)
     samples = None if batch_dim is None else {node: batch_dim for _, node in tables.inputs}
-    return LayoutsSoFar(resolver, unit_layouts(tables, samples), named)
+    return PartialLayouts(resolver, unit_layouts(tables, samples), named)
 
 
-class LayoutsSoFar:
+class PartialLayouts:
     """Layouts by tensor, and by the name of a parameter."""
 
     def __init__(self, resolver: Any, layouts: list[UnitLayout | None], named: Mapping[str, int]) -> None:
@@ -189,7 +189,7 @@ class LayoutsSoFar:
         return layout if layout is None or layout.shape == tuple(tensor.shape) else None
 
 
-def as_summarized(tensor: Tensor, layout: UnitLayout | None, *, is_full: bool) -> tuple[Tensor, int | None, int | None]:
+def summary_view(tensor: Tensor, layout: UnitLayout | None, *, is_full: bool) -> tuple[Tensor, int | None, int | None]:
     """The tensor as the statistics take it: with one dimension of samples and one of units, where it has them.
 
     Cutting a dimension into factors is a view. Only units in several dimensions, and only for the statistics of each

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from cutaway.core.errors import InputError
-from cutaway.recording.values import Keeper
+from cutaway.recording.values import SampleSelection
 
 
-def chosen(name: str, values: Any, keeper: Keeper) -> Callable[[], Any]:
+def select_field(name: str, values: Any, selection: SampleSelection) -> Callable[[], Any]:
     """The entries of a field that belong to kept samples, to be asked for at the end of the step.
 
     What is on a device stays there until then, so that nobody waits for it.
@@ -25,8 +25,8 @@ def chosen(name: str, values: Any, keeper: Keeper) -> Callable[[], Any]:
         tensor = values.detach()
         if not tensor.dim():
             raise InputError(f"the field {name!r} of samples is one number, not one entry a sample.")
-        wanted = torch.tensor(keeper.chosen(len(tensor)), dtype=torch.long, device=tensor.device)
-        taken = tensor.index_select(0, wanted)
+        indices = torch.tensor(selection.indices(len(tensor)), dtype=torch.long, device=tensor.device)
+        taken = tensor.index_select(0, indices)
         return lambda: _array(taken)
     if isinstance(values, (str, bytes)):
         values = [values]  # a batch of one
@@ -36,7 +36,7 @@ def chosen(name: str, values: Any, keeper: Keeper) -> Callable[[], Any]:
         array = np.asarray(values)
         if not array.ndim:
             raise InputError(f"the field {name!r} of samples is one number, not one entry a sample.")
-        picked = array[keeper.chosen(len(array))]
+        picked = array[selection.indices(len(array))]
         return lambda: picked
     try:
         listed = list(values)
@@ -44,11 +44,11 @@ def chosen(name: str, values: Any, keeper: Keeper) -> Callable[[], Any]:
         raise InputError(
             f"the field {name!r} of samples is one {type(values).__name__}, not one entry a sample."
         ) from None
-    entries = [_copied(listed[number]) for number in keeper.chosen(len(listed))]
+    entries = [_copy_entry(listed[number]) for number in selection.indices(len(listed))]
     return lambda: [_plain(entry) for entry in entries]
 
 
-def _copied(entry: Any) -> Any:
+def _copy_entry(entry: Any) -> Any:
     if isinstance(entry, (Tensor, np.ndarray)):
         return entry.detach().clone() if isinstance(entry, Tensor) else entry.copy()
     return list(entry) if isinstance(entry, list) else entry

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from cutaway.core.errors import InputError
 
-_MOST_WAITING = 64
+_MOST_PENDING = 64
 
 Write = Callable[[int, Mapping[str, float]], None]
 
@@ -25,48 +25,48 @@ class PendingScalars:
 
     def __init__(self, write: Write) -> None:
         self._write = write
-        self._waiting: list[tuple[int, str, Tensor]] = []
+        self._pending: list[tuple[int, str, Tensor]] = []
         self._copies: list[tuple[list[tuple[int, str]], Tensor, Any]] = []
 
     def add(self, step: int, values: Mapping[str, Any]) -> None:
         """Take the numbers of one step. One that is none is an `InputError`, after the others were taken."""
         ready: dict[str, float] = {}
-        wrong: InputError | None = None
+        error_raised: InputError | None = None
         for name, value in values.items():
             if isinstance(value, Tensor) and value.is_meta:
                 continue  # it has no number
             try:
                 if isinstance(value, Tensor) and value.device.type != "cpu":
-                    self._waiting.append((step, str(name), _copy(name, value)))
+                    self._pending.append((step, str(name), _copy(name, value)))
                 else:
                     ready[str(name)] = _number(name, value)
             except InputError as error:
-                wrong = error
+                error_raised = error
         if ready:
             self._write(step, ready)
-        if len(self._waiting) >= _MOST_WAITING:
-            self.start()
+        if len(self._pending) >= _MOST_PENDING:
+            self.start_copies()
         if self._copies:
-            self.fetch()
-        if wrong is not None:
-            raise wrong
+            self.write_ready()
+        if error_raised is not None:
+            raise error_raised
 
-    def start(self) -> None:
+    def start_copies(self) -> None:
         """Begin to copy what waits."""
         by_device: dict[Any, list[tuple[int, str, Tensor]]] = {}
-        for entry in self._waiting:
+        for entry in self._pending:
             by_device.setdefault(entry[2].device, []).append(entry)
-        self._waiting.clear()
+        self._pending.clear()
         for entries in by_device.values():
             stacked = torch.stack([tensor for _, _, tensor in entries])
-            beside = torch.empty(stacked.shape, dtype=stacked.dtype, pin_memory=stacked.is_cuda)
-            beside.copy_(stacked, non_blocking=True)
+            host = torch.empty(stacked.shape, dtype=stacked.dtype, pin_memory=stacked.is_cuda)
+            host.copy_(stacked, non_blocking=True)
             event: Any = torch.cuda.Event() if stacked.is_cuda else None
             if event is not None:
                 event.record(torch.cuda.current_stream(stacked.device))
-            self._copies.append(([(step, name) for step, name, _ in entries], beside, event))
+            self._copies.append(([(step, name) for step, name, _ in entries], host, event))
 
-    def fetch(self, *, wait: bool = False) -> None:
+    def write_ready(self, *, wait: bool = False) -> None:
         """Hand on what has arrived."""
         while self._copies:
             entries, numbers, event = self._copies[0]
@@ -80,9 +80,9 @@ class PendingScalars:
 
     def drain(self) -> None:
         """Hand on everything, waiting for it if need be."""
-        if self._waiting:
-            self.start()
-        self.fetch(wait=True)
+        if self._pending:
+            self.start_copies()
+        self.write_ready(wait=True)
 
 
 def _copy(name: object, value: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ import weakref
 from typing import Protocol
 
 
-class Closing(Protocol):
+class Closeable(Protocol):
     """Something to be closed."""
 
     def close(self) -> None:
@@ -16,18 +16,18 @@ class Closing(Protocol):
         ...
 
 
-class Ending:
+class CloseAtExit:
     """Closes what was forgotten when the program ends, and holds nothing alive until then."""
 
-    def __init__(self, forgotten: Closing) -> None:
-        self._forgotten = weakref.ref(forgotten)
+    def __init__(self, target: Closeable) -> None:
+        self._target = weakref.ref(target)
         self._pid = os.getpid()
         atexit.register(self._close)
 
     def _close(self) -> None:
-        forgotten = self._forgotten()
-        if forgotten is not None and os.getpid() == self._pid:
-            forgotten.close()
+        target = self._target()
+        if target is not None and os.getpid() == self._pid:
+            target.close()
 
     def cancel(self) -> None:
         """It was closed."""

@@ -16,7 +16,7 @@ _MOST_WHOLE = 65_536
 """A tensor without a batch dimension is kept whole up to so many elements."""
 
 
-class Keeper:
+class SampleSelection:
     """Cuts the kept samples out of tensors.
 
     Args:
@@ -29,7 +29,7 @@ class Keeper:
         self.batch_dim = batch_dim
         self.batch_size: int | None = None
         """Samples in the batch that runs through the model now; learnt from its first input if nobody said it."""
-        self.is_told = False
+        self.is_batch_size_given = False
         self.n_bytes = 0
 
     @property
@@ -37,26 +37,26 @@ class Keeper:
         """Whether no values are kept at all."""
         return self.samples == 0 if isinstance(self.samples, int) else not len(self.samples)
 
-    def learn(self, inputs: Iterable[Tensor]) -> None:
+    def infer_batch_size(self, inputs: Iterable[Tensor]) -> None:
         """Take the batch size from what a model is handed, unless it was told or the graph tells better (`count`)."""
-        if not self.is_told:
+        if not self.is_batch_size_given:
             for tensor in inputs:
                 if not tensor.is_nested and -tensor.dim() <= self.batch_dim < tensor.dim():
                     self.batch_size = tensor.shape[self.batch_dim]
                     return
 
-    def count(self, layout: UnitLayout | None) -> None:
+    def use_layout(self, layout: UnitLayout | None) -> None:
         """Take the number of samples from what the model was given, where the graph tells, unless it was told."""
-        if not self.is_told and layout is not None and len(layout.samples) == 1:
+        if not self.is_batch_size_given and layout is not None and len(layout.samples) == 1:
             self.batch_size = layout.sizes[layout.samples[0]]
 
-    def chosen(self, n_samples: int) -> list[int]:
+    def indices(self, n_samples: int) -> list[int]:
         """The numbers of the samples that are kept of so many."""
         if isinstance(self.samples, int):
             return list(range(min(self.samples, n_samples)))
         return [number for number in self.samples if number < n_samples]
 
-    def keep(self, tensor: Tensor, layout: UnitLayout | None) -> Tensor | None:
+    def copy_samples(self, tensor: Tensor, layout: UnitLayout | None) -> Tensor | None:
         """A copy of the kept samples, where the tensor is; None if nothing of it is kept.
 
         Args:
@@ -68,14 +68,14 @@ class Keeper:
         if hasattr(part, "to_local"):
             part = part.to_local()  # spread over several ranks: what is here
         if layout is not None and len(layout.samples) == 1 and tuple(part.shape) == layout.shape:
-            part = self._cut(part, layout)
+            part = self._select_samples(part, layout)
         elif part.numel() > _MOST_WHOLE:
             return None
         copy = part.clone(memory_format=torch.contiguous_format)
         self.n_bytes += copy.nbytes
         return copy
 
-    def _cut(self, tensor: Tensor, layout: UnitLayout) -> Tensor:
+    def _select_samples(self, tensor: Tensor, layout: UnitLayout) -> Tensor:
         """The kept samples, with the dimensions that the tensor has."""
         axis = layout.samples[0]
         sizes = layout.sizes
@@ -83,8 +83,8 @@ class Keeper:
         if isinstance(self.samples, int):
             part = part.narrow(axis, 0, min(self.samples, sizes[axis]))
         else:
-            wanted = torch.tensor(self.chosen(sizes[axis]), dtype=torch.long, device=part.device)
-            part = part.index_select(axis, wanted)
+            indices = torch.tensor(self.indices(sizes[axis]), dtype=torch.long, device=part.device)
+            part = part.index_select(axis, indices)
         if len(sizes) == tensor.dim():
             return part
         dim = layout.dim_of(axis)
@@ -93,31 +93,31 @@ class Keeper:
         return part.reshape(shape)
 
 
-def collected(tensors: Sequence[Tensor]) -> list[Raw | None]:
+def to_host(tensors: Sequence[Tensor]) -> list[Raw | None]:
     """Tensors as bytes; those on a GPU cross as one piece, with one wait for each device.
 
     None for what has no plain bytes: fake tensors, wrappers.
     """
-    found: dict[int, Raw | None] = {}
+    raws: dict[int, Raw | None] = {}
     by_device: dict[torch.device, list[int]] = {}
     for number, tensor in enumerate(tensors):
         if tensor.is_cuda and type(tensor) is Tensor and tensor.is_contiguous() and tensor.numel():
             by_device.setdefault(tensor.device, []).append(number)
         else:
-            found[number] = _raw(tensor)
+            raws[number] = _raw_or_none(tensor)
     for numbers in by_device.values():
-        some = [tensors[number] for number in numbers]
+        on_device = [tensors[number] for number in numbers]
         # Pinned memory would be faster to fill and far slower to get: it could not be used again soon.
-        here = torch.cat([tensor.reshape(-1).view(torch.uint8) for tensor in some]).cpu().numpy()
+        host = torch.cat([tensor.reshape(-1).view(torch.uint8) for tensor in on_device]).cpu().numpy()
         start = 0
-        for number, tensor in zip(numbers, some, strict=True):
+        for number, tensor in zip(numbers, on_device, strict=True):
             stop = start + tensor.nbytes
-            found[number] = Raw(str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), here[start:stop].data)
+            raws[number] = Raw(str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape), host[start:stop].data)
             start = stop
-    return [found[number] for number in range(len(tensors))]
+    return [raws[number] for number in range(len(tensors))]
 
 
-def _raw(tensor: Tensor) -> Raw | None:
+def _raw_or_none(tensor: Tensor) -> Raw | None:
     try:
         return raw(tensor)
     except InputError:
