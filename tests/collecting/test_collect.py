@@ -81,7 +81,7 @@ def test_what_is_on_disk_is_what_is_in_memory(tmp_path: Path, monkeypatch: pytes
     model, tokenizer = tiny.bert(), tiny.minilm()[1]
     wanted = collect(model, SENTENCES, tokenizer=tokenizer, at=AT)
     monkeypatch.setattr("cutaway.collecting.text_sweep.WINDOW_BYTES", 1 << 12)
-    monkeypatch.setattr("cutaway.collecting.text_sweep._AT_ONCE", 8)
+    monkeypatch.setattr("cutaway.collecting.text_sweep._ENCODE_BATCH", 8)
     acts = collect(model, SENTENCES, tokenizer=tokenizer, at=AT, path=tmp_path / "acts")
     assert acts.path is not None
     assert acts.is_whole
@@ -111,9 +111,9 @@ def test_float16_halves_the_disk_and_stays_near(tmp_path: Path) -> None:
 def test_the_same_call_goes_on_where_it_was_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model, tokenizer = tiny.bert(), tiny.minilm()[1]
     monkeypatch.setattr(text_sweep, "WINDOW_BYTES", 1)
-    monkeypatch.setattr(text_sweep, "_AT_ONCE", 8)
+    monkeypatch.setattr(text_sweep, "_ENCODE_BATCH", 8)
     begun: list[int] = []
-    filled = text_sweep.Sentences._filled
+    filled = text_sweep.TextSweep._run_window
 
     def dying(self: Any, window: Any, first: int, dtype: Any) -> Any:
         begun.append(first)
@@ -121,7 +121,7 @@ def test_the_same_call_goes_on_where_it_was_interrupted(tmp_path: Path, monkeypa
             raise KeyboardInterrupt
         return filled(self, window, first, dtype)
 
-    monkeypatch.setattr(text_sweep.Sentences, "_filled", dying)
+    monkeypatch.setattr(text_sweep.TextSweep, "_run_window", dying)
     with pytest.raises(KeyboardInterrupt):
         collect(model, SENTENCES, tokenizer=tokenizer, at=AT, path=tmp_path / "acts")
     half = cutaway.load(tmp_path / "acts")
@@ -138,9 +138,9 @@ def test_the_same_call_goes_on_where_it_was_interrupted(tmp_path: Path, monkeypa
 
 KILLED = """
 import os, sys, time, torch
-from cutaway.collecting import samples
+from cutaway.collecting import tensor_sweep
 from cutaway.collecting.collect import collect
-samples.WINDOW_BYTES = 1
+tensor_sweep.WINDOW_BYTES = 1
 model = torch.nn.Linear(4, 3)
 torch.nn.init.constant_(model.weight, 0.5)
 torch.nn.init.constant_(model.bias, 0.25)

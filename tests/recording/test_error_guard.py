@@ -194,7 +194,7 @@ def test_a_failure_that_comes_back_with_other_numbers_is_said_once(tmp_path: Pat
             for number in (9, 8, 7, 6):
                 with run.step(number=number):
                     model(torch.randn(2, 4))
-    assert len([one for one in said if "must grow" in str(one.message)]) == 1
+    assert len([one for one in said if "must increase" in str(one.message)]) == 1
     assert cutaway.load(tmp_path / "run").steps.tolist() == [9, 10, 11, 12]
 
 

@@ -67,13 +67,13 @@ def test_what_changes_afterwards_is_kept_as_it_was(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wrong", [3, {"a": 1}, torch.tensor(3), ["a", None, 3], [object()] * 3, np.float32(2)])
 def test_what_is_no_field_is_said_and_the_step_is_recorded(wrong: Any, tmp_path: Path) -> None:
-    with pytest.warns(RuntimeWarning, match="'odd' of samples"):
+    with pytest.warns(RuntimeWarning, match="odd.*sample"):
         found = recorded(tmp_path / "run", text=["a", "b", "c"], odd=wrong)
     assert len(cutaway.load(tmp_path / "run")) == 1
     assert "odd" not in found.fields
 
 
 def test_fields_of_unequal_length_are_said_and_the_step_is_recorded(tmp_path: Path) -> None:
-    with pytest.warns(RuntimeWarning, match="one entry a sample"):
+    with pytest.warns(RuntimeWarning, match="one entry"):
         recorded(tmp_path / "run", text=["a", "b", "c"], label=[1])
     assert "." in cutaway.load(tmp_path / "run").at(0)

@@ -24,8 +24,8 @@ windows         Windows: the rows of some items that follow each other in the co
 word_alignment  Which tokens a word became, found without offsets: for tokenizers that do not tell them
 """
 
-from cutaway.collecting.collect import How as How
+from cutaway.collecting.collect import CollectOptions as CollectOptions
 from cutaway.collecting.collect import collect as collect
-from cutaway.collecting.random_weights import randomised as randomised
+from cutaway.collecting.random_weights import randomized as randomized
 
-__all__ = ["How", "collect", "randomised"]
+__all__ = ["CollectOptions", "collect", "randomized"]

@@ -7,17 +7,17 @@ from itertools import chain
 from typing import Any
 
 from cutaway.capture.units.sample_dims import SampleDims, is_array
-from cutaway.collecting.sharding import Share
+from cutaway.collecting.sharding import Shard
 from cutaway.core.errors import InputError
 
-AT_ONCE = 32
-_HOW = (
+DEFAULT_SIZE = 32
+_ACCEPTED = (
     "give a tensor of samples, a tuple of such (the model's arguments), a mapping of such (by name), "
     "a DataLoader or another iterable of batches; or text with tokenizer="
 )
 
 
-def is_data(data: Any) -> bool:
+def is_sample_data(data: Any) -> bool:
     """Whether these are samples themselves, not batches of them."""
     if is_array(data):
         return True
@@ -33,10 +33,10 @@ class Batches:
         share: the part of the samples that this process collects; all if not given.
     """
 
-    def __init__(self, data: Any, size: int | None, share: Share | None = None) -> None:
-        self._size = size or AT_ONCE
-        self._share = share
-        self._data = data if is_data(data) else None
+    def __init__(self, data: Any, size: int | None, shard: Shard | None = None) -> None:
+        self._size = size or DEFAULT_SIZE
+        self._shard = shard
+        self._data = data if is_sample_data(data) else None
         self._n_batches: int | None = None
         if self._data is not None:
             self.first: Any = data
@@ -44,8 +44,8 @@ class Batches:
             return
         if isinstance(data, (str, bytes, list)) or not isinstance(data, Iterable):
             inside = f" of {type(data[0]).__name__}" if isinstance(data, list) and data else ""
-            raise InputError(f"data is a {type(data).__name__}{inside}: {_HOW}.")
-        if share is not None:
+            raise InputError(f"data is a {type(data).__name__}{inside}: {_ACCEPTED}.")
+        if shard is not None:
             raise InputError(
                 f"a {type(data).__name__} makes its own batches, of which no share can be taken: give it a sampler "
                 "that does, each process a path of its own, and shard=(0, 1)."
@@ -81,4 +81,4 @@ class Batches:
 
     def _bounds(self, dims: SampleDims) -> tuple[int, int]:
         n = dims.n(self._data, is_strict=True)
-        return (0, n) if self._share is None else self._share.checked_bounds(n, "samples")
+        return (0, n) if self._shard is None else self._shard.bounds_checked(n, "samples")

@@ -47,15 +47,15 @@ class Column:
         return self.layout.n_units
 
     @property
-    def collected(self) -> CollectedSite:
+    def collected_site(self) -> CollectedSite:
         dim = self.layout.unit_dim
         last = len(self.layout.split) - 1
         return CollectedSite(self.name, self.width, -1 if dim in (None, last) else dim, layout=self.layout)  # type: ignore[arg-type]
 
-    def laid_out(self, value: Tensor, n_samples: int) -> Tensor:
+    def to_rows(self, value: Tensor, n_samples: int) -> Tensor:
         """The value as samples × positions × units, one position where it has none."""
-        found: Tensor = self.layout.for_shape(value.shape, n_samples).rows(value)
-        return found
+        rows: Tensor = self.layout.for_shape(value.shape, n_samples).rows(value)
+        return rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Columns:
     """By the full site, pass included."""
     left_out: dict[str, str] = field(default_factory=dict)
     """Sites that a pattern covers and that have no rows and units, with the reason."""
-    passed_over: frozenset[Site] = frozenset()
+    skipped: frozenset[Site] = frozenset()
     """The same sites in full."""
 
     def __iter__(self) -> Iterator[Column]:
@@ -74,45 +74,45 @@ class Columns:
 
     @property
     def sites(self) -> tuple[CollectedSite, ...]:
-        return tuple(column.collected for column in self)
+        return tuple(column.collected_site for column in self)
 
-    def met(self, value: Value, found: Container[str]) -> Column | None:
+    def column_of(self, value: Value, collected: Container[str]) -> Column | None:
         """The column that a value belongs to, which must not have had one in this run; None for sites left out."""
         column = self.by_site.get(value.site)
-        if column is None and value.site in self.passed_over:
+        if column is None and value.site in self.skipped:
             return None
-        if column is None or column.name in found:
+        if column is None or column.name in collected:
             raise InputError(f"{str(value.site)!r} ran more often than on the first items: {_PASSES}.")
         return column
 
-    def check_all(self, found: Container[str]) -> None:
+    def check_all(self, collected: Container[str]) -> None:
         """Raise where a column had no value in a run."""
         for column in self:
-            if column.name not in found:
+            if column.name not in collected:
                 raise InputError(f"{column.name!r} ran on the first items, and not on some later ones: {_PASSES}.")
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ProbeRun:
     """What one small run gave."""
 
     size: Size
     values: dict[Site, Value]
 
 
-def see(values_at: SiteValues, call: Callable[[], Any]) -> dict[Site, Value]:
+def run_once(values_at: SiteValues, call: Callable[[], Any]) -> dict[Site, Value]:
     """The values of one run, by the full site."""
-    found: dict[Site, Value] = {}
-    values_at.run(call, lambda value: found.update({value.site: value}))
-    return found
+    values: dict[Site, Value] = {}
+    values_at.run(call, lambda value: values.update({value.site: value}))
+    return values
 
 
-def see_traced(values_at: SiteValues, call: Callable[[], Any]) -> tuple[dict[Site, Value], list[Trace]]:
+def run_traced(values_at: SiteValues, call: Callable[[], Any]) -> tuple[dict[Site, Value], list[Trace]]:
     """The same, and traces of what was run."""
     with watch(values_at.model, save=None) as trace:
-        found = see(values_at, call)
+        values = run_once(values_at, call)
     traces = [trace]
-    if any(value.was_nested for value in found.values()):
+    if any(value.was_nested for value in values.values()):
         # A trace knows no shape of nested tensors, which torch's own encoder makes of padded ones on its fast path.
         was_on = torch.backends.mha.get_fastpath_enabled()
         torch.backends.mha.set_fastpath_enabled(False)
@@ -120,12 +120,12 @@ def see_traced(values_at: SiteValues, call: Callable[[], Any]) -> tuple[dict[Sit
             traces.append(traced(values_at.model, call))
         finally:
             torch.backends.mha.set_fastpath_enabled(was_on)
-    return found, traces
+    return values, traces
 
 
-def columns_of(
+def find_columns(
     values_at: SiteValues,
-    runs: Sequence[Seen],
+    runs: Sequence[ProbeRun],
     traces: Sequence[Trace],
     *,
     unit_dim: UnitDim | None = None,
@@ -143,9 +143,9 @@ def columns_of(
     asked = values_at.sites
     for wanted in asked:
         if not any(wanted.matches(site) for site in first) and not wanted.is_pattern:
-            raise values_at.nothing_at(wanted)
+            raise values_at.no_value_error(wanted)
     if not first:
-        raise values_at.nothing_at(asked[0])
+        raise values_at.no_value_error(asked[0])
     if first.keys() != last.keys():
         odd = next(iter(first.keys() ^ last.keys()))
         raise InputError(f"how often {str(odd)!r} runs depends on the input: {_PASSES}.")
@@ -174,8 +174,8 @@ def columns_of(
 
 def _layout_of(value: Value, name: str, layouts: Sequence[SiteLayouts], unit_dim: UnitDim | None) -> UnitLayout:
     shape = tuple(value.tensor.shape)
-    found = [each.find(value.site) for each in layouts]
-    layout = next((each for each in found if each is not None and len(each.split) == len(shape)), None)
+    candidates = [each.find(value.site) for each in layouts]
+    layout = next((each for each in candidates if each is not None and len(each.split) == len(shape)), None)
     if layout is None:
         layout = UnitLayout.refused(shape, "the traced run of the model has no such value")
     if unit_dim is not None:

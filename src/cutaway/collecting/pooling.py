@@ -37,42 +37,42 @@ class Spans:
     ) -> Spans:
         """From the first and last position of each row; `left_out` says which positions between do not count."""
         counts = last - first + 1
-        begins = np.cumsum(counts) - counts
-        member = np.repeat(first - begins, counts) + np.arange(counts.sum())
+        starts = np.cumsum(counts) - counts
+        member = np.repeat(first - starts, counts) + np.arange(counts.sum())
         row = np.repeat(np.arange(len(first)), counts)
         if left_out is not None:
-            kept = ~left_out[member]
-            member, row = member[kept], row[kept]
+            is_kept = ~left_out[member]
+            member, row = member[is_kept], row[is_kept]
             counts = np.bincount(row, minlength=len(first))
         arrays = [torch.from_numpy(array).to(device) for array in (first, last, member, row, counts[:, None])]
         return Spans(*arrays)
 
-    def pooled(self, values: Tensor, aggregate: Aggregate) -> Tensor:
+    def pool(self, values: Tensor, aggregate: Aggregate) -> Tensor:
         """One row for each span, from values `[position, unit]`; a copy, in float32 at least."""
         if aggregate == "first" or aggregate == "last":
             return _wide(values[self.first if aggregate == "first" else self.last])
-        found = _wide(values[self.member])
+        values = _wide(values[self.member])
         if len(self.member) == len(self.first):
-            return found
+            return values
         shape = (len(self.first), values.shape[1])
         if aggregate == "average":
-            return found.new_zeros(shape).index_add_(0, self.row, found) / self.n_members
+            return values.new_zeros(shape).index_add_(0, self.row, values) / self.n_members
         index = self.row[:, None].expand(-1, values.shape[1])
-        return found.new_full(shape, -torch.inf).scatter_reduce_(0, index, found, "amax")
+        return values.new_full(shape, -torch.inf).scatter_reduce_(0, index, values, "amax")
 
 
-def brought(found: Mapping[str, Tensor], dtype: Dtype) -> dict[str, Array]:
+def to_host(values: Mapping[str, Tensor], dtype: Dtype) -> dict[str, Array]:
     """Values of sites in memory, narrow already where nothing is lost by it.
 
     torch narrows several times as fast as NumPy does, and half as much is to be brought from a device. What does not
     fit stays wide, for the writer to say so.
     """
-    if dtype != "float16" or not found:
-        return {name: tensor.cpu().numpy().astype(np.float32, copy=False) for name, tensor in found.items()}
-    narrow = {name: tensor.to(torch.float16) for name, tensor in found.items()}
-    is_lost = torch.stack([(narrow[name].isinf() & tensor.isfinite()).any() for name, tensor in found.items()]).cpu()
+    if dtype != "float16" or not values:
+        return {name: tensor.cpu().numpy().astype(np.float32, copy=False) for name, tensor in values.items()}
+    narrow = {name: tensor.to(torch.float16) for name, tensor in values.items()}
+    is_lost = torch.stack([(narrow[name].isinf() & tensor.isfinite()).any() for name, tensor in values.items()]).cpu()
     return {
-        name: (found[name].to(torch.float32) if lost else tensor).cpu().numpy()
+        name: (values[name].to(torch.float32) if lost else tensor).cpu().numpy()
         for (name, tensor), lost in zip(narrow.items(), is_lost.tolist(), strict=True)
     }
 

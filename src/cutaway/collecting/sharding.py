@@ -15,7 +15,7 @@ from cutaway.store.activations.shards import shard_name
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class Shard:
     """Which of how many.
 
     >>> [Share(number, 3).bounds(8) for number in range(3)]
@@ -26,27 +26,27 @@ class Share:
     of: int
 
     @staticmethod
-    def asked(given: Any, path: str | os.PathLike[str] | None) -> Share | None:
+    def parse(requested: Any, path: str | os.PathLike[str] | None) -> Shard | None:
         """What was asked for; without it, that of this process where torchrun started several and all write."""
-        if given is None:
-            share = _of_this_process() if path is not None else None
-            return share if share is not None and share.of > 1 else None
-        is_pair = isinstance(given, (tuple, list)) and len(given) == 2 and all(type(one) is int for one in given)
-        if not is_pair or not 0 <= given[0] < given[1]:
-            raise InputError(f"shard={given!r}: give which of how many, (0, 8) to (7, 8) for eight.")
-        return Share(*given) if given[1] > 1 else None
+        if requested is None:
+            shard = _process_shard() if path is not None else None
+            return shard if shard is not None and shard.of > 1 else None
+        is_pair = isinstance(requested, (tuple, list)) and [type(number) for number in requested] == [int, int]
+        if not is_pair or not 0 <= requested[0] < requested[1]:
+            raise InputError(f"shard={requested!r}: give which of how many, (0, 8) to (7, 8) for eight.")
+        return Shard(*requested) if requested[1] > 1 else None
 
     def bounds(self, n: int) -> tuple[int, int]:
         """First item, and the one behind the last: shares follow each other, and differ by one item at most."""
         return n * self.number // self.of, n * (self.number + 1) // self.of
 
-    def of_items(self, data: Any, what: str) -> Any:
+    def slice_items(self, data: Any, what: str) -> Any:
         """This share of sentences."""
         if not isinstance(data, Sized):
             raise InputError(
                 f"the {what} are a {type(data).__name__} without a length, of which no share can be taken: give a list."
             )
-        start, stop = self.checked_bounds(len(data), what)
+        start, stop = self.bounds_checked(len(data), what)
         items: Any = data
         return items[start:stop] if isinstance(data, Sequence) else list(islice(items, start, stop))
 
@@ -54,14 +54,14 @@ class Share:
         """Where this share is written."""
         return f"{os.fspath(path).rstrip('/')}/{shard_name(self.number, self.of)}"
 
-    def checked_bounds(self, n: int, what: str) -> tuple[int, int]:
+    def bounds_checked(self, n: int, what: str) -> tuple[int, int]:
         """`bounds`; raises where there is less than one for each process."""
         if n < self.of:
             raise InputError(f"{n} {what} cannot be parted among {self.of} processes: start fewer.")
         return self.bounds(n)
 
 
-def _of_this_process() -> Share:
+def _process_shard() -> Shard:
     if torch.distributed.is_available() and torch.distributed.is_initialized():
-        return Share(torch.distributed.get_rank(), torch.distributed.get_world_size())
-    return Share(int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1)))
+        return Shard(torch.distributed.get_rank(), torch.distributed.get_world_size())
+    return Shard(int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1)))

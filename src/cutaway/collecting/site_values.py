@@ -28,7 +28,7 @@ class Value:
     """Whether the tensor has a padding that the model's own did not have."""
 
 
-Tell = Callable[[Value], None]
+OnValue = Callable[[Value], None]
 
 
 class SiteValues:
@@ -45,8 +45,8 @@ class SiteValues:
         for each in asked:
             self._check(each)
         self.sites = tuple(each.site for each in asked)
-        self._observer = observe(self.model, self.sites, self._see)
-        self._tell: Tell = lambda value: None
+        self._observer = observe(self.model, self.sites, self._on_observation)
+        self._on_value: OnValue = lambda value: None
         self._first: set[tuple[str, str | None, int | None]] = set()
         """(address, side, pass) of the modules of this run of which a tensor of real numbers was seen."""
 
@@ -58,29 +58,29 @@ class SiteValues:
         """A block in which many runs follow one another."""
         return self._observer.attached()
 
-    def run(self, call: Callable[[], Any], tell: Tell) -> Any:
+    def run(self, call: Callable[[], Any], on_value: OnValue) -> Any:
         """Run the model once, and tell each value as it is computed."""
         self._first.clear()
-        self._tell = tell
+        self._on_value = on_value
         with self._observer:
             return call()
 
-    def _see(self, seen: Observation) -> None:
-        tensor = seen.tensor
-        if seen.site.op is None and not self._is_meant(seen):
+    def _on_observation(self, observation: Observation) -> None:
+        tensor = observation.tensor
+        if observation.site.op is None and not self._is_requested(observation):
             return
         was_nested = tensor.is_nested
         if was_nested:  # how torch's own encoder leaves out padding
             tensor = tensor.to_padded_tensor(0.0)
-        self._tell(Value(seen.site, tensor, seen.n_tensors, was_nested))
+        self._on_value(Value(observation.site, tensor, observation.n_tensors, was_nested))
 
-    def _is_meant(self, seen: Observation) -> bool:
+    def _is_requested(self, observation: Observation) -> bool:
         """Whether it is the first tensor of real numbers that a module takes or returns, or one that a site names."""
-        key = seen.site.address, seen.site.side, seen.site.pass_
-        is_first = seen.tensor.is_floating_point() and key not in self._first
+        key = observation.site.address, observation.site.side, observation.site.pass_
+        is_first = observation.tensor.is_floating_point() and key not in self._first
         if is_first:
             self._first.add(key)
-        return any(site.path or is_first for site in seen.asked)
+        return any(site.path or is_first for site in observation.asked)
 
     def _check(self, asked: Asked) -> None:
         if asked.units is not None:
@@ -95,23 +95,23 @@ class SiteValues:
         """Whether a site was asked for by itself, not by a pattern alone."""
         return any(each.matches(site) and not each.is_pattern for each in self.sites)
 
-    def name_of(self, seen: Value, others: list[Value]) -> str:
+    def name_of(self, value: Value, others: list[Value]) -> str:
         """The shortest site by which this value, and no other of the same run, is known."""
-        site = seen.site
+        site = value.site
         passes = {v.site.pass_ for v in others if replace(v.site, pass_=None) == replace(site, pass_=None)}
         asked = [each for each in self.sites if each.matches(site)]
         if len(passes) == 1 and not any(each.pass_ for each in asked):
             site = replace(site, pass_=None)
         if site.op is not None:
-            here = replace(seen.site, ordinal=None, pass_=None)
+            here = replace(value.site, ordinal=None, pass_=None)
             ordinals = {v.site.ordinal for v in others if replace(v.site, ordinal=None, pass_=None) == here}
             if len(ordinals) == 1 and not any(each.ordinal for each in asked):
                 site = replace(site, ordinal=None)
-        elif site.side == "out" and (not site.path or (seen.n_tensors == 1 and not any(each.path for each in asked))):
+        elif site.side == "out" and (not site.path or (value.n_tensors == 1 and not any(each.path for each in asked))):
             site = replace(site, side=None, path="")
         return str(site)
 
-    def nothing_at(self, site: Site) -> SiteError:
+    def no_value_error(self, site: Site) -> SiteError:
         """What to raise where a site had no value."""
         return SiteError(
             f"nothing ran at {str(site)!r}, or it took and returned no tensor of real numbers; "

@@ -10,7 +10,7 @@ from typing import Any
 from cutaway.core.errors import InputError
 
 _WORD = re.compile(r"\S+")
-_HOW = "a sentence is a text or a list of words, a pair of sentences is a tuple of two of these"
+_ACCEPTED = "a sentence is a text or a list of words, a pair of sentences is a tuple of two of these"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,20 +22,20 @@ class Text:
     spans: tuple[tuple[int, int], ...]
 
     @staticmethod
-    def of(given: str | Sequence[str]) -> Text:
+    def of(value: str | Sequence[str]) -> Text:
         """A text is split at white space, however much of it; given words are joined by single spaces.
 
         >>> Text.of("a  b").words, Text.of(["a", "", "b"]).text
         (('a', 'b'), 'a  b')
         """
-        if isinstance(given, str):
-            found = [(match.group(), match.span()) for match in _WORD.finditer(given)]
-            return Text(given, tuple(word for word, _ in found), tuple(span for _, span in found))
+        if isinstance(value, str):
+            found = [(match.group(), match.span()) for match in _WORD.finditer(value)]
+            return Text(value, tuple(word for word, _ in found), tuple(span for _, span in found))
         spans, start = [], 0
-        for word in given:
+        for word in value:
             spans.append((start, start + len(word)))
             start += len(word) + 1
-        return Text(" ".join(given), tuple(given), tuple(spans))
+        return Text(" ".join(value), tuple(value), tuple(spans))
 
 
 def read_texts(item: Any, number: int) -> tuple[Text, ...]:
@@ -48,21 +48,21 @@ def read_texts(item: Any, number: int) -> tuple[Text, ...]:
         return (Text.of(item),)
     if isinstance(item, tuple):
         if len(item) != 2:
-            raise InputError(f"item {number} is a tuple of {len(item)}: {_HOW}.")
-        return tuple(_read_one(part, number) for part in item)
-    return (_read_one(item, number),)
+            raise InputError(f"item {number} is a tuple of {len(item)}: {_ACCEPTED}.")
+        return tuple(_read_text(part, number) for part in item)
+    return (_read_text(item, number),)
 
 
-def _read_one(given: Any, number: int) -> Text:
-    if isinstance(given, str):
-        return Text.of(given)
-    if isinstance(given, Sequence) or hasattr(given, "tolist"):
-        words = given.tolist() if hasattr(given, "tolist") else list(given)
+def _read_text(value: Any, number: int) -> Text:
+    if isinstance(value, str):
+        return Text.of(value)
+    if isinstance(value, Sequence) or hasattr(value, "tolist"):
+        words = value.tolist() if hasattr(value, "tolist") else list(value)
         if all(isinstance(word, str) for word in words):
             return Text.of(words)
-    raise InputError(f"item {number} is {_short(given)}, a {type(given).__name__}: {_HOW}.")
+    raise InputError(f"item {number} is {_short(value)}, a {type(value).__name__}: {_ACCEPTED}.")
 
 
 def _short(value: Any) -> str:
-    said = repr(value)
-    return said if len(said) < 60 else f"{said[:60]}…"
+    text = repr(value)
+    return text if len(text) < 60 else f"{text[:60]}…"

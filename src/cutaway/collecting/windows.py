@@ -24,7 +24,7 @@ WINDOW_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Filled:
+class Window:
     """The rows of some items, in the order of the corpus."""
 
     arrays: Mapping[str, Array]
@@ -35,7 +35,7 @@ class Filled:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class CollectionSettings:
     """What a collection is, whoever writes it down."""
 
     dtype: Dtype
@@ -53,11 +53,11 @@ class Sweep(Protocol):
     def left_out(self) -> dict[str, str]:
         """Sites that a pattern covers and that have no rows and units, with the reason."""
 
-    def windows(self, done: int, dtype: Dtype) -> Iterator[Filled]:
+    def windows(self, done: int, dtype: Dtype) -> Iterator[Window]:
         """All that comes after the first `done` items, in this type where it fits."""
 
 
-def gathered(sweep: Sweep, settings: Settings) -> Activations:
+def collect_in_memory(sweep: Sweep, settings: CollectionSettings) -> Activations:
     """A sweep into memory."""
     windows = [_cast(window, settings.dtype) for window in sweep.windows(0, settings.dtype)]
     n_items = sum(window.n_items for window in windows)
@@ -68,13 +68,13 @@ def gathered(sweep: Sweep, settings: Settings) -> Activations:
     names = ("item", "word", "first", "last")
     columns = {name: np.concatenate([getattr(window.rows, name) for window in windows]) for name in names}
     words = [word for window in windows for word in window.words]
-    problems = [Problem(item, said) for window in windows for item, said in window.problems]
+    problems = [Problem(item, message) for window in windows for item, message in window.problems]
     about = About(n_items, settings.aggregate, dict(settings.provenance))
     source = MemorySource(sweep.sites, arrays, Rows(**columns), words, about, problems)
     return Activations(source, Units.all(sweep.sites))
 
 
-def written(sweep: Sweep, settings: Settings, path: str | os.PathLike[str]) -> Activations:
+def collect_to_disk(sweep: Sweep, settings: CollectionSettings, path: str | os.PathLike[str]) -> Activations:
     """A sweep onto disk; one that was interrupted there goes on where it was."""
     writer = ActivationsWriter(
         path,
@@ -90,7 +90,7 @@ def written(sweep: Sweep, settings: Settings, path: str | os.PathLike[str]) -> A
     return Activations.read(Archive(path))
 
 
-def _cast(window: Filled, dtype: Dtype) -> Filled:
+def _cast(window: Window, dtype: Dtype) -> Window:
     if dtype == "float32":
         return window
     arrays: dict[str, Any] = {}
@@ -100,11 +100,11 @@ def _cast(window: Filled, dtype: Dtype) -> Filled:
             continue
         with np.errstate(over="ignore"):
             arrays[name] = values.astype(dtype)
-        lost = np.argwhere(np.isinf(arrays[name]) & np.isfinite(values))
-        if len(lost):
-            row, unit = lost[0]
+        overflows = np.argwhere(np.isinf(arrays[name]) & np.isfinite(values))
+        if len(overflows):
+            row, unit = overflows[0]
             raise InputError(
-                f"{len(lost):,} values of {name!r} do not fit into {dtype}, the first of them {values[row, unit]:.6g} "
+                f"{len(overflows):,} values of {name!r} do not fit into {dtype}, the first of them {values[row, unit]:.6g} "
                 f"of unit {unit} in item {window.rows.item[row]}: collect with dtype='float32'."
             )
-    return Filled(arrays, window.rows, window.words, window.n_items, window.problems)
+    return Window(arrays, window.rows, window.words, window.n_items, window.problems)

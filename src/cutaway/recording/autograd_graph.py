@@ -1,4 +1,4 @@
-"""A dependency graph without a trace: by what autograd knows. For compiled models, which are not to be traced."""
+"""Dependency graph from autograd's graph, for compiled models that cannot be traced."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ _Edge = tuple[Any, int]
 
 
 class AutogradGraph:
-    """Notes where in autograd's graph each recorded tensor stands, while the step runs.
+    """Collects the position of each recorded tensor in autograd's graph while the step runs.
 
-    What autograd does not know, such as inputs without a gradient, it links to the results of the model it was
-    handed to.
+    Inputs that autograd does not know, because they require no gradient, are linked to all outputs of the model.
     """
 
     def __init__(self) -> None:
@@ -28,7 +27,7 @@ class AutogradGraph:
         self._outputs: list[RecordedTensor] = []
 
     def note(self, record: RecordedTensor, tensor: Tensor, *, is_result: bool) -> None:
-        """A tensor was seen, for the first time or again."""
+        """Note a recorded tensor, new or repeated."""
         if tensor.grad_fn is not None:
             self._by_edge.setdefault((tensor.grad_fn, tensor.output_nr), record)
             self._grad_fns.setdefault(record, tensor.grad_fn)
@@ -42,7 +41,7 @@ class AutogradGraph:
     def dependencies(
         self, pairs: Sequence[tuple[RecordedTensor, Recorded]], parameters: dict[int, str]
     ) -> Dependencies:
-        """The graph; `held` names parameters by their id."""
+        """The dependency graph; `parameters` maps parameter ids to names."""
         nodes: dict[str, Node] = {}
         for _, recorded in pairs:
             name = recorded.node or recorded.site
@@ -73,7 +72,7 @@ class AutogradGraph:
     def _recorded_parents(
         self, child: RecordedTensor, grad_fn: Any, names: dict[RecordedTensor, str], leaves: dict[int, str]
     ) -> set[str]:
-        """The recorded tensors next above one, over everything that is not recorded."""
+        """The nearest recorded ancestors of a tensor, skipping everything that is not recorded."""
         parents: set[str] = set()
         stack, visited = list(grad_fn.next_functions), {grad_fn}
         while stack:

@@ -1,4 +1,4 @@
-"""What is noted beside a run: the modules of the model, versions, and the machine."""
+"""Documents stored with a run: module tree, versions, machine, config."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_DEPTH, _MOST_ITEMS, _MOST_TEXT = 12, 4096, 20_000
 
 
 def environment() -> dict[str, Plain]:
-    """Versions and machine, as they are now."""
+    """Versions of packages, and the machine."""
     found: dict[str, Plain] = {
         "cutaway": __version__,
         "python": platform.python_version(),
@@ -42,7 +42,7 @@ def environment() -> dict[str, Plain]:
 
 
 def module_tree(root: nn.Module) -> dict[str, Plain]:
-    """Every module with what it holds itself, column by column; a shared parameter is counted where it is first met."""
+    """All modules with their own parameters and buffers, as columns; a shared parameter counts at its first module."""
     addresses = module_addresses(root)
     columns: dict[str, list[Plain]] = {
         name: [] for name in ("address", "class", "parameters", "trainable", "bytes", "buffers")
@@ -66,14 +66,14 @@ def module_tree(root: nn.Module) -> dict[str, Plain]:
 def _numel(tensor: torch.Tensor) -> int:
     try:
         return int(tensor.numel())
-    except (RuntimeError, ValueError):  # not initialised yet
+    except (RuntimeError, ValueError):  # a lazy parameter, not initialized yet
         return 0
 
 
 def to_plain(value: Any, depth: int = 0) -> Plain:
-    """Anything as plain data: what is none is told in words.
+    """Convert any value to plain data; objects become their repr.
 
-    >>> plain({"lr": 0.1, "betas": (0.9, 0.99), "model": nn.ReLU()})
+    >>> to_plain({"lr": 0.1, "betas": (0.9, 0.99), "model": nn.ReLU()})
     {'lr': 0.1, 'betas': [0.9, 0.99], 'model': 'ReLU()'}
     """
     if value is None or isinstance(value, (bool, float)):
@@ -96,4 +96,4 @@ def to_plain(value: Any, depth: int = 0) -> Plain:
     try:
         return repr(value)[:_MOST_TEXT]
     except Exception as error:
-        return f"<{type(value).__name__}, which cannot be shown: {type(error).__name__}>"
+        return f"<{type(value).__name__}: repr() raised {type(error).__name__}>"

@@ -1,4 +1,4 @@
-"""The wall between recording and the program: what is ours runs unseen, and its failures stay with us."""
+"""Runs recorder callbacks with hooks and modes disabled; logs exceptions instead of raising."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DIGITS = re.compile(r"\d+")
 
 
 class ErrorGuard:
-    """Runs what it is given without gradients, unseen by modes, and without any error getting out.
+    """Calls a function under no-grad with torch modes disabled, and reports its exceptions instead of raising.
 
     Args:
         note: writes a failure into the run.
@@ -25,11 +25,11 @@ class ErrorGuard:
 
     def __init__(self, note: Callable[[str], None]) -> None:
         self.seconds = 0.0
-        """Time spent in here so far."""
+        """Time spent inside guarded calls."""
         self._note = note
         self._reported: set[str] = set()
         self._thread = 0
-        """The thread that is in here."""
+        """Id of the thread that is inside a guarded call, so that nested calls skip the set-up."""
 
     def __call__(self, function: Callable[..., object], *args: Any) -> None:
         thread = get_ident()
@@ -56,7 +56,7 @@ class ErrorGuard:
             self.seconds += perf_counter() - began
 
     def is_new(self, what: str) -> bool:
-        """Whether this is said for the first time; numbers in it do not count."""
+        """Whether a message is reported for the first time; digits in it are ignored."""
         key = _DIGITS.sub("#", what)[:200]
         if key in self._reported:
             return False
@@ -64,16 +64,16 @@ class ErrorGuard:
         return True
 
     def report(self, error: Exception) -> None:
-        """Note a failure of ours in the run, and say it aloud: once for each kind of failure."""
+        """Add a note to the run and warn, once for each distinct message."""
         try:
             what = f"{type(error).__name__}: {error}"
             if self.is_new(what):
-                self._note(f"recording failed, and the training goes on: {what}"[:4000])
-                warnings.warn(f"cutaway: recording failed, and the training goes on: {what}", RuntimeWarning, 2)
+                self._note(f"recording failed, training continues: {what}"[:4000])
+                warnings.warn(f"cutaway: recording failed, training continues: {what}", RuntimeWarning, 2)
         except Exception:
-            pass  # a program that turns warnings into errors goes on, too
+            pass  # the program may turn warnings into errors; training continues even then
 
 
 def _without_modes() -> AbstractContextManager[object]:
-    """Whatever watches all operations (flop counters, selective checkpointing) is not to see ours."""
+    """Hide recorder operations from dispatch modes: FLOP counters, selective checkpointing."""
     return _disable_current_modes() if torch._C._len_torch_dispatch_stack() else nullcontext()

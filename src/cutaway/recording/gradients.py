@@ -1,7 +1,7 @@
-"""Gradients of one recorded step: `grad`, its parts `grad/<loss>`, and `inner_grad`.
+"""Gradients of a recorded step: `grad`, `grad/<loss>` per loss, and `inner_grad`.
 
-`grad` is the sum over all `backward()` calls of the step, as `tensor.grad` would have it after `retain_grad()`. A sum
-needs a copy of what came first. It is made only where more may come: of a retained graph, and of leaves.
+`grad` is the sum over all `backward()` calls of the step, like `tensor.grad` after `retain_grad()`. A sum needs a copy
+of the first gradient. The copy is made only where more may come: for a retained graph, and for leaves.
 """
 
 from __future__ import annotations
@@ -20,41 +20,41 @@ from cutaway.recording.tensors import RecordedTensor, StepTensors
 from cutaway.store.format.records import GRAD, INNER_GRAD
 
 _UNKNOWN = (
-    "gradients of a backward pass are left out: it is not known whether backward() or torch.autograd.grad() has "
-    "started it, as with one that C++ has started"
+    "gradients of a backward pass were not recorded: Cutaway cannot tell whether backward() or "
+    "torch.autograd.grad() started it, for example if C++ code did"
 )
-_BATCHED = "gradients of torch.autograd.grad(is_grads_batched=True) are left out: they are many in one tensor"
+_BATCHED = "gradients of torch.autograd.grad(is_grads_batched=True) were not recorded: one tensor holds many"
 _TOO_LARGE = (
-    "gradients that may come in several backward() calls (retain_graph=True, run.gradients) are left out: "
-    "the copies that their sum needs are larger than most_update_bytes"
+    "gradients that may come in several backward() calls (retain_graph=True, run.gradients) were not recorded: "
+    "the copies needed to sum them are larger than most_update_bytes"
 )
 
 _Key = tuple[RecordedTensor, str]
-"""Of which tensor, under which name."""
+"""The tensor, and the name of its gradient."""
 
 
 @dataclass(slots=True)
 class _Sum:
-    """What has come so far of a gradient that may come in several calls."""
+    """The partial sum of a gradient that may come in several calls."""
 
     total: Tensor
     is_shared: bool
-    """Whether another sum still is the very same tensor."""
+    """Whether another sum refers to the same tensor."""
 
 
 class Gradients:
-    """Takes gradients in as they come.
+    """Records gradients as they arrive.
 
     Args:
-        guard: runs what it is given, and lets no exception out.
-        most_bytes: sums that need more memory than this are left out.
+        guard: calls a function and lets no exception out.
+        most_bytes: sums that need more memory than this are not recorded.
     """
 
     def __init__(self, tensors: StepTensors, guard: ErrorGuard, *, most_bytes: int) -> None:
         self.loss = ""
-        """The loss whose backward pass runs now; "" if nobody said."""
+        """The loss whose backward pass runs now; "" if the user has not named one."""
         self.notes: dict[str, None] = {}
-        """What is left out and why, each once."""
+        """What was not recorded and why, each message once (a dict used as an ordered set)."""
         self._tensors = tensors
         self._guard = guard
         self._most_bytes = most_bytes
@@ -64,16 +64,16 @@ class Gradients:
         self._parameters: list[Tensor] = []
         """Parameters that have a hook."""
         self._direct: list[tuple[RecordedTensor, str, RecordedTensor]] = []
-        """Gradients that were taken in as they came: of which tensor, under which name."""
+        """Gradients recorded on arrival, without a sum: tensor, name, record of the gradient."""
         self._sums: dict[_Key, _Sum | None] = {}
-        """None for what cannot be summed."""
+        """None for a gradient that cannot be summed."""
         self._sums_recomputed = False
-        """Whether what checkpoints compute again comes in several calls, each time as another tensor."""
+        """Whether recomputed tensors get gradients in several calls, each time as another tensor."""
 
-    # waiting for them
+    # hooks
 
     def hook_gradient(self, tensor: Tensor, record: RecordedTensor) -> None:
-        """Take in the gradient of a tensor whenever it comes, until `release`."""
+        """Record each gradient of a tensor until `remove_hooks`."""
         is_leaf = tensor.is_leaf
 
         def arrived(grad: Tensor) -> None:
@@ -82,14 +82,14 @@ class Gradients:
         self._handles.append(tensor.register_hook(arrived))  # type: ignore[no-untyped-call]
 
     def hook_parameter(self, parameter: Tensor, record: RecordedTensor) -> None:
-        """Take in what flows into a parameter, unless it is just a part of the `grad` that the optimizer reads."""
+        """Record gradients that flow into a parameter, except parts of the `grad` that the optimizer reads."""
 
         def arrived(grad: Tensor) -> None:
             call = self._calls.current()
             if self.loss or call is None or not call.accumulates:
                 self._guard(self._add, grad, record, [], True)
 
-        # As `register_hook` does it for a leaf, without the handle, which takes longer than all the rest.
+        # Does what `register_hook` does for a leaf, without creating a handle, which costs more than the rest.
         hooks: Any = parameter._backward_hooks
         if hooks is None:
             hooks = parameter._backward_hooks = OrderedDict()
@@ -97,7 +97,7 @@ class Gradients:
         self._parameters.append(parameter)
 
     def remove_hooks(self) -> None:
-        """Take all hooks off again."""
+        """Remove all hooks."""
         while self._handles:
             self._handles.pop().remove()
         with torch._C.DisableTorchFunction():
@@ -106,9 +106,9 @@ class Gradients:
                 hooks: Any = parameter._backward_hooks or {}
                 hooks.pop(self, None)
                 if not hooks:
-                    parameter._backward_hooks = None  # an empty dict would be asked in every backward pass to come
+                    parameter._backward_hooks = None  # torch would check an empty dict in every later backward pass
 
-    # taking them in
+    # arrival
 
     def _add(self, grad: Tensor, record: RecordedTensor, names: list[str], is_leaf: bool) -> None:
         call = self._calls.current()
@@ -137,14 +137,14 @@ class Gradients:
             self._direct.append((record, name, taken))
 
     def _add_to_sums(self, grad: Tensor, record: RecordedTensor, names: list[str]) -> None:
-        """Add to the sums of these names; those that begin with this gradient share one copy of it."""
+        """Add to the sums of these names; sums that start with this gradient share one copy of it."""
         copy: Tensor | None = None
         for name in names:
             key = (record, name)
             known, is_new = self._sums.get(key), key not in self._sums
             if known is None and not is_new:
                 continue
-            self._sums[key] = None  # should the next lines fail, half a sum is none
+            self._sums[key] = None  # if the next lines fail, a partial sum must not be recorded
             needs_memory = copy is None if known is None else known.is_shared
             n_bytes = self._n_bytes + (_n_bytes(grad) if needs_memory else 0)
             if n_bytes > self._most_bytes:
@@ -154,14 +154,14 @@ class Gradients:
             if known is not None:
                 self._sums[key] = _Sum(_sum(known.total, grad.detach()), is_shared=False)
             else:
-                # A copy: the engine, custom functions and hooks of the program may write into what they were handed.
+                # A copy: the engine, custom functions and user hooks may write into the gradient.
                 copy = grad.detach().clone() if copy is None else copy
                 self._sums[key] = _Sum(copy, is_shared=len(names) > 1)
 
-    # at the end of the step
+    # end of the step
 
     def finish(self) -> None:
-        """Take the sums in, and give what a checkpoint computed again to the tensors it belongs to."""
+        """Record the sums, and assign gradients of recomputed tensors to the tensors they belong to."""
         self._tensors.match_recomputed()
         lost: set[RecordedTensor] = set()
         direct: dict[_Key, list[RecordedTensor]] = {}
@@ -179,7 +179,7 @@ class Gradients:
                 self._tensors.reassign(parts[0], *key)
                 continue
             lost.update(parts)
-            if sums.pop(key, parts[0]) is not None:  # else it is known already why there is no sum
+            if sums.pop(key, parts[0]) is not None:  # else there is a note already
                 self._note_lost(key[0], "it came in several backward() calls, and the graph was not retained")
         self._tensors.drop(lost)
         self._add_sums({key: total for key, total in sums.items() if total is not None})
@@ -189,12 +189,12 @@ class Gradients:
     def _owner(self, source: RecordedTensor) -> RecordedTensor | None:
         owner = self._tensors.owner(source)
         if owner is None:
-            said = "it came inside a checkpoint, and which pass of the module it belongs to does not show"
-            self._note_lost(source, said)
+            reason = "it came inside a checkpoint, and which pass of the module it belongs to is ambiguous"
+            self._note_lost(source, reason)
         return owner
 
     def _owned_sums(self) -> dict[_Key, Tensor | None]:
-        """The sums by the tensor they belong to; those of one that was computed again several times are one."""
+        """The sums by the tensor they belong to; sums of several recomputations of one tensor are added."""
         found: dict[_Key, Tensor | None] = {}
         for (source, name), known in self._sums.items():
             owner = self._owner(source)
@@ -219,11 +219,11 @@ class Gradients:
                     taken[id(owner), id(total)] = self._tensors.add_derived(coalesce_sparse(total), owner, name)
 
     def _note_lost(self, record: RecordedTensor, reason: str) -> None:
-        self.notes[f"the gradient of {self._tensors.site(record.key)!r} is left out: {reason}"] = None
+        self.notes[f"the gradient of {self._tensors.site(record.key)!r} was not recorded: {reason}"] = None
 
 
 def _sum(total: Tensor, grad: Tensor) -> Tensor:
-    return grad + total if total.is_sparse else total + grad  # a sparse tensor takes no dense one
+    return grad + total if total.is_sparse else total + grad  # sparse + dense is not implemented, dense + sparse is
 
 
 def _n_bytes(grad: Tensor) -> int:
@@ -231,12 +231,12 @@ def _n_bytes(grad: Tensor) -> int:
 
 
 def coalesce_sparse(grad: Tensor) -> Tensor:
-    """A gradient whose numbers are its own: of a sparse one, a row that was looked up twice has two parts."""
+    """Coalesce a sparse gradient: a row that was looked up twice has two entries."""
     return grad.coalesce() if grad.is_sparse and not grad.is_coalesced() else grad
 
 
 def _is_batched(grad: Tensor) -> bool:
-    """Whether it stands for many gradients, inside vmap."""
+    """Whether it is a wrapper inside vmap that stands for many gradients."""
     return bool(
         torch._C._functorch.is_functorch_wrapped_tensor(grad) or torch._C._functorch.is_legacy_batchedtensor(grad)
     )

@@ -1,4 +1,4 @@
-"""The hooks of one recorded step: results of modules, gradients, what the optimizer reads and changes."""
+"""Hooks of one recorded step: module outputs, gradients, optimizer reads and parameter updates."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from cutaway.recording.recorded_units import RecordedUnits
 from cutaway.recording.tensors import RecordedTensor, StepTensors, TensorKey
 from cutaway.store.format.records import GRAD, UPDATE, VALUE
 
-_NO_UPDATES = "updates are left out: the copy they need is larger than most_update_bytes"
+_NO_UPDATES = "updates were not recorded: the copy they need is larger than most_update_bytes"
 
 
 class StepHooks:
-    """Watches one step. Everything is switched off again by `stop`, whatever happened in between."""
+    """Records one step. `start` installs all hooks, `stop` removes them, whatever happened in between."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class StepHooks:
         self.tensors = tensors
         self._units = units
         self.on_return: Callable[[], None] = lambda: None
-        """Called when a model has returned."""
+        """Callback: a model has returned."""
         self._models = models
         self._filter = site_filter
         self._guard = guard
@@ -53,31 +53,31 @@ class StepHooks:
         self._calls = CallWrappers(self._on_call, self._on_result, guard.report)
         self._named = {id(parameter.tensor): parameter for parameter in models.parameters}
         self._parameters: dict[int, RecordedTensor] = {}
-        """Parameters by their id, with the names under which their gradients came so far."""
+        """Parameter id → its record, to which gradients and updates are added."""
         self._unhooked = [parameter for parameter in models.parameters if not parameter.is_buffer]
-        """Parameters whose gradients nobody waits for yet."""
+        """Parameters without a gradient hook so far."""
         self.gradients = Gradients(tensors, guard, most_bytes=most_update_bytes)
         self._read_ids: set[int] = set()
         self._before: dict[int, Tensor] = {}
         self.autograd: AutogradGraph | None = None
-        """Notes where the tensors stand in autograd's graph, where that is wanted."""
+        """Builds the dependency graph from autograd, if the step is not traced."""
         self._notes: dict[str, None] = {}
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was left out and why, in words."""
+        """What was not recorded, and why."""
         return (*self._notes, *self.gradients.notes)
 
-    # switching on and off
+    # start and stop
 
     def start(self) -> None:
-        """Switch everything on."""
+        """Install all hooks."""
         self._calls.start(module for module, _ in self._models.modules.values())
         optimizers.subscribe(self)
         self.hook_parameters()
 
     def stop(self) -> None:
-        """Switch everything off; calling it again does nothing."""
+        """Remove all hooks. Idempotent."""
         optimizers.unsubscribe(self)
         self._calls.stop()
         self.gradients.remove_hooks()
@@ -87,7 +87,7 @@ class StepHooks:
     # modules
 
     def _is_in_step(self) -> bool:
-        """Whether what runs now belongs to the step: other threads do not, those of the backward pass do."""
+        """Whether the current call belongs to the step: yes in its own thread and in threads of the backward pass."""
         return (get_ident() == self._thread or _in_backward()) and torch._C._get_tracing_state() is None
 
     def _on_call(self, module: nn.Module, args: Any, kwargs: Any) -> None:
@@ -134,7 +134,7 @@ class StepHooks:
             self.on_return()
 
     def _layout(self, key: TensorKey, tensor: Tensor, module: nn.Module | None, path: str) -> UnitLayout | None:
-        """Which dimensions of a tensor count units and samples, as far as it is known now."""
+        """Unit and sample dimensions of a tensor, as far as they are known now."""
         units, batch_size = self._units, self.tensors.selection.batch_size
         layout = units.find(key.base, key.step_pass, tensor, batch_size if units.is_traced else None)
         if layout is None and self.tensors.pending is None and not units.is_traced:
@@ -162,20 +162,20 @@ class StepHooks:
             self.autograd.note(record, tensor, is_result=is_result)
 
     def parameter_and_buffer_names(self) -> dict[int, str]:
-        """The names of the parameters and buffers by their id."""
+        """Names of parameters and buffers by tensor id."""
         return {id_: parameter.names[0] for id_, parameter in self._named.items()}
 
     def parameter_names(self) -> dict[int, str]:
-        """The names of the parameters by their id."""
+        """Names of parameters by tensor id."""
         return {id_: parameter.names[0] for id_, parameter in self._named.items() if not parameter.is_buffer}
 
     def hook_gradient(self, tensor: Tensor, record: RecordedTensor) -> None:
-        """Wait for the gradient of a tensor, if it can have one."""
+        """Register a hook for the gradient of a tensor, if it can have one."""
         if self._filter.gradients and tensor.requires_grad and id(tensor) not in self._named:
             self.gradients.hook_gradient(tensor, record)
 
     def _record_recomputed(self, address: str, results: list[tuple[str, Tensor]]) -> None:
-        """A forward that a checkpoint runs again: only gradients that the first run could not have are new."""
+        """Handle a forward pass that a checkpoint runs again: only gradients that the first pass lacked are new."""
         for path, tensor in results:
             base = f"{address}@out.{path}" if path else address
             if self._filter.gradients and tensor.requires_grad and not _is_transformed(tensor):
@@ -186,7 +186,7 @@ class StepHooks:
     # parameters
 
     def hook_parameters(self) -> None:
-        """Wait for the gradients of parameters; again if some require gradients only since a moment ago."""
+        """Register gradient hooks on parameters. Call it again for parameters that require gradients only now."""
         if self._filter.gradients and self._unhooked:
             candidates, self._unhooked = self._unhooked, []
             for parameter in candidates:
@@ -206,7 +206,7 @@ class StepHooks:
         return record
 
     def before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        """An optimizer is about to make a step."""
+        """Optimizer pre-step hook."""
         self._guard(self._read_parameters, optimizer, args, kwargs)
 
     def _read_parameters(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
@@ -237,7 +237,7 @@ class StepHooks:
             self._before[id(parameter.tensor)] = _local(parameter.tensor).clone()
 
     def after_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        """It has made it."""
+        """Optimizer post-step hook."""
         self._guard(self._read_updates, optimizer, args, kwargs)
 
     def _read_updates(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
@@ -246,7 +246,7 @@ class StepHooks:
         has_closure = _has_closure(args, kwargs)
         with self.tensors.deferred():
             for parameter in self._parameters_of(optimizer):
-                if has_closure:  # only the closure, which the optimizer has called, has made the gradients
+                if has_closure:  # the optimizer has called the closure, so the gradients exist only now
                     self._read_gradient(parameter, None)
                 before = self._before.pop(id(parameter.tensor), None)
                 if before is not None:
@@ -272,7 +272,7 @@ class StepHooks:
         self.tensors.add_derived(grad, self._parameter_record(parameter), GRAD)
 
     def read_remaining(self) -> None:
-        """At the end of the step: what no optimizer has read."""
+        """At the end of the step, read the parameters and gradients that no optimizer has read."""
         with self.tensors.deferred():
             for parameter in self._models.parameters:
                 if self._filter.covers_parameter(parameter.names[0]):
@@ -283,7 +283,7 @@ class StepHooks:
 
 
 class SiteFilter:
-    """Which sites are recorded, and what of them."""
+    """Decides which sites are recorded, and whether with gradients and updates."""
 
     def __init__(
         self, at: Iterable[Site], *, gradients: bool = True, updates: bool = True, parameters: bool = True
@@ -298,11 +298,11 @@ class SiteFilter:
         self._unmatched = [pattern for pattern in self._patterns if pattern.op is None and pattern.name is None]
 
     def covers_parameter(self, name: str) -> bool:
-        """Whether a parameter or buffer is recorded."""
+        """Whether to record a parameter or buffer."""
         return self.parameters and self.covers(name)
 
     def covers(self, site: str, pass_: int = 1) -> bool:
-        """Whether a site is recorded; all are if no pattern was given."""
+        """Whether to record a site; True for all if there are no patterns."""
         if not self._patterns:
             return True
         key = f"{site}:{pass_}" if self._has_passes and pass_ > 1 else site
@@ -314,27 +314,27 @@ class SiteFilter:
         return is_covered
 
     def check(self) -> None:
-        """After a whole step: a pattern that has fitted nothing is a `SiteError`, once."""
+        """After a complete step, raise a `SiteError` for a pattern that has matched nothing. Raises once."""
         unmatched, self._unmatched = self._unmatched, []
         if unmatched:
             near = nearest(str(unmatched[0]), self._decisions)
-            hint = f" Nearest: {', '.join(map(repr, near))}." if near else ""
-            raise SiteError(f"at={str(unmatched[0])!r} fits nothing that the first recorded step has seen.{hint}")
+            close = f" Nearest: {', '.join(map(repr, near))}." if near else ""
+            raise SiteError(f"at={str(unmatched[0])!r} matches no site of the first recorded step.{close}")
 
 
 def _has_closure(args: Any, kwargs: Any) -> bool:
-    """Whether the optimizer is to compute the loss by itself; its arguments begin with itself."""
+    """Whether `optimizer.step` got a closure; `args[0]` is the optimizer itself."""
     return any(closure is not None for closure in (*args[1:], kwargs.get("closure")))
 
 
 def _local(tensor: Tensor) -> Tensor:
-    """The numbers of a parameter; of one that is spread over several ranks, those that are here."""
+    """The parameter as a plain tensor; the local shard of a DTensor."""
     local: Tensor = tensor.to_local() if hasattr(tensor, "to_local") else tensor  # type: ignore[operator]
     return local.detach()
 
 
 def _is_transformed(tensor: Tensor) -> bool:
-    """Whether it only stands for a tensor, inside vmap, grad or another function transform."""
+    """Whether this is a wrapper inside vmap, grad or another function transform."""
     return bool(torch._C._functorch.is_functorch_wrapped_tensor(tensor))
 
 

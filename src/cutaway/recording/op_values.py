@@ -1,4 +1,4 @@
-"""Steps that are traced as well: for results of single ops, and for the dependency graph of a new structure."""
+"""Traces a recorded step as well: for the values of single ops and for the dependency graph."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cutaway.recording.tensors import RecordedTensor, StepTensors, TensorKey
 
 
 class TracedStep:
-    """A capture around one recorded step. Values of the ops asked for are taken in as they come into being."""
+    """A capture session around one recorded step, which records the requested ops as they run."""
 
     def __init__(
         self,
@@ -35,17 +35,17 @@ class TracedStep:
         self._saver = _OpValueSaver(ops, tensors, hook_gradient, guard)
         self._session = Session(self.trace, root, self._saver, gradients=False)
         if ops:
-            self._session.resolver.work_at_once()  # a gradient can only be waited for before it comes
+            self._session.resolver.work_at_once()  # gradient hooks must be registered before the backward pass
 
     def start(self) -> None:
-        """Switch the capture on."""
+        """Start the capture."""
         pending = self._tensors.pending = PendingTensors()
         self._session.resolver.on_write = lambda tensors: self._guard(pending.before_write, tensors)
         self._session.start()
         self.is_on = True
 
     def resolve_units(self, units: RecordedUnits, parameters: Mapping[int, str], *, is_final: bool) -> int:
-        """Give the tensors that wait their layouts; gives how many were overwritten before those were known.
+        """Set the layouts of pending tensors. Returns how many were overwritten before their layout was known.
 
         Args:
             is_final: whether the step is over.
@@ -76,11 +76,11 @@ class TracedStep:
         return n_lost
 
     def name(self, name: str, tensor: Tensor) -> None:
-        """Let a tensor be known by a name."""
+        """Name a tensor in the trace."""
         self.trace.tensor(name, tensor)
 
     def stop(self, error: BaseException | None) -> None:
-        """Switch it off; the ops that were taken in get their sites. Calling it again does nothing."""
+        """Stop the capture and set the sites of the recorded ops. Idempotent."""
         if not self.is_on:
             return
         self.is_on = False
@@ -92,7 +92,7 @@ class TracedStep:
 
 
 class _OpValueSaver(Saver):
-    """A saver that keeps no values but hands them to the sightings, while they are what they are."""
+    """A saver that stores nothing, but records each value before the program can overwrite it."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Numbers that were logged but may still be computed by a device: they are fetched later, so that nobody waits."""
+"""Logged scalars that may still be on a GPU: copied without waiting, written later."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Write = Callable[[int, Mapping[str, float]], None]
 
 
 class PendingScalars:
-    """Takes numbers and tensors of one element; hands them on as floats, in order for each name.
+    """Takes numbers and one-element tensors, and writes them as floats, in order for each name.
 
-    What is on the CPU is handed on at once. What is on a device is gathered, copied without waiting, and handed on
-    when the copy has arrived.
+    Values on the CPU are written at once. Values on a device are batched, copied asynchronously, and written when the
+    copy has arrived.
     """
 
     def __init__(self, write: Write) -> None:
@@ -29,30 +29,30 @@ class PendingScalars:
         self._copies: list[tuple[list[tuple[int, str]], Tensor, Any]] = []
 
     def add(self, step: int, values: Mapping[str, Any]) -> None:
-        """Take the numbers of one step. One that is none is an `InputError`, after the others were taken."""
+        """Add the values of one step. Raises `InputError` for a value that is not a number, after adding the others."""
         ready: dict[str, float] = {}
-        error_raised: InputError | None = None
+        failure: InputError | None = None
         for name, value in values.items():
             if isinstance(value, Tensor) and value.is_meta:
-                continue  # it has no number
+                continue  # a meta tensor has no value
             try:
                 if isinstance(value, Tensor) and value.device.type != "cpu":
                     self._pending.append((step, str(name), _copy(name, value)))
                 else:
                     ready[str(name)] = _number(name, value)
             except InputError as error:
-                error_raised = error
+                failure = error
         if ready:
             self._write(step, ready)
         if len(self._pending) >= _MOST_PENDING:
             self.start_copies()
         if self._copies:
             self.write_ready()
-        if error_raised is not None:
-            raise error_raised
+        if failure is not None:
+            raise failure
 
     def start_copies(self) -> None:
-        """Begin to copy what waits."""
+        """Start copying the pending values to the CPU."""
         by_device: dict[Any, list[tuple[int, str, Tensor]]] = {}
         for entry in self._pending:
             by_device.setdefault(entry[2].device, []).append(entry)
@@ -67,7 +67,7 @@ class PendingScalars:
             self._copies.append(([(step, name) for step, name, _ in entries], host, event))
 
     def write_ready(self, *, wait: bool = False) -> None:
-        """Hand on what has arrived."""
+        """Write the values whose copies have arrived."""
         while self._copies:
             entries, numbers, event = self._copies[0]
             if event is not None and not event.query():
@@ -79,14 +79,14 @@ class PendingScalars:
                 self._write(step, {name: value})
 
     def drain(self) -> None:
-        """Hand on everything, waiting for it if need be."""
+        """Write everything, waiting for copies."""
         if self._pending:
             self.start_copies()
         self.write_ready(wait=True)
 
 
 def _copy(name: object, value: Tensor) -> Tensor:
-    """A copy: the program may write to its tensor before it is fetched."""
+    """A copy on the device: the program may overwrite its tensor before the value is fetched."""
     _check(name, value)
     dtype = torch.float32 if value.device.type == "mps" else torch.float64
     return value.detach().reshape(()).to(dtype, copy=True)
@@ -94,9 +94,9 @@ def _copy(name: object, value: Tensor) -> Tensor:
 
 def _check(name: object, value: Tensor) -> None:
     if value.numel() != 1:
-        raise InputError(f"{name!r} has {value.numel()} elements; log one number, for example its mean.")
+        raise InputError(f"run.log: {name!r} has {value.numel()} elements; log one number, such as its mean.")
     if value.is_complex():
-        raise InputError(f"{name!r} is a complex number; log its magnitude, or its parts.")
+        raise InputError(f"run.log: {name!r} is a complex number; log its magnitude or its parts.")
 
 
 def _number(name: object, value: Any) -> float:
@@ -111,4 +111,4 @@ def _number(name: object, value: Any) -> float:
     except (TypeError, ValueError, OverflowError):
         pass
     shown = repr(value)[:80]
-    raise InputError(f"{name!r} is {shown}, a {type(value).__name__}: log numbers, or note texts with run.note.")
+    raise InputError(f"run.log: {name!r} is {shown}, a {type(value).__name__}; log numbers, and use run.note for text.")

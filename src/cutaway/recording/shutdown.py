@@ -1,4 +1,4 @@
-"""The end of a program that has forgotten to close its recorder."""
+"""Closes a recorder at exit if the program has not."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Protocol
 
 
 class Closeable(Protocol):
-    """Something to be closed."""
+    """An object with a `close` method."""
 
     def close(self) -> None:
-        """Calling it again does nothing."""
+        """Close it. Must be idempotent."""
         ...
 
 
 class CloseAtExit:
-    """Closes what was forgotten when the program ends, and holds nothing alive until then."""
+    """Registers an atexit callback that closes the target; holds only a weak reference."""
 
     def __init__(self, target: Closeable) -> None:
         self._target = weakref.ref(target)
@@ -30,5 +30,5 @@ class CloseAtExit:
             target.close()
 
     def cancel(self) -> None:
-        """It was closed."""
+        """Unregister the callback, after the target was closed."""
         atexit.unregister(self._close)

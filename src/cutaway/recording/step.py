@@ -1,4 +1,4 @@
-"""One step that is being recorded, from its first hook to the record that is handed to the writer."""
+"""One recorded step, from its first hook to the record given to the writer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cutaway.core.arrays import Raw
-from cutaway.core.errors import InputError
+from cutaway.core.errors import InputError, InputTypeError
+from cutaway.core.formatting import plural
 from cutaway.core.pytree import escape
 from cutaway.core.units.layout import UnitLayout
 from cutaway.recording.autograd_graph import AutogradGraph
@@ -35,15 +36,15 @@ from cutaway.store.writing.writer import Writer
 Role = Literal["input", "target", "loss", "parameter", "buffer", "value"]
 ROLES: tuple[str, ...] = get_args(Role)
 About = tuple[str, str, str]
-"""What the user said of a tensor: its role, its node, its part in the node."""
+"""What the user stated about a tensor: its role, its node, its part within the node."""
 
 
 Dims = tuple[int | None, tuple[int, ...] | None]
-"""The dimension of the samples and those of the units, where the user says them."""
+"""Sample dimension and unit dimensions, where the user states them."""
 
 
 class RecordedStep:
-    """Watches one step and writes it down."""
+    """Records one step and writes it."""
 
     def __init__(
         self,
@@ -71,27 +72,27 @@ class RecordedStep:
         elif is_traced:
             self.hooks.autograd = AutogradGraph()
         if ops and self._traced is None:
-            said = "it would run otherwise if it were traced. Name modules instead of ops"
-            guard.report(InputError(f"at={str(ops[0])!r} is an op, and this program has compiled something: {said}."))
+            problem = "which cannot be recorded because the program uses torch.compile"
+            guard.report(InputError(f"at={str(ops[0])!r} is an op, {problem}: name modules instead of ops."))
         self._is_traced = is_traced
         self.lost_values = 0
-        """Tensors that were overwritten before it was known what their dimensions count."""
+        """Number of tensors that were overwritten before their unit and sample dimensions were known."""
         self._fields: dict[str, Any] = {}
         self.about: dict[str, Plain] = {}
         self.n_iterations = 0
         self.has_late_kind = False
-        """Whether its kind shows only at its end."""
+        """Whether its kind becomes known only at its end."""
         self.is_whole = False
-        """Whether it was seen to its end, so that it can be written."""
+        """Whether it reached its end, so that it can be written."""
 
     def start(self) -> None:
-        """Switch the hooks on."""
+        """Install the hooks."""
         self.hooks.start()
         if self._traced is not None:
             self._traced.start()
 
     def _resolve_units(self, is_final: bool = False) -> None:
-        """The model has returned: of the tensors seen so far it is known now what their dimensions count."""
+        """The model has returned: determine the dimensions of the tensors recorded so far."""
         if self._traced is not None:
             n_lost = self._traced.resolve_units(self._units, self.hooks.parameter_names(), is_final=is_final)
             if n_lost:
@@ -99,16 +100,17 @@ class RecordedStep:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was left out of the step and why, in words."""
+        """What was not recorded in the step, and why."""
         return (*self.hooks.notes, *self._unit_notes())
 
     def _unit_notes(self) -> Iterator[str]:
         if not self._units.is_traced:
             yield UNTRACED_NOTE.format(dim=self._units.batch_dim or 0)
         if self.lost_values:
+            tensors = plural(self.lost_values, "tensor")
             yield (
-                f"{self.lost_values:,} tensors of a traced step were overwritten before it was known what their "
-                "dimensions count: the step has no values and no statistics of units and samples of them"
+                f"{tensors} of a traced step: overwritten before their unit and sample dimensions were known, and stored "
+                "without values and without statistics per unit or sample"
             )
         if self._settings.statistics == "full":
             yield from self._unknown_unit_notes()
@@ -118,15 +120,15 @@ class RecordedStep:
         unknown = [record for record in values if record.layout is None or not record.layout.is_known]
         if unknown:
             first = unknown[0]
-            reason = first.layout.reason if first.layout is not None else "the graph does not tell"
-            others = f", and of {len(unknown) - 1:,} others" if len(unknown) > 1 else ""
+            reason = first.layout.reason if first.layout is not None else "the graph does not determine it"
+            others = f" and {plural(len(unknown) - 1, 'other')}" if len(unknown) > 1 else ""
             yield (
-                f"which dimension of {self.tensors.site(first.key)!r} counts units is not known{others}, so there "
-                f"are no statistics of each unit: {reason}; unit_dim= says which it is"
+                f"the unit dimension of {self.tensors.site(first.key)!r}{others} is unknown, so there are no "
+                f"statistics per unit: {reason}; set it with unit_dim="
             )
 
     def stop(self, error: BaseException | None) -> None:
-        """Read what is left to be read, and switch the hooks off."""
+        """Read the remaining parameters and gradients, and remove the hooks."""
         self._guard(self._resolve_units, True)
         self._guard(self.hooks.read_remaining)
         self.hooks.stop()
@@ -141,23 +143,23 @@ class RecordedStep:
         self.is_whole = True
 
     def release(self) -> None:
-        """Switch off whatever is still on; for when `stop` has failed."""
+        """Remove any hooks that are left, in case `stop` has failed."""
         try:
             self.hooks.stop()
         finally:
             if self._traced is not None:
                 self._traced.stop(None)
 
-    # from the user's code
+    # called by the user
 
     def tensor(self, name: str, tensor: Tensor, about: About, dims: Dims) -> None:
-        """Take in a tensor that the user named."""
+        """Record a tensor that the user named."""
         role, node, part = about
         key = TensorKey(f"${escape(name)}", role=role, node=node, part=part)
         if not isinstance(tensor, Tensor):
-            raise InputError(f"run.tensor({name!r}) was given a {type(tensor).__name__}: give it a torch.Tensor.")
+            raise InputTypeError(f"run.tensor({name!r}) got a {type(tensor).__name__}: pass a torch.Tensor.")
         if key.role not in ROLES:
-            raise InputError(f"run.tensor({name!r}) was given the role {key.role!r}. There are: {', '.join(ROLES)}.")
+            raise InputError(f"run.tensor({name!r}, role={key.role!r}): pass one of {', '.join(ROLES)}.")
         pass_ = self.tensors.next_pass(key.base)
         step_pass = self.tensors.step_pass(key.base)
         key = replace(key, pass_key=key.base, pass_=pass_, iteration=self.tensors.iteration, step_pass=step_pass)
@@ -171,7 +173,7 @@ class RecordedStep:
             self._traced.name(name if step_pass == 1 else f"{name}:{step_pass}", tensor)
 
     def _layout(self, tensor: Tensor, key: TensorKey, dims: Dims) -> UnitLayout | None:
-        """What is known of a tensor that the user named; what they say of its dimensions comes first."""
+        """The layout of a tensor that the user named; dimensions that the user states take precedence."""
         batch_dim, unit_dims = dims
         units, batch_size = self._units, self.tensors.selection.batch_size
         layout = units.find(key.base, key.step_pass, tensor)
@@ -182,7 +184,7 @@ class RecordedStep:
         return layout if unit_dims is None else stated_layout(unit_dims, layout, tensor)
 
     def samples(self, fields: Mapping[str, Any]) -> None:
-        """Take in what the kept samples are."""
+        """Keep the fields of the stored samples."""
         selection = self.tensors.selection
         if not selection.is_off:
             for name, values in fields.items():
@@ -192,14 +194,14 @@ class RecordedStep:
     # writing
 
     def write(self, writer: Writer, graphs: StepGraphs, number: int, kind: str, order: dict[Any, int]) -> int:
-        """Hand the step to the writer; gives the bytes it takes."""
+        """Give the step to the writer. Returns its size in bytes."""
         self._guard(self.hooks.gradients.finish)
         rows, values = self.tensors.rows(), self.tensors.values()
         extra_arrays: dict[Row, Raw] = {}
         if self._settings.statistics == "full":
             self._guard(lambda: extra_arrays.update(self.tensors.arrays(rows)))
         positions = [order.setdefault((row.site, row.of, row.iteration), len(order)) for row in rows]
-        row_order = sorted(range(len(rows)), key=positions.__getitem__)  # gradients come when they come
+        row_order = sorted(range(len(rows)), key=positions.__getitem__)  # gradients arrive in no fixed order
         rows = [rows[index] for index in row_order]
         numbers = [self.tensors.records[index].number for index in row_order]
         values = {new: values[old] for new, old in enumerate(row_order) if old in values}
@@ -219,7 +221,7 @@ class RecordedStep:
         structure = graphs.note_step(kind, schema, has_late_kind=self.has_late_kind)
         if structure:
             self.about["structure"] = structure
-        # Here and not in the thread that writes: two threads that both run Python hold each other up for longer.
+        # Here and not in the writer's thread: two threads that both run Python slow each other down (the GIL).
         matrix = _matrix(self.tensors.summary, numbers, len(all_rows))
         writer.step(number, schema=schema, kind=kind, matrix=matrix, values=all_values, about=self.about)
         return 4 * len(all_rows) * len(statistics) + sum(part.nbytes for part in all_values.values())
@@ -234,7 +236,7 @@ class RecordedStep:
 
 
 def _matrix(summary: Summary, numbers: list[int], n_rows: int) -> NDArray[np.float32]:
-    """The statistics of these rows, and behind them rows that have none."""
+    """The statistics of these rows, followed by rows of NaN."""
     matrix = summary.matrix()
     padded = np.full((n_rows, matrix.shape[1]), np.nan, np.float32)
     padded[: len(numbers)] = matrix[numbers]

@@ -1,4 +1,4 @@
-"""The dependency graphs of a run: one for each distinct structure of its steps, found by tracing one step of it."""
+"""Dependency graphs of a run: one per distinct structure of its steps."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from cutaway.recording.environment import to_plain
 from cutaway.store.writing.writer import Writer
 
 _MOST_TRIES = 3
-"""How many steps of a kind are traced in vain (each has another structure) before that is left."""
+"""Stop tracing a kind after this many traced steps that each had another structure."""
 
 
 class StepGraphs:
-    """Knows which structures were seen, and writes each graph once."""
+    """Knows the structures seen so far, and writes each graph once."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
@@ -28,9 +28,9 @@ class StepGraphs:
         self.manual: list[tuple[str, str]] = []
 
     def needs_trace(self, kind: str | None) -> bool:
-        """Whether the next step of a kind is to be traced; None if its kind shows only later, and it may be dropped."""
+        """Whether to trace the next step of a kind; None if its kind becomes known only at its end."""
         if kind is None:
-            # Nobody knows whether it will be kept: tried at the 1st, 2nd, 4th, 8th… until what came was all known.
+            # The step may be dropped: try the 1st, 2nd, 4th, 8th… until the structures that come are all known.
             self._n_late_steps += 1
             return self._is_late_new and self._n_late_steps & (self._n_late_steps - 1) == 0
         schema = self._last.get(kind)
@@ -38,7 +38,7 @@ class StepGraphs:
         return is_new and self._tries.get(kind, 0) < _MOST_TRIES
 
     def note_step(self, kind: str, schema: int, *, has_late_kind: bool = False) -> str:
-        """A step of this schema was recorded; the hash of its structure, "" if that is not known (yet)."""
+        """Note a recorded step. Returns the hash of its structure, or "" if that is unknown so far."""
         if self._last.get(kind) != schema and schema in self._hashes:
             self._tries[kind] = 0
         self._last[kind] = schema
@@ -49,7 +49,7 @@ class StepGraphs:
         return self._hashes.get(schema, "")
 
     def add_traced(self, kind: str, schema: int, recorded: Sequence[Recorded], trace: Trace) -> None:
-        """A step of this schema was traced as well."""
+        """Add the graph of a traced step."""
         self._tries[kind] = self._tries.get(kind, 0) + 1
         try:
             graph = dependencies(trace, recorded, manual=self.manual)
@@ -57,11 +57,11 @@ class StepGraphs:
             if not self.manual:
                 raise
             self.add(schema, dependencies(trace, recorded))
-            raise  # a wrong link of the user's own: said, and the rest of the graph is there
+            raise  # an invalid run.link(): report it, but keep the rest of the graph
         self.add(schema, graph)
 
     def add(self, schema: int, graph: Dependencies) -> None:
-        """The graph of a schema: written if it is a new one."""
+        """Add the graph of a schema; write it if it is new."""
         self._hashes[schema] = graph.hash
         if graph.hash not in self._written:
             self._written.add(graph.hash)

@@ -1,4 +1,4 @@
-"""What was seen in one recorded step: which tensors, their statistics, and the values that are kept of them."""
+"""The tensors of one recorded step: their keys, statistics and stored values."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from cutaway.store.format.records import VALUE, Row
 
 @dataclass(frozen=True, slots=True)
 class TensorKey:
-    """Where a tensor was seen."""
+    """Identifies a tensor within a step: its site, pass, iteration and role."""
 
     base: str
-    """Its site without a pass."""
+    """The site without its pass."""
     pass_key: str = ""
-    """What its passes are counted by: the address of a module, or the name of a tensor."""
+    """What its passes are counted by: a module address, or the name of a tensor."""
     pass_: int = 1
     iteration: int = 0
     role: str = ""
     node: str = ""
     part: str = ""
     step_pass: int = 1
-    """Its pass counted over all iterations, as a trace of the step counts."""
+    """Its pass counted over the whole step rather than the iteration, as a trace counts it."""
 
 
 @dataclass(slots=True, eq=False)
 class RecordedTensor:
-    """One tensor, its gradient or its update."""
+    """One recorded tensor, its gradient or its update."""
 
     key: TensorKey
     of: str
@@ -48,21 +48,21 @@ class RecordedTensor:
     """Its row in the summary."""
     value: Tensor | None = None
     aliases: list[TensorKey] = field(default_factory=list)
-    """Further places at which the very same tensor was seen."""
+    """Other keys of the same tensor."""
     n_derived: dict[str, int] = field(default_factory=dict)
-    """What was taken of it (its gradient, its update), and how often so far."""
+    """Number of recorded gradients and updates of this tensor, by name."""
     requires_grad: bool = True
-    """Whether autograd knew where it came from."""
+    """Whether the tensor required gradients."""
     layout: UnitLayout | None = None
-    """Which of its dimensions count units and samples; None if that is not known (yet)."""
+    """Its unit and sample dimensions; None if unknown so far."""
     keeps_value: bool = True
-    """Whether its values may be kept."""
+    """Whether its values may be stored."""
     is_recomputed: bool = False
-    """Whether a checkpoint has computed it again, so that it stands for a tensor that was seen before."""
+    """Whether a checkpoint has recomputed it, so that it stands for a tensor that is recorded already."""
 
 
 class StepTensors:
-    """All that was seen in one step, in order."""
+    """All tensors of one recorded step, in order."""
 
     def __init__(self, summary: Summary, selection: SampleSelection) -> None:
         self.summary = summary
@@ -74,38 +74,38 @@ class StepTensors:
         self._by_id: dict[int, tuple[weakref.ref[Tensor], int, RecordedTensor]] = {}
         self._without_grad: dict[str, list[RecordedTensor]] = {}
         self._recomputed: list[tuple[RecordedTensor, list[RecordedTensor]]] = []
-        """Tensors that a checkpoint computed again, and what each may be."""
+        """Tensors that a checkpoint recomputed, with the records that each may belong to."""
         self._owners: dict[RecordedTensor, RecordedTensor | None] = {}
-        """What each of those is; None where that does not show."""
+        """The record that each recomputed tensor belongs to; None if that is ambiguous."""
         self._deferred: list[tuple[Tensor, RecordedTensor]] | None = None
         self.pending: PendingTensors | None = None
-        """Tensors whose layouts will be known when the model has returned; None where they will not."""
+        """Tensors whose layouts become known when the model returns; None if the step is not traced."""
 
     def next_pass(self, pass_key: str) -> int:
-        """How often this was reached in this iteration, this time included."""
+        """Count a pass and return its number within this iteration, from 1."""
         key = (pass_key, self.iteration)
         self._passes[key] = self._passes.get(key, 0) + 1
         self._step_passes[pass_key] = self._step_passes.get(pass_key, 0) + 1
         return self._passes[key]
 
     def step_pass(self, pass_key: str) -> int:
-        """How often this was reached in the whole step."""
+        """Number of passes in the whole step so far."""
         return self._step_passes.get(pass_key, 0)
 
     def n_passes(self, pass_key: str) -> int:
-        """How often this was reached in this iteration."""
+        """Number of passes in this iteration so far."""
         return self._passes.get((pass_key, self.iteration), 0)
 
     def add(
         self, tensor: Tensor, key: TensorKey, others: Iterable[str] = (), *, layout: UnitLayout | None = None
     ) -> tuple[RecordedTensor, bool]:
-        """Take a tensor in; gives what is known of it, and whether that is new.
+        """Record a tensor. Returns its record and whether it is new.
 
-        One that was seen already in this iteration, and not written to since, only gets another name.
+        A tensor that this iteration has recorded already and that was not written to since gets an alias instead.
 
         Args:
-            others: further names of the place.
-            layout: which dimensions count units and samples, where that is known.
+            others: other sites of the same module output.
+            layout: unit and sample dimensions, if known.
         """
         keys = [key, *[replace(key, base=other) for other in others]]
         version = version_of(tensor)
@@ -127,36 +127,36 @@ class StepTensors:
         return record, True
 
     def add_op_value(self, tensor: Tensor, key: TensorKey) -> RecordedTensor:
-        """Take in a tensor that is seen at this place only."""
+        """Record the result of an op."""
         return self._add(tensor, key, VALUE, None)
 
     def add_derived(self, tensor: Tensor, record: RecordedTensor, of: str) -> RecordedTensor:
-        """Take in the gradient or the update of what was seen; one that comes again is numbered: `grad@2`."""
+        """Record a gradient or update of a tensor; from the second on it is numbered: `grad@2`."""
         of = _derived_name(of, record)
         derived = self._add(tensor, record.key, of, record.layout, keeps_value=record.keeps_value)
         derived.aliases = record.aliases
         return derived
 
     def add_same(self, derived: RecordedTensor, record: RecordedTensor, of: str) -> RecordedTensor:
-        """Take the same numbers in under another name as well."""
+        """Record the same statistics under a second name."""
         same = replace(derived, of=_derived_name(of, record), n_derived={})
         self.records.append(same)
         return same
 
     def reassign(self, derived: RecordedTensor, owner: RecordedTensor, of: str) -> None:
-        """Say that what was taken of a tensor belongs to the one that it stood for."""
+        """Move a gradient from a recomputed tensor to the record it belongs to."""
         if derived.key is not owner.key:
             derived.of, derived.key, derived.aliases = _derived_name(of, owner), owner.key, owner.aliases
 
     def drop(self, lost: Set[RecordedTensor]) -> None:
-        """Leave these out."""
+        """Remove these records."""
         if lost:
             self.records = [record for record in self.records if record not in lost]
 
     def _add(
         self, tensor: Tensor, key: TensorKey, of: str, layout: UnitLayout | None, *, keeps_value: bool = True
     ) -> RecordedTensor:
-        """Statistics of a tensor, and its value if it is to be kept."""
+        """Add a record: compute statistics, and copy the value if it is to be stored."""
         record = RecordedTensor(key, of, -1, layout=layout, keeps_value=keeps_value)
         if self._deferred is not None and not keeps_value:
             self._deferred.append((tensor, record))
@@ -174,7 +174,7 @@ class StepTensors:
         return self.summary.add(view, batch_dim=batch_dim, unit_dim=unit_dim)
 
     def set_layout(self, tensor: Tensor | None, record: RecordedTensor, layout: UnitLayout | None) -> None:
-        """The layout of a tensor that was seen has become known: take what needs it.
+        """Set the layout of a recorded tensor now that it is known, and compute what depends on it.
 
         Args:
             tensor: None if it was overwritten in the meantime; its first statistics stay.
@@ -187,7 +187,7 @@ class StepTensors:
         record.value = self.selection.copy_samples(tensor, layout)
 
     def propagate_layouts(self) -> None:
-        """Gradients that came before the layout of their tensor was known have the same one."""
+        """Copy the layout of each tensor to gradients that were recorded before it was known."""
         layouts = {id(r.key): r.layout for r in self.records if r.of == VALUE and r.layout is not None}
         for record in self.records:
             if record.layout is None:
@@ -195,9 +195,9 @@ class StepTensors:
 
     @contextmanager
     def deferred(self) -> Iterator[None]:
-        """A block in which tensors of which no values are kept are gathered, and taken in at once at its end.
+        """Defers statistics and computes them in one batched call on exit.
 
-        None of them may change before that.
+        Applies to tensors whose values are not stored. None of them may change inside the block.
         """
         self._deferred = []
         try:
@@ -221,7 +221,7 @@ class StepTensors:
         return self.summary.add_many([tensor for tensor, _ in deferred])
 
     def _summarize_one_by_one(self, deferred: list[tuple[Tensor, RecordedTensor]]) -> None:
-        """The one that cannot be taken in costs only itself."""
+        """Fallback of the batched call: a tensor that fails loses only its own record."""
         lost: dict[int, Exception] = {}
         for tensor, record in deferred:
             try:
@@ -233,29 +233,29 @@ class StepTensors:
             raise next(iter(lost.values()))
 
     def rekey(self, old: TensorKey, new: TensorKey) -> None:
-        """Say that what was seen at a place, gradients included, was seen at another one."""
+        """Replace a key in all records that have it, gradients included."""
         for record in self.records:
             if record.key is old:
                 record.key = new
 
-    # what a checkpoint computes again
+    # tensors that a checkpoint recomputes
 
     def add_recomputed(self, tensor: Tensor, base: str) -> RecordedTensor | None:
-        """A tensor that a checkpoint computed again: what stands for it, if its first self had no gradient.
+        """Record a recomputed tensor if its first computation had no gradient; else return None.
 
-        Which pass of its module it belongs to shows at the end, by its values: in what order checkpoints run their
-        parts again is nobody's promise.
+        Which pass it belongs to is decided at the end of the step by comparing statistics: torch does not specify in
+        which order checkpoints recompute.
         """
         first = self._without_grad.get(base)
         if not first:
             return None
-        key, layout = replace(first[0].key), first[0].layout  # its own place: what is taken of it is told apart
+        key, layout = replace(first[0].key), first[0].layout  # a new key object: records are told apart by identity
         recomputed = RecordedTensor(key, VALUE, self._summarize(tensor, layout), layout=layout, is_recomputed=True)
         self._recomputed.append((recomputed, list(first)))
         return recomputed
 
     def match_recomputed(self) -> None:
-        """Find out which tensors those are that were computed again."""
+        """Find the record that each recomputed tensor belongs to."""
         rows = self.summary.matrix() if self._recomputed else None
         for recomputed, first in self._recomputed:
             assert rows is not None
@@ -265,22 +265,22 @@ class StepTensors:
         self._recomputed.clear()
 
     def owner(self, record: RecordedTensor) -> RecordedTensor | None:
-        """The tensor itself, or that which it was when it was computed first; None where that does not show."""
+        """The record itself or, for a recomputed tensor, the one it belongs to; None if that is ambiguous."""
         return self._owners.get(record, record)
 
     def forget_identities(self) -> None:
-        """Recognize no tensor again: the step is over."""
+        """Forget which tensors were recorded: the step is over, and ids may be reused."""
         self._by_id.clear()
 
-    # handing over
+    # results
 
     def site(self, key: TensorKey) -> str:
-        """The site of a place; its pass is written where there were several."""
+        """The site of a key, with its pass if the module ran more than once."""
         has_several = self._passes.get((key.pass_key, key.iteration), 1) > 1
         return f"{key.base}:{key.pass_}" if has_several else key.base
 
     def rows(self) -> list[Row]:
-        """The row of each sighting."""
+        """One row per record."""
         rows = []
         for record in self.records:
             key, aliases = record.key, record.aliases
@@ -291,7 +291,7 @@ class StepTensors:
         return _deduplicate(rows)
 
     def recorded(self) -> list[Recorded]:
-        """What the dependency graph is between: the values among the rows."""
+        """The recorded values as input of the dependency graph."""
         recorded = []
         for row, record in zip(self.rows(), self.records, strict=True):
             if record.of == VALUE:
@@ -300,20 +300,20 @@ class StepTensors:
                 has_several = self._step_passes.get(key.pass_key, 1) > 1
                 site = f"{key.base}:{key.step_pass}" if has_several else key.base
                 names = tuple(dict.fromkeys(name for name in (row.site, *row.names) if name != site))
-                # Inside a re-entrant checkpoint results seem to have no graph: of them the trace knows better.
+                # Inside a re-entrant checkpoint, outputs seem to have no graph: rely on the trace for them.
                 is_given = row.role in ("input", "target") or row.site.startswith("$")
                 has_graph = record.requires_grad if is_given else None
                 recorded.append(Recorded(site, row.role, node, row.part, names, has_graph))
         return recorded
 
     def values(self) -> dict[int, Raw]:
-        """The kept values, by the number of the row."""
+        """The stored values by row number."""
         copies = {number: r.value for number, r in enumerate(self.records) if r.value is not None}
         raws = zip(copies, to_host(list(copies.values())), strict=True)
         return {number: raw for number, raw in raws if raw is not None}
 
     def arrays(self, rows: list[Row]) -> dict[Row, Raw]:
-        """What full statistics hold beside the matrix of these rows: of each unit, of each sample."""
+        """Arrays of the level "full" for these rows: statistics per unit and per sample."""
         arrays: dict[Row, Raw] = {}
         for row, record in zip(rows, self.records, strict=True):
             for name, array in self.summary.arrays(record.number).items():
@@ -324,11 +324,11 @@ class StepTensors:
 
 _row = lru_cache(1 << 15)(Row)
 _pattern = lru_cache(1 << 12)(UnitLayout.pattern)
-"""The same at every step, and found faster than made."""
+"""Cached: rows and patterns are the same at every step, and a look-up is cheaper than a new object."""
 
 
 def _with_role(known: TensorKey, key: TensorKey) -> TensorKey:
-    """What is known of a tensor, with what its new name says of it: a role, a node."""
+    """A key, completed with the role and node of another key of the same tensor."""
     if known.role in ("", "value") and key.role not in ("", "value"):
         known = replace(known, role=key.role)
     if key.node and not known.node:
@@ -337,13 +337,13 @@ def _with_role(known: TensorKey, key: TensorKey) -> TensorKey:
 
 
 def _derived_name(of: str, record: RecordedTensor) -> str:
-    """The name of what is taken of a tensor now; from the second time on with its number."""
+    """The name of the next gradient or update; from the second on with its number."""
     record.n_derived[of] = number = record.n_derived.get(of, 0) + 1
     return of if number == 1 else f"{of}@{number}"
 
 
 def _deduplicate(rows: list[Row]) -> list[Row]:
-    """No two rows answer to the same name: where that would be, the later one is numbered."""
+    """Make row names unique by numbering duplicates."""
     distinct: list[Row] = []
     used: set[tuple[str, str, int]] = set()
     for row in rows:
@@ -359,7 +359,7 @@ def _deduplicate(rows: list[Row]) -> list[Row]:
 def merge_rows(
     rows: list[Row], values: Mapping[int, Raw], extra_arrays: Mapping[Row, Raw]
 ) -> tuple[list[Row], dict[int, Raw]]:
-    """Rows with statistics, and behind them rows that have nothing but arrays."""
+    """Append rows that have only arrays to rows that have statistics."""
     all_values = dict(values)
     all_values.update(zip(range(len(rows), len(rows) + len(extra_arrays)), extra_arrays.values(), strict=True))
     return [*rows, *extra_arrays], all_values
