@@ -192,7 +192,7 @@ def test_a_pattern_leaves_out_what_cannot_be_counted() -> None:
 
     torch.manual_seed(0)
     model, x = Routed().eval(), torch.randn(5, 4)
-    with pytest.warns(UserWarning, match=r"2 sites that the pattern covers cannot be collected, all in acts\.left_out"):
+    with pytest.warns(UserWarning, match=r"2 sites matched by the pattern cannot be collected, see acts\.left_out"):
         acts = cutaway.collect(model, x, at="*")
     assert acts.sites == ("first", "head")
     assert set(acts.left_out) == {"pick", "rows"}

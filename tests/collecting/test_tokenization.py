@@ -86,8 +86,8 @@ def test_a_word_without_tokens_is_told_and_has_no_row(name: str) -> None:
     assert encoded.texts == ["a", "co\u00adop", "b"]
     assert encoded.word == [0, 3, 4]
     assert encoded.problems == [
-        "word 1 ('\\xad') has no token, and so no row",
-        "word 2 is empty, and so no row",
+        "word 1 ('\\xad') has no token, and therefore no row",
+        "word 2 is empty, and therefore no row",
     ]
 
 
@@ -108,8 +108,7 @@ def test_words_that_are_cut_off_are_told_and_half_words_have_no_row(name: str) -
     assert len(encoded.ids) == 5
     assert encoded.texts == ["a"]
     assert encoded.problems == [
-        "8 tokens are more than the 5 that are read: 2 of 3 words are not among them, "
-        "first 1 ('Mauritians'), 2 ('house')"
+        "8 tokens exceed max_length=5: 2 of 3 words cut off, first 1 ('Mauritians'), 2 ('house')"
     ]
     (fits,) = encode(ALL[name](), "a Mauritians house", max_length=8)
     assert fits.texts == ["a", "Mauritians", "house"]

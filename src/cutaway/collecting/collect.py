@@ -1,4 +1,4 @@
-"""The verb `collect`: a model goes over a data set, and what some of its units gave is kept, row by row."""
+"""`cutaway.collect`: run a model over a data set and store activations as rows × units."""
 
 from __future__ import annotations
 
@@ -23,47 +23,48 @@ from cutaway.collecting.tensor_sweep import TensorSweep, default_call
 from cutaway.collecting.text_sweep import TextSweep
 from cutaway.collecting.tokenization import Encoder, RowKind, RowSettings
 from cutaway.collecting.windows import CollectionSettings, Sweep, collect_in_memory, collect_to_disk
-from cutaway.core.errors import InputError
+from cutaway.core.errors import InputError, InputTypeError
+from cutaway.core.formatting import hint, plural
 from cutaway.core.progress import progress
 from cutaway.store.activations.activations import Activations
 from cutaway.store.activations.writer import Dtype, check_dtype
 from cutaway.store.format.frames import Plain
 
 _DIGEST_ITEMS = 64
-"""Items by which a corpus is known again."""
+"""Number of items in the digest that identifies a corpus."""
 
 
 class CollectOptions(TypedDict, total=False):
-    """Further choices of `collect`."""
+    """Less common keyword arguments of `collect`."""
 
     rows: RowKind
-    """What a row is: a word, a whole item, or each position (token). Words for text, items for tensors."""
+    """What a row is: "words", "items" or "positions" (tokens). Default: words for text, items for tensors."""
     dtype: Dtype
-    """In which values are kept: "float32" or "float16"."""
+    """The stored dtype: "float32" or "float16". Default: "float32"."""
     special: bool
-    """Whether tokens that the tokenizer puts in ([CLS], </s>) have rows, or are part of whole items."""
+    """Whether special tokens ([CLS], </s>) get rows, or count as part of an item. Default: False."""
     max_length: int
-    """Tokens of an item that are read, special ones included; what the tokenizer and model allow without it."""
+    """Truncate items to this many tokens, special ones included. Default: what tokenizer and model allow."""
     strict: bool
-    """Whether a word that gets no row is an error; else it is listed in `acts.problems`."""
+    """Whether to raise if a word gets no row. Default: False, which lists it in `acts.problems`."""
     targets: Iterable[Any]
-    """Encoder–decoder models: for each item the text that the decoder reads; rows are its words."""
+    """Encoder–decoder models: the decoder text of each item. Rows are its words."""
     batch_size: int
-    """Items that are run at once; without it, as many as have some thousand tokens."""
+    """Items per batch. Default: as many as have a few thousand tokens."""
     shard: tuple[int, int]
-    """Which of how many parts of the data this process collects, `(0, 8)`; torchrun tells it where `path` is given."""
+    """(index, count): the part of the data that this process collects. With `path`, torchrun sets it."""
     unit_dim: UnitDim
-    """The dimension that counts units, or several in the order of the flat index `#k`, of all sites: where the graph of
-    the model does not tell it."""
+    """The unit dimension of all sites, or several in the order of the flat index `#k`, where the graph of the model
+    does not determine it."""
     samples: int
-    """Tensors: the dimension of the data that counts samples, where the graph of the model does not tell it."""
+    """Tensors: the sample dimension of the data, where the graph of the model does not determine it."""
     call: Callable[[nn.Module, Any], Any]
-    """Tensors: how the model is called with a batch, `lambda model, batch: model(batch[0])`."""
+    """Tensors: how to call the model with a batch: `lambda model, batch: model(batch[0])`."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """All that was asked for, checked."""
+    """The validated arguments of `collect`."""
 
     model: nn.Module
     values_at: SiteValues
@@ -84,7 +85,7 @@ def collect(
     path: str | os.PathLike[str] | None = None,
     **options: Unpack[CollectOptions],
 ) -> Activations:
-    """Run a model over a data set, and keep what it computed at some sites: rows × units.
+    """Run a model over a data set and store the activations at some sites as rows × units.
 
         acts = cutaway.collect(model, sentences, tokenizer=tokenizer, at="encoder.layer.*", aggregate="last")
 
@@ -93,17 +94,19 @@ def collect(
     >>> collect(model, torch.ones(5, 4), at="1").shape
     (5, 3)
 
-    The model is run in evaluation mode, without gradients, where its parameters are, and left as it was.
+    The model runs in eval mode without gradients, on the device of its parameters, and is restored afterwards.
 
     Args:
-        data: texts, lists of words, or tuples of two of these, with a tokenizer; else tensors or a DataLoader.
-        at: sites and patterns, as everywhere: `encoder.layer.*`, `h.3.mlp@in.0`, `encoder.0/softmax`, `cell:2`.
-        aggregate: how the tokens of a word, or the positions of a whole item, become one row: "last", "first",
-            "average" or "max". Without it, the last token of text, the average of all else.
-        path: a folder to write to, for what is larger than memory. The same call goes on where it was interrupted.
-            Under torchrun each process writes its share of the data below it; `cutaway.load(path)` reads all as one.
-        how: `rows`, `dtype`, `special`, `max_length`, `strict`, `targets`, `batch_size`, `shard`, `unit_dim`,
-            `samples`, `call`: see `How`.
+        model: the model to run.
+        data: with a tokenizer, strings, lists of words, or pairs (tuples) of these; else tensors or a DataLoader.
+        at: sites and patterns: `encoder.layer.*`, `h.3.mlp@in.0`, `encoder.0/softmax`, `cell:2`.
+        tokenizer: a tokenizer of transformers, for text.
+        aggregate: how to pool the tokens of a word, or the positions of an item, into one row: "last", "first",
+            "average" or "max". Default: "last" for text, "average" for tensors.
+        path: a folder to write to, for data larger than memory. Repeat the call to resume after an interruption.
+            Under torchrun each process writes its shard below it; `cutaway.load(path)` reads all shards as one.
+        options: `rows`, `dtype`, `special`, `max_length`, `strict`, `targets`, `batch_size`, `shard`, `unit_dim`,
+            `samples`, `call`: see `CollectOptions`.
     """
     job = _check(model, data, at, tokenizer, aggregate, options)
     shard = Shard.parse(options.get("shard"), path)
@@ -111,7 +114,7 @@ def collect(
         path = None if path is None else shard.folder(path)
     with eval_mode(job.values_at.model), job.values_at.attached():
         sweep, sources = _text_sweep(job, shard) if tokenizer is not None else _tensor_sweep(job, shard)
-        provenance_record: dict[str, Plain] = {
+        description: dict[str, Plain] = {
             "model": provenance.describe_model(job.values_at.model),
             "rows": job.rows,
             **sources,
@@ -119,22 +122,22 @@ def collect(
             **({} if not sweep.left_out else {"left_out": dict(sweep.left_out)}),
             **provenance.describe_environment(),
         }
-        settings = CollectionSettings(options.get("dtype", "float32"), job.aggregate, provenance_record)
+        settings = CollectionSettings(options.get("dtype", "float32"), job.aggregate, description)
         acts = collect_in_memory(sweep, settings) if path is None else collect_to_disk(sweep, settings, path)
     if sweep.left_out:
         name, why = next(iter(sweep.left_out.items()))
-        n = f"{len(sweep.left_out):,} site{'s' if len(sweep.left_out) > 1 else ''}"
+        n = plural(len(sweep.left_out), "site")
         warnings.warn(
-            f"cutaway: {n} that the pattern covers cannot be collected, all in acts.left_out. {name!r}: {why}",
+            f"cutaway: {n} matched by the pattern cannot be collected, see acts.left_out. {name!r}: {why}",
             UserWarning,
             stacklevel=2,
         )
     problems = acts.problems
     if problems:
-        first = "; ".join(f"item {problem.item}: {problem.what}" for problem in problems[:3])
-        n = f"{len(problems):,} problem{'s' if len(problems) > 1 else ''}"
+        examples = "; ".join(f"item {problem.item}: {problem.what}" for problem in problems[:3])
+        n = plural(len(problems), "problem")
         warnings.warn(
-            f"cutaway: {n} while collecting, all in acts.problems. {first}",
+            f"cutaway: {n} while collecting, see acts.problems. {examples}",
             UserWarning,
             stacklevel=2,
         )
@@ -143,11 +146,14 @@ def collect(
 
 def _check(model: Any, data: Any, at: Any, tokenizer: Any, aggregate: Any, options: CollectOptions) -> _Job:
     if not isinstance(model, nn.Module):
-        raise InputError(f"collect runs a torch.nn.Module, and this is a {type(model).__name__}.")
+        raise InputTypeError(f"collect() got a {type(model).__name__}: pass a torch.nn.Module.")
     unknown = set(options) - set(CollectOptions.__annotations__)
     if unknown:
-        known = ", ".join(f"{name}=" for name in CollectOptions.__annotations__)
-        raise InputError(f"{sorted(unknown)[0]!r} is nothing that collect can be told; there are {known}.")
+        known = list(CollectOptions.__annotations__)
+        name = sorted(unknown)[0]
+        raise InputError(
+            f"collect() got an unexpected option {name!r}.{hint(name, known)} Options: {', '.join(known)}."
+        )
     for name in ("special", "max_length", "strict", "targets") if tokenizer is None else ("call", "samples"):
         if name in options:
             raise InputError(f"{name}= is for {'text with tokenizer=' if tokenizer is None else 'tensors'}.")
@@ -155,20 +161,20 @@ def _check(model: Any, data: Any, at: Any, tokenizer: Any, aggregate: Any, optio
     is_text = tokenizer is not None
     rows = options.get("rows", "words" if is_text else "items")
     if rows not in (("words", "items", "positions") if is_text else ("items", "positions")):
-        raise InputError(f"rows={rows!r}: give {'words, items' if is_text else 'items'} or positions.")
+        raise InputError(f"rows={rows!r}: pass {'words, items' if is_text else 'items'} or positions.")
     aggregate = aggregate or ("last" if is_text else "average")
     if aggregate not in AGGREGATES:
-        raise InputError(f"aggregate={aggregate!r}: give one of {', '.join(AGGREGATES)}.")
+        raise InputError(f"aggregate={aggregate!r}: pass one of {', '.join(AGGREGATES)}.")
     targets = options.get("targets")
     if isinstance(data, Sized) and isinstance(targets, Sized) and len(data) != len(targets):
-        raise InputError(f"{len(data):,} items and {len(targets):,} targets: each item needs one.")
+        raise InputError(f"{plural(len(data), 'item')} and {plural(len(targets), 'target')}: each item needs one.")
     return _Job(model, SiteValues(model, at), data, tokenizer, aggregate, options, rows)
 
 
 def _text_sweep(job: _Job, shard: Shard | None) -> tuple[Sweep, dict[str, Plain]]:
     data, options = job.data, job.options
     if isinstance(data, (str, bytes)) or not isinstance(data, Iterable):
-        raise InputError(f"data is a {type(data).__name__}: give a list of sentences, or another iterable of them.")
+        raise InputTypeError(f"data is a {type(data).__name__}: pass a list of sentences, or another iterable of them.")
     targets = options.get("targets")
     if shard is not None:
         data = shard.slice_items(data, "items")
@@ -187,8 +193,8 @@ def _text_sweep(job: _Job, shard: Shard | None) -> tuple[Sweep, dict[str, Plain]
         unit_dim=options.get("unit_dim"),
     )
     encoder = Encoder(job.tokenizer, row_settings)
-    items_shown = _with_progress(items, data, "sentences collected")
-    return TextSweep(job.values_at, encoder, call, settings, items_shown, all_targets), {
+    items = _with_progress(items, data, "sentences collected")
+    return TextSweep(job.values_at, encoder, call, settings, items, all_targets), {
         "tokenizer": provenance.describe_tokenizer(job.tokenizer),
         "special": row_settings.special,
         "max_length": row_settings.max_length,
@@ -198,7 +204,7 @@ def _text_sweep(job: _Job, shard: Shard | None) -> tuple[Sweep, dict[str, Plain]
 
 def _tensor_sweep(job: _Job, shard: Shard | None) -> tuple[Sweep, dict[str, Plain]]:
     if isinstance(job.data, str) or (isinstance(job.data, Sequence) and job.data and isinstance(job.data[0], str)):
-        raise InputError("data is text: give the tokenizer that cuts it, tokenizer=…")
+        raise InputError("data is text: pass its tokenizer as tokenizer=.")
     options = job.options
     batches = Batches(job.data, options.get("batch_size"), shard)
     settings = tensor_sweep.SweepSettings(
@@ -213,10 +219,10 @@ def _tensor_sweep(job: _Job, shard: Shard | None) -> tuple[Sweep, dict[str, Plai
 
 
 def _max_tokens(job: _Job) -> int | None:
-    """What tokenizer and model allow."""
+    """The longest input that both tokenizer and model allow."""
     config = getattr(job.values_at.model, "config", None)
     longest = getattr(config, "max_position_embeddings", None)
-    for module in job.values_at.model.modules():  # RoBERTa's begin behind the padding
+    for module in job.values_at.model.modules():  # positions of RoBERTa start after padding_idx
         if isinstance(module, nn.Embedding) and module.num_embeddings == longest and module.padding_idx is not None:
             longest -= module.padding_idx + 1
             break
@@ -226,14 +232,14 @@ def _max_tokens(job: _Job) -> int | None:
 
 
 def _peek(data: Iterable[Any]) -> tuple[list[Any], Iterable[Any]]:
-    """The first items, and all of them."""
+    """The first items, and an iterable over all of them."""
     items = iter(data)
     first_items = list(islice(items, _DIGEST_ITEMS))
     return first_items, chain(first_items, items)
 
 
 def _with_progress(items: Iterable[Any], data: Any, what: str) -> Iterable[Any]:
-    """The items with a line that tells how far it has come, where it is known how many there are."""
+    """Add a progress bar, if the number of items is known."""
     return progress(items, len(data), what) if isinstance(data, Sized) else items
 
 

@@ -1,4 +1,4 @@
-"""Of what and with what a collection was made: enough to know a model, a tokenizer and a corpus again."""
+"""Describes the model, tokenizer, corpus and versions of a collection, with digests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PACKAGES = ("torch", "transformers", "tokenizers", "numpy")
 
 
 def describe_model(model: nn.Module) -> dict[str, Plain]:
-    """Its class, the name it was loaded by, and digests of its configuration and its weights."""
+    """The class and name of a model, and digests of its config and weights."""
     config: Any = getattr(model, "config", None)
     config_text = config.to_json_string() if hasattr(config, "to_json_string") else ""
     name = getattr(config, "_name_or_path", "") or getattr(model, "name_or_path", "")
@@ -36,7 +36,7 @@ def describe_model(model: nn.Module) -> dict[str, Plain]:
 
 
 def weights_digest(model: nn.Module) -> str:
-    """A digest of the shape of every parameter and buffer, and of some of its values."""
+    """Digest of all parameters and buffers: names, shapes and a sample of the values."""
     digest = blake2b(digest_size=16)
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):
         digest.update(f"{name} {list(tensor.shape)} {tensor.dtype}".encode())
@@ -48,7 +48,7 @@ def weights_digest(model: nn.Module) -> str:
 
 
 def describe_tokenizer(tokenizer: Any) -> dict[str, Plain]:
-    """Its class and size, and a digest of its vocabulary."""
+    """The class, name and size of a tokenizer, and a digest of its vocabulary."""
     vocabulary: dict[str, int] = tokenizer.get_vocab() if hasattr(tokenizer, "get_vocab") else {}
     name = str(getattr(tokenizer, "name_or_path", "")).replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
     return {
@@ -60,12 +60,12 @@ def describe_tokenizer(tokenizer: Any) -> dict[str, Plain]:
 
 
 def texts_digest(items: Iterable[Any]) -> str:
-    """A digest of some sentences."""
+    """Digest of some sentences."""
     return _digest(repr([list(item) if isinstance(item, np.ndarray) else item for item in items]))
 
 
 def batch_digest(batch: Any) -> str:
-    """A digest of a sample, as a batch of one."""
+    """Digest of the first sample of a batch."""
     digest = blake2b(digest_size=16)
     for path, part in pytree.leaves(batch, lambda value: isinstance(value, (torch.Tensor, np.ndarray))):
         tensor = torch.as_tensor(part)
@@ -76,7 +76,7 @@ def batch_digest(batch: Any) -> str:
 
 
 def describe_environment() -> dict[str, Plain]:
-    """The time, and the versions of what was used: these may be others when a collection goes on."""
+    """Time and package versions. These may differ when a collection is resumed."""
     versions: dict[str, Plain] = {"cutaway": __version__, "python": platform.python_version()}
     for package in _PACKAGES:
         try:
@@ -87,7 +87,7 @@ def describe_environment() -> dict[str, Plain]:
 
 
 def _bytes(values: torch.Tensor) -> bytes:
-    # A copy: memory that NumPy has seen cannot be resized any more, and this may be a buffer of the model.
+    # A copy: a tensor that shares memory with NumPy cannot be resized, and this may be a buffer of the model.
     return values.contiguous().cpu().clone().view(torch.uint8).numpy().tobytes()
 
 

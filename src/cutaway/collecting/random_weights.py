@@ -1,4 +1,4 @@
-"""A model with the weights of none: the baseline against which what was learned is seen."""
+"""`randomized`: a copy of a model with random weights, as a baseline."""
 
 from __future__ import annotations
 
@@ -9,26 +9,30 @@ import torch
 from torch import Tensor, nn
 
 from cutaway.capture.model.rng_state import seeded
-from cutaway.core.errors import InputError
+from cutaway.core.errors import InputTypeError
 
 _SEED_OFFSET = 7_654_321
-"""Added to seeds: a model made under the same seed would get its own weights again."""
+"""Added to the seed: otherwise a model created under the same seed would get its own weights again."""
 
 M = TypeVar("M", bound=nn.Module)
 
 
 def randomized(model: M, seed: int = 0) -> M:
-    """A copy of a model with fresh weights; the model itself stays as it is.
+    """Return a copy of a model with random weights. The model itself is not changed.
 
     >>> model = nn.Linear(3, 2)
-    >>> bool((randomised(model).weight == model.weight).any())
+    >>> bool((randomized(model).weight == model.weight).any())
     False
 
-    Weights are drawn as the model itself draws them where it says how (`reset_parameters`, `_init_weights`). Whatever
-    that leaves as it was is shuffled, and a matrix of equal numbers is drawn anew: no weight matrix is the same.
+    Weights are initialized as the model does it (`reset_parameters`, `_init_weights`). A weight matrix that this does
+    not change is shuffled or, if all its values are equal, drawn from a normal distribution.
+
+    Args:
+        model: the model to copy.
+        seed: the random seed.
     """
     if not isinstance(model, nn.Module):
-        raise InputError(f"randomised takes a torch.nn.Module, not a {type(model).__name__}.")
+        raise InputTypeError(f"randomized() got a {type(model).__name__}: pass a torch.nn.Module.")
     fresh = copy.deepcopy(model)
     with seeded(seed + _SEED_OFFSET), torch.no_grad():
         init_weights = getattr(fresh, "_init_weights", None)
@@ -47,7 +51,7 @@ def randomized(model: M, seed: int = 0) -> M:
 
 
 def _clear_initialized(module: nn.Module) -> None:
-    """transformers marks what was loaded, and then leaves it as it is."""
+    """transformers marks loaded weights, and `_init_weights` then skips them: remove the marks."""
     for target in (module, *module._parameters.values()):
         if target is not None and hasattr(target, "_is_hf_initialized"):
             del target._is_hf_initialized

@@ -1,4 +1,4 @@
-"""A sweep over tensors: images, signals, tables, tokens that were made elsewhere; in the order they come in."""
+"""Collects over tensors: images, signals, tables, ready-made token ids."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ CallFunction = Callable[[Any, Any], Any]
 
 
 def default_call(model: Any, batch: Any) -> Any:
-    """A mapping by name, a tuple or list one after the other, all else as the only argument."""
+    """Call the model: a mapping as keyword arguments, a tuple or list as positional ones, else one argument."""
     if isinstance(batch, Mapping):
         if not _takes(model, (), batch):
             raise InputError(
-                f"a batch has {', '.join(map(repr, batch))}, and {type(model).__name__} does not take these by name: "
-                "say how it is called, call=lambda model, batch: model(batch['…'])."
+                f"a batch has {', '.join(map(repr, batch))}, but {type(model).__name__} does not accept these by name: "
+                "set the call with call=lambda model, batch: model(batch['…'])."
             )
         return model(**batch)
     if not isinstance(batch, (tuple, list)):
         return model(batch)
     if not _takes(model, batch, {}):
         raise InputError(
-            f"a batch is a {type(batch).__name__} of {len(batch)}, and {type(model).__name__} does not take as many "
-            "arguments: say how it is called, call=lambda model, batch: model(batch[0])."
+            f"a batch is a {type(batch).__name__} of {len(batch)}, but {type(model).__name__} does not accept as many "
+            "arguments: set the call with call=lambda model, batch: model(batch[0])."
         )
     return model(*batch)
 
 
 def _takes(model: Any, batch: Sequence[Any], named: Mapping[str, Any]) -> bool:
-    """Whether a model can be called with these; True where nobody knows."""
+    """Whether `forward` accepts these arguments; True if its signature is unknown."""
     try:
         known = signature(model.forward)
     except (AttributeError, TypeError, ValueError):
@@ -63,23 +63,23 @@ def _takes(model: Any, batch: Sequence[Any], named: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SweepSettings:
-    """How data is gone over."""
+    """Settings of a sweep over tensors."""
 
     aggregate: Aggregate
     by_position: bool = False
-    """Whether each position becomes a row, not each sample."""
+    """Whether each position becomes a row, rather than each sample."""
     call: CallFunction = default_call
     samples: int | None = None
-    """The dimension of the data that counts samples, where the caller states it."""
+    """The sample dimension of the data, if the caller states it."""
     unit_dim: UnitDim | None = None
-    """The dimension that counts units, where the caller states it."""
+    """The unit dimension, if the caller states it."""
 
 
 class TensorSweep:
-    """One sweep.
+    """One pass over a data set of tensors.
 
     Args:
-        batches: what the model is called with, one after the other.
+        batches: the batches to call the model with.
     """
 
     def __init__(self, values_at: SiteValues, batches: Batches, settings: SweepSettings, device: torch.device) -> None:
@@ -102,11 +102,11 @@ class TensorSweep:
 
     @property
     def first_sample(self) -> Any:
-        """The first sample of the data, as a batch."""
+        """The first sample of the data, as a batch of one."""
         return self._batches.first_sample(self._dims)
 
     def windows(self, done: int, dtype: Dtype = "float32") -> Iterator[Window]:
-        """All that comes after the first `done` samples."""
+        """Collect everything after the first `done` samples."""
         at = first = done
         parts: list[Window] = []
         n_bytes = 0
@@ -133,10 +133,10 @@ class TensorSweep:
             yield _concatenate(parts, at - first)
 
     def _probe(self) -> Columns:
-        """A traced run on a few samples, and one on fewer as a check.
+        """A traced run on up to 3 samples, and one on fewer as a check.
 
-        The first batch is made small along the dimension that counts samples in most data. Whether it does is known
-        from the trace; if not, the second run is cut along the right one.
+        The first batch is cut along the dimension that usually holds samples. The trace shows whether it does; if not,
+        the second run is cut along the right one.
         """
         model, first = self._values_at.model, self._batches.first
         batch = self._to_device(self._dims.sliced(first, 0, min(self._dims.n(first), 3)))
@@ -172,8 +172,8 @@ class TensorSweep:
             values = column.to_rows(value.tensor, n)
             if len(values) != n or values.shape[2] != column.width:
                 raise InputError(
-                    f"{column.name!r} has {len(values)} samples of {values.shape[2]} units, and {n} of {column.width} "
-                    "were expected."
+                    f"{column.name!r} has {len(values)} samples of {values.shape[2]} units, "
+                    f"expected {n} of {column.width}."
                 )
             n_positions[column.name] = values.shape[1]
             spans = self._spans(n, values.shape[1], mask)
@@ -186,7 +186,7 @@ class TensorSweep:
         return Window(to_host(pooled_rows, dtype), rows, [""] * len(rows), n)
 
     def _spans(self, n: int, n_positions: int, mask: NDArray[np.bool_] | None) -> Spans:
-        """Which positions make a row; those that a mask takes away never do."""
+        """The positions that make up each row, without masked ones."""
         is_kept = np.ones((n, n_positions), bool)
         if mask is not None and mask.shape == is_kept.shape:
             is_kept = mask
@@ -194,7 +194,7 @@ class TensorSweep:
             positions = np.flatnonzero(is_kept.reshape(-1))
             return Spans.of(positions, positions, None, self._device)
         if not is_kept.any(1).all():
-            raise InputError(f"sample {int(is_kept.any(1).argmin())} of a batch is masked throughout: it has no row.")
+            raise InputError(f"sample {int(is_kept.any(1).argmin())} of a batch is fully masked: it has no row.")
         begins = np.arange(n) * n_positions
         first, last = is_kept.argmax(1) + begins, n_positions - 1 - is_kept[:, ::-1].argmax(1) + begins
         return Spans.of(first, last, ~is_kept.reshape(-1), self._device)
@@ -215,7 +215,7 @@ class TensorSweep:
 
 
 def _mask(batch: Any, n: int) -> NDArray[np.bool_] | None:
-    """Which tokens of a batch count, where it says so."""
+    """The attention mask of a batch, if it has one."""
     mask = batch.get("attention_mask") if isinstance(batch, Mapping) else None
     if mask is None or mask.ndim != 2 or len(mask) != n:
         return None

@@ -1,4 +1,4 @@
-"""A sweep over text: windows of the corpus, in each the sentences of like length together."""
+"""Collects over text: windows of the corpus, batched by length."""
 
 from __future__ import annotations
 
@@ -20,41 +20,42 @@ from cutaway.collecting.texts import read_texts
 from cutaway.collecting.tokenization import EncodedItem, Encoder, RowKind
 from cutaway.collecting.windows import WINDOW_BYTES, Window
 from cutaway.core.errors import InputError
+from cutaway.core.formatting import plural
 from cutaway.store.activations.windows import CollectedSite
 from cutaway.store.activations.writer import Dtype, Rows
 
 _ENCODE_BATCH = 256
-"""Items that are tokenised together."""
+"""Items that are tokenized together."""
 _MOST_ITEMS = 16_384
 _BATCH_TOKENS = {"cpu": 1024}
 _GPU_BATCH_TOKENS = 16_384
-"""Tokens of a batch, padding included."""
+"""Tokens per batch, padding included."""
 _MISSING: Any = object()
 _PROBE_TOKENS = 6
-"""Tokens of the small runs that tell how values lie."""
+"""Tokens of the small runs that determine layouts."""
 
 
 @dataclass(frozen=True, slots=True)
 class SweepSettings:
-    """How a corpus is gone over."""
+    """Settings of a sweep over text."""
 
     aggregate: Aggregate
     skips_special: bool
-    """Whether rows of whole items leave out special tokens between their first and last token."""
+    """Whether rows of whole items skip special tokens between their first and last token."""
     is_strict: bool = False
     batch_size: int | None = None
-    """Sentences of a batch; without it, as many as have some thousand tokens."""
+    """Sentences per batch; None for as many as have a few thousand tokens."""
     rows: RowKind = "words"
     unit_dim: UnitDim | None = None
-    """The dimension that counts units, where the caller states it."""
+    """The unit dimension, if the caller states it."""
 
 
 class TextSweep:
-    """One sweep. What is collected, and how wide it is, is known from the first sentences on.
+    """One pass over a corpus. The first sentences determine the sites and their widths.
 
     Args:
-        items: sentences and pairs, as they were given.
-        targets: for each of them what the decoder reads.
+        items: sentences and pairs.
+        targets: the decoder text of each item.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class TextSweep:
         self._settings = settings
         self._items = _pair_items(items, targets)
         self._read_ahead: list[Pair] = []
-        """What was read before anything was run."""
+        """Items that were tokenized for the probe, before the first batch."""
         self._n_read = 0
         self._columns = self._probe()
 
@@ -85,7 +86,7 @@ class TextSweep:
         return self._columns.left_out
 
     def windows(self, done: int, dtype: Dtype = "float32") -> Iterator[Window]:
-        """All that comes after the first `done` items."""
+        """Collect everything after the first `done` items."""
         n_bytes = sum(column.width for column in self._columns) * 4
         read_ahead, self._read_ahead = self._read_ahead[done:], []
         first = done
@@ -100,10 +101,10 @@ class TextSweep:
         if window:
             yield self._run_window(window, first, dtype)
 
-    # reading
+    # tokenizing
 
     def _remaining(self, done: int) -> Iterator[list[Pair]]:
-        """What was not read ahead, some items at a time."""
+        """Tokenize the items that were not read ahead, batch by batch."""
         first = max(done, self._n_read)
         items = islice(self._items, first - self._n_read, None)
         while batch_items := list(islice(items, _ENCODE_BATCH)):
@@ -119,7 +120,7 @@ class TextSweep:
         return list(zip(sources, targets, strict=True))
 
     def _probe(self) -> Columns:
-        """Two small runs on the first sentence there is: a traced one, and a smaller one as a check."""
+        """Two small runs on the first usable sentence: a traced one, and a smaller one as a check."""
         while batch_items := list(islice(self._items, _ENCODE_BATCH)):
             encoded = self._encode(batch_items, self._n_read)
             self._n_read += len(batch_items)
@@ -133,7 +134,7 @@ class TextSweep:
                     runs = [ProbeRun(size, probe_values), ProbeRun(small_size, run_once(self._values_at, small_call))]
                     settings = self._settings
                     return find_columns(self._values_at, runs, traces, unit_dim=settings.unit_dim, rows=settings.rows)
-        raise InputError("no item holds a word that became a token: there is nothing to collect.")
+        raise InputError("no item has a word with a token: there is nothing to collect.")
 
     def _probe_call(
         self, source: EncodedItem, target: EncodedItem | None, n: int, more: int
@@ -155,13 +156,13 @@ class TextSweep:
         problems = [(first_item + i, problem) for i, item in enumerate(row_items) for problem in item.problems]
         for i, (source, target) in enumerate(window):
             if target is not None:
-                problems += [(first_item + i, f"of its source: {problem}") for problem in source.problems]
+                problems += [(first_item + i, f"in its source: {problem}") for problem in source.problems]
         problems.sort(key=lambda problem: problem[0])
         if self._settings.is_strict and problems:
             item, problem = problems[0]
             raise InputError(
-                f"item {item}: {problem}. There are {len(problems)} such problems among items {first_item} to "
-                f"{first_item + len(window) - 1}; without strict=True they are listed in acts.problems."
+                f"item {item}: {problem}. Items {first_item} to {first_item + len(window) - 1} have "
+                f"{plural(len(problems), 'problem')}; without strict=True they are listed in acts.problems."
             )
         counts = np.array([len(item.word) for item in row_items], np.int64)
         starts = np.cumsum(counts) - counts
@@ -181,7 +182,7 @@ class TextSweep:
         return Window(arrays, rows, [text for item in row_items for text in item.texts], len(window), problems)
 
     def _batches(self, window: list[Pair], counts: NDArray[np.int64]) -> Iterator[list[int]]:
-        """Items with rows, longest first, as many at a time as a batch may have tokens."""
+        """Items with rows, longest first, in batches limited by tokens or by batch_size."""
         lengths = [max(len(source.ids), len(target.ids) if target else 0) for source, target in window]
         order = sorted(np.flatnonzero(counts).tolist(), key=lambda i: (-lengths[i], i))
         most = self._settings.batch_size
@@ -197,7 +198,7 @@ class TextSweep:
             yield batch
 
     def _run(self, items: list[Pair], starts: list[int]) -> tuple[dict[str, torch.Tensor], NDArray[np.int64]]:
-        """The rows of one batch, and their places in the window."""
+        """The rows of one batch, and their positions in the window."""
         row_items = [target or source for source, target in items]
         n_tokens = max(len(item.ids) for item in row_items)
         begins = np.repeat(np.arange(len(row_items)) * n_tokens, [len(item.word) for item in row_items])
@@ -225,7 +226,8 @@ class TextSweep:
                 return
             if values.shape[1] != n_tokens:
                 raise InputError(
-                    f"{column.name!r} has {values.shape[1]} positions for {n_tokens} tokens: its rows are no words."
+                    f"{column.name!r} has {values.shape[1]} positions for {n_tokens} tokens: "
+                    "its rows would not be words."
                 )
             pooled_rows[column.name] = spans.pool(values.reshape(-1, column.width), self._settings.aggregate)
 
@@ -243,7 +245,7 @@ def _pair_items(items: Iterable[Any], targets: Iterable[Any] | None) -> Iterator
     for number, item in enumerate(items):
         target = next(remaining, _MISSING)
         if target is _MISSING:
-            raise InputError(f"there is no target for item {number}: each item needs one.")
+            raise InputError(f"item {number} has no target: each item needs one.")
         yield item, target
     if next(remaining, _MISSING) is not _MISSING:
         raise InputError("there are more targets than items: each item needs one.")

@@ -1,4 +1,4 @@
-"""Text as it was handed in: sentences, pre-split words and pairs, each word with its place in the text."""
+"""Parses text items: sentences, pre-split words and sentence pairs."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cutaway.core.errors import InputError
+from cutaway.core.errors import InputError, InputTypeError
+from cutaway.core.formatting import clipped
 
 _WORD = re.compile(r"\S+")
-_ACCEPTED = "a sentence is a text or a list of words, a pair of sentences is a tuple of two of these"
+_ACCEPTED = "pass a sentence as a string or a list of words, a pair as a tuple of two sentences"
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """One sentence: its text, its words, and the characters at which each of them begins and ends."""
+    """One sentence: its text, its words, and the character span of each word."""
 
     text: str
     words: tuple[str, ...]
@@ -23,7 +24,7 @@ class Text:
 
     @staticmethod
     def of(value: str | Sequence[str]) -> Text:
-        """A text is split at white space, however much of it; given words are joined by single spaces.
+        """Split a string at white space, or join a list of words with single spaces.
 
         >>> Text.of("a  b").words, Text.of(["a", "", "b"]).text
         (('a', 'b'), 'a  b')
@@ -39,7 +40,7 @@ class Text:
 
 
 def read_texts(item: Any, number: int) -> tuple[Text, ...]:
-    """The sentence, or the two sentences, of one item.
+    """Parse one item: a sentence, or a pair of sentences.
 
     >>> [text.words for text in read_texts(("a b", ["c"]), 0)]
     [('a', 'b'), ('c',)]
@@ -60,9 +61,8 @@ def _read_text(value: Any, number: int) -> Text:
         words = value.tolist() if hasattr(value, "tolist") else list(value)
         if all(isinstance(word, str) for word in words):
             return Text.of(words)
-    raise InputError(f"item {number} is {_short(value)}, a {type(value).__name__}: {_ACCEPTED}.")
+    raise InputTypeError(f"item {number} is {_short(value)}, a {type(value).__name__}: {_ACCEPTED}.")
 
 
 def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) < 60 else f"{text[:60]}…"
+    return clipped(repr(value), 60)

@@ -1,4 +1,4 @@
-"""From sentences to tokens and rows: what the model reads, and which of its tokens make up each row."""
+"""Tokenizes sentences, and finds the tokens that make up each row."""
 
 from __future__ import annotations
 
@@ -8,28 +8,29 @@ from typing import Any, Literal
 
 from cutaway.collecting.texts import Text
 from cutaway.collecting.word_alignment import Spans, SubwordFunctions, align_words, strip_markers
-from cutaway.core.errors import InputError
+from cutaway.core.errors import InputError, InputTypeError
+from cutaway.core.formatting import plural
 
 RowKind = Literal["words", "items", "positions"]
 _BLANKS = frozenset("▁ĠĊĉ \t\n")
-"""What tokenizers write for white space: a token of nothing else belongs to no word."""
+"""White space as tokenizers write it: a token of nothing else belongs to no word."""
 _NOT_ROWS = ("input_ids", "attention_mask", "offset_mapping", "special_tokens_mask")
 
 
 @dataclass(slots=True)
 class EncodedItem:
-    """One item as the model reads it."""
+    """One tokenized item and its rows."""
 
     ids: list[int]
     extra_inputs: dict[str, list[int]]
-    """Further inputs, one number a token each: `token_type_ids`."""
+    """Other inputs with one number per token, such as `token_type_ids`."""
     is_special: list[bool]
-    """For each token, whether the tokenizer put it in."""
+    """For each token, whether the tokenizer added it."""
     word: list[int] = field(default_factory=list)
-    """For each row its word; -1 for a special token and for the whole item."""
+    """The word of each row; -1 for a special token and for a whole item."""
     first: list[int] = field(default_factory=list)
     last: list[int] = field(default_factory=list)
-    """For each row its tokens, the last included."""
+    """First and last token of each row, inclusive."""
     texts: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
@@ -42,7 +43,7 @@ class EncodedItem:
 
 @dataclass(frozen=True, slots=True)
 class RowSettings:
-    """What becomes a row, and how much of an item is read."""
+    """What becomes a row, and how many tokens of an item are read."""
 
     rows: RowKind = "words"
     special: bool = False
@@ -51,7 +52,7 @@ class RowSettings:
 
 @dataclass(slots=True)
 class _Tokens:
-    """The tokens of one item with the words they belong to; words of a pair are counted on."""
+    """The tokens of one item, and the token span of each word; words of a pair are numbered consecutively."""
 
     ids: list[int]
     extra_inputs: dict[str, list[int]]
@@ -60,16 +61,17 @@ class _Tokens:
 
 
 class Encoder:
-    """A tokenizer, and what is wanted of it.
+    """Tokenizes items and finds their rows.
 
     Args:
-        tokenizer: one of transformers; offsets are used where it has them.
+        tokenizer: a tokenizer of transformers; its offsets are used if it has them.
+        settings: what becomes a row.
     """
 
     def __init__(self, tokenizer: Any, settings: RowSettings) -> None:
         if not callable(tokenizer) or not hasattr(tokenizer, "convert_ids_to_tokens"):
-            raise InputError(
-                f"tokenizer={type(tokenizer).__name__}: give a tokenizer of transformers; others are wrapped by "
+            raise InputTypeError(
+                f"tokenizer={type(tokenizer).__name__}: pass a tokenizer of transformers; wrap others with "
                 "transformers.PreTrainedTokenizerFast(tokenizer_object=…)."
             )
         self._tokenizer = tokenizer
@@ -82,7 +84,7 @@ class Encoder:
         self._subword_cache: dict[str, list[str]] = {}
 
     def encode(self, items: Sequence[tuple[Text, ...]]) -> list[EncodedItem]:
-        """All items, in their order."""
+        """Tokenize items, in order."""
         results: list[EncodedItem | None] = [None] * len(items)
         for n in (1, 2):  # sentences and pairs
             numbers = [i for i, item in enumerate(items) if len(item) == n]
@@ -119,7 +121,7 @@ class Encoder:
         all_tokens = []
         for i, item in enumerate(items):
             ids, offsets, masks = (results[name][i] for name in ("input_ids", "offset_mapping", "special_tokens_mask"))
-            # A special token that stands in the text has a place there; one that was put in has none.
+            # A special token that the user wrote has a span in the text; one that the tokenizer added has none.
             special = [bool(mask) and stop <= start for mask, (start, stop) in zip(masks, offsets, strict=True)]
             sides = results.sequence_ids(i) if len(item) > 1 else None
             spans: Spans = []
@@ -129,7 +131,7 @@ class Encoder:
         return all_tokens
 
     def _spans(self, text: Text, ids: list[int], offsets: list[tuple[int, int]], in_part: list[bool] | None) -> Spans:
-        """The tokens that cover each word; one that covers several belongs to each of them."""
+        """The tokens that cover each word; a token that covers several words belongs to each."""
         words, n, blank = text.spans, len(text.spans), self._blank
         first, last = [-1] * n, [-1] * n
         at = 0
@@ -154,8 +156,8 @@ class Encoder:
         places = _locate_parts(parts, whole["input_ids"])
         if places is None:
             raise InputError(
-                f"{type(self._tokenizer).__name__} has no offsets, and its tokens of {item[0].text[:60]!r} alone are "
-                "not among those with special tokens: words cannot be told apart."
+                f"{type(self._tokenizer).__name__} has no offsets, and special tokens change how it tokenizes "
+                f"{item[0].text[:60]!r}: words cannot be aligned. Use a fast tokenizer."
             )
         spans: list[Spans] = []
         for text, part in zip(item, parts, strict=True):
@@ -171,9 +173,9 @@ class Encoder:
         ids = list(encoded["input_ids"])
         special = [True] * len(ids)
         all_spans: Spans = []
-        for place, (start, stop), same_length in zip(places, kept, spans, strict=True):
+        for place, (start, stop), part_spans in zip(places, kept, spans, strict=True):
             special[place : place + stop - start] = [False] * (stop - start)
-            for span in same_length:
+            for span in part_spans:
                 inside = span is not None and start <= span[0] and span[1] < stop
                 all_spans.append((span[0] - start + place, span[1] - start + place) if span and inside else None)
         extra_inputs = {name: list(encoded[name]) for name in encoded if name not in _NOT_ROWS}
@@ -210,7 +212,7 @@ class Encoder:
         words = [word for text in item for word in text.words]
         kept = self._complete_words(words, whole, cut, encoded.problems)
         if not words:
-            encoded.problems.append("holds no words")
+            encoded.problems.append("has no words")
         special = self._settings.special
         if self._settings.rows == "items":
             content = [i for i, put_in in enumerate(tokens.is_special) if special or not put_in]
@@ -235,14 +237,14 @@ class Encoder:
     def _complete_words(
         self, words: list[str], whole: _Tokens, cut: _Tokens | None, problems: list[str]
     ) -> list[tuple[int, tuple[int, int]]]:
-        """The words all of whose tokens are read, each with these; what became of the others is told."""
+        """The words whose tokens are all read, with their spans. Adds a problem for each other word."""
         kept = []
         cut_off: list[int] = []
         for word, span in enumerate(whole.spans):
             if span is None:
                 problem = f"word {word} ({words[word]!r}) has no token" if words[word] else f"word {word} is empty"
                 if self._settings.rows == "words":
-                    problems.append(f"{problem}, and so no row")
+                    problems.append(f"{problem} and therefore no row")
                 continue
             left = span if cut is None else cut.spans[word]
             if left is None or left[1] - left[0] != span[1] - span[0]:
@@ -250,10 +252,10 @@ class Encoder:
             else:
                 kept.append((word, left))
         if cut_off:
-            same_length = ", ".join(f"{word} ({words[word]!r})" for word in cut_off[:3])
+            first = ", ".join(f"{word} ({words[word]!r})" for word in cut_off[:3])
             problems.append(
-                f"{len(whole.ids)} tokens are more than the {self._settings.max_length} that are read: "
-                f"{len(cut_off)} of {len(words)} words are not among them, first {same_length}"
+                f"{len(whole.ids)} tokens exceed max_length={self._settings.max_length}: "
+                f"{len(cut_off)} of {plural(len(words), 'word')} cut off, first {first}"
             )
         return kept
 
@@ -273,7 +275,7 @@ def _locate_parts(parts: list[list[int]], whole: Sequence[int]) -> list[int] | N
 def _kept_ranges(
     parts: list[list[int]], whole: Sequence[int], places: list[int], cut: Sequence[int]
 ) -> list[tuple[int, int]]:
-    """Which tokens of each sentence are left in a shortened item: a beginning or an end of each."""
+    """Which tokens of each sentence are left in a truncated item: a prefix or a suffix of each."""
     n_left = len(cut) - (len(whole) - sum(map(len, parts)))
     cut, whole = list(cut), list(whole)
     between, at = [], 0
@@ -293,4 +295,4 @@ def _kept_ranges(
                 made += [*put_in, *part[start:stop]]
             if made + whole[at:] == cut:
                 return kept
-    raise InputError("the tokenizer shortens a sentence elsewhere than at one end: words cannot be told apart.")
+    raise InputError("the tokenizer truncates sentences in the middle: words cannot be aligned.")

@@ -1,4 +1,4 @@
-"""Windows: the rows of some items that follow each other in the corpus, and where they go."""
+"""Windows of consecutive items: their rows, collected in memory or on disk."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from cutaway.core.arrays import Array
 from cutaway.core.errors import InputError
+from cutaway.core.formatting import plural
 from cutaway.store.activations.activations import Activations
 from cutaway.store.activations.sources import About, MemorySource, Problem
 from cutaway.store.activations.unit_selection import Units
@@ -20,12 +21,12 @@ from cutaway.store.format.frames import Plain
 from cutaway.store.reading.archive import Archive
 
 WINDOW_BYTES = 64 << 20
-"""About as many bytes of values are in memory at a time."""
+"""Approximate size of the values held in memory at a time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Window:
-    """The rows of some items, in the order of the corpus."""
+    """The rows of consecutive items, in the order of the corpus."""
 
     arrays: Mapping[str, Array]
     rows: Rows
@@ -36,7 +37,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class CollectionSettings:
-    """What a collection is, whoever writes it down."""
+    """Settings of a collection, in memory or on disk."""
 
     dtype: Dtype
     aggregate: str
@@ -44,21 +45,21 @@ class CollectionSettings:
 
 
 class Sweep(Protocol):
-    """Goes over a corpus."""
+    """Runs a model over a corpus, window by window."""
 
     @property
     def sites(self) -> tuple[CollectedSite, ...]: ...
 
     @property
     def left_out(self) -> dict[str, str]:
-        """Sites that a pattern covers and that have no rows and units, with the reason."""
+        """Sites that a pattern matches but that have no rows and units → the reason."""
 
     def windows(self, done: int, dtype: Dtype) -> Iterator[Window]:
-        """All that comes after the first `done` items, in this type where it fits."""
+        """Collect everything after the first `done` items, in this dtype unless it overflows."""
 
 
 def collect_in_memory(sweep: Sweep, settings: CollectionSettings) -> Activations:
-    """A sweep into memory."""
+    """Collect into memory."""
     windows = [_cast(window, settings.dtype) for window in sweep.windows(0, settings.dtype)]
     n_items = sum(window.n_items for window in windows)
     arrays = tuple(
@@ -75,7 +76,7 @@ def collect_in_memory(sweep: Sweep, settings: CollectionSettings) -> Activations
 
 
 def collect_to_disk(sweep: Sweep, settings: CollectionSettings, path: str | os.PathLike[str]) -> Activations:
-    """A sweep onto disk; one that was interrupted there goes on where it was."""
+    """Collect onto disk; resume if an interrupted collection is there."""
     writer = ActivationsWriter(
         path,
         sweep.sites,
@@ -104,7 +105,7 @@ def _cast(window: Window, dtype: Dtype) -> Window:
         if len(overflows):
             row, unit = overflows[0]
             raise InputError(
-                f"{len(overflows):,} values of {name!r} do not fit into {dtype}, the first of them {values[row, unit]:.6g} "
-                f"of unit {unit} in item {window.rows.item[row]}: collect with dtype='float32'."
+                f"{plural(len(overflows), 'value')} of {name!r} overflow {dtype}, first {values[row, unit]:.6g} "
+                f"(unit {unit}, item {window.rows.item[row]}): collect with dtype='float32'."
             )
     return Window(arrays, window.rows, window.words, window.n_items, window.problems)

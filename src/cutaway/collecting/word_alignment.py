@@ -1,10 +1,9 @@
-"""Which tokens a word became, found without offsets: for tokenizers that do not tell them.
+"""Aligns words with tokens without offsets, for slow tokenizers.
 
-Words are tokenised one by one first; where that gives the tokens of the sentence, they are counted off. A word that
-is tokenised otherwise in its context is found by its letters: the tokens are laid along the text so that as few
-letters as possible are left over. Tokens without letters of their own (unknown ones, parts of a character) take what
-lies between their neighbours; if that is several words, and nothing says which token is whose, none of them is given
-any.
+First each word is tokenized alone. If that gives the tokens of the sentence, spans follow from the counts. Otherwise
+tokens are aligned with the text letter by letter, by dynamic programming with the fewest skipped letters. Tokens
+without letters (unknown tokens, parts of a character) take the words between their neighbors. If these are several
+words and it is ambiguous which token belongs to which, none of them gets a token.
 """
 
 from __future__ import annotations
@@ -20,34 +19,34 @@ _MARKERS = ("</w>", "@@")
 _REPLACEMENT = "\ufffd"
 
 Spans = list[tuple[int, int] | None]
-"""For each word its first and last token; None where it has none."""
+"""The first and last token of each word; None for a word without tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubwordFunctions:
-    """How a tokenizer cuts texts."""
+    """Two functions of a tokenizer."""
 
     split: Callable[[str], Sequence[str]]
-    """The tokens of a text, without special ones."""
+    """Text → its tokens, without special ones."""
     surface: Callable[[str], str]
-    """What a token stands for in a text; "" for an unknown one."""
+    """Token → the text it stands for; "" for an unknown token."""
 
 
 def align_words(words: Sequence[str], tokens: Sequence[str], functions: SubwordFunctions) -> Spans:
-    """The tokens of each word of a sentence.
+    """The token span of each word of a sentence.
 
-    >>> cut = {"qu'": ["qu'</w>"], "on": ["on</w>"]}
-    >>> pieces = Pieces(lambda text: cut.get(text.strip(), []), letters_of)
-    >>> match(["qu'", "on"], ["qu</w>", "'</w>", "on</w>"], pieces)
+    >>> tokens = {"qu'": ["qu'</w>"], "on": ["on</w>"]}
+    >>> functions = SubwordFunctions(lambda text: tokens.get(text.strip(), []), strip_markers)
+    >>> align_words(["qu'", "on"], ["qu</w>", "'</w>", "on</w>"], functions)
     [(0, 1), (2, 2)]
     """
     return _align_by_counts(words, tokens, functions) or _align_by_letters(words, tokens, functions)
 
 
 def strip_markers(token: str) -> str:
-    """What is left of a token without the marks of its tokenizer.
+    """A token without the markers of its tokenizer.
 
-    >>> letters_of("##ing"), letters_of("ing</w>"), letters_of("▁the"), letters_of("##")
+    >>> strip_markers("##ing"), strip_markers("ing</w>"), strip_markers("▁the"), strip_markers("##")
     ('ing', 'ing', 'the', '##')
     """
     if token.startswith("##") and len(token) > 2:
@@ -59,7 +58,7 @@ def strip_markers(token: str) -> str:
 
 
 def _align_by_counts(words: Sequence[str], tokens: Sequence[str], functions: SubwordFunctions) -> Spans | None:
-    """Tokens counted off, if the words one by one give the same ones."""
+    """Spans from token counts, if tokenizing each word alone gives the same tokens."""
     for space in ("", " "):
         split = [
             list(functions.split(word if i == 0 else space + word)) if word else [] for i, word in enumerate(words)
@@ -94,18 +93,18 @@ def _align_by_letters(words: Sequence[str], tokens: Sequence[str], functions: Su
 
 
 def _normalize(word: str) -> str:
-    """Letters as most tokenizers see them: without case, accents, white space and what is not printed."""
+    """Letters as most tokenizers see them: without case, accents, white space and unprintable characters."""
     apart = unicodedata.normalize("NFKD", word).casefold()
     return "".join(c for c in apart if unicodedata.category(c) not in ("Mn", "Cf", "Cc") and not c.isspace())
 
 
 def _place_tokens(text: str, surfaces: Sequence[str]) -> list[int | None]:
-    """Where in the text each token begins, at the least cost; None for a token that fits nowhere.
+    """Where in the text each token begins, at the lowest cost; None for a token that matches nowhere.
 
-    A token without letters takes any number of them for nothing.
+    A token without letters takes any number of letters at no cost.
     """
     n = len(text)
-    # costs[token][letter]: of laying the tokens from this one on along the text from this letter on
+    # costs[token][letter]: lowest cost of aligning tokens from this one on with the text from this letter on
     costs = [[_INFINITY] * (n + 1) for _ in range(len(surfaces) + 1)]
     costs[-1] = [_LETTER_COST * (n - at) for at in range(n + 1)]
     for i in range(len(surfaces) - 1, -1, -1):
@@ -139,7 +138,7 @@ def _place_tokens(text: str, surfaces: Sequence[str]) -> list[int | None]:
 
 
 def _runs_without_letters(surfaces: Sequence[str]) -> list[tuple[int, int]]:
-    """First and last of each run of tokens without letters."""
+    """First and last token of each run of tokens without letters."""
     spans: list[tuple[int, int]] = []
     for i, surface in enumerate(surfaces):
         if not surface:
@@ -153,7 +152,7 @@ def _runs_without_letters(surfaces: Sequence[str]) -> list[tuple[int, int]]:
 def _words_between(
     first: int, last: int, places: Sequence[int | None], surfaces: Sequence[str], text: Sequence[tuple[str, int]]
 ) -> list[int]:
-    """The words of the letters between the neighbours of a run of tokens."""
+    """The words of the letters between the neighbors of a run of tokens."""
     start = next((p + len(surfaces[i]) for i in range(first - 1, -1, -1) if (p := places[i]) is not None), 0)
     stop = next((p for p in places[last + 1 :] if p is not None), len(text))
     return list(dict.fromkeys(word for _, word in text[start:stop]))
@@ -162,7 +161,7 @@ def _words_between(
 def _assign_tokens(
     tokens: range, candidates: list[int], owners: list[set[int]], words: Sequence[str], functions: SubwordFunctions
 ) -> None:
-    """Give tokens without letters to the words they stand for, where that is certain."""
+    """Assign tokens without letters to words, where that is unambiguous."""
     if len(candidates) == 1:
         owners[candidates[0]].update(tokens)
     elif candidates and not any(owners[word] for word in candidates):
