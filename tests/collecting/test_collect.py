@@ -232,8 +232,8 @@ def test_problems_are_counted_named_and_no_row_is_zero(tmp_path: Path, on_disk: 
         acts = collect(model, ODD, tokenizer=tokenizer, at="encoder.layer.1", path=path)
     assert [(problem.item, problem.what.split(":")[0]) for problem in acts.problems] == [
         (1, "has no words"),
-        (2, "word 1 ('\\xad') has no token, and therefore no row"),
-        (3, "602 tokens are more than the 512 that are read"),
+        (2, "word 1 ('\\xad') has no token and therefore no row"),
+        (3, "602 tokens exceed max_length=512"),
     ]
     assert [len(words) for words in acts.sentences] == [2, 0, 2, 510, 2]
     assert acts.word_index[acts.items == 2].tolist() == [0, 2]

@@ -86,8 +86,8 @@ def test_a_word_without_tokens_is_told_and_has_no_row(name: str) -> None:
     assert encoded.texts == ["a", "co\u00adop", "b"]
     assert encoded.word == [0, 3, 4]
     assert encoded.problems == [
-        "word 1 ('\\xad') has no token, and therefore no row",
-        "word 2 is empty, and therefore no row",
+        "word 1 ('\\xad') has no token and therefore no row",
+        "word 2 is empty and therefore no row",
     ]
 
 
