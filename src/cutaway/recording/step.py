@@ -109,8 +109,8 @@ class RecordedStep:
         if self.lost_values:
             tensors = plural(self.lost_values, "tensor")
             yield (
-                f"{tensors} of a traced step: overwritten before their unit and sample dimensions were known, and stored "
-                "without values and without statistics per unit or sample"
+                f"{tensors} of a traced step: overwritten before their unit and sample dimensions were known, and "
+                "stored without values and without statistics per unit or sample"
             )
         if self._settings.statistics == "full":
             yield from self._unknown_unit_notes()
