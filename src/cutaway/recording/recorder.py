@@ -62,8 +62,7 @@ def record(
         samples: how many samples of each batch to store values for, or a list of sample indices.
         statistics: "core", or "full" for statistics per unit and per sample as well.
         resume: whether to continue the run that is already at `path`.
-        options: `batch_dim`, `unit_dim`, `gradients`, `updates`, `parameters`, `graph`, `spectral_norm`, `config`,
-            `enabled`, `fsync`, `most_update_bytes`, `limits`: see `RecordOptions`.
+        options: `gradients`, `updates`, `graph`, `config`, `enabled` and others: see `RecordOptions`.
     """
     return Recorder(path, model, every, Settings.of(at, samples, statistics, options), resume=resume)
 
@@ -451,16 +450,9 @@ class Step:
     """Context manager around one training step; `run.step()` returns one."""
 
     __slots__ = (
-        "_run",
-        "batch_size",
-        "has_late_kind",
-        "is_counted",
-        "is_discarded",
-        "kind",
-        "number",
-        "number_given",
+        "_run", "batch_size", "has_late_kind", "is_counted", "is_discarded", "kind", "number", "number_given",
         "recorded",
-    )
+    )  # fmt: skip
 
     def __init__(self, run: Recorder, kind: str | None, number: int | None, batch_size: int | None) -> None:
         self._run = run
