@@ -24,7 +24,7 @@ AT = ["encoder.layer.0", "encoder.layer.1.intermediate"]
 
 
 class Noisy(nn.Module):
-    """Draws random numbers, counts its calls in a buffer, normalises by batch, and drops."""
+    """Draws random numbers, counts its calls in a buffer, normalizes by batch, and drops."""
 
     calls: Tensor
 

@@ -27,7 +27,7 @@ def test_a_token_over_two_words_belongs_to_both() -> None:
     assert align_words(["new", "york"], ["newy", "ork"], APART) == [(0, 0), (0, 1)]
 
 
-def test_an_unknown_token_takes_the_word_between_its_neighbours() -> None:
+def test_an_unknown_token_takes_the_word_between_its_neighbors() -> None:
     assert align_words(["ab", "ab"], [UNKNOWN, "ab"], APART) == [(0, 0), (1, 1)]
     assert align_words(["ab", "xyz", "ab"], ["ab", UNKNOWN, UNKNOWN, "ab"], APART) == [(0, 0), (1, 2), (3, 3)]
 

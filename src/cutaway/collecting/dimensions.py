@@ -142,9 +142,9 @@ def find_columns(
     """
     first, last = runs[0].values, runs[-1].values
     asked = values_at.sites
-    for wanted in asked:
-        if not any(wanted.matches(site) for site in first) and not wanted.is_pattern:
-            raise values_at.no_value_error(wanted)
+    for requested in asked:
+        if not any(requested.matches(site) for site in first) and not requested.is_pattern:
+            raise values_at.no_value_error(requested)
     if not first:
         raise values_at.no_value_error(asked[0])
     if first.keys() != last.keys():

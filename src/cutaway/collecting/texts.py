@@ -30,8 +30,8 @@ class Text:
         (('a', 'b'), 'a  b')
         """
         if isinstance(value, str):
-            found = [(match.group(), match.span()) for match in _WORD.finditer(value)]
-            return Text(value, tuple(word for word, _ in found), tuple(span for _, span in found))
+            matches = list(_WORD.finditer(value))
+            return Text(value, tuple(match.group() for match in matches), tuple(match.span() for match in matches))
         spans, start = [], 0
         for word in value:
             spans.append((start, start + len(word)))

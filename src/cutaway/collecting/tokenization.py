@@ -163,17 +163,17 @@ class Encoder:
         for text, part in zip(item, parts, strict=True):
             spans.append(align_words(text.words, self._names(part), SubwordFunctions(self._subwords, self._surface)))
         if limit is None:
-            kept = [(0, len(part)) for part in parts]
+            kept_spans = [(0, len(part)) for part in parts]
             encoded: Mapping[str, Any] = whole
         else:
             encoded = self._call(item, limit)
-            kept = _kept_ranges(parts, whole["input_ids"], places, encoded["input_ids"])
-            places = [place - sum(len(p) - (b - a) for p, (a, b) in zip(parts[:side], kept[:side], strict=True))
+            kept_spans = _kept_ranges(parts, whole["input_ids"], places, encoded["input_ids"])
+            places = [place - sum(len(p) - (b - a) for p, (a, b) in zip(parts[:side], kept_spans[:side], strict=True))
                       for side, place in enumerate(places)]  # fmt: skip
         ids = list(encoded["input_ids"])
         special = [True] * len(ids)
         all_spans: Spans = []
-        for place, (start, stop), part_spans in zip(places, kept, spans, strict=True):
+        for place, (start, stop), part_spans in zip(places, kept_spans, spans, strict=True):
             special[place : place + stop - start] = [False] * (stop - start)
             for span in part_spans:
                 inside = span is not None and start <= span[0] and span[1] < stop
@@ -210,25 +210,25 @@ class Encoder:
         tokens = cut or whole
         encoded = EncodedItem(tokens.ids, tokens.extra_inputs, tokens.is_special)
         words = [word for text in item for word in text.words]
-        kept = self._complete_words(words, whole, cut, encoded.problems)
+        kept_spans = self._complete_words(words, whole, cut, encoded.problems)
         if not words:
             encoded.problems.append("has no words")
         special = self._settings.special
         if self._settings.rows == "items":
-            content = [i for i, put_in in enumerate(tokens.is_special) if special or not put_in]
+            content = [i for i, is_added in enumerate(tokens.is_special) if special or not is_added]
             if content:
                 encoded.add(-1, content[0], content[-1], " ".join(text.text for text in item))
         elif self._settings.rows == "positions":
-            owner = {t: w for w, span in reversed(kept) for t in range(span[0], span[1] + 1)}
+            owner = {t: w for w, span in reversed(kept_spans) for t in range(span[0], span[1] + 1)}
             for token, name in enumerate(self._names(tokens.ids)):
                 if special or not tokens.is_special[token]:
                     encoded.add(owner.get(token, -1), token, token, str(name))
         else:
-            rows = [(span, word, words[word]) for word, span in kept]
+            rows = [(span, word, words[word]) for word, span in kept_spans]
             if special:
-                put_in = [i for i, is_special in enumerate(tokens.is_special) if is_special]
-                names = self._names([tokens.ids[i] for i in put_in])
-                rows += [((i, i), -1, str(name)) for i, name in zip(put_in, names, strict=True)]
+                added = [i for i, is_special in enumerate(tokens.is_special) if is_special]
+                names = self._names([tokens.ids[i] for i in added])
+                rows += [((i, i), -1, str(name)) for i, name in zip(added, names, strict=True)]
                 rows.sort(key=lambda row: row[0])
             for (first, last), word, text in rows:
                 encoded.add(word, first, last, text)
@@ -238,7 +238,7 @@ class Encoder:
         self, words: list[str], whole: _Tokens, cut: _Tokens | None, problems: list[str]
     ) -> list[tuple[int, tuple[int, int]]]:
         """The words whose tokens are all read, with their spans. Adds a problem for each other word."""
-        kept = []
+        kept_spans = []
         cut_off: list[int] = []
         for word, span in enumerate(whole.spans):
             if span is None:
@@ -250,14 +250,14 @@ class Encoder:
             if left is None or left[1] - left[0] != span[1] - span[0]:
                 cut_off.append(word)
             else:
-                kept.append((word, left))
+                kept_spans.append((word, left))
         if cut_off:
             first = ", ".join(f"{word} ({words[word]!r})" for word in cut_off[:3])
             problems.append(
                 f"{len(whole.ids)} tokens exceed max_length={self._settings.max_length}: "
                 f"{len(cut_off)} of {plural(len(words), 'word')} cut off, first {first}"
             )
-        return kept
+        return kept_spans
 
 
 def _locate_parts(parts: list[list[int]], whole: Sequence[int]) -> list[int] | None:
@@ -289,10 +289,10 @@ def _kept_ranges(
                 continue
             if len(parts) == 1 and n != n_left:
                 break
-            kept = [(len(p) - c, len(p)) if from_end else (0, c) for p, c in zip(parts, counts, strict=True)]
+            kept_spans = [(len(p) - c, len(p)) if from_end else (0, c) for p, c in zip(parts, counts, strict=True)]
             made: list[int] = []
-            for put_in, part, (start, stop) in zip(between, parts, kept, strict=True):
-                made += [*put_in, *part[start:stop]]
+            for added, part, (start, stop) in zip(between, parts, kept_spans, strict=True):
+                made += [*added, *part[start:stop]]
             if made + whole[at:] == cut:
-                return kept
+                return kept_spans
     raise InputError("the tokenizer truncates sentences in the middle: words cannot be aligned.")
