@@ -96,7 +96,7 @@ MODULES = (
     autograd_graph, backward_calls, module_calls, sample_fields, environment, gradients, values, hooks_module,
     op_values, scalars, recorder, tensors, summary, step, step_graph, models,
 )  # fmt: skip
-CONSTRUCTION = {"record", "_rank", "_as_module", "RecordedModels.__init__", "_ModelGroup.__init__"}
+CONSTRUCTION = {"record", "_rank", "_as_module", "RecordedModels.__init__", "_Several.__init__"}
 
 
 def functions() -> Iterator[tuple[Any, str, str]]:

@@ -68,11 +68,11 @@ class RecordedModels:
         self.modules = {
             id(module): (module, addresses[id(module)])
             for module in modules
-            if id(module) in addresses and id(module) not in inside and not isinstance(module, _ModelGroup)
+            if id(module) in addresses and id(module) not in inside and not isinstance(module, _Several)
         }
         self.roots = {
             id(module): addresses[id(module)][0]
-            for module in (self.root._modules.values() if isinstance(self.root, _ModelGroup) else (self.root,))
+            for module in (self.root._modules.values() if isinstance(self.root, _Several) else (self.root,))
             if module is not None
         }
         self.named = {name: module for module in modules for name in addresses.get(id(module), ())}
@@ -85,8 +85,8 @@ class RecordedModels:
         return not self.compiled and not is_anything_compiled()
 
 
-class _ModelGroup(nn.Module):
-    """Holds several models by name; it never runs."""
+class _Several(nn.Module):
+    """Holds several models by name; it never runs. Runs store this class name: do not rename it."""
 
     def __init__(self, models: Mapping[str, nn.Module]) -> None:
         super().__init__()
@@ -102,7 +102,7 @@ def _contents(modules: list[nn.Module]) -> list[Any]:
         found += (id(module), is_compiled(module))
         for inside in (module._modules, module._parameters, module._buffers):
             if inside:
-                found += (*inside.keys(), *map(id, inside.values()))  # not |: those of scripted modules are no dicts
+                found += (*inside.keys(), *map(id, inside.values()))  # .keys(): those of scripted modules are no dicts
             found.append(None)
     return found
 
@@ -143,7 +143,7 @@ def _as_module(models: Models) -> nn.Module:
             raise InputTypeError(f"record() got a {type(model).__name__} as model {name!r}: pass a torch.nn.Module.")
     if not named:
         raise InputError("record() got an empty collection of models: pass at least one.")
-    return _ModelGroup({escape(str(name)): model for name, model in named.items()})
+    return _Several({escape(str(name)): model for name, model in named.items()})
 
 
 def _named_parameters(modules: list[nn.Module], addresses: dict[int, tuple[str, ...]]) -> list[NamedParameter]:
