@@ -21,7 +21,7 @@ _MOST_DEPTH, _MOST_ITEMS, _MOST_TEXT = 12, 4096, 20_000
 
 def environment() -> dict[str, Plain]:
     """Versions of packages, and the machine."""
-    found: dict[str, Plain] = {
+    versions: dict[str, Plain] = {
         "cutaway": __version__,
         "python": platform.python_version(),
         "torch": str(torch.__version__),
@@ -31,14 +31,14 @@ def environment() -> dict[str, Plain]:
     }
     for package in _PACKAGES:
         try:
-            found[package] = metadata.version(package)
+            versions[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             pass
     if torch.cuda.is_available():
         names = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
-        found["devices"] = list(names)
-        found["cuda"] = str(torch.version.cuda)
-    return found
+        versions["devices"] = list(names)
+        versions["cuda"] = str(torch.version.cuda)
+    return versions
 
 
 def module_tree(root: nn.Module) -> dict[str, Plain]:
@@ -47,18 +47,20 @@ def module_tree(root: nn.Module) -> dict[str, Plain]:
     columns: dict[str, list[Plain]] = {
         name: [] for name in ("address", "class", "parameters", "trainable", "bytes", "buffers")
     }
-    met: set[int] = set()
+    counted: set[int] = set()
     for module in modules_of(root):
         if id(module) not in addresses:
             continue
-        own = [tensor for tensor in module._parameters.values() if tensor is not None and id(tensor) not in met]
-        met.update(map(id, own))
+        own_parameters = [
+            tensor for tensor in module._parameters.values() if tensor is not None and id(tensor) not in counted
+        ]
+        counted.update(map(id, own_parameters))
         buffers = [tensor for tensor in module._buffers.values() if tensor is not None]
         columns["address"].append(addresses[id(module)][0])
         columns["class"].append(type(module).__name__)
-        columns["parameters"].append(sum(map(_numel, own)))
-        columns["trainable"].append(sum(_numel(tensor) for tensor in own if tensor.requires_grad))
-        columns["bytes"].append(sum(_numel(tensor) * tensor.element_size() for tensor in own))
+        columns["parameters"].append(sum(map(_numel, own_parameters)))
+        columns["trainable"].append(sum(_numel(tensor) for tensor in own_parameters if tensor.requires_grad))
+        columns["bytes"].append(sum(_numel(tensor) * tensor.element_size() for tensor in own_parameters))
         columns["buffers"].append(sum(map(_numel, buffers)))
     return dict(columns)
 

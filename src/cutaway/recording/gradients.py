@@ -131,10 +131,10 @@ class Gradients:
         first: RecordedTensor | None = None
         for name in names:
             if first is None:
-                first = taken = self._tensors.add_derived(grad, record, name)
+                first = derived = self._tensors.add_derived(grad, record, name)
             else:
-                taken = self._tensors.add_same(first, record, name)
-            self._direct.append((record, name, taken))
+                derived = self._tensors.add_same(first, record, name)
+            self._direct.append((record, name, derived))
 
     def _add_to_sums(self, grad: Tensor, record: RecordedTensor, names: list[str]) -> None:
         """Add to the sums of these names; sums that start with this gradient share one copy of it."""
@@ -165,14 +165,14 @@ class Gradients:
         self._tensors.match_recomputed()
         lost: set[RecordedTensor] = set()
         direct: dict[_Key, list[RecordedTensor]] = {}
-        for source, name, taken in self._direct:
+        for source, name, derived in self._direct:
             owner = self._owner(source)
             if owner is None:
-                lost.add(taken)
+                lost.add(derived)
             elif name == INNER_GRAD:
-                self._tensors.reassign(taken, owner, name)
+                self._tensors.reassign(derived, owner, name)
             else:
-                direct.setdefault((owner, name), []).append(taken)
+                direct.setdefault((owner, name), []).append(derived)
         sums = self._owned_sums()
         for key, parts in direct.items():
             if len(parts) == 1 and key not in sums:
@@ -195,28 +195,28 @@ class Gradients:
 
     def _owned_sums(self) -> dict[_Key, Tensor | None]:
         """The sums by the tensor they belong to; sums of several recomputations of one tensor are added."""
-        found: dict[_Key, Tensor | None] = {}
+        sums_by_owner: dict[_Key, Tensor | None] = {}
         for (source, name), known in self._sums.items():
             owner = self._owner(source)
             if owner is None:
                 continue
             key = (owner, name)
-            other = found.get(key)
-            if known is None or (key in found and other is None):
-                found[key] = None
+            other = sums_by_owner.get(key)
+            if known is None or (key in sums_by_owner and other is None):
+                sums_by_owner[key] = None
             else:
-                found[key] = known.total if other is None else _sum(other, known.total)
-        return found
+                sums_by_owner[key] = known.total if other is None else _sum(other, known.total)
+        return sums_by_owner
 
     def _add_sums(self, sums: dict[_Key, Tensor]) -> None:
-        taken: dict[tuple[int, int], RecordedTensor] = {}
+        derived: dict[tuple[int, int], RecordedTensor] = {}
         with self._tensors.deferred():
             for (owner, name), total in sums.items():
-                same = taken.get((id(owner), id(total)))
+                same = derived.get((id(owner), id(total)))
                 if same is not None and same.number >= 0:
                     self._tensors.add_same(same, owner, name)
                 else:
-                    taken[id(owner), id(total)] = self._tensors.add_derived(coalesce_sparse(total), owner, name)
+                    derived[id(owner), id(total)] = self._tensors.add_derived(coalesce_sparse(total), owner, name)
 
     def _note_lost(self, record: RecordedTensor, reason: str) -> None:
         self.notes[f"the gradient of {self._tensors.site(record.key)!r} was not recorded: {reason}"] = None

@@ -53,9 +53,9 @@ class TracedStep:
         pending = self._tensors.pending
         if pending is None or not self.is_on:
             return 0
-        found = partial_layouts(self._session, parameters, units.batch_dim)
+        layouts = partial_layouts(self._session, parameters, units.batch_dim)
         units.is_traced = True
-        for name, layout in found.parameters.items():
+        for name, layout in layouts.parameters.items():
             if layout is not None:
                 units.learn(name, 1, layout)
 
@@ -69,7 +69,7 @@ class TracedStep:
                 if layout is not None and not key.base.startswith("op "):
                     units.learn(key.base, key.step_pass, layout)
 
-        n_lost = pending.resolve(found.of, assign, is_final=is_final)
+        n_lost = pending.resolve(layouts.of, assign, is_final=is_final)
         if is_final:
             self._tensors.propagate_layouts()
             self._tensors.pending = None

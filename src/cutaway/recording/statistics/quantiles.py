@@ -107,9 +107,9 @@ def distribution(samples: NDArray[np.float32]) -> Floats:
 
     position = last * np.array(list(QUANTILES.values()))  # (row, quantile)
     before = position.astype(np.int64)
-    wanted = np.concatenate([np.zeros_like(last), last, before, np.minimum(before + 1, last)], axis=1)
-    wanted += np.arange(n_rows)[:, None] * width
-    values = samples.reshape(-1).take(wanted).astype(np.float64)
+    indices = np.concatenate([np.zeros_like(last), last, before, np.minimum(before + 1, last)], axis=1)
+    indices += np.arange(n_rows)[:, None] * width
+    values = samples.reshape(-1).take(indices).astype(np.float64)
     low, high, below, above = np.split(values, [1, 2, 2 + len(QUANTILES)], axis=1)
     quantiles = below + (above - below) * (position - before)
 
