@@ -1,6 +1,6 @@
-"""Schedules: rules that decide which steps are recorded (`every=`), and what your own schedule inherits from.
+"""Schedules: rules that decide which steps to record (`every=`), and the base class for your own.
 
-Nothing is imported until it is used.
+Each name is imported on first use.
 """
 
 from cutaway.core import late

@@ -24,7 +24,7 @@ AT = ["encoder.layer.0", "encoder.layer.1.intermediate"]
 
 
 class Noisy(nn.Module):
-    """Draws random numbers, counts its calls in a buffer, normalises by batch, and drops."""
+    """Draws random numbers, counts its calls in a buffer, normalizes by batch, and drops."""
 
     calls: Tensor
 
@@ -81,7 +81,7 @@ def test_what_is_on_disk_is_what_is_in_memory(tmp_path: Path, monkeypatch: pytes
     model, tokenizer = tiny.bert(), tiny.minilm()[1]
     wanted = collect(model, SENTENCES, tokenizer=tokenizer, at=AT)
     monkeypatch.setattr("cutaway.collecting.text_sweep.WINDOW_BYTES", 1 << 12)
-    monkeypatch.setattr("cutaway.collecting.text_sweep._AT_ONCE", 8)
+    monkeypatch.setattr("cutaway.collecting.text_sweep._ENCODE_BATCH", 8)
     acts = collect(model, SENTENCES, tokenizer=tokenizer, at=AT, path=tmp_path / "acts")
     assert acts.path is not None
     assert acts.is_whole
@@ -104,16 +104,16 @@ def test_float16_halves_the_disk_and_stays_near(tmp_path: Path) -> None:
     assert collect(model, SENTENCES[:2], tokenizer=tokenizer, at=AT, dtype="float16").dtype == np.float16
     np.testing.assert_allclose(half.array(np.float32), wide.array(), atol=5e-3)
     for path in (None, tmp_path / "far"):
-        with pytest.raises(InputError, match="do not fit into float16"):
+        with pytest.raises(InputError, match=r"(overflow|do not fit into) float16"):
             collect(nn.Linear(1, 1), torch.full((3, 1), 1e9), at=".", dtype="float16", path=path)
 
 
 def test_the_same_call_goes_on_where_it_was_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model, tokenizer = tiny.bert(), tiny.minilm()[1]
     monkeypatch.setattr(text_sweep, "WINDOW_BYTES", 1)
-    monkeypatch.setattr(text_sweep, "_AT_ONCE", 8)
+    monkeypatch.setattr(text_sweep, "_ENCODE_BATCH", 8)
     begun: list[int] = []
-    filled = text_sweep.Sentences._filled
+    filled = text_sweep.TextSweep._run_window
 
     def dying(self: Any, window: Any, first: int, dtype: Any) -> Any:
         begun.append(first)
@@ -121,7 +121,7 @@ def test_the_same_call_goes_on_where_it_was_interrupted(tmp_path: Path, monkeypa
             raise KeyboardInterrupt
         return filled(self, window, first, dtype)
 
-    monkeypatch.setattr(text_sweep.Sentences, "_filled", dying)
+    monkeypatch.setattr(text_sweep.TextSweep, "_run_window", dying)
     with pytest.raises(KeyboardInterrupt):
         collect(model, SENTENCES, tokenizer=tokenizer, at=AT, path=tmp_path / "acts")
     half = cutaway.load(tmp_path / "acts")
@@ -228,12 +228,12 @@ ODD = ["a cat", "", ["a", "\u00ad", "cat"], "far " * 600, "a dog"]
 def test_problems_are_counted_named_and_no_row_is_zero(tmp_path: Path, on_disk: bool) -> None:
     model, tokenizer = tiny.bert(), tiny.minilm()[1]
     path = tmp_path / "acts" if on_disk else None
-    with pytest.warns(UserWarning, match=r"3 problems while collecting, all in acts\.problems"):
+    with pytest.warns(UserWarning, match=r"3 problems while collecting, see acts\.problems"):
         acts = collect(model, ODD, tokenizer=tokenizer, at="encoder.layer.1", path=path)
     assert [(problem.item, problem.what.split(":")[0]) for problem in acts.problems] == [
-        (1, "holds no words"),
-        (2, "word 1 ('\\xad') has no token, and so no row"),
-        (3, "602 tokens are more than the 512 that are read"),
+        (1, "has no words"),
+        (2, "word 1 ('\\xad') has no token and therefore no row"),
+        (3, "602 tokens exceed max_length=512"),
     ]
     assert [len(words) for words in acts.sentences] == [2, 0, 2, 510, 2]
     assert acts.word_index[acts.items == 2].tolist() == [0, 2]
@@ -243,7 +243,7 @@ def test_problems_are_counted_named_and_no_row_is_zero(tmp_path: Path, on_disk: 
 
 def test_strict_makes_an_error_of_the_first_problem() -> None:
     model, tokenizer = tiny.bert(), tiny.minilm()[1]
-    with pytest.raises(InputError, match=r"item 1: holds no words\. There are 3 such problems"):
+    with pytest.raises(InputError, match=r"item 1: has no words\. Items 0 to \d+ have 3 problems"):
         collect(model, ODD, tokenizer=tokenizer, at="encoder.layer.1", strict=True)
     with pytest.raises(InputError, match="nothing to collect"), warnings.catch_warnings():
         collect(model, ["", "\u00ad"], tokenizer=tokenizer, at="encoder.layer.1")
@@ -267,13 +267,13 @@ def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
 
 def test_wrong_arguments_are_told() -> None:
     model, tokenizer = tiny.bert(), tiny.minilm()[1]
-    with pytest.raises(InputError, match="data is a str: give a list of sentences"):
+    with pytest.raises(InputError, match="data is a str: pass a list of sentences"):
         collect(model, "a cat", tokenizer=tokenizer, at="embeddings")
-    with pytest.raises(InputError, match="data is text: give the tokenizer"):
+    with pytest.raises(InputError, match="data is text: pass its tokenizer"):
         collect(model, ["a cat"], at="embeddings")
-    with pytest.raises(InputError, match="give a tokenizer of transformers"):
+    with pytest.raises(InputError, match="pass a tokenizer of transformers"):
         collect(model, ["a cat"], tokenizer=str.split, at="embeddings")
-    with pytest.raises(InputError, match=r"collect runs a torch\.nn\.Module"):
+    with pytest.raises(InputError, match=r"pass a torch\.nn\.Module"):
         collect(tokenizer, ["a cat"], tokenizer=tokenizer, at="embeddings")  # type: ignore[arg-type]
 
 
@@ -289,7 +289,7 @@ def test_a_batch_with_a_name_that_the_model_does_not_take_says_call() -> None:
             return x * 2
 
     batches = [{"x": torch.ones(2, 3), "label": torch.ones(2)}]
-    with pytest.raises(InputError, match=r"a batch has 'x', 'label', and Model does not take these by name.*call="):
+    with pytest.raises(InputError, match=r"a batch has 'x', 'label', but Model does not accept these by name.*call="):
         collect(Model(), iter(batches), at=".")
     found = collect(Model(), iter(batches), at=".", call=lambda model, batch: model(batch["x"]))
     assert found.shape == (2, 3)

@@ -83,7 +83,7 @@ def test_loaders_mappings_and_tuples_are_called_as_the_model_wants(net: Net) -> 
     np.testing.assert_allclose(collect(net, (IMAGES,), at="second").array(), wanted, atol=1e-6)
     np.testing.assert_allclose(collect(net, {"x": IMAGES.numpy()}, at="second").array(), wanted, atol=1e-6)
     np.testing.assert_allclose(collect(net, iter(IMAGES.split(4)), at="second").array(), wanted, atol=1e-6)
-    with pytest.raises(InputError, match=r"list of 2, and Net does not take as many.*call=lambda model, batch"):
+    with pytest.raises(InputError, match=r"list of 2, but Net does not accept as many.*call=lambda model, batch"):
         collect(net, pairs, at="second")
 
 
@@ -117,9 +117,9 @@ def test_tensors_of_different_lengths_and_empty_data_are_refused(net: Net) -> No
 def test_text_options_do_not_fit_tensors(net: Net) -> None:
     with pytest.raises(InputError, match="special= is for text"):
         collect(net, IMAGES, at="second", special=True)
-    with pytest.raises(InputError, match="rows='words': give items or positions"):
+    with pytest.raises(InputError, match="rows='words': pass items or positions"):
         collect(net, IMAGES, at="second", rows="words")
-    with pytest.raises(InputError, match="'size' is nothing that collect can be told; there are rows="):
+    with pytest.raises(InputError, match=r"unexpected option 'size'.*Options: rows, "):
         collect(net, IMAGES, at="second", size=3)  # type: ignore[call-arg]
-    with pytest.raises(InputError, match="aggregate='sum': give one of last, first, average, max"):
+    with pytest.raises(InputError, match="aggregate='sum': pass one of last, first, average, max"):
         collect(net, IMAGES, at="second", aggregate="sum")  # type: ignore[arg-type]

@@ -245,17 +245,17 @@ def test_the_decoder_reads_the_targets() -> None:
 
 def test_the_two_sides_are_not_mixed_up() -> None:
     model, tokenizer = tiny_t5(), tiny.sentencepiece()
-    with pytest.raises(InputError, match=r"'decoder\.block\.0' is not in the encoder: give .* targets="):
+    with pytest.raises(InputError, match=r"'decoder\.block\.0' is not in the encoder: pass .* targets="):
         collect(model, SENTENCES, tokenizer=tokenizer, at="decoder.block.0")
     with pytest.raises(InputError, match=r"'encoder\.block\.0' is in the encoder"):
         collect(model, SENTENCES, tokenizer=tokenizer, at="encoder.block.0", targets=SENTENCES)
-    with pytest.raises(InputError, match="6 items and 1 targets"):
+    with pytest.raises(InputError, match="6 items and 1 target"):
         collect(model, SENTENCES, tokenizer=tokenizer, at="decoder.block.0", targets=["a"])
-    with pytest.raises(InputError, match="there is no target for item 2"):
+    with pytest.raises(InputError, match="item 2 has no target"):
         collect(model, SENTENCES, tokenizer=tokenizer, at="decoder.block.0", targets=iter(["a", "b"]))
     with pytest.raises(InputError, match="more targets than items"):
         collect(model, iter(["a"]), tokenizer=tokenizer, at="decoder.block.0", targets=["a", "b"])
-    with pytest.raises(InputError, match="encoder–decoder models, and GPT2Model is none"):
+    with pytest.raises(InputError, match="encoder–decoder models, but GPT2Model is not one"):
         collect(tiny_gpt2(), SENTENCES, tokenizer=tiny.gpt2(), at="h.0", targets=SENTENCES)
 
 
@@ -299,7 +299,7 @@ def test_attention_maps_are_no_rows_and_parts_of_heads_are_named() -> None:
         attn_implementation="eager",
     )  # fmt: skip
     model, tokenizer = BertModel(config), tiny.minilm()[1]
-    with pytest.raises(InputError, match=r"has the shape \[5, 3, \d, \d\] .* a row of it would be no vector"):
+    with pytest.raises(InputError, match=r"has shape \[5, 3, \d, \d\] .* a row would not be a vector"):
         collect(model, SENTENCES, tokenizer=tokenizer, at="encoder.layer.0.attention.self@out.1")
     with pytest.raises(InputError, match="'pooler' has no positions"):
         collect(model, SENTENCES, tokenizer=tokenizer, at="pooler")
@@ -335,7 +335,7 @@ def test_positions_behind_the_padding_are_not_counted() -> None:
     """RoBERTa's embeddings have two more rows than there are positions."""
     sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
     model = RobertaModel(RobertaConfig(vocab_size=400, max_position_embeddings=22, pad_token_id=1, **sizes))
-    with pytest.warns(UserWarning, match="more than the 20 that are read"):
+    with pytest.warns(UserWarning, match="exceed max_length=20"):
         collect(model, ["cats", "cat " * 30], tokenizer=tiny.gpt2(), at="encoder.layer.0")
 
 

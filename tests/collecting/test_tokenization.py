@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.collecting import tiny
 
 from cutaway.collecting.texts import read_texts
-from cutaway.collecting.tokenization import Encoded, Encoder, Wanted
+from cutaway.collecting.tokenization import EncodedItem, Encoder, RowSettings
 from cutaway.core.errors import InputError
 
 FAST = {
@@ -31,12 +31,12 @@ ALL = {**FAST, **{f"slow {name}": make for name, make in SLOW.items()}}
 
 
 @cache
-def encoder(tokenizer: Any, wanted: Wanted) -> Encoder:
+def encoder(tokenizer: Any, wanted: RowSettings) -> Encoder:
     return Encoder(tokenizer, wanted)
 
 
-def encode(tokenizer: Any, *items: Any, **wanted: Any) -> list[Encoded]:
-    return encoder(tokenizer, Wanted(**wanted)).encode([read_texts(item, i) for i, item in enumerate(items)])
+def encode(tokenizer: Any, *items: Any, **wanted: Any) -> list[EncodedItem]:
+    return encoder(tokenizer, RowSettings(**wanted)).encode([read_texts(item, i) for i, item in enumerate(items)])
 
 
 def pieces(tokenizer: Any, item: Any, **wanted: Any) -> list[tuple[str, list[str]]]:
@@ -86,8 +86,8 @@ def test_a_word_without_tokens_is_told_and_has_no_row(name: str) -> None:
     assert encoded.texts == ["a", "co\u00adop", "b"]
     assert encoded.word == [0, 3, 4]
     assert encoded.problems == [
-        "word 1 ('\\xad') has no token, and so no row",
-        "word 2 is empty, and so no row",
+        "word 1 ('\\xad') has no token and therefore no row",
+        "word 2 is empty and therefore no row",
     ]
 
 
@@ -108,8 +108,7 @@ def test_words_that_are_cut_off_are_told_and_half_words_have_no_row(name: str) -
     assert len(encoded.ids) == 5
     assert encoded.texts == ["a"]
     assert encoded.problems == [
-        "8 tokens are more than the 5 that are read: 2 of 3 words are not among them, "
-        "first 1 ('Mauritians'), 2 ('house')"
+        "8 tokens exceed max_length=5: 2 of 3 words cut off, first 1 ('Mauritians'), 2 ('house')"
     ]
     (fits,) = encode(ALL[name](), "a Mauritians house", max_length=8)
     assert fits.texts == ["a", "Mauritians", "house"]
@@ -168,7 +167,7 @@ def test_rows_of_items_span_what_was_written() -> None:
 
 
 def test_two_tokenizers_do_not_disturb_each_other() -> None:
-    first, second = Encoder(tiny.slow_wordpiece(), Wanted()), Encoder(tiny.slow_end_of_word(), Wanted())
+    first, second = Encoder(tiny.slow_wordpiece(), RowSettings()), Encoder(tiny.slow_end_of_word(), RowSettings())
     items = [read_texts("sport qu' on", 0)]
     alone = [first.encode(items), second.encode(items)]
     assert [first.encode(items), second.encode(items)] == alone
@@ -209,5 +208,5 @@ def test_what_is_no_text_is_refused_by_its_number(item: Any) -> None:
         read_texts(item, 7)
 
 
-def _spans(encoded: Encoded) -> list[tuple[int, int]]:
+def _spans(encoded: EncodedItem) -> list[tuple[int, int]]:
     return list(zip(encoded.first, encoded.last, strict=True))

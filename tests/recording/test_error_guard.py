@@ -34,7 +34,7 @@ from cutaway.recording import (
     tensors,
     values,
 )
-from cutaway.recording import hooks as observing
+from cutaway.recording import hooks as hooks_module
 from cutaway.recording.statistics import summary
 
 N_STEPS = 3
@@ -87,16 +87,16 @@ def hooks() -> Any:
 
 
 SHIELDS = {
-    "BackwardCalls.current", "Observer.before_step", "Observer.after_step", "Recorder._is_open", "Recorder.__init__",
+    "BackwardCalls.current", "StepHooks.before_step", "StepHooks.after_step", "Recorder._is_open", "Recorder.__init__",
     "Recorder.step", "Step.__enter__", "Step.__exit__", "Step.__init__", "Recorder.path",
 }  # fmt: skip
 """What stands between the program and the rest, and is too small to fail."""
 PUBLIC = {name for name in vars(recorder.Recorder) if not name.startswith("_")}
 MODULES = (
-    autograd_graph, backward_calls, module_calls, sample_fields, environment, gradients, values, observing, op_values,
-    scalars, recorder, tensors, summary, step, step_graph, models,
+    autograd_graph, backward_calls, module_calls, sample_fields, environment, gradients, values, hooks_module,
+    op_values, scalars, recorder, tensors, summary, step, step_graph, models,
 )  # fmt: skip
-CONSTRUCTION = {"record", "_rank", "_as_one", "Subjects.__init__", "_Several.__init__"}
+CONSTRUCTION = {"record", "_rank", "_as_module", "RecordedModels.__init__", "_Several.__init__"}
 
 
 def functions() -> Iterator[tuple[Any, str, str]]:
@@ -194,16 +194,16 @@ def test_a_failure_that_comes_back_with_other_numbers_is_said_once(tmp_path: Pat
             for number in (9, 8, 7, 6):
                 with run.step(number=number):
                     model(torch.randn(2, 4))
-    assert len([one for one in said if "must grow" in str(one.message)]) == 1
+    assert len([one for one in said if "must increase" in str(one.message)]) == 1
     assert cutaway.load(tmp_path / "run").steps.tolist() == [9, 10, 11, 12]
 
 
 def test_the_time_of_nested_work_is_counted_once(tmp_path: Path) -> None:
     from time import perf_counter, sleep
 
-    from cutaway.recording.error_guard import Guard
+    from cutaway.recording.error_guard import ErrorGuard
 
-    guard = Guard(lambda text: None)
+    guard = ErrorGuard(lambda text: None)
     began = perf_counter()
     guard(lambda: guard(lambda: guard(lambda: sleep(0.05))))
     assert 0.05 <= guard.seconds <= perf_counter() - began

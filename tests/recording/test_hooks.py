@@ -56,7 +56,7 @@ def test_sites_and_passes_choose(at: Any, sites: set[str], tmp_path: Path) -> No
 
 
 def test_a_pattern_that_fits_nothing_is_said_once(tmp_path: Path) -> None:
-    with pytest.warns(RuntimeWarning, match="at='layr' fits nothing.*Nearest: 'layer'") as said:
+    with pytest.warns(RuntimeWarning, match="at='layr' matches no site.*Nearest: 'layer'") as said:
         recorded(tmp_path / "run", forward, at=["layr", "layer"])
     assert len([one for one in said if "layr" in str(one.message)]) == 1
 
@@ -106,8 +106,8 @@ def test_what_is_no_tensor_is_said(tmp_path: Path) -> None:
         found = recorded(tmp_path / "run", step)
     texts = [str(one.message) for one in said if one.category is RuntimeWarning]
     assert len(texts) == 2
-    assert "run.tensor('none') was given a NoneType" in texts[0]
-    assert "the role 'targets'. There are: input, target" in texts[1]
+    assert "run.tensor('none') got a NoneType" in texts[0]
+    assert "role='targets'): pass one of input, target" in texts[1]
     assert "$fine" in found.sites
 
 
@@ -183,7 +183,9 @@ def test_fake_tensors_and_transforms_inside_a_step(tmp_path: Path) -> None:
 
 def test_ops_in_a_program_that_has_compiled_something_are_said_to_be_missing(tmp_path: Path) -> None:
     torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
-    with pytest.warns(RuntimeWarning, match="'\\./tanh' is an op, and this program has compiled something"):
+    with pytest.warns(
+        RuntimeWarning, match="'\\./tanh' is an op, which cannot be recorded because the program uses torch.compile"
+    ):
         found = recorded(tmp_path / "run", forward, at=["layer", "./tanh"])
     assert {row.site for row in found.rows if row.of == "value"} == {"layer:1", "layer:2"}
     graph = next(content for name, content in found.documents.items() if name.startswith("structure/"))

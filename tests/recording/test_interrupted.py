@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.optim import optimizer as torch_optimizer
 
 import cutaway
-from cutaway.recording.hooks import Observer
+from cutaway.recording.hooks import StepHooks
 from cutaway.recording.recorder import Recorder
 from cutaway.recording.step import RecordedStep
 from cutaway.store.runs.run import Run
@@ -106,8 +106,8 @@ def test_an_exception_anywhere_in_a_step(where: str, error: type[BaseException],
     ("owner", "name"),
     [
         (Recorder, "_begin"), (Recorder, "_is_due"), (Recorder, "_write"), (RecordedStep, "start"),
-        (RecordedStep, "stop"), (RecordedStep, "write"), (Observer, "start"), (Observer, "read_rest"),
-        (Observer, "stop"), (Observer, "_leave"), (Observer, "_read_parameters"),
+        (RecordedStep, "stop"), (RecordedStep, "write"), (StepHooks, "start"), (StepHooks, "read_remaining"),
+        (StepHooks, "stop"), (StepHooks, "_record_results"), (StepHooks, "_read_parameters"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("when", ["before", "after"])

@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 import cutaway
-from cutaway.recording.sample_fields import chosen
-from cutaway.recording.values import Keeper
+from cutaway.recording.sample_fields import select_field
+from cutaway.recording.values import SampleSelection
 
 
 def recorded(path: Path, *, samples: Any = 2, before: bool = False, **fields: Any) -> Any:
@@ -57,7 +57,8 @@ def test_fewer_entries_than_kept_samples_and_samples_beyond_the_batch(tmp_path: 
 def test_what_changes_afterwards_is_kept_as_it_was(tmp_path: Path) -> None:
     label, words = torch.tensor([1, 2, 3]), [["a"], ["b"], ["c"]]
     array = np.array([1.0, 2.0, 3.0])
-    fields = {name: chosen(name, one, Keeper(2)) for name, one in (("l", label), ("w", words), ("a", array))}
+    first_two = SampleSelection(2)
+    fields = {name: select_field(name, field, first_two) for name, field in (("l", label), ("w", words), ("a", array))}
     label.zero_(), words[0].append("x"), array.fill(0)
     assert fields["l"]().tolist() == [1, 2]
     assert fields["w"]() == [["a"], ["b"]]
@@ -66,13 +67,13 @@ def test_what_changes_afterwards_is_kept_as_it_was(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wrong", [3, {"a": 1}, torch.tensor(3), ["a", None, 3], [object()] * 3, np.float32(2)])
 def test_what_is_no_field_is_said_and_the_step_is_recorded(wrong: Any, tmp_path: Path) -> None:
-    with pytest.warns(RuntimeWarning, match="'odd' of samples"):
+    with pytest.warns(RuntimeWarning, match="odd.*sample"):
         found = recorded(tmp_path / "run", text=["a", "b", "c"], odd=wrong)
     assert len(cutaway.load(tmp_path / "run")) == 1
     assert "odd" not in found.fields
 
 
 def test_fields_of_unequal_length_are_said_and_the_step_is_recorded(tmp_path: Path) -> None:
-    with pytest.warns(RuntimeWarning, match="one entry a sample"):
+    with pytest.warns(RuntimeWarning, match="one entry"):
         recorded(tmp_path / "run", text=["a", "b", "c"], label=[1])
     assert "." in cutaway.load(tmp_path / "run").at(0)

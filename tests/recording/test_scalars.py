@@ -80,7 +80,7 @@ def test_numbers_on_a_device_come_later_and_in_order() -> None:
         with pytest.raises(InputError, match="2 elements"):
             scalars.add(3, {"wrong": torch.ones(2).as_subclass(Device), "lr": 3})
     assert written[-1] == (3, {"lr": 3.0})
-    scalars._waiting = [(step, name, tensor.as_subclass(torch.Tensor)) for step, name, tensor in scalars._waiting]
+    scalars._pending = [(step, name, tensor.as_subclass(torch.Tensor)) for step, name, tensor in scalars._pending]
     number.zero_()
     scalars.drain()
     assert written[4:] == [(step, {"loss": 0.1}) for step in range(3)]

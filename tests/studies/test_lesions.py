@@ -249,7 +249,7 @@ def test_heads_may_be_a_dimension_of_their_own() -> None:
 
 def test_heads_that_nobody_counts_are_an_error() -> None:
     model = mlp()
-    with pytest.raises(InputError, match="says how many heads there are: add n_heads="):
+    with pytest.raises(InputError, match="defines the number of heads: set n_heads="):
         studies.lesion(model, lambda: model(X), at="1", each="head")
     with pytest.raises(InputError, match="4 heads do not divide the 6 units of '1'"):
         studies.lesion(model, lambda: model(X), at="1", each="head", n_heads=4)
@@ -319,13 +319,13 @@ def test_a_metric_that_measures_nothing_is_an_error() -> None:
             studies.lesion(model, lambda: (model(X), returned)[1], at="1")
     with pytest.raises(InputError, match="the metric returned an empty array without a lesion"):
         studies.lesion(model, lambda: model(X)[:0], at="1")
-    with pytest.raises(InputError, match="give a function that runs the model"):
+    with pytest.raises(InputError, match="pass a function that runs the model"):
         studies.lesion(model, 0.5, at="1")  # type: ignore[arg-type]
 
 
 def test_a_metric_that_changes_its_shape_is_an_error() -> None:
     model = mlp()
-    with pytest.raises(InputError, match=r"shape \[0\] with a lesion at '4', and \[7\] before"):
+    with pytest.raises(InputError, match=r"shape \[0\] with a lesion at '4', but \[7\] before"):
         studies.lesion(model, lambda: (y := model(X).sum(1))[y != 0], at="4")
 
 
@@ -347,11 +347,11 @@ def test_units_that_cannot_be_counted_are_an_error() -> None:
         )
     with pytest.raises(UnitError, match="'0' has no known unit dimension"):
         studies.lesion(model, lambda: model(torch.ones(())), at="0", each="unit")
-    with pytest.raises(InputError, match="'1' has 6 units, and unit 9 was asked for"):
+    with pytest.raises(InputError, match="unit 9 of '1' does not exist: it has 6 units"):
         studies.lesion(other := mlp(), lambda: other(X), at="1#9", each="unit")
-    with pytest.raises(InputError, match='say each="unit"'):
+    with pytest.raises(InputError, match='set each="unit"'):
         studies.lesion(other, lambda: other(X), at="1#2")
-    with pytest.raises(InputError, match="each='layer': give 'site', 'unit', 'head'"):
+    with pytest.raises(InputError, match="each='layer': pass 'site', 'unit', 'head'"):
         studies.lesion(other, lambda: other(X), at="1", each="layer")  # type: ignore[arg-type]
 
 

@@ -1,31 +1,24 @@
-"""`cutaway.collect`: runs a model over a corpus and keeps the activations of chosen units.
+"""`cutaway.collect`: runs a model over a corpus and stores the activations of chosen sites.
 
-batches         Data without text, as it was handed in: tensors that are cut into batches, or batches that
-                somebody else makes
-collect         The verb `collect`: a model goes over a data set, and what some of its units gave is kept, row by
-                row
-dimensions      How the value at each collected site becomes rows × units: by its unit layout, which one traced
-                run tells
-model_call      How a model of transformers is called with tokens: which inputs it takes, and which half of it
-                runs
-pooling         Several positions become one row: the first, the last, their average or their maximum
-provenance      Of what and with what a collection was made: enough to know a model, a tokenizer and a corpus
-                again
-random_weights  A model with the weights of none: the baseline against which what was learned is seen
-sharding        The share of a corpus that one process of several collects, so that a job of many is done in a
-                part of the time
-site_values     The values that `collect` takes: one tensor of each site and pass, and its shortest name
-tensor_sweep    A sweep over tensors: images, signals, tables, tokens that were made elsewhere
-text_sweep      A sweep over text: windows of the corpus, in each the sentences of like length together
-texts           Text as it was handed in: sentences, pre-split words and pairs, each word with its place in the
-                text
-tokenization    From sentences to tokens and rows: what the model reads, and which of its tokens make up each row
-windows         Windows: the rows of some items that follow each other in the corpus, and where they go
-word_alignment  Which tokens a word became, found without offsets: for tokenizers that do not tell them
+batches         Batches of non-text data: sliced from tensors, or taken from a DataLoader
+collect         `cutaway.collect`: run a model over a data set and store activations as rows × units
+dimensions      Turns the value at each collected site into rows × units, by its unit layout
+model_call      Calls a transformers model with a padded batch of tokens
+pooling         Pools positions into rows (first, last, average, max) and moves rows to the CPU
+provenance      Describes the model, tokenizer, corpus and versions of a collection, with digests
+random_weights  `randomized`: a copy of a model with random weights, as a baseline
+sharding        The part of the data that one of several processes collects
+site_values     The values at the collected sites: one tensor per site and pass, and its shortest name
+tensor_sweep    Collects over tensors: images, signals, tables, ready-made token ids
+text_sweep      Collects over text: windows of the corpus, batched by length
+texts           Parses text items: sentences, pre-split words and sentence pairs
+tokenization    Tokenizes sentences, and finds the tokens that make up each row
+windows         Windows of consecutive items: their rows, collected in memory or on disk
+word_alignment  Aligns words with tokens without offsets, for slow tokenizers
 """
 
-from cutaway.collecting.collect import How as How
+from cutaway.collecting.collect import CollectOptions as CollectOptions
 from cutaway.collecting.collect import collect as collect
-from cutaway.collecting.random_weights import randomised as randomised
+from cutaway.collecting.random_weights import randomized as randomized
 
-__all__ = ["How", "collect", "randomised"]
+__all__ = ["CollectOptions", "collect", "randomized"]

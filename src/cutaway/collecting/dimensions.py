@@ -1,7 +1,7 @@
-"""How the value at each collected site becomes rows × units: by its unit layout, which one traced run tells.
+"""Turns the value at each collected site into rows × units, by its unit layout.
 
-A second run of another size is a check, not the source: it has to have as many samples and tokens where the layout says
-that they are counted.
+The layout comes from one traced run. A second run of another size checks it: it must have the right number of samples
+and tokens along the dimensions that the layout names.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from cutaway.capture.api import watch
 from cutaway.capture.units.live_units import SiteLayouts, UnitDim, dims_of, trace_hidden_run
 from cutaway.collecting.site_values import SiteValues, Value
 from cutaway.core.errors import CutawayError, InputError, UnitError
+from cutaway.core.formatting import plural
 from cutaway.core.sites import Site
 from cutaway.core.units.layout import UnitLayout
 from cutaway.graph.trace import Trace
@@ -28,7 +29,7 @@ _PASSES = "name a pass that always runs, such as ':1'"
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How many samples, and tokens of each, a run has; no tokens where data is no text."""
+    """The number of samples of a run, and of tokens per sample (0 if the data is not text)."""
 
     samples: int
     tokens: int = 0
@@ -36,7 +37,7 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One site that is collected, and how its values lie."""
+    """One collected site and its layout."""
 
     name: str
     layout: UnitLayout
@@ -47,105 +48,105 @@ class Column:
         return self.layout.n_units
 
     @property
-    def collected(self) -> CollectedSite:
+    def collected_site(self) -> CollectedSite:
         dim = self.layout.unit_dim
         last = len(self.layout.split) - 1
         return CollectedSite(self.name, self.width, -1 if dim in (None, last) else dim, layout=self.layout)  # type: ignore[arg-type]
 
-    def laid_out(self, value: Tensor, n_samples: int) -> Tensor:
-        """The value as samples × positions × units, one position where it has none."""
-        found: Tensor = self.layout.for_shape(value.shape, n_samples).rows(value)
-        return found
+    def to_rows(self, value: Tensor, n_samples: int) -> Tensor:
+        """The value as samples × positions × units; one position if it has none."""
+        rows: Tensor = self.layout.for_shape(value.shape, n_samples).rows(value)
+        return rows
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """All that is collected."""
+    """All collected sites."""
 
     by_site: dict[Site, Column]
     """By the full site, pass included."""
     left_out: dict[str, str] = field(default_factory=dict)
-    """Sites that a pattern covers and that have no rows and units, with the reason."""
-    passed_over: frozenset[Site] = frozenset()
-    """The same sites in full."""
+    """Sites that a pattern matches but that have no rows and units → the reason."""
+    skipped: frozenset[Site] = frozenset()
+    """The same sites, in full."""
 
     def __iter__(self) -> Iterator[Column]:
         return iter(self.by_site.values())
 
     @property
     def sites(self) -> tuple[CollectedSite, ...]:
-        return tuple(column.collected for column in self)
+        return tuple(column.collected_site for column in self)
 
-    def met(self, value: Value, found: Container[str]) -> Column | None:
-        """The column that a value belongs to, which must not have had one in this run; None for sites left out."""
+    def column_of(self, value: Value, collected: Container[str]) -> Column | None:
+        """The column of a value; None for skipped sites. Raises if the column has a value already in this run."""
         column = self.by_site.get(value.site)
-        if column is None and value.site in self.passed_over:
+        if column is None and value.site in self.skipped:
             return None
-        if column is None or column.name in found:
+        if column is None or column.name in collected:
             raise InputError(f"{str(value.site)!r} ran more often than on the first items: {_PASSES}.")
         return column
 
-    def check_all(self, found: Container[str]) -> None:
-        """Raise where a column had no value in a run."""
+    def check_all(self, collected: Container[str]) -> None:
+        """Raise if a column had no value in a run."""
         for column in self:
-            if column.name not in found:
-                raise InputError(f"{column.name!r} ran on the first items, and not on some later ones: {_PASSES}.")
+            if column.name not in collected:
+                raise InputError(f"{column.name!r} ran on the first items, but not on a later one: {_PASSES}.")
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What one small run gave."""
+class ProbeRun:
+    """The values of one small run."""
 
     size: Size
     values: dict[Site, Value]
 
 
-def see(values_at: SiteValues, call: Callable[[], Any]) -> dict[Site, Value]:
-    """The values of one run, by the full site."""
-    found: dict[Site, Value] = {}
-    values_at.run(call, lambda value: found.update({value.site: value}))
-    return found
+def run_once(values_at: SiteValues, call: Callable[[], Any]) -> dict[Site, Value]:
+    """Run once and return the values by full site."""
+    values: dict[Site, Value] = {}
+    values_at.run(call, lambda value: values.update({value.site: value}))
+    return values
 
 
-def see_traced(values_at: SiteValues, call: Callable[[], Any]) -> tuple[dict[Site, Value], list[Trace]]:
-    """The same, and traces of what was run."""
+def run_traced(values_at: SiteValues, call: Callable[[], Any]) -> tuple[dict[Site, Value], list[Trace]]:
+    """Like `run_once`, and also return traces of the run."""
     with watch(values_at.model, save=None) as trace:
-        found = see(values_at, call)
+        values = run_once(values_at, call)
     traces = [trace]
-    if any(value.was_nested for value in found.values()):
-        # A trace knows no shape of nested tensors, which torch's own encoder makes of padded ones on its fast path.
+    if any(value.was_nested for value in values.values()):
+        # nn.TransformerEncoder turns padded inputs into nested tensors on its fast path; a trace has no shapes of them.
         was_on = torch.backends.mha.get_fastpath_enabled()
         torch.backends.mha.set_fastpath_enabled(False)
         try:
             traces.append(trace_hidden_run(values_at.model, call))
         finally:
             torch.backends.mha.set_fastpath_enabled(was_on)
-    return found, traces
+    return values, traces
 
 
-def columns_of(
+def find_columns(
     values_at: SiteValues,
-    runs: Sequence[Seen],
+    runs: Sequence[ProbeRun],
     traces: Sequence[Trace],
     *,
     unit_dim: UnitDim | None = None,
     rows: str = "items",
 ) -> Columns:
-    """What is collected at the sites: in the order asked for, then in that of the run.
+    """The collected sites, in the order requested, then in the order of execution.
 
     Args:
-        runs: the one that was traced, and one of another size where there is enough data.
-        traces: of the first run; where one does not know a value, the next does.
-        unit_dim: what the caller states of the units, for all sites.
-        rows: what a row is; a site without positions has one only for whole items of text.
+        runs: the traced run, and one of another size if there is enough data.
+        traces: traces of the first run; a value that one trace lacks is looked up in the next.
+        unit_dim: the unit dimension of all sites, if the caller states it.
+        rows: what a row is. A site without positions can be collected only with rows="items".
     """
     first, last = runs[0].values, runs[-1].values
     asked = values_at.sites
-    for wanted in asked:
-        if not any(wanted.matches(site) for site in first) and not wanted.is_pattern:
-            raise values_at.nothing_at(wanted)
+    for requested in asked:
+        if not any(requested.matches(site) for site in first) and not requested.is_pattern:
+            raise values_at.no_value_error(requested)
     if not first:
-        raise values_at.nothing_at(asked[0])
+        raise values_at.no_value_error(asked[0])
     if first.keys() != last.keys():
         odd = next(iter(first.keys() ^ last.keys()))
         raise InputError(f"how often {str(odd)!r} runs depends on the input: {_PASSES}.")
@@ -174,10 +175,10 @@ def columns_of(
 
 def _layout_of(value: Value, name: str, layouts: Sequence[SiteLayouts], unit_dim: UnitDim | None) -> UnitLayout:
     shape = tuple(value.tensor.shape)
-    found = [each.find(value.site) for each in layouts]
-    layout = next((each for each in found if each is not None and len(each.split) == len(shape)), None)
+    candidates = [each.find(value.site) for each in layouts]
+    layout = next((each for each in candidates if each is not None and len(each.split) == len(shape)), None)
     if layout is None:
-        layout = UnitLayout.refused(shape, "the traced run of the model has no such value")
+        layout = UnitLayout.refused(shape, "the traced run has no such value")
     if unit_dim is not None:
         layout = layout.for_shape(shape).with_units(dims_of(unit_dim))
     return layout.check(name)
@@ -188,8 +189,8 @@ def _column(name: str, layout: UnitLayout, shapes: list[tuple[int, ...]], sizes:
     shape, size = list(shapes[0]), sizes[0]
     if not layout.samples:
         raise InputError(
-            f"{name!r} has no dimension for the samples: its shape is {shape} for {size.samples}. Its rows were "
-            "chosen or mixed by the model, or it is the same for all samples."
+            f"{name!r} has no sample dimension: its shape is {shape} for {plural(size.samples, 'sample')}. The model "
+            "has selected or mixed its rows, or it is the same for all samples."
         )
     has_positions = True
     for seen, expected in zip(shapes, sizes, strict=True):
@@ -197,15 +198,13 @@ def _column(name: str, layout: UnitLayout, shapes: list[tuple[int, ...]], sizes:
         counted = prod(here.sizes[axis] for axis in here.samples)
         if counted != expected.samples:
             raise InputError(
-                f"{name!r} has {counted} samples in a run of {expected.samples}: its shape is {list(seen)}. Say which "
-                "dimension of the data counts samples with samples=."
+                f"{name!r} has {counted} samples in a run of {expected.samples}: its shape is {list(seen)}. Set the "
+                "sample dimension of the data with samples=."
             )
         if expected.tokens:
             has_positions = _check_tokens(name, here, expected)
             if not has_positions and rows != "items":
-                raise InputError(
-                    f"{name!r} has no positions, and so nothing for each token: collect it with rows='items'."
-                )
+                raise InputError(f"{name!r} has no positions, and so no row per token: collect it with rows='items'.")
     return Column(name, layout, has_positions)
 
 
@@ -216,29 +215,29 @@ def _for_run(name: str, layout: UnitLayout, shape: tuple[int, ...], size: Size) 
     for dim, (n, now) in enumerate(zip(units, shape, strict=True)):
         is_whole = all(axis in layout.units for axis, _ in _axes(layout, dim))
         if is_whole and n != now:
-            raise InputError(f"{name!r} has {n} and then {now} units: their number must stay.")
+            raise InputError(f"{name!r} has {n} units in one run and {now} in another: the number must not change.")
     return layout.for_shape(shape, size.samples)
 
 
 def _axes(layout: UnitLayout, dim: int) -> list[tuple[int, int]]:
-    """(axis, size) of one dimension."""
+    """(axis, size) for each factor of one dimension."""
     first = sum(map(len, layout.split[:dim]))
     return list(enumerate(layout.split[dim], first))
 
 
 def _check_tokens(name: str, layout: UnitLayout, size: Size) -> bool:
-    """Whether a value of text has positions: one axis, as long as there are tokens."""
+    """Whether a value of text has positions: one axis, as long as there are tokens. Raises if it has others."""
     sizes = layout.sizes
     long = [axis for axis in layout.positions if sizes[axis] != 1]
     position = next(iter((*layout.tokens, *long)), None)
     if position is None:
         return False
-    given = f"{name!r} has the shape {list(layout.shape)} for {size.samples} sentences of {size.tokens} tokens"
+    given = f"{name!r} has shape {list(layout.shape)} for {size.samples} sentences of {size.tokens} tokens"
     if sizes[position] != size.tokens:
-        raise InputError(f"{given}: its positions are not the tokens, and its rows would be no words.")
+        raise InputError(f"{given}: its positions are not the tokens, so its rows would not be words.")
     if any(axis != position for axis in long):
         raise InputError(
-            f"{given}: beside its {layout.n_units} units it has several positions for each, and a row of it would be "
-            "no vector. Collect a site of samples × tokens × units."
+            f"{given}: besides its {layout.n_units} units it has several positions per token, so a row would not be a "
+            "vector. Collect a site of shape samples × tokens × units."
         )
     return True

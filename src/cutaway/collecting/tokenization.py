@@ -1,4 +1,4 @@
-"""From sentences to tokens and rows: what the model reads, and which of its tokens make up each row."""
+"""Tokenizes sentences, and finds the tokens that make up each row."""
 
 from __future__ import annotations
 
@@ -7,29 +7,30 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from cutaway.collecting.texts import Text
-from cutaway.collecting.word_alignment import Pieces, Spans, letters_of, match
-from cutaway.core.errors import InputError
+from cutaway.collecting.word_alignment import Spans, SubwordFunctions, align_words, strip_markers
+from cutaway.core.errors import InputError, InputTypeError
+from cutaway.core.formatting import plural
 
-RowsAre = Literal["words", "items", "positions"]
+RowKind = Literal["words", "items", "positions"]
 _BLANKS = frozenset("▁ĠĊĉ \t\n")
-"""What tokenizers write for white space: a token of nothing else belongs to no word."""
+"""White space as tokenizers write it: a token of nothing else belongs to no word."""
 _NOT_ROWS = ("input_ids", "attention_mask", "offset_mapping", "special_tokens_mask")
 
 
 @dataclass(slots=True)
-class Encoded:
-    """One item as the model reads it."""
+class EncodedItem:
+    """One tokenized item and its rows."""
 
     ids: list[int]
-    more: dict[str, list[int]]
-    """Further inputs, one number a token each: `token_type_ids`."""
+    extra_inputs: dict[str, list[int]]
+    """Other inputs with one number per token, such as `token_type_ids`."""
     is_special: list[bool]
-    """For each token, whether the tokenizer put it in."""
+    """For each token, whether the tokenizer added it."""
     word: list[int] = field(default_factory=list)
-    """For each row its word; -1 for a special token and for the whole item."""
+    """The word of each row; -1 for a special token and for a whole item."""
     first: list[int] = field(default_factory=list)
     last: list[int] = field(default_factory=list)
-    """For each row its tokens, the last included."""
+    """First and last token of each row, inclusive."""
     texts: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
@@ -41,73 +42,74 @@ class Encoded:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What becomes a row, and how much of an item is read."""
+class RowSettings:
+    """What becomes a row, and how many tokens of an item are read."""
 
-    rows: RowsAre = "words"
+    rows: RowKind = "words"
     special: bool = False
     max_length: int | None = None
 
 
 @dataclass(slots=True)
 class _Tokens:
-    """The tokens of one item with the words they belong to; words of a pair are counted on."""
+    """The tokens of one item, and the token span of each word; words of a pair are numbered consecutively."""
 
     ids: list[int]
-    more: dict[str, list[int]]
+    extra_inputs: dict[str, list[int]]
     is_special: list[bool]
     spans: Spans
 
 
 class Encoder:
-    """A tokenizer, and what is wanted of it.
+    """Tokenizes items and finds their rows.
 
     Args:
-        tokenizer: one of transformers; offsets are used where it has them.
+        tokenizer: a tokenizer of transformers; its offsets are used if it has them.
+        settings: what becomes a row.
     """
 
-    def __init__(self, tokenizer: Any, wanted: Wanted) -> None:
+    def __init__(self, tokenizer: Any, settings: RowSettings) -> None:
         if not callable(tokenizer) or not hasattr(tokenizer, "convert_ids_to_tokens"):
-            raise InputError(
-                f"tokenizer={type(tokenizer).__name__}: give a tokenizer of transformers; others are wrapped by "
+            raise InputTypeError(
+                f"tokenizer={type(tokenizer).__name__}: pass a tokenizer of transformers; wrap others with "
                 "transformers.PreTrainedTokenizerFast(tokenizer_object=…)."
             )
         self._tokenizer = tokenizer
-        self._wanted = wanted
+        self._settings = settings
         self._has_offsets = bool(getattr(tokenizer, "is_fast", False))
         self._blank: frozenset[int] = frozenset()
         if self._has_offsets:
             vocabulary = tokenizer.get_vocab().items()
             self._blank = frozenset(number for token, number in vocabulary if not set(token) - _BLANKS)
-        self._cut: dict[str, list[str]] = {}
+        self._subword_cache: dict[str, list[str]] = {}
 
-    def encode(self, items: Sequence[tuple[Text, ...]]) -> list[Encoded]:
-        """All items, in their order."""
-        found: list[Encoded | None] = [None] * len(items)
+    def encode(self, items: Sequence[tuple[Text, ...]]) -> list[EncodedItem]:
+        """Tokenize items, in order."""
+        results: list[EncodedItem | None] = [None] * len(items)
         for n in (1, 2):  # sentences and pairs
             numbers = [i for i, item in enumerate(items) if len(item) == n]
-            some = [items[i] for i in numbers]
-            for i, encoded in zip(numbers, self._encoded(some) if some else (), strict=True):
-                found[i] = encoded
-        return [encoded for encoded in found if encoded is not None]
+            same_length = [items[i] for i in numbers]
+            for i, encoded in zip(numbers, self._encoded(same_length) if same_length else (), strict=True):
+                results[i] = encoded
+        return [encoded for encoded in results if encoded is not None]
 
-    def _encoded(self, items: list[tuple[Text, ...]]) -> list[Encoded]:
+    def _encoded(self, items: list[tuple[Text, ...]]) -> list[EncodedItem]:
         whole = self._tokens(items, None)
-        limit = self._wanted.max_length
+        limit = self._settings.max_length
         long = [i for i, tokens in enumerate(whole) if limit is not None and len(tokens.ids) > limit]
         cut = dict(zip(long, self._tokens([items[i] for i in long], limit) if long else (), strict=True))
         return [self._rows(item, tokens, cut.get(i)) for i, (item, tokens) in enumerate(zip(items, whole, strict=True))]
 
     def _tokens(self, items: list[tuple[Text, ...]], limit: int | None) -> list[_Tokens]:
         if self._has_offsets:
-            return self._by_offsets(items, limit)
-        return [self._by_matching(item, limit) for item in items]
+            return self._align_with_offsets(items, limit)
+        return [self._align_without_offsets(item, limit) for item in items]
 
     # with offsets
 
-    def _by_offsets(self, items: list[tuple[Text, ...]], limit: int | None) -> list[_Tokens]:
+    def _align_with_offsets(self, items: list[tuple[Text, ...]], limit: int | None) -> list[_Tokens]:
         texts = [[item[side].text for item in items] for side in range(len(items[0]))]
-        found = self._tokenizer(
+        results = self._tokenizer(
             *texts,
             return_offsets_mapping=True,
             return_special_tokens_mask=True,
@@ -115,26 +117,26 @@ class Encoder:
             verbose=False,
             **({} if limit is None else {"truncation": True, "max_length": limit}),
         )
-        others = [name for name in found if name not in _NOT_ROWS]
+        others = [name for name in results if name not in _NOT_ROWS]
         all_tokens = []
         for i, item in enumerate(items):
-            ids, offsets, masks = (found[name][i] for name in ("input_ids", "offset_mapping", "special_tokens_mask"))
-            # A special token that stands in the text has a place there; one that was put in has none.
+            ids, offsets, masks = (results[name][i] for name in ("input_ids", "offset_mapping", "special_tokens_mask"))
+            # A special token that the user wrote has a span in the text; one that the tokenizer added has none.
             special = [bool(mask) and stop <= start for mask, (start, stop) in zip(masks, offsets, strict=True)]
-            sides = found.sequence_ids(i) if len(item) > 1 else None
+            sides = results.sequence_ids(i) if len(item) > 1 else None
             spans: Spans = []
             for side, text in enumerate(item):
                 spans += self._spans(text, ids, offsets, None if sides is None else [s == side for s in sides])
-            all_tokens.append(_Tokens(ids, {name: found[name][i] for name in others}, special, spans))
+            all_tokens.append(_Tokens(ids, {name: results[name][i] for name in others}, special, spans))
         return all_tokens
 
-    def _spans(self, text: Text, ids: list[int], offsets: list[tuple[int, int]], mine: list[bool] | None) -> Spans:
-        """The tokens that cover each word; one that covers several belongs to each of them."""
+    def _spans(self, text: Text, ids: list[int], offsets: list[tuple[int, int]], in_part: list[bool] | None) -> Spans:
+        """The tokens that cover each word; a token that covers several words belongs to each."""
         words, n, blank = text.spans, len(text.spans), self._blank
         first, last = [-1] * n, [-1] * n
         at = 0
         for token, (start, stop) in enumerate(offsets):
-            if stop <= start or ids[token] in blank or (mine is not None and not mine[token]):
+            if stop <= start or ids[token] in blank or (in_part is not None and not in_part[token]):
                 continue
             while at < n and words[at][1] <= start:
                 at += 1
@@ -148,36 +150,36 @@ class Encoder:
 
     # without offsets
 
-    def _by_matching(self, item: tuple[Text, ...], limit: int | None) -> _Tokens:
+    def _align_without_offsets(self, item: tuple[Text, ...], limit: int | None) -> _Tokens:
         parts = [self._ids(text.text) for text in item]
         whole = self._call(item, None)
-        places = _found_in(parts, whole["input_ids"])
+        places = _locate_parts(parts, whole["input_ids"])
         if places is None:
             raise InputError(
-                f"{type(self._tokenizer).__name__} has no offsets, and its tokens of {item[0].text[:60]!r} alone are "
-                "not among those with special tokens: words cannot be told apart."
+                f"{type(self._tokenizer).__name__} has no offsets, and special tokens change how it tokenizes "
+                f"{item[0].text[:60]!r}: words cannot be aligned. Use a fast tokenizer."
             )
         spans: list[Spans] = []
         for text, part in zip(item, parts, strict=True):
-            spans.append(match(text.words, self._names(part), Pieces(self._pieces, self._written)))
+            spans.append(align_words(text.words, self._names(part), SubwordFunctions(self._subwords, self._surface)))
         if limit is None:
-            kept = [(0, len(part)) for part in parts]
+            kept_spans = [(0, len(part)) for part in parts]
             encoded: Mapping[str, Any] = whole
         else:
             encoded = self._call(item, limit)
-            kept = _kept(parts, whole["input_ids"], places, encoded["input_ids"])
-            places = [place - sum(len(p) - (b - a) for p, (a, b) in zip(parts[:side], kept[:side], strict=True))
+            kept_spans = _kept_ranges(parts, whole["input_ids"], places, encoded["input_ids"])
+            places = [place - sum(len(p) - (b - a) for p, (a, b) in zip(parts[:side], kept_spans[:side], strict=True))
                       for side, place in enumerate(places)]  # fmt: skip
         ids = list(encoded["input_ids"])
         special = [True] * len(ids)
         all_spans: Spans = []
-        for place, (start, stop), some in zip(places, kept, spans, strict=True):
+        for place, (start, stop), part_spans in zip(places, kept_spans, spans, strict=True):
             special[place : place + stop - start] = [False] * (stop - start)
-            for span in some:
+            for span in part_spans:
                 inside = span is not None and start <= span[0] and span[1] < stop
                 all_spans.append((span[0] - start + place, span[1] - start + place) if span and inside else None)
-        more = {name: list(encoded[name]) for name in encoded if name not in _NOT_ROWS}
-        return _Tokens(ids, more, special, all_spans)
+        extra_inputs = {name: list(encoded[name]) for name in encoded if name not in _NOT_ROWS}
+        return _Tokens(ids, extra_inputs, special, all_spans)
 
     def _call(self, item: tuple[Text, ...], limit: int | None) -> Mapping[str, Any]:
         how = {} if limit is None else {"truncation": True, "max_length": limit}
@@ -190,75 +192,75 @@ class Encoder:
     def _names(self, ids: Sequence[int]) -> list[str]:
         return list(self._tokenizer.convert_ids_to_tokens(list(ids)))
 
-    def _pieces(self, text: str) -> list[str]:
-        if text not in self._cut:
-            if len(self._cut) > 1 << 16:
-                self._cut.clear()
-            self._cut[text] = self._names(self._ids(text))
-        return self._cut[text]
+    def _subwords(self, text: str) -> list[str]:
+        if text not in self._subword_cache:
+            if len(self._subword_cache) > 1 << 16:
+                self._subword_cache.clear()
+            self._subword_cache[text] = self._names(self._ids(text))
+        return self._subword_cache[text]
 
-    def _written(self, token: str) -> str:
+    def _surface(self, token: str) -> str:
         if token == getattr(self._tokenizer, "unk_token", None):
             return ""
-        return letters_of(str(self._tokenizer.convert_tokens_to_string([token])))
+        return strip_markers(str(self._tokenizer.convert_tokens_to_string([token])))
 
     # rows
 
-    def _rows(self, item: tuple[Text, ...], whole: _Tokens, cut: _Tokens | None) -> Encoded:
+    def _rows(self, item: tuple[Text, ...], whole: _Tokens, cut: _Tokens | None) -> EncodedItem:
         tokens = cut or whole
-        encoded = Encoded(tokens.ids, tokens.more, tokens.is_special)
+        encoded = EncodedItem(tokens.ids, tokens.extra_inputs, tokens.is_special)
         words = [word for text in item for word in text.words]
-        kept = self._complete(words, whole, cut, encoded.problems)
+        kept_spans = self._complete_words(words, whole, cut, encoded.problems)
         if not words:
-            encoded.problems.append("holds no words")
-        special = self._wanted.special
-        if self._wanted.rows == "items":
-            content = [i for i, put_in in enumerate(tokens.is_special) if special or not put_in]
+            encoded.problems.append("has no words")
+        special = self._settings.special
+        if self._settings.rows == "items":
+            content = [i for i, is_added in enumerate(tokens.is_special) if special or not is_added]
             if content:
                 encoded.add(-1, content[0], content[-1], " ".join(text.text for text in item))
-        elif self._wanted.rows == "positions":
-            owner = {t: w for w, span in reversed(kept) for t in range(span[0], span[1] + 1)}
+        elif self._settings.rows == "positions":
+            owner = {t: w for w, span in reversed(kept_spans) for t in range(span[0], span[1] + 1)}
             for token, name in enumerate(self._names(tokens.ids)):
                 if special or not tokens.is_special[token]:
                     encoded.add(owner.get(token, -1), token, token, str(name))
         else:
-            rows = [(span, word, words[word]) for word, span in kept]
+            rows = [(span, word, words[word]) for word, span in kept_spans]
             if special:
-                put_in = [i for i, is_special in enumerate(tokens.is_special) if is_special]
-                names = self._names([tokens.ids[i] for i in put_in])
-                rows += [((i, i), -1, str(name)) for i, name in zip(put_in, names, strict=True)]
+                added = [i for i, is_special in enumerate(tokens.is_special) if is_special]
+                names = self._names([tokens.ids[i] for i in added])
+                rows += [((i, i), -1, str(name)) for i, name in zip(added, names, strict=True)]
                 rows.sort(key=lambda row: row[0])
             for (first, last), word, text in rows:
                 encoded.add(word, first, last, text)
         return encoded
 
-    def _complete(
+    def _complete_words(
         self, words: list[str], whole: _Tokens, cut: _Tokens | None, problems: list[str]
     ) -> list[tuple[int, tuple[int, int]]]:
-        """The words all of whose tokens are read, each with these; what became of the others is told."""
-        kept = []
-        lost: list[int] = []
+        """The words whose tokens are all read, with their spans. Adds a problem for each other word."""
+        kept_spans = []
+        cut_off: list[int] = []
         for word, span in enumerate(whole.spans):
             if span is None:
-                said = f"word {word} ({words[word]!r}) has no token" if words[word] else f"word {word} is empty"
-                if self._wanted.rows == "words":
-                    problems.append(f"{said}, and so no row")
+                problem = f"word {word} ({words[word]!r}) has no token" if words[word] else f"word {word} is empty"
+                if self._settings.rows == "words":
+                    problems.append(f"{problem} and therefore no row")
                 continue
             left = span if cut is None else cut.spans[word]
             if left is None or left[1] - left[0] != span[1] - span[0]:
-                lost.append(word)
+                cut_off.append(word)
             else:
-                kept.append((word, left))
-        if lost:
-            some = ", ".join(f"{word} ({words[word]!r})" for word in lost[:3])
+                kept_spans.append((word, left))
+        if cut_off:
+            first = ", ".join(f"{word} ({words[word]!r})" for word in cut_off[:3])
             problems.append(
-                f"{len(whole.ids)} tokens are more than the {self._wanted.max_length} that are read: "
-                f"{len(lost)} of {len(words)} words are not among them, first {some}"
+                f"{len(whole.ids)} tokens exceed max_length={self._settings.max_length}: "
+                f"{len(cut_off)} of {plural(len(words), 'word')} cut off, first {first}"
             )
-        return kept
+        return kept_spans
 
 
-def _found_in(parts: list[list[int]], whole: Sequence[int]) -> list[int] | None:
+def _locate_parts(parts: list[list[int]], whole: Sequence[int]) -> list[int] | None:
     """Where the tokens of each sentence begin among all tokens of an item."""
     places, start, whole = [], 0, list(whole)
     for part in parts:
@@ -270,8 +272,10 @@ def _found_in(parts: list[list[int]], whole: Sequence[int]) -> list[int] | None:
     return places
 
 
-def _kept(parts: list[list[int]], whole: Sequence[int], places: list[int], cut: Sequence[int]) -> list[tuple[int, int]]:
-    """Which tokens of each sentence are left in a shortened item: a beginning or an end of each."""
+def _kept_ranges(
+    parts: list[list[int]], whole: Sequence[int], places: list[int], cut: Sequence[int]
+) -> list[tuple[int, int]]:
+    """Which tokens of each sentence are left in a truncated item: a prefix or a suffix of each."""
     n_left = len(cut) - (len(whole) - sum(map(len, parts)))
     cut, whole = list(cut), list(whole)
     between, at = [], 0
@@ -285,10 +289,10 @@ def _kept(parts: list[list[int]], whole: Sequence[int], places: list[int], cut: 
                 continue
             if len(parts) == 1 and n != n_left:
                 break
-            kept = [(len(p) - c, len(p)) if from_end else (0, c) for p, c in zip(parts, counts, strict=True)]
+            kept_spans = [(len(p) - c, len(p)) if from_end else (0, c) for p, c in zip(parts, counts, strict=True)]
             made: list[int] = []
-            for put_in, part, (start, stop) in zip(between, parts, kept, strict=True):
-                made += [*put_in, *part[start:stop]]
+            for added, part, (start, stop) in zip(between, parts, kept_spans, strict=True):
+                made += [*added, *part[start:stop]]
             if made + whole[at:] == cut:
-                return kept
-    raise InputError("the tokenizer shortens a sentence elsewhere than at one end: words cannot be told apart.")
+                return kept_spans
+    raise InputError("the tokenizer truncates sentences in the middle: words cannot be aligned.")

@@ -1,36 +1,25 @@
-"""Records training runs: when to look, what to measure, what to write.
+"""Records training runs: hooks, statistics, schedules and what is written.
 
-autograd_graph  A dependency graph without a trace: by what autograd knows
-backward_calls  Which call runs the autograd engine now: `backward()`, whose gradients train, or
-                `torch.autograd.grad`
-environment     What is noted beside a run: the modules of the model, versions, and the machine
-error_guard     The wall between recording and the program: what is ours runs unseen, and its failures stay with
-                us
-gradients       Gradients of one recorded step: `grad`, its parts `grad/<loss>`, and `inner_grad`
-hooks           The hooks of one recorded step: results of modules, gradients, what the optimizer reads and
-                changes
-models          What is recorded: one model or several, and the names of their modules, parameters and buffers
-module_calls    Calls of the model's modules, seen without hooks: each module's call is wrapped for the length of
-                a step
-op_values       Steps that are traced as well: for results of single ops, and for the dependency graph of a new
-                structure
-optimizers      Steps of optimizers, whichever the program has, told to whoever watches
-recorded_units  Which dimensions of recorded tensors count units and samples: learned from a traced step, kept for
-                the whole run
-recorder        `cutaway.record`: watch a training run step by step, without changing it
-sample_fields   What the samples of a batch are, as the user says it: the entries of the kept ones, fetched when
-                the step is over
-scalars         Numbers that were logged but may still be computed by a device: they are fetched later, so that
-                nobody waits
-schedules/      Schedules: which steps a recorder records
-settings        How a run is recorded
-shutdown        The end of a program that has forgotten to close its recorder
+autograd_graph  Dependency graph from autograd's graph, for compiled models that cannot be traced
+backward_calls  Tells `backward()` from `torch.autograd.grad` inside a gradient hook
+environment     Documents stored with a run: module tree, versions, machine, config
+error_guard     Runs recorder callbacks with hooks and modes disabled; logs exceptions instead of raising
+gradients       Gradients of a recorded step: `grad`, `grad/<loss>` per loss, and `inner_grad`
+hooks           Hooks of a recorded step: module outputs, gradients, optimizer reads and updates
+models          The recorded model or models: names of their modules, parameters and buffers
+module_calls    Wraps module calls for the length of a step, without registering forward hooks
+op_values       Traces a step as well: for the values of single ops and for the dependency graph
+optimizers      One pair of global optimizer hooks that notifies every recorder
+recorded_units  Unit and sample dimensions of recorded tensors, learned from a traced step
+recorder        `cutaway.record` and the `Recorder`: record a training run without changing it
+sample_fields   Fields that describe the samples of a batch: text, tokens, labels, images
+scalars         Logged scalars that may still be on a GPU: copied without waiting, written later
+schedules/      Schedules: rules that decide which steps a recorder records
+settings        Options of `cutaway.record`, and their checks
+shutdown        Closes a recorder at exit if the program has not
 statistics/     Statistics of recorded tensors on CPU and GPU
-step            One step that is being recorded, from its first hook to the record that is handed to the writer
-step_graph      The dependency graphs of a run: one for each distinct structure of its steps, found by tracing one
-                step of it
-tensors         What was seen in one recorded step: which tensors, their statistics, and the values that are kept
-                of them
-values          Values that are kept: those of the first samples of a batch, or of chosen ones, brought to the CPU
-                at the end
+step            One recorded step, from its first hook to the record given to the writer
+step_graph      Dependency graphs of a run: one per distinct structure of its steps
+tensors         The tensors of one recorded step: their keys, statistics and stored values
+values          Copies the values of selected samples and moves them to the CPU
 """

@@ -1,4 +1,4 @@
-"""A dependency graph without a trace: by what autograd knows. For compiled models, which are not to be traced."""
+"""Dependency graph from autograd's graph, for compiled models that cannot be traced."""
 
 from __future__ import annotations
 
@@ -8,82 +8,93 @@ from typing import Any
 from torch import Tensor
 
 from cutaway.graph.dependencies.graph import Dependencies, Link, Node, RecordedSite
-from cutaway.recording.tensors import Sighting
+from cutaway.recording.tensors import RecordedTensor
 
 _Edge = tuple[Any, int]
 
 
 class AutogradGraph:
-    """Notes where in autograd's graph each recorded tensor stands, while the step runs.
+    """Collects the position of each recorded tensor in autograd's graph while the step runs.
 
-    What autograd does not know, such as inputs without a gradient, it links to the results of the model it was
-    handed to.
+    Inputs that autograd does not know, because they require no gradient, are linked to all outputs of the model.
     """
 
     def __init__(self) -> None:
-        self._made: dict[_Edge, Sighting] = {}
-        self._leaves: dict[int, Sighting] = {}
-        self._ends: dict[Sighting, Any] = {}
-        self._inputs: list[Sighting] = []
-        self._outputs: list[Sighting] = []
+        self._by_edge: dict[_Edge, RecordedTensor] = {}
+        self._leaves: dict[int, RecordedTensor] = {}
+        self._grad_fns: dict[RecordedTensor, Any] = {}
+        self._inputs: list[RecordedTensor] = []
+        self._outputs: list[RecordedTensor] = []
 
-    def note(self, sighting: Sighting, tensor: Tensor, *, is_result: bool) -> None:
-        """A tensor was seen, for the first time or again."""
+    def note(self, record: RecordedTensor, tensor: Tensor, *, is_result: bool) -> None:
+        """Note a recorded tensor, new or repeated."""
         if tensor.grad_fn is not None:
-            self._made.setdefault((tensor.grad_fn, tensor.output_nr), sighting)
-            self._ends.setdefault(sighting, tensor.grad_fn)
+            self._by_edge.setdefault((tensor.grad_fn, tensor.output_nr), record)
+            self._grad_fns.setdefault(record, tensor.grad_fn)
         elif tensor.requires_grad:
-            self._leaves[id(tensor)] = sighting
-        elif sighting.place.role == "input":
-            self._inputs.append(sighting)
+            self._leaves[id(tensor)] = record
+        elif record.key.role == "input":
+            self._inputs.append(record)
         if is_result:
-            self._outputs.append(sighting)
+            self._outputs.append(record)
 
-    def dependencies(self, seen: Sequence[tuple[Sighting, RecordedSite]], held: dict[int, str]) -> Dependencies:
-        """The graph; `held` names parameters by their id."""
+    def dependencies(
+        self, pairs: Sequence[tuple[RecordedTensor, RecordedSite]], parameters: dict[int, str]
+    ) -> Dependencies:
+        """The dependency graph; `parameters` maps parameter ids to names."""
         nodes: dict[str, Node] = {}
-        for _, one in seen:
-            name = one.node or one.site
-            there = nodes.get(name)
-            sites = tuple(dict.fromkeys((*(there.sites if there else ()), one.site, *one.names)))
-            nodes[name] = Node(name, sites, one.role, group=_group(one), order=there.order if there else len(nodes))
-        names = {sighting: one.node or one.site for sighting, one in seen}
-        leaves = {**held, **{id_: names[sighting] for id_, sighting in self._leaves.items() if sighting in names}}
-        found: dict[tuple[str, str], bool] = {}
-        for sighting, end in self._ends.items():
-            if sighting in names:
-                for parent in self._above(sighting, end, names, leaves):
-                    found[parent, names[sighting]] = True
+        for _, recorded in pairs:
+            name = recorded.node or recorded.site
+            known_node = nodes.get(name)
+            sites = tuple(dict.fromkeys((*(known_node.sites if known_node else ()), recorded.site, *recorded.names)))
+            nodes[name] = Node(
+                name, sites, recorded.role, group=_group(recorded), order=known_node.order if known_node else len(nodes)
+            )
+        names = {record: recorded.node or recorded.site for record, recorded in pairs}
+        leaves = {**parameters, **{id_: names[record] for id_, record in self._leaves.items() if record in names}}
+        carries_gradient: dict[tuple[str, str], bool] = {}
+        for record, grad_fn in self._grad_fns.items():
+            if record in names:
+                for parent in self._recorded_parents(record, grad_fn, names, leaves):
+                    carries_gradient[parent, names[record]] = True
         for given in self._inputs:
             for result in self._outputs:
                 if given in names and result in names:
-                    found.setdefault((names[given], names[result]), False)
+                    carries_gradient.setdefault((names[given], names[result]), False)
         links = [
-            Link(*pair, carries) for pair, carries in found.items() if set(pair) <= set(nodes) and len(set(pair)) > 1
+            Link(*pair, carries)
+            for pair, carries in carries_gradient.items()
+            if set(pair) <= set(nodes) and len(set(pair)) > 1
         ]
         links.sort(key=lambda link: (nodes[link.child].order, nodes[link.parent].order))
         return Dependencies(tuple(nodes.values()), tuple(links))
 
-    def _above(self, child: Sighting, end: Any, names: dict[Sighting, str], leaves: dict[int, str]) -> set[str]:
-        """The recorded tensors next above one, over everything that is not recorded."""
-        found: set[str] = set()
-        stack, met = list(end.next_functions), {end}
+    def _recorded_parents(
+        self, child: RecordedTensor, grad_fn: Any, names: dict[RecordedTensor, str], leaves: dict[int, str]
+    ) -> set[str]:
+        """The nearest recorded ancestors of a tensor, skipping everything that is not recorded."""
+        parents: set[str] = set()
+        stack, visited = list(grad_fn.next_functions), {grad_fn}
         while stack:
             function, number = stack.pop()
             if function is None:
                 continue
-            known = self._made.get((function, number))
+            known = self._by_edge.get((function, number))
             variable = getattr(function, "variable", None)
             if known is not None and known is not child and known in names:
-                found.add(names[known])
+                parents.add(names[known])
             elif variable is not None:
                 if id(variable) in leaves:
-                    found.add(leaves[id(variable)])
-            elif function not in met:
-                met.add(function)
+                    parents.add(leaves[id(variable)])
+            elif function not in visited:
+                visited.add(function)
                 stack.extend(function.next_functions)
-        return found
+        return parents
 
 
-def _group(one: RecordedSite) -> str:
-    return one.site.split("@")[0].rpartition(".")[0] if one.role in ("parameter", "buffer") else one.site.split("@")[0]
+def _group(recorded: RecordedSite) -> str:
+    return (
+        recorded.site.split("@")[0].rpartition(".")[0]
+        if recorded.role in ("parameter", "buffer")
+        else recorded.site.split("@")[0]
+    )

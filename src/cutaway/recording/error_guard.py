@@ -1,4 +1,4 @@
-"""The wall between recording and the program: what is ours runs unseen, and its failures stay with us."""
+"""Runs recorder callbacks with hooks and modes disabled; logs exceptions instead of raising."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from torch.utils._python_dispatch import _disable_current_modes
 _DIGITS = re.compile(r"\d+")
 
 
-class Guard:
-    """Runs what it is given without gradients, unseen by modes, and without any error getting out.
+class ErrorGuard:
+    """Calls a function under no-grad with torch modes disabled, and reports its exceptions instead of raising.
 
     Args:
         note: writes a failure into the run.
@@ -25,19 +25,19 @@ class Guard:
 
     def __init__(self, note: Callable[[str], None]) -> None:
         self.seconds = 0.0
-        """Time spent in here so far."""
+        """Time spent inside guarded calls."""
         self._note = note
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
         self._thread = 0
-        """The thread that is in here."""
+        """Id of the thread that is inside a guarded call, so that nested calls skip the set-up."""
 
-    def __call__(self, act: Callable[..., object], *args: Any) -> None:
+    def __call__(self, function: Callable[..., object], *args: Any) -> None:
         thread = get_ident()
         if self._thread == thread:
             try:
-                act(*args)
+                function(*args)
             except Exception as error:
-                self.trouble(error)
+                self.report(error)
             return
         began = perf_counter()
         was_on, before = torch.is_grad_enabled(), self._thread
@@ -46,34 +46,34 @@ class Guard:
             with torch._C.DisableTorchFunction(), _without_modes():
                 if was_on:
                     torch._C._set_grad_enabled(False)
-                act(*args)
+                function(*args)
         except Exception as error:
-            self.trouble(error)
+            self.report(error)
         finally:
             self._thread = before
             if was_on:
                 torch._C._set_grad_enabled(True)
             self.seconds += perf_counter() - began
 
-    def is_first(self, what: str) -> bool:
-        """Whether this is said for the first time; numbers in it do not count."""
+    def is_new(self, what: str) -> bool:
+        """Whether a message is reported for the first time; digits in it are ignored."""
         key = _DIGITS.sub("#", what)[:200]
-        if key in self._said:
+        if key in self._reported:
             return False
-        self._said.add(key)
+        self._reported.add(key)
         return True
 
-    def trouble(self, error: Exception) -> None:
-        """Note a failure of ours in the run, and say it aloud: once for each kind of failure."""
+    def report(self, error: Exception) -> None:
+        """Add a note to the run and warn, once for each distinct message."""
         try:
             what = f"{type(error).__name__}: {error}"
-            if self.is_first(what):
-                self._note(f"recording failed, and the training goes on: {what}"[:4000])
-                warnings.warn(f"cutaway: recording failed, and the training goes on: {what}", RuntimeWarning, 2)
+            if self.is_new(what):
+                self._note(f"recording failed, training continues: {what}"[:4000])
+                warnings.warn(f"cutaway: recording failed, training continues: {what}", RuntimeWarning, 2)
         except Exception:
-            pass  # a program that turns warnings into errors goes on, too
+            pass  # the program may turn warnings into errors; training continues even then
 
 
 def _without_modes() -> AbstractContextManager[object]:
-    """Whatever watches all operations (flop counters, selective checkpointing) is not to see ours."""
+    """Hide recorder operations from dispatch modes: FLOP counters, selective checkpointing."""
     return _disable_current_modes() if torch._C._len_torch_dispatch_stack() else nullcontext()

@@ -1,4 +1,4 @@
-"""What is recorded: one model or several, and the names of their modules, parameters and buffers."""
+"""The recorded model or models: names of their modules, parameters and buffers."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from cutaway.capture.model.tree import module_addresses, modules_of, tensor_addresses
-from cutaway.core.errors import InputError
+from cutaway.core.errors import InputError, InputTypeError
 from cutaway.core.pytree import escape
 from cutaway.core.units.layout import UnitLayout
-from cutaway.recording.module_calls import WatchedCalls
+from cutaway.recording.module_calls import CallWrappers
 from cutaway.recording.recorded_units import parameter_units
 
 Models = nn.Module | Mapping[str, nn.Module] | Sequence[nn.Module]
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class NamedParameter:
     """A parameter or buffer and its names."""
 
     tensor: Tensor
@@ -29,42 +29,42 @@ class Held:
     is_buffer: bool
 
 
-class Subjects:
-    """The models of a run. With several, the name of each goes before the addresses inside it."""
+class RecordedModels:
+    """The models of a run. If there are several, addresses start with the name of the model."""
 
     def __init__(self, models: Models) -> None:
-        self.root = _as_one(models)
+        self.root = _as_module(models)
         self.modules: dict[int, tuple[nn.Module, tuple[str, ...]]] = {}
-        self.held: list[Held] = []
+        self.parameters: list[NamedParameter] = []
         self.roots: dict[int, str] = {}
-        """The models themselves → their address."""
+        """Model id → its address."""
         self.compiled: list[nn.Module] = []
-        """Modules that run compiled: what they are made of is not looked into."""
+        """Modules that run under torch.compile: their submodules are not recorded."""
         self.named: dict[str, nn.Module] = {}
-        """The modules by address."""
+        """Modules by address."""
         self._layouts: dict[str, UnitLayout | None] = {}
-        self._made_of: list[Any] = []
+        self._contents: list[Any] = []
         self.refresh()
 
-    def layout_of(self, held: Held) -> UnitLayout | None:
-        """The output units of a parameter, where the module that owns it is one of torch's own layers."""
-        name = held.names[0]
+    def layout_of(self, parameter: NamedParameter) -> UnitLayout | None:
+        """The output units of a parameter, if its owner is a layer of torch.nn."""
+        name = parameter.names[0]
         if name not in self._layouts:
-            if is_lazy(held.tensor):
+            if is_lazy(parameter.tensor):
                 return None
-            self._layouts[name] = parameter_units(self.named, name, held.tensor)
+            self._layouts[name] = parameter_units(self.named, name, parameter.tensor)
         return self._layouts[name]
 
     def refresh(self) -> None:
-        """Look again: modules and parameters come and go (adapters, growing networks)."""
+        """Update the names if modules or parameters have changed (adapters, growing networks)."""
         modules = modules_of(self.root)
-        made_of = _made_of(modules)
-        if made_of == self._made_of:
+        contents = _contents(modules)
+        if contents == self._contents:
             return
-        self._made_of = made_of
+        self._contents = contents
         addresses = module_addresses(self.root)
         self.compiled = [module for module in modules if is_compiled(module)]
-        inside = {id(below) for module in self.compiled for below in modules_of(module) if below is not module}
+        inside = {id(inner) for module in self.compiled for inner in modules_of(module) if inner is not module}
         self.modules = {
             id(module): (module, addresses[id(module)])
             for module in modules
@@ -76,59 +76,59 @@ class Subjects:
             if module is not None
         }
         self.named = {name: module for module in modules for name in addresses.get(id(module), ())}
-        self.held = _held(modules, tensor_addresses(self.root, addresses))
+        self.parameters = _named_parameters(modules, tensor_addresses(self.root, addresses))
         self._layouts.clear()
 
     @property
     def is_traceable(self) -> bool:
-        """Whether steps may be traced: whatever is compiled would run otherwise than it does."""
+        """Whether steps may be traced: tracing would change how compiled code runs."""
         return not self.compiled and not is_anything_compiled()
 
 
 class _Several(nn.Module):
-    """Holds several models under their names; it never runs."""
+    """Holds several models by name; it never runs. Runs store this class name: do not rename it."""
 
     def __init__(self, models: Mapping[str, nn.Module]) -> None:
         super().__init__()
         for name, model in models.items():
-            # add_module would refuse names with dots, and nothing here needs them to be attributes.
+            # Not add_module, which rejects names with dots.
             self._modules[name] = model
 
 
-def _made_of(modules: list[nn.Module]) -> list[Any]:
-    """What names and modules found out before depend on; everything in it is held, so that no id comes again."""
+def _contents(modules: list[nn.Module]) -> list[Any]:
+    """What the names depend on: ids, names and compiled flags. Compared to detect changes."""
     found: list[Any] = []
     for module in modules:
         found += (id(module), is_compiled(module))
         for inside in (module._modules, module._parameters, module._buffers):
             if inside:
-                found += (*inside.keys(), *map(id, inside.values()))  # those of scripted modules are no dicts
+                found += (*inside.keys(), *map(id, inside.values()))  # .keys(): those of scripted modules are no dicts
             found.append(None)
     return found
 
 
 def is_compiled(module: nn.Module) -> bool:
-    """Whether a module runs what torch.compile made of it."""
+    """Whether a module runs under torch.compile."""
     return (
         type(module).__name__ == "OptimizedModule"
-        or _is_made_by_dynamo(module.__dict__.get("_compiled_call_impl"))
-        or _is_made_by_dynamo(module.__dict__.get("forward"))
+        or _is_dynamo_wrapper(module.__dict__.get("_compiled_call_impl"))
+        or _is_dynamo_wrapper(module.__dict__.get("forward"))
     )
 
 
-def _is_made_by_dynamo(call: Any) -> bool:
-    while isinstance(getattr(call, "calls", None), WatchedCalls):  # of another recorder, which is recording just now
-        call = call.below
+def _is_dynamo_wrapper(call: Any) -> bool:
+    while isinstance(getattr(call, "calls", None), CallWrappers):  # the wrapper of another active recorder
+        call = call.inner
     return call is not None and hasattr(call, "_torchdynamo_orig_callable")
 
 
 def is_anything_compiled() -> bool:
-    """Whether this program has compiled something at all: a function around the model is not seen otherwise."""
+    """Whether the program has compiled anything: a compiled function around the model cannot be detected otherwise."""
     dynamo: Any = sys.modules.get("torch._dynamo.eval_frame")
     return any(backend is not None for backend in getattr(dynamo, "cached_backends", {}).values())
 
 
-def _as_one(models: Models) -> nn.Module:
+def _as_module(models: Models) -> nn.Module:
     if isinstance(models, nn.Module) and not isinstance(models, (nn.ModuleDict, nn.ModuleList)):
         return models
     named: dict[str, Any]
@@ -137,20 +137,20 @@ def _as_one(models: Models) -> nn.Module:
     elif isinstance(models, (Sequence, nn.ModuleList)) and not isinstance(models, str):
         named = {str(number): model for number, model in enumerate(models)}
     else:
-        raise InputError(f"record a torch.nn.Module, or several by name, and not a {type(models).__name__}.")
+        raise InputTypeError(f"record() got a {type(models).__name__}: pass a torch.nn.Module, or a dict of modules.")
     for name, model in named.items():
         if not isinstance(model, nn.Module):
-            raise InputError(f"{name!r} is to be recorded, and it is a {type(model).__name__} instead of a Module.")
+            raise InputTypeError(f"record() got a {type(model).__name__} as model {name!r}: pass a torch.nn.Module.")
     if not named:
-        raise InputError("no model was given to record.")
+        raise InputError("record() got an empty collection of models: pass at least one.")
     return _Several({escape(str(name)): model for name, model in named.items()})
 
 
-def _held(modules: list[nn.Module], addresses: dict[int, tuple[str, ...]]) -> list[Held]:
-    found: dict[int, Held] = {}
+def _named_parameters(modules: list[nn.Module], addresses: dict[int, tuple[str, ...]]) -> list[NamedParameter]:
+    found: dict[int, NamedParameter] = {}
     for module in modules:
         for is_buffer, tensors in ((False, module._parameters), (True, module._buffers)):
             for tensor in tensors.values():
                 if tensor is not None and id(tensor) not in found and id(tensor) in addresses:
-                    found[id(tensor)] = Held(tensor, tuple(dict.fromkeys(addresses[id(tensor)])), is_buffer)
+                    found[id(tensor)] = NamedParameter(tensor, tuple(dict.fromkeys(addresses[id(tensor)])), is_buffer)
     return list(found.values())

@@ -1,9 +1,9 @@
-"""Calls of the model's modules, seen without hooks: each module's call is wrapped for the length of a step.
+"""Wraps module calls for the length of a step, without registering forward hooks.
 
-`nn.Module.__call__` runs `_compiled_call_impl` where a module has one. A wrapper put there sees the arguments and the
-final result, after all hooks of the module; it leaves the hooks alone, so that the fast paths of
-`nn.TransformerEncoder` stay open; it is not copied or pickled with the module; and `torch.compile` neither guards on
-it nor looks into it, so that nothing is compiled again because a step is recorded.
+`nn.Module.__call__` runs `_compiled_call_impl` if a module has one. A wrapper put there sees the arguments and the
+final result, after all hooks of the module. It registers no hook, so the fast path of `nn.TransformerEncoder` stays
+enabled. It is not copied or pickled with the module. `torch.compile` neither guards on it nor traces into it, so
+recording a step causes no recompilation.
 """
 
 from __future__ import annotations
@@ -16,86 +16,86 @@ from torch import nn
 from torch._C._dynamo.eval_frame import set_eval_frame
 from torch.nn.modules import module as _torch_module
 
-_PLACE = "_compiled_call_impl"
+_ATTRIBUTE = "_compiled_call_impl"
 _CALL = nn.Module._wrapped_call_impl.__code__  # type: ignore[attr-defined]
 
-Entered = Callable[[nn.Module, Any, Any], None]
-Left = Callable[[nn.Module, Any], None]
+OnCall = Callable[[nn.Module, Any, Any], None]
+OnResult = Callable[[nn.Module, Any], None]
 
 
-class WatchedCalls:
-    """The wrappers around some modules.
+class CallWrappers:
+    """The wrappers around the calls of some modules.
 
     Args:
-        entered: told the module, its positional and its keyword arguments.
-        left: told the module and its result, unless the call has raised.
-        trouble: told what these raise.
+        on_call: callback with the module, its positional and its keyword arguments.
+        on_result: callback with the module and its result, unless the call has raised.
+        on_error: callback with exceptions of the other two.
     """
 
-    def __init__(self, entered: Entered, left: Left, trouble: Callable[[Exception], None]) -> None:
+    def __init__(self, on_call: OnCall, on_result: OnResult, on_error: Callable[[Exception], None]) -> None:
         self.is_on = False
-        self.trouble = trouble
-        self.entered = entered
-        self.left = left
+        self.on_error = on_error
+        self.on_call = on_call
+        self.on_result = on_result
         self._wrapped: list[tuple[nn.Module, Any]] = []
 
     def start(self, modules: Iterable[nn.Module]) -> None:
         """Wrap the calls of these modules."""
         self.is_on = True
         for module in modules:
-            wrapper = _wrapper(module, module.__dict__.get(_PLACE), self)
+            wrapper = _wrap(module, module.__dict__.get(_ATTRIBUTE), self)
             self._wrapped.append((module, wrapper))
-            module.__dict__[_PLACE] = wrapper
+            module.__dict__[_ATTRIBUTE] = wrapper
 
     def stop(self) -> None:
-        """Take all wrappers off again; what the program has put in their place meanwhile stays."""
+        """Remove all wrappers, but leave what the program has put in their place meanwhile."""
         self.is_on = False
         while self._wrapped:
             module, wrapper = self._wrapped[-1]
-            if _PLACE in module.__dict__ and module.__dict__[_PLACE] is wrapper:
-                below = _still_on(wrapper.below)
-                if below is None:
-                    del module.__dict__[_PLACE]
+            if _ATTRIBUTE in module.__dict__ and module.__dict__[_ATTRIBUTE] is wrapper:
+                inner = _active_call(wrapper.inner)
+                if inner is None:
+                    del module.__dict__[_ATTRIBUTE]
                 else:
-                    module.__dict__[_PLACE] = below
+                    module.__dict__[_ATTRIBUTE] = inner
             self._wrapped.pop()
 
 
-def _still_on(call: Any) -> Any:
-    """What is below the wrappers of other recorders, which were switched off before this one."""
+def _active_call(call: Any) -> Any:
+    """The next call below that is not an inactive wrapper of another recorder."""
     while hasattr(call, "calls") and not call.calls.is_on:
-        call = call.below
+        call = call.inner
     return call
 
 
-def _wrapper(module: nn.Module, below: Any, calls: WatchedCalls) -> Any:
+def _wrap(module: nn.Module, inner: Any, calls: CallWrappers) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
         frame = _getframe(1)
         called = frame.f_locals["self"] if frame.f_code is _CALL else module
-        run = called._call_impl if below is None else below
-        if called is not module or not calls.is_on:  # a replica (DataParallel) has a copy of all attributes
+        run = called._call_impl if inner is None else inner
+        if called is not module or not calls.is_on:  # a DataParallel replica has a copy of all attributes
             return run(*args, **kwargs)
-        # Where the call is part of a compiled program, what is done here is none.
+        # No dynamo here: where the call is part of a compiled program, the callbacks must not be compiled.
         callback = set_eval_frame(None)
         try:
-            calls.entered(module, args, kwargs)
+            calls.on_call(module, args, kwargs)
         except Exception as error:
-            calls.trouble(error)
+            calls.on_error(error)
         finally:
             set_eval_frame(callback)
         result = run(*args, **kwargs)
         callback = set_eval_frame(None)
         try:
-            calls.left(module, result)
+            calls.on_result(module, result)
         except Exception as error:
-            calls.trouble(error)
+            calls.on_error(error)
         finally:
             set_eval_frame(callback)
         return result
 
-    # Whoever looks for the line of the program that called the module, or decides by files what to compile, is to
-    # take this for the part of torch it stands for.
+    # Tools that look for the user's frame, or decide by file name what to compile, must take this frame for
+    # the part of torch that it stands in for.
     call.__code__ = call.__code__.replace(co_filename=_torch_module.__file__)
     wrapper: Any = call
-    wrapper.below, wrapper.calls = below, calls
+    wrapper.inner, wrapper.calls = inner, calls
     return wrapper

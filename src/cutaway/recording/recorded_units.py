@@ -1,9 +1,9 @@
-"""Which dimensions of recorded tensors count units and samples: learned from a traced step, kept for the whole run.
+"""Unit and sample dimensions of recorded tensors, learned from a traced step.
 
-A step that is traced for its dependency graph also tells the layout of every tensor, but only when the model has
-returned. Until then the tensors of that step wait: their layout is applied when it is known. Steps that are not traced
-use what was learned before. Where nothing can be traced (compiled models, `graph=False`), torch's own layers still
-know their units, and samples are taken along `batch_dim=`; the run has a note that says so.
+A step that is traced for its dependency graph also yields the layout of every tensor, but only when the model has
+returned. Until then the tensors of that step are pending. Steps that are not traced use the layouts learned before.
+Where nothing can be traced (compiled models, `graph=False`), layers of torch.nn still have known units, and samples
+are taken along `batch_dim=`; a note in the run says so.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from cutaway.graph.tables import CONSTANT, PARAMETER
 
 if TYPE_CHECKING:
     from cutaway.capture.session import Session
-    from cutaway.recording.tensors import Sighting
+    from cutaway.recording.tensors import RecordedTensor
 
-UNTRACED = (
-    "the graph of the model was not traced (the program has compiled something, or graph=False): only torch's own "
-    "layers have known units, and samples are taken along dimension {dim}. batch_dim= sets another dimension"
+UNTRACED_NOTE = (
+    "the model was not traced (the program uses torch.compile, or graph=False): only layers of torch.nn have known "
+    "units, and dimension {dim} is taken as the sample dimension; batch_dim= sets another"
 )
 
 
 class RecordedUnits:
-    """What is known of the layouts of a run's tensors.
+    """The known layouts of a run's tensors.
 
     Args:
-        batch_dim: the dimension of the samples in what the models are given, where the user says it.
-        unit_dims: site or pattern → the dimensions that count its units, where the user says it.
+        batch_dim: the sample dimension of the models' inputs, if the user states it.
+        unit_dims: site or pattern → its unit dimensions, if the user states them.
     """
 
     def __init__(self, batch_dim: int | None = None, unit_dims: Mapping[Site, tuple[int, ...]] | None = None) -> None:
@@ -51,14 +51,14 @@ class RecordedUnits:
         """Site without a pass → pass, counted over the step → layout."""
 
     def learn(self, base: str, pass_: int, layout: UnitLayout) -> None:
-        """Remember the layout of one tensor."""
+        """Store the layout of one tensor."""
         self._known.setdefault(base, {})[pass_] = layout
 
     def find(self, base: str, pass_: int, tensor: Tensor, n_samples: int | None = None) -> UnitLayout | None:
-        """What was learned of a tensor, for the shape that it has; None if nothing was, or if it does not fit.
+        """The learned layout, adapted to the tensor's shape; None if there is none or if it does not fit.
 
         Args:
-            n_samples: how many samples the model was given, which tells samples and tokens in one dimension apart.
+            n_samples: the batch size; needed where one dimension holds both samples and tokens.
         """
         layout = layout_of_pass(self._known.get(base, {}), pass_)
         for count in (n_samples, None) if layout is not None and n_samples is not None else (None,):
@@ -68,21 +68,21 @@ class RecordedUnits:
                 continue
         return None
 
-    def as_stated(self, base: str, layout: UnitLayout | None, tensor: Tensor) -> UnitLayout | None:
-        """The layout with the dimensions of units that the user says; a wrong one is an error, which the run notes."""
+    def with_stated_units(self, base: str, layout: UnitLayout | None, tensor: Tensor) -> UnitLayout | None:
+        """The layout with the unit dimensions that the user states. Raises if they do not fit; the run notes it."""
         for site, dims in self._unit_dims.items():
             if base.startswith("$") == (site.name is not None) and site.matches(Site.parse(base)):
-                return stated(dims, layout, tensor)
+                return stated_layout(dims, layout, tensor)
         return layout
 
-    def alone(self, module: nn.Module, path: str, tensor: Tensor, batch_size: int | None) -> UnitLayout | None:
-        """What is known without a graph: the units of torch's own layers, and the samples that the user says."""
+    def from_module(self, module: nn.Module, path: str, tensor: Tensor, batch_size: int | None) -> UnitLayout | None:
+        """The layout without a graph: units of torch.nn layers, samples along the stated dimension."""
         layout = output_layout(module, path, tensor.shape)
         return self.with_samples(layout, tensor, self.batch_dim or 0, batch_size)
 
     @staticmethod
     def with_samples(layout: UnitLayout | None, tensor: Tensor, dim: int, batch_size: int | None) -> UnitLayout | None:
-        """A layout with the samples along a dimension, where that has as many entries as the batch has samples."""
+        """Add a sample dimension to a layout, if the dimension has as many entries as the batch has samples."""
         n = tensor.dim()
         if tensor.is_nested or not -n <= dim < n or batch_size is None or tensor.shape[dim] != batch_size:
             return layout
@@ -92,76 +92,76 @@ class RecordedUnits:
         return layout if axis in layout.units or layout.samples else replace(layout, samples=(axis,))
 
 
-def stated(dims: tuple[int, ...], layout: UnitLayout | None, tensor: Tensor) -> UnitLayout:
-    """Whole dimensions as units, with the samples of the layout that is known besides."""
+def stated_layout(dims: tuple[int, ...], layout: UnitLayout | None, tensor: Tensor) -> UnitLayout:
+    """Whole dimensions as units, with the samples of the known layout."""
     return (layout or UnitLayout(tuple((size,) for size in tensor.shape))).with_units(dims)
 
 
 def parameter_units(modules: Mapping[str, nn.Module], name: str, tensor: Tensor) -> UnitLayout | None:
-    """The output units of a parameter, where the module that owns it is one of torch's own layers."""
+    """The output units of a parameter, if its owner is a layer of torch.nn."""
     owner, _, own = name.rpartition(".")
     module = modules.get(owner or ".")
     return None if module is None or is_lazy(tensor) else parameter_layout(module, own, tensor.shape)
 
 
 @dataclass(slots=True, eq=False)
-class Waiting:
+class PendingTensor:
     """A tensor of a traced step whose layout is not known yet."""
 
     seen: Tensor
-    """The tensor of the program, by which the graph knows it."""
+    """The program's tensor, by which the graph identifies it."""
     version: int | None
-    """How often it had been written to; None under inference_mode, where nobody counts."""
-    sighting: Sighting
+    """Its version counter when recorded; None under inference_mode, which has no counter."""
+    record: RecordedTensor
     copy: Tensor | None = None
-    """Made when it was about to be overwritten."""
+    """Made just before it was overwritten."""
 
     @property
     def tensor(self) -> Tensor | None:
-        """Its values as they were when it was seen; None if they were overwritten unseen."""
+        """Its values when it was recorded; None if they were overwritten without notice."""
         return self.copy if self.copy is not None or version_of(self.seen) != self.version else self.seen
 
 
-class WaitingTensors:
-    """The tensors of a traced step that wait for their layouts, which are known when the model has returned."""
+class PendingTensors:
+    """Tensors of a traced step that wait until the model returns and their layouts are known."""
 
     def __init__(self) -> None:
-        self.waiting: list[Waiting] = []
+        self.pending: list[PendingTensor] = []
 
-    def add(self, tensor: Tensor, sighting: Sighting) -> None:
-        self.waiting.append(Waiting(tensor, version_of(tensor), sighting))
+    def add(self, tensor: Tensor, record: RecordedTensor) -> None:
+        self.pending.append(PendingTensor(tensor, version_of(tensor), record))
 
     def before_write(self, tensors: list[Any]) -> None:
-        """Some tensors are about to be overwritten: keep copies of those that wait and lie in the same memory."""
-        if not self.waiting:
+        """Copy pending tensors that share memory with tensors that are about to be overwritten."""
+        if not self.pending:
             return
         written = {storage_of(tensor) for tensor in tensors if isinstance(tensor, Tensor)} - {None}
-        for each in self.waiting:
+        for each in self.pending:
             if each.tensor is each.seen and storage_of(each.seen) in written:
                 each.copy = each.seen.detach().clone()
 
-    def settle(
-        self, layout_of: Callable[[Tensor], UnitLayout | None], take: Callable[..., None], *, is_final: bool
+    def resolve(
+        self, layout_of: Callable[[Tensor], UnitLayout | None], add: Callable[..., None], *, is_final: bool
     ) -> int:
-        """Hand each tensor on with its layout; gives how many could not be, because they were overwritten unseen.
+        """Call `add` with each tensor and its layout. Returns how many tensors had been overwritten.
 
         Args:
-            is_final: whether the step is over. Until then tensors that the user named wait: of a target, only the loss
-                tells which dimension counts samples.
+            is_final: whether the step is over. Until then tensors that the user named stay pending: the sample
+                dimension of a target is known only from the loss.
         """
-        waiting = [each for each in self.waiting if is_final or not each.sighting.place.base.startswith("$")]
-        self.waiting = [each for each in self.waiting if each not in waiting]
-        for each in waiting:
-            take(each.tensor, each.sighting, layout_of(each.seen))
-        return sum(each.tensor is None for each in waiting)
+        pending = [each for each in self.pending if is_final or not each.record.key.base.startswith("$")]
+        self.pending = [each for each in self.pending if each not in pending]
+        for each in pending:
+            add(each.tensor, each.record, layout_of(each.seen))
+        return sum(each.tensor is None for each in pending)
 
 
-def layouts_so_far(session: Session, parameters: Mapping[int, str], batch_dim: int | None) -> LayoutsSoFar:
+def partial_layouts(session: Session, parameters: Mapping[int, str], batch_dim: int | None) -> PartialLayouts:
     """The layouts of all tensors that a running capture has seen so far.
 
     Args:
-        parameters: id of each parameter → its name; the capture names them at its end only.
-        batch_dim: the dimension of the samples in the inputs, where the user says it.
+        parameters: parameter id → name; the capture itself names parameters only at its end.
+        batch_dim: the sample dimension of the inputs, if the user states it.
     """
     tables, resolver = session.tables_so_far(), session.resolver
     kinds = list(tables.nodes.kind)
@@ -169,14 +169,14 @@ def layouts_so_far(session: Session, parameters: Mapping[int, str], batch_dim: i
     for node, ref in resolver.sources.items():
         name = parameters.get(id(ref()))
         if kinds[node] in (CONSTANT, PARAMETER) and name is not None:
-            kinds[node] = PARAMETER  # plain tensors among them are known as parameters at the end only
+            kinds[node] = PARAMETER  # until the end of a capture, plain tensors among them count as constants
             named[name] = node
     tables.nodes = replace(tables.nodes, kind=kinds)
     samples = None if batch_dim is None else {node: batch_dim for _, node in tables.inputs}
-    return LayoutsSoFar(resolver, unit_layouts(tables, samples), named)
+    return PartialLayouts(resolver, unit_layouts(tables, samples), named)
 
 
-class LayoutsSoFar:
+class PartialLayouts:
     """Layouts by tensor, and by the name of a parameter."""
 
     def __init__(self, resolver: Any, layouts: list[UnitLayout | None], named: Mapping[str, int]) -> None:
@@ -189,11 +189,10 @@ class LayoutsSoFar:
         return layout if layout is None or layout.shape == tuple(tensor.shape) else None
 
 
-def as_summarized(tensor: Tensor, layout: UnitLayout | None, *, is_full: bool) -> tuple[Tensor, int | None, int | None]:
-    """The tensor as the statistics take it: with one dimension of samples and one of units, where it has them.
+def summary_view(tensor: Tensor, layout: UnitLayout | None, *, is_full: bool) -> tuple[Tensor, int | None, int | None]:
+    """The tensor as the statistics need it: with one sample dimension and one unit dimension, if it has them.
 
-    Cutting a dimension into factors is a view. Only units in several dimensions, and only for the statistics of each
-    unit, need a copy in another order.
+    Splitting a dimension is a view. Only units in several dimensions need a copy, and only for statistics per unit.
     """
     if layout is None or tensor.is_nested:
         return tensor, None, None
@@ -207,11 +206,11 @@ def as_summarized(tensor: Tensor, layout: UnitLayout | None, *, is_full: bool) -
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """How the tensors of one layout are summarized; the same at every step."""
+    """How tensors of one layout are summarized; the same at every step."""
 
     shape: tuple[int, ...]
     sizes: tuple[int, ...] | None
-    """What it is viewed as; None if it is copied as samples × positions × units."""
+    """The shape to view it as; None if it is copied as samples × positions × units."""
     samples: int | None
     units: int | None
 

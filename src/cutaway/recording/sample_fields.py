@@ -1,4 +1,4 @@
-"""What the samples of a batch are, as the user says it: the entries of the kept ones, fetched when the step is over."""
+"""Fields that describe the samples of a batch: text, tokens, labels, images."""
 
 from __future__ import annotations
 
@@ -9,53 +9,53 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cutaway.core.errors import InputError
-from cutaway.recording.values import Keeper
+from cutaway.core.errors import InputError, InputTypeError
+from cutaway.recording.values import SampleSelection
 
 
-def chosen(name: str, values: Any, keeper: Keeper) -> Callable[[], Any]:
-    """The entries of a field that belong to kept samples, to be asked for at the end of the step.
+def select_field(name: str, values: Any, selection: SampleSelection) -> Callable[[], Any]:
+    """Select the entries of the stored samples. Returns a function that fetches them at the end of the step.
 
-    What is on a device stays there until then, so that nobody waits for it.
+    Until then a tensor stays on its device, so that the step does not wait for it.
 
-    >>> chosen("text", ["a", "b", "c"], Keeper([0, 2]))()
+    >>> select_field("text", ["a", "b", "c"], SampleSelection([0, 2]))()
     ['a', 'c']
     """
     if isinstance(values, Tensor):
         tensor = values.detach()
         if not tensor.dim():
-            raise InputError(f"the field {name!r} of samples is one number, not one entry a sample.")
-        wanted = torch.tensor(keeper.chosen(len(tensor)), dtype=torch.long, device=tensor.device)
-        taken = tensor.index_select(0, wanted)
+            raise InputError(f"run.samples({name}=) got a single number: pass one entry per sample.")
+        indices = torch.tensor(selection.indices(len(tensor)), dtype=torch.long, device=tensor.device)
+        taken = tensor.index_select(0, indices)
         return lambda: _array(taken)
     if isinstance(values, (str, bytes)):
-        values = [values]  # a batch of one
+        values = [values]  # a batch of one sample
     if isinstance(values, Mapping):
-        raise InputError(f"the field {name!r} of samples is one {type(values).__name__}, not one entry a sample.")
+        raise InputTypeError(f"run.samples({name}=) got a {type(values).__name__}: pass one entry per sample.")
     if hasattr(values, "dtype"):
         array = np.asarray(values)
         if not array.ndim:
-            raise InputError(f"the field {name!r} of samples is one number, not one entry a sample.")
-        picked = array[keeper.chosen(len(array))]
+            raise InputError(f"run.samples({name}=) got a single number: pass one entry per sample.")
+        picked = array[selection.indices(len(array))]
         return lambda: picked
     try:
         listed = list(values)
     except TypeError:
-        raise InputError(
-            f"the field {name!r} of samples is one {type(values).__name__}, not one entry a sample."
+        raise InputTypeError(
+            f"run.samples({name}=) got a {type(values).__name__}: pass one entry per sample."
         ) from None
-    entries = [_copied(listed[number]) for number in keeper.chosen(len(listed))]
+    entries = [_copy_entry(listed[number]) for number in selection.indices(len(listed))]
     return lambda: [_plain(entry) for entry in entries]
 
 
-def _copied(entry: Any) -> Any:
+def _copy_entry(entry: Any) -> Any:
     if isinstance(entry, (Tensor, np.ndarray)):
         return entry.detach().clone() if isinstance(entry, Tensor) else entry.copy()
     return list(entry) if isinstance(entry, list) else entry
 
 
 def _plain(entry: Any) -> Any:
-    """A sample's entry; tokens and numbers in a tensor as lists and numbers."""
+    """One entry as plain data; short tensors and arrays become lists and numbers."""
     if isinstance(entry, Tensor):
         entry = _array(entry)
     if isinstance(entry, np.ndarray) and entry.ndim < 2:

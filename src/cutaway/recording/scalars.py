@@ -1,4 +1,4 @@
-"""Numbers that were logged but may still be computed by a device: they are fetched later, so that nobody waits."""
+"""Logged scalars that may still be on a GPU: copied without waiting, written later."""
 
 from __future__ import annotations
 
@@ -11,63 +11,63 @@ from torch import Tensor
 
 from cutaway.core.errors import InputError
 
-_MOST_WAITING = 64
+_MOST_PENDING = 64
 
 Write = Callable[[int, Mapping[str, float]], None]
 
 
 class PendingScalars:
-    """Takes numbers and tensors of one element; hands them on as floats, in order for each name.
+    """Takes numbers and one-element tensors, and writes them as floats, in order for each name.
 
-    What is on the CPU is handed on at once. What is on a device is gathered, copied without waiting, and handed on
-    when the copy has arrived.
+    Values on the CPU are written at once. Values on a device are batched, copied asynchronously, and written when the
+    copy has arrived.
     """
 
     def __init__(self, write: Write) -> None:
         self._write = write
-        self._waiting: list[tuple[int, str, Tensor]] = []
+        self._pending: list[tuple[int, str, Tensor]] = []
         self._copies: list[tuple[list[tuple[int, str]], Tensor, Any]] = []
 
     def add(self, step: int, values: Mapping[str, Any]) -> None:
-        """Take the numbers of one step. One that is none is an `InputError`, after the others were taken."""
+        """Add the values of one step. Raises `InputError` for a value that is not a number, after adding the others."""
         ready: dict[str, float] = {}
-        wrong: InputError | None = None
+        failure: InputError | None = None
         for name, value in values.items():
             if isinstance(value, Tensor) and value.is_meta:
-                continue  # it has no number
+                continue  # a meta tensor has no value
             try:
                 if isinstance(value, Tensor) and value.device.type != "cpu":
-                    self._waiting.append((step, str(name), _copy(name, value)))
+                    self._pending.append((step, str(name), _copy(name, value)))
                 else:
                     ready[str(name)] = _number(name, value)
             except InputError as error:
-                wrong = error
+                failure = error
         if ready:
             self._write(step, ready)
-        if len(self._waiting) >= _MOST_WAITING:
-            self.start()
+        if len(self._pending) >= _MOST_PENDING:
+            self.start_copies()
         if self._copies:
-            self.fetch()
-        if wrong is not None:
-            raise wrong
+            self.write_ready()
+        if failure is not None:
+            raise failure
 
-    def start(self) -> None:
-        """Begin to copy what waits."""
+    def start_copies(self) -> None:
+        """Start copying the pending values to the CPU."""
         by_device: dict[Any, list[tuple[int, str, Tensor]]] = {}
-        for entry in self._waiting:
+        for entry in self._pending:
             by_device.setdefault(entry[2].device, []).append(entry)
-        self._waiting.clear()
+        self._pending.clear()
         for entries in by_device.values():
             stacked = torch.stack([tensor for _, _, tensor in entries])
-            beside = torch.empty(stacked.shape, dtype=stacked.dtype, pin_memory=stacked.is_cuda)
-            beside.copy_(stacked, non_blocking=True)
+            host = torch.empty(stacked.shape, dtype=stacked.dtype, pin_memory=stacked.is_cuda)
+            host.copy_(stacked, non_blocking=True)
             event: Any = torch.cuda.Event() if stacked.is_cuda else None
             if event is not None:
                 event.record(torch.cuda.current_stream(stacked.device))
-            self._copies.append(([(step, name) for step, name, _ in entries], beside, event))
+            self._copies.append(([(step, name) for step, name, _ in entries], host, event))
 
-    def fetch(self, *, wait: bool = False) -> None:
-        """Hand on what has arrived."""
+    def write_ready(self, *, wait: bool = False) -> None:
+        """Write the values whose copies have arrived."""
         while self._copies:
             entries, numbers, event = self._copies[0]
             if event is not None and not event.query():
@@ -79,14 +79,14 @@ class PendingScalars:
                 self._write(step, {name: value})
 
     def drain(self) -> None:
-        """Hand on everything, waiting for it if need be."""
-        if self._waiting:
-            self.start()
-        self.fetch(wait=True)
+        """Write everything, waiting for copies."""
+        if self._pending:
+            self.start_copies()
+        self.write_ready(wait=True)
 
 
 def _copy(name: object, value: Tensor) -> Tensor:
-    """A copy: the program may write to its tensor before it is fetched."""
+    """A copy on the device: the program may overwrite its tensor before the value is fetched."""
     _check(name, value)
     dtype = torch.float32 if value.device.type == "mps" else torch.float64
     return value.detach().reshape(()).to(dtype, copy=True)
@@ -94,9 +94,9 @@ def _copy(name: object, value: Tensor) -> Tensor:
 
 def _check(name: object, value: Tensor) -> None:
     if value.numel() != 1:
-        raise InputError(f"{name!r} has {value.numel()} elements; log one number, for example its mean.")
+        raise InputError(f"run.log: {name!r} has {value.numel()} elements; log one number, such as its mean.")
     if value.is_complex():
-        raise InputError(f"{name!r} is a complex number; log its magnitude, or its parts.")
+        raise InputError(f"run.log: {name!r} is a complex number; log its magnitude or its parts.")
 
 
 def _number(name: object, value: Any) -> float:
@@ -111,4 +111,4 @@ def _number(name: object, value: Any) -> float:
     except (TypeError, ValueError, OverflowError):
         pass
     shown = repr(value)[:80]
-    raise InputError(f"{name!r} is {shown}, a {type(value).__name__}: log numbers, or note texts with run.note.")
+    raise InputError(f"run.log: {name!r} is {shown}, a {type(value).__name__}; log numbers, and use run.note for text.")

@@ -1,4 +1,4 @@
-"""The end of a program that has forgotten to close its recorder."""
+"""Closes a recorder at exit if the program has not."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ import weakref
 from typing import Protocol
 
 
-class Closing(Protocol):
-    """Something to be closed."""
+class Closeable(Protocol):
+    """An object with a `close` method."""
 
     def close(self) -> None:
-        """Calling it again does nothing."""
+        """Close it. Must be idempotent."""
         ...
 
 
-class Ending:
-    """Closes what was forgotten when the program ends, and holds nothing alive until then."""
+class CloseAtExit:
+    """Registers an atexit callback that closes the target; holds only a weak reference."""
 
-    def __init__(self, forgotten: Closing) -> None:
-        self._forgotten = weakref.ref(forgotten)
+    def __init__(self, target: Closeable) -> None:
+        self._target = weakref.ref(target)
         self._pid = os.getpid()
         atexit.register(self._close)
 
     def _close(self) -> None:
-        forgotten = self._forgotten()
-        if forgotten is not None and os.getpid() == self._pid:
-            forgotten.close()
+        target = self._target()
+        if target is not None and os.getpid() == self._pid:
+            target.close()
 
     def cancel(self) -> None:
-        """It was closed."""
+        """Unregister the callback, after the target was closed."""
         atexit.unregister(self._close)

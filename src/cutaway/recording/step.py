@@ -1,4 +1,4 @@
-"""One step that is being recorded, from its first hook to the record that is handed to the writer."""
+"""One recorded step, from its first hook to the record given to the writer."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cutaway.core.arrays import Raw
-from cutaway.core.errors import InputError
+from cutaway.core.errors import InputError, InputTypeError
+from cutaway.core.formatting import plural
 from cutaway.core.pytree import escape
 from cutaway.core.units.layout import UnitLayout
 from cutaway.recording.autograd_graph import AutogradGraph
-from cutaway.recording.error_guard import Guard
-from cutaway.recording.hooks import Observer, Wanted
-from cutaway.recording.models import Subjects
+from cutaway.recording.error_guard import ErrorGuard
+from cutaway.recording.hooks import SiteFilter, StepHooks
+from cutaway.recording.models import RecordedModels
 from cutaway.recording.op_values import TracedStep
-from cutaway.recording.recorded_units import UNTRACED, RecordedUnits, stated
-from cutaway.recording.sample_fields import chosen
+from cutaway.recording.recorded_units import UNTRACED_NOTE, RecordedUnits, stated_layout
+from cutaway.recording.sample_fields import select_field
 from cutaway.recording.settings import Settings
 from cutaway.recording.statistics.summary import Summary
-from cutaway.recording.step_graph import Structures
-from cutaway.recording.tensors import Place, Sightings, merged
-from cutaway.recording.values import Keeper
+from cutaway.recording.step_graph import StepGraphs
+from cutaway.recording.tensors import StepTensors, TensorKey, merge_rows
+from cutaway.recording.values import SampleSelection
 from cutaway.store.format.frames import Plain
 from cutaway.store.format.records import MOST_CELLS, VALUE, Row
 from cutaway.store.runs.samples import packed_samples
@@ -35,22 +36,22 @@ from cutaway.store.writing.writer import Writer
 Role = Literal["input", "target", "loss", "parameter", "buffer", "value"]
 ROLES: tuple[str, ...] = get_args(Role)
 About = tuple[str, str, str]
-"""What the user said of a tensor: its role, its node, its part in the node."""
+"""What the user stated about a tensor: its role, its node, its part within the node."""
 
 
 Dims = tuple[int | None, tuple[int, ...] | None]
-"""The dimension of the samples and those of the units, where the user says them."""
+"""Sample dimension and unit dimensions, where the user states them."""
 
 
 class RecordedStep:
-    """Watches one step and writes it down."""
+    """Records one step and writes it."""
 
     def __init__(
         self,
         settings: Settings,
-        subjects: Subjects,
-        wanted: Wanted,
-        guard: Guard,
+        models: RecordedModels,
+        site_filter: SiteFilter,
+        guard: ErrorGuard,
         *,
         units: RecordedUnits,
         is_traced: bool,
@@ -59,181 +60,184 @@ class RecordedStep:
         self._guard = guard
         self._began = perf_counter()
         summary = Summary(settings.statistics, spectral_norm=settings.spectral_norm)
-        self.sightings = Sightings(summary, Keeper(settings.samples, settings.batch_dim or 0))
+        self.tensors = StepTensors(summary, SampleSelection(settings.samples, settings.batch_dim or 0))
         most = settings.most_update_bytes
-        self.observer = Observer(subjects, self.sightings, wanted, guard, units=units, most_update_bytes=most)
-        self.observer.returned = self._settle_units
+        self.hooks = StepHooks(models, self.tensors, site_filter, guard, units=units, most_update_bytes=most)
+        self.hooks.on_return = self._resolve_units
         self._units = units
         self._traced: TracedStep | None = None
         ops = [site for site in settings.at if site.op is not None]
-        if (is_traced or ops) and subjects.is_traceable:
-            self._traced = TracedStep(subjects.root, ops, self.sightings, self.observer.follow, guard)
+        if (is_traced or ops) and models.is_traceable:
+            self._traced = TracedStep(models.root, ops, self.tensors, self.hooks.hook_gradient, guard)
         elif is_traced:
-            self.observer.autograd = AutogradGraph()
+            self.hooks.autograd = AutogradGraph()
         if ops and self._traced is None:
-            said = "it would run otherwise if it were traced. Name modules instead of ops"
-            guard.trouble(InputError(f"at={str(ops[0])!r} is an op, and this program has compiled something: {said}."))
+            problem = "which cannot be recorded because the program uses torch.compile"
+            guard.report(InputError(f"at={str(ops[0])!r} is an op, {problem}: name modules instead of ops."))
         self._is_traced = is_traced
         self.lost_values = 0
-        """Tensors that were overwritten before it was known what their dimensions count."""
+        """Number of tensors that were overwritten before their unit and sample dimensions were known."""
         self._fields: dict[str, Any] = {}
         self.about: dict[str, Plain] = {}
         self.n_iterations = 0
-        self.is_late = False
-        """Whether its kind shows only at its end."""
+        self.has_late_kind = False
+        """Whether its kind becomes known only at its end."""
         self.is_whole = False
-        """Whether it was seen to its end, so that it can be written."""
+        """Whether it reached its end, so that it can be written."""
 
     def start(self) -> None:
-        """Switch the hooks on."""
-        self.observer.start()
+        """Install the hooks."""
+        self.hooks.start()
         if self._traced is not None:
             self._traced.start()
 
-    def _settle_units(self, is_final: bool = False) -> None:
-        """The model has returned: of the tensors seen so far it is known now what their dimensions count."""
+    def _resolve_units(self, is_final: bool = False) -> None:
+        """The model has returned: determine the dimensions of the tensors recorded so far."""
         if self._traced is not None:
-            n_lost = self._traced.settle_units(self._units, self.observer.parameter_names(), is_final=is_final)
+            n_lost = self._traced.resolve_units(self._units, self.hooks.parameter_names(), is_final=is_final)
             if n_lost:
                 self.lost_values += n_lost
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was left out of the step and why, in words."""
-        return (*self.observer.notes, *self._notes_on_units())
+        """What was not recorded in the step, and why."""
+        return (*self.hooks.notes, *self._unit_notes())
 
-    def _notes_on_units(self) -> Iterator[str]:
+    def _unit_notes(self) -> Iterator[str]:
         if not self._units.is_traced:
-            yield UNTRACED.format(dim=self._units.batch_dim or 0)
+            yield UNTRACED_NOTE.format(dim=self._units.batch_dim or 0)
         if self.lost_values:
+            tensors = plural(self.lost_values, "tensor")
             yield (
-                f"{self.lost_values:,} tensors of a traced step were overwritten before it was known what their "
-                "dimensions count: the step has no values and no statistics of units and samples of them"
+                f"{tensors} of a traced step: overwritten before their unit and sample dimensions were known, and "
+                "stored without values and without statistics per unit or sample"
             )
         if self._settings.statistics == "full":
-            yield from self._note_on_unknown_units()
+            yield from self._unknown_unit_notes()
 
-    def _note_on_unknown_units(self) -> Iterator[str]:
-        values = (seen for seen in self.sightings.seen if seen.of == VALUE and seen.place.role == "value")
-        unknown = [seen for seen in values if seen.layout is None or not seen.layout.is_known]
+    def _unknown_unit_notes(self) -> Iterator[str]:
+        values = (r for r in self.tensors.records if r.of == VALUE and r.key.role == "value")
+        unknown = [record for record in values if record.layout is None or not record.layout.is_known]
         if unknown:
             first = unknown[0]
-            reason = first.layout.reason if first.layout is not None else "the graph does not tell"
-            others = f", and of {len(unknown) - 1:,} others" if len(unknown) > 1 else ""
+            reason = first.layout.reason if first.layout is not None else "the graph does not determine it"
+            others = f" and {plural(len(unknown) - 1, 'other')}" if len(unknown) > 1 else ""
             yield (
-                f"which dimension of {self.sightings.site(first.place)!r} counts units is not known{others}, so there "
-                f"are no statistics of each unit: {reason}; unit_dim= says which it is"
+                f"the unit dimension of {self.tensors.site(first.key)!r}{others} is unknown, so there are no "
+                f"statistics per unit: {reason}; set it with unit_dim="
             )
 
     def stop(self, error: BaseException | None) -> None:
-        """Read what is left to be read, and switch the hooks off."""
-        self._guard(self._settle_units, True)
-        self._guard(self.observer.read_rest)
-        self.observer.stop()
+        """Read the remaining parameters and gradients, and remove the hooks."""
+        self._guard(self._resolve_units, True)
+        self._guard(self.hooks.read_remaining)
+        self.hooks.stop()
         if self._traced is not None:
             self._guard(self._traced.stop, error)
             self._is_traced = self._is_traced and not self._traced.is_on
         self.about["seconds"] = perf_counter() - self._began
-        if self.sightings.keeper.batch_size is not None:
-            self.about["batch_size"] = self.sightings.keeper.batch_size
+        if self.tensors.selection.batch_size is not None:
+            self.about["batch_size"] = self.tensors.selection.batch_size
         if error is not None:
             self.about["error"] = f"{type(error).__name__}: {error}"[:1000]
         self.is_whole = True
 
     def release(self) -> None:
-        """Switch off whatever is still on; for when `stop` has failed."""
+        """Remove any hooks that are left, in case `stop` has failed."""
         try:
-            self.observer.stop()
+            self.hooks.stop()
         finally:
             if self._traced is not None:
                 self._traced.stop(None)
 
-    # from the user's code
+    # called by the user
 
     def tensor(self, name: str, tensor: Tensor, about: About, dims: Dims) -> None:
-        """Take in a tensor that the user named."""
+        """Record a tensor that the user named."""
         role, node, part = about
-        place = Place(f"${escape(name)}", role=role, node=node, part=part)
+        key = TensorKey(f"${escape(name)}", role=role, node=node, part=part)
         if not isinstance(tensor, Tensor):
-            raise InputError(f"run.tensor({name!r}) was given a {type(tensor).__name__}: give it a torch.Tensor.")
-        if place.role not in ROLES:
-            raise InputError(f"run.tensor({name!r}) was given the role {place.role!r}. There are: {', '.join(ROLES)}.")
-        pass_ = self.sightings.next_pass(place.base)
-        overall = self.sightings.overall(place.base)
-        place = replace(place, counted=place.base, pass_=pass_, iteration=self.sightings.iteration, overall=overall)
-        layout = self._layout(tensor, place, dims)
-        sighting, is_new = self.sightings.see(tensor, place, layout=layout)
+            raise InputTypeError(f"run.tensor({name!r}) got a {type(tensor).__name__}: pass a torch.Tensor.")
+        if key.role not in ROLES:
+            raise InputError(f"run.tensor({name!r}, role={key.role!r}): pass one of {', '.join(ROLES)}.")
+        pass_ = self.tensors.next_pass(key.base)
+        step_pass = self.tensors.step_pass(key.base)
+        key = replace(key, pass_key=key.base, pass_=pass_, iteration=self.tensors.iteration, step_pass=step_pass)
+        layout = self._layout(tensor, key, dims)
+        record, is_new = self.tensors.add(tensor, key, layout=layout)
         if is_new:
-            self.observer.follow(tensor, sighting)
-        if self.observer.autograd is not None:
-            self.observer.autograd.note(sighting, tensor, is_result=False)
+            self.hooks.hook_gradient(tensor, record)
+        if self.hooks.autograd is not None:
+            self.hooks.autograd.note(record, tensor, is_result=False)
         if self._traced is not None:
-            self._traced.name(name if overall == 1 else f"{name}:{overall}", tensor)
+            self._traced.name(name if step_pass == 1 else f"{name}:{step_pass}", tensor)
 
-    def _layout(self, tensor: Tensor, place: Place, dims: Dims) -> UnitLayout | None:
-        """What is known of a tensor that the user named; what they say of its dimensions comes first."""
+    def _layout(self, tensor: Tensor, key: TensorKey, dims: Dims) -> UnitLayout | None:
+        """The layout of a tensor that the user named; dimensions that the user states take precedence."""
         batch_dim, unit_dims = dims
-        units, batch_size = self._units, self.sightings.keeper.batch_size
-        layout = units.find(place.base, place.overall, tensor)
-        is_unknown = layout is None and not units.is_traced and self.sightings.waiting is None
+        units, batch_size = self._units, self.tensors.selection.batch_size
+        layout = units.find(key.base, key.step_pass, tensor)
+        is_unknown = layout is None and not units.is_traced and self.tensors.pending is None
         if batch_dim is not None or unit_dims is not None or is_unknown:
             dim = batch_dim if batch_dim is not None else units.batch_dim or 0
             layout = units.with_samples(layout, tensor, dim, batch_size)
-        return layout if unit_dims is None else stated(unit_dims, layout, tensor)
+        return layout if unit_dims is None else stated_layout(unit_dims, layout, tensor)
 
     def samples(self, fields: Mapping[str, Any]) -> None:
-        """Take in what the kept samples are."""
-        keeper = self.sightings.keeper
-        if not keeper.is_off:
+        """Keep the fields of the stored samples."""
+        selection = self.tensors.selection
+        if not selection.is_off:
             for name, values in fields.items():
                 if values is not None:
-                    self._fields[name] = chosen(name, values, keeper)
+                    self._fields[name] = select_field(name, values, selection)
 
     # writing
 
-    def write(self, writer: Writer, structures: Structures, number: int, kind: str, order: dict[Any, int]) -> int:
-        """Hand the step to the writer; gives the bytes it takes."""
-        self._guard(self.observer.gradients.settle)
-        rows, values = self.sightings.rows(), self.sightings.values()
-        beside: dict[Row, Raw] = {}
+    def write(self, writer: Writer, graphs: StepGraphs, number: int, kind: str, order: dict[Any, int]) -> int:
+        """Give the step to the writer. Returns its size in bytes."""
+        self._guard(self.hooks.gradients.finish)
+        rows, values = self.tensors.rows(), self.tensors.values()
+        extra_arrays: dict[Row, Raw] = {}
         if self._settings.statistics == "full":
-            self._guard(lambda: beside.update(self.sightings.arrays(rows)))
-        places = [order.setdefault((row.site, row.of, row.iteration), len(order)) for row in rows]
-        in_order = sorted(range(len(rows)), key=places.__getitem__)  # gradients come when they come
-        rows = [rows[place] for place in in_order]
-        numbers = [self.sightings.seen[place].number for place in in_order]
-        values = {new: values[old] for new, old in enumerate(in_order) if old in values}
-        self._guard(lambda: beside.update(packed_samples({name: plain() for name, plain in self._fields.items()})))
-        all_rows, all_values = merged(rows, values, beside)
-        statistics = self.sightings.summary.names
+            self._guard(lambda: extra_arrays.update(self.tensors.arrays(rows)))
+        positions = [order.setdefault((row.site, row.of, row.iteration), len(order)) for row in rows]
+        row_order = sorted(range(len(rows)), key=positions.__getitem__)  # gradients arrive in no fixed order
+        rows = [rows[index] for index in row_order]
+        numbers = [self.tensors.records[index].number for index in row_order]
+        values = {new: values[old] for new, old in enumerate(row_order) if old in values}
+        self._guard(
+            lambda: extra_arrays.update(packed_samples({name: fetch() for name, fetch in self._fields.items()}))
+        )
+        all_rows, all_values = merge_rows(rows, values, extra_arrays)
+        statistics = self.tensors.summary.names
         most = MOST_CELLS // len(statistics)
         if len(all_rows) > most:
             self.about["left_out"] = len(all_rows) - most
             all_rows, numbers = all_rows[:most], numbers[:most]
-            all_values = {place: value for place, value in all_values.items() if place < most}
+            all_values = {index: value for index, value in all_values.items() if index < most}
         schema = writer.schema(all_rows, statistics)
         if "error" not in self.about:
-            self._guard(self._derive_structure, structures, kind, schema)
-        structure = structures.seen(kind, schema, is_late=self.is_late)
+            self._guard(self._derive_structure, graphs, kind, schema)
+        structure = graphs.note_step(kind, schema, has_late_kind=self.has_late_kind)
         if structure:
             self.about["structure"] = structure
-        # Here and not in the thread that writes: two threads that both run Python hold each other up for longer.
-        matrix = _matrix(self.sightings.summary, numbers, len(all_rows))
+        # Here and not in the writer's thread: two threads that both run Python slow each other down (the GIL).
+        matrix = _matrix(self.tensors.summary, numbers, len(all_rows))
         writer.step(number, schema=schema, kind=kind, matrix=matrix, values=all_values, about=self.about)
         return 4 * len(all_rows) * len(statistics) + sum(part.nbytes for part in all_values.values())
 
-    def _derive_structure(self, structures: Structures, kind: str, schema: int) -> None:
+    def _derive_structure(self, graphs: StepGraphs, kind: str, schema: int) -> None:
         if self._traced is not None and self._is_traced:
-            structures.traced(kind, schema, self.sightings.recorded(), self._traced.trace)
-        elif self.observer.autograd is not None:
-            values = [sighting for sighting in self.sightings.seen if sighting.of == VALUE]
-            seen = list(zip(values, self.sightings.recorded(), strict=True))
-            structures.known(schema, self.observer.autograd.dependencies(seen, self.observer.held_names()))
+            graphs.add_traced(kind, schema, self.tensors.recorded(), self._traced.trace)
+        elif self.hooks.autograd is not None:
+            values = [record for record in self.tensors.records if record.of == VALUE]
+            pairs = list(zip(values, self.tensors.recorded(), strict=True))
+            graphs.add(schema, self.hooks.autograd.dependencies(pairs, self.hooks.parameter_and_buffer_names()))
 
 
 def _matrix(summary: Summary, numbers: list[int], n_rows: int) -> NDArray[np.float32]:
-    """The statistics of these rows, and behind them rows that have none."""
+    """The statistics of these rows, followed by rows of NaN."""
     matrix = summary.matrix()
-    found = np.full((n_rows, matrix.shape[1]), np.nan, np.float32)
-    found[: len(numbers)] = matrix[numbers]
-    return found
+    padded = np.full((n_rows, matrix.shape[1]), np.nan, np.float32)
+    padded[: len(numbers)] = matrix[numbers]
+    return padded

@@ -1,4 +1,4 @@
-"""What was seen in one recorded step: which tensors, their statistics, and the values that are kept of them."""
+"""The tensors of one recorded step: their keys, statistics and stored values."""
 
 from __future__ import annotations
 
@@ -15,350 +15,351 @@ from cutaway.capture.tensors.aliasing import version_of
 from cutaway.core.arrays import Raw
 from cutaway.core.units.layout import UnitLayout
 from cutaway.graph.dependencies.graph import RecordedSite
-from cutaway.recording.recorded_units import WaitingTensors, as_summarized
+from cutaway.recording.recorded_units import PendingTensors, summary_view
 from cutaway.recording.statistics.summary import Summary
-from cutaway.recording.values import Keeper, collected
+from cutaway.recording.values import SampleSelection, to_host
 from cutaway.store.format.records import VALUE, Row
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a tensor was seen."""
+class TensorKey:
+    """Identifies a tensor within a step: its site, pass, iteration and role."""
 
     base: str
-    """Its site without a pass."""
-    counted: str = ""
-    """What its passes are counted by: the address of a module, or the name of a tensor."""
+    """The site without its pass."""
+    pass_key: str = ""
+    """What its passes are counted by: a module address, or the name of a tensor."""
     pass_: int = 1
     iteration: int = 0
     role: str = ""
     node: str = ""
     part: str = ""
-    overall: int = 1
-    """Its pass counted over all iterations, as a trace of the step counts."""
+    step_pass: int = 1
+    """Its pass counted over the whole step rather than the iteration, as a trace counts it."""
 
 
 @dataclass(slots=True, eq=False)
-class Sighting:
-    """One tensor, its gradient or its update."""
+class RecordedTensor:
+    """One recorded tensor, its gradient or its update."""
 
-    place: Place
+    key: TensorKey
     of: str
     number: int
     """Its row in the summary."""
-    kept: Tensor | None = None
-    aliases: list[Place] = field(default_factory=list)
-    """Further places at which the very same tensor was seen."""
-    taken: dict[str, int] = field(default_factory=dict)
-    """What was taken of it (its gradient, its update), and how often so far."""
-    had_graph: bool = True
-    """Whether autograd knew where it came from."""
+    value: Tensor | None = None
+    aliases: list[TensorKey] = field(default_factory=list)
+    """Other keys of the same tensor."""
+    n_derived: dict[str, int] = field(default_factory=dict)
+    """Number of recorded gradients and updates of this tensor, by name."""
+    requires_grad: bool = True
+    """Whether the tensor required gradients."""
     layout: UnitLayout | None = None
-    """Which of its dimensions count units and samples; None if that is not known (yet)."""
-    is_kept: bool = True
-    """Whether its values may be kept."""
-    is_again: bool = False
-    """Whether a checkpoint has computed it again, so that it stands for a tensor that was seen before."""
+    """Its unit and sample dimensions; None if unknown so far."""
+    keeps_value: bool = True
+    """Whether its values may be stored."""
+    is_recomputed: bool = False
+    """Whether a checkpoint has recomputed it, so that it stands for a tensor that is recorded already."""
 
 
-class Sightings:
-    """All that was seen in one step, in order."""
+class StepTensors:
+    """All tensors of one recorded step, in order."""
 
-    def __init__(self, summary: Summary, keeper: Keeper) -> None:
+    def __init__(self, summary: Summary, selection: SampleSelection) -> None:
         self.summary = summary
-        self.keeper = keeper
+        self.selection = selection
         self.iteration = 0
-        self.seen: list[Sighting] = []
+        self.records: list[RecordedTensor] = []
         self._passes: dict[tuple[str, int], int] = {}
-        self._overall: dict[str, int] = {}
-        self._known: dict[int, tuple[weakref.ref[Tensor], int, Sighting]] = {}
-        self._without_graph: dict[str, list[Sighting]] = {}
-        self._again: list[tuple[Sighting, list[Sighting]]] = []
-        """Tensors that a checkpoint computed again, and what each may be."""
-        self._owners: dict[Sighting, Sighting | None] = {}
-        """What each of those is; None where that does not show."""
-        self._gathered: list[tuple[Tensor, Sighting]] | None = None
-        self.waiting: WaitingTensors | None = None
-        """Tensors whose layouts will be known when the model has returned; None where they will not."""
+        self._step_passes: dict[str, int] = {}
+        self._by_id: dict[int, tuple[weakref.ref[Tensor], int, RecordedTensor]] = {}
+        self._without_grad: dict[str, list[RecordedTensor]] = {}
+        self._recomputed: list[tuple[RecordedTensor, list[RecordedTensor]]] = []
+        """Tensors that a checkpoint recomputed, with the records that each may belong to."""
+        self._owners: dict[RecordedTensor, RecordedTensor | None] = {}
+        """The record that each recomputed tensor belongs to; None if that is ambiguous."""
+        self._deferred: list[tuple[Tensor, RecordedTensor]] | None = None
+        self.pending: PendingTensors | None = None
+        """Tensors whose layouts become known when the model returns; None if the step is not traced."""
 
-    def next_pass(self, counted: str) -> int:
-        """How often this was reached in this iteration, this time included."""
-        key = (counted, self.iteration)
+    def next_pass(self, pass_key: str) -> int:
+        """Count a pass and return its number within this iteration, from 1."""
+        key = (pass_key, self.iteration)
         self._passes[key] = self._passes.get(key, 0) + 1
-        self._overall[counted] = self._overall.get(counted, 0) + 1
+        self._step_passes[pass_key] = self._step_passes.get(pass_key, 0) + 1
         return self._passes[key]
 
-    def overall(self, counted: str) -> int:
-        """How often this was reached in the whole step."""
-        return self._overall.get(counted, 0)
+    def step_pass(self, pass_key: str) -> int:
+        """Number of passes in the whole step so far."""
+        return self._step_passes.get(pass_key, 0)
 
-    def n_passes(self, counted: str) -> int:
-        """How often this was reached in this iteration."""
-        return self._passes.get((counted, self.iteration), 0)
+    def n_passes(self, pass_key: str) -> int:
+        """Number of passes in this iteration so far."""
+        return self._passes.get((pass_key, self.iteration), 0)
 
-    def see(
-        self, tensor: Tensor, place: Place, others: Iterable[str] = (), *, layout: UnitLayout | None = None
-    ) -> tuple[Sighting, bool]:
-        """Take a tensor in; gives what is known of it, and whether that is new.
+    def add(
+        self, tensor: Tensor, key: TensorKey, others: Iterable[str] = (), *, layout: UnitLayout | None = None
+    ) -> tuple[RecordedTensor, bool]:
+        """Record a tensor. Returns its record and whether it is new.
 
-        One that was seen already in this iteration, and not written to since, only gets another name.
+        A tensor that this iteration has recorded already and that was not written to since gets an alias instead.
 
         Args:
-            others: further names of the place.
-            layout: which dimensions count units and samples, where that is known.
+            others: other sites of the same module output.
+            layout: unit and sample dimensions, if known.
         """
-        places = [place, *[replace(place, base=other) for other in others]]
+        keys = [key, *[replace(key, base=other) for other in others]]
         version = version_of(tensor)
-        known = self._known.get(id(tensor))
+        known = self._by_id.get(id(tensor))
         if known is not None and known[0]() is tensor and known[1] == version is not None:
-            sighting = known[2]
-            if sighting.place.iteration == place.iteration:
-                names = {(one.base, one.pass_) for one in (sighting.place, *sighting.aliases)}
-                sighting.aliases += [one for one in places if (one.base, one.pass_) not in names]
-                sighting.place = _told(sighting.place, place)
-                return sighting, False
-        sighting = self._take(tensor, place, VALUE, layout)
-        sighting.aliases = places[1:]
-        sighting.had_graph = tensor.requires_grad
+            record = known[2]
+            if record.key.iteration == key.iteration:
+                names = {(each.base, each.pass_) for each in (record.key, *record.aliases)}
+                record.aliases += [each for each in keys if (each.base, each.pass_) not in names]
+                record.key = _with_role(record.key, key)
+                return record, False
+        record = self._add(tensor, key, VALUE, layout)
+        record.aliases = keys[1:]
+        record.requires_grad = tensor.requires_grad
         if version is not None:
-            self._known[id(tensor)] = (weakref.ref(tensor), version, sighting)
-        if not sighting.had_graph:
-            self._without_graph.setdefault(place.base, []).append(sighting)
-        return sighting, True
+            self._by_id[id(tensor)] = (weakref.ref(tensor), version, record)
+        if not record.requires_grad:
+            self._without_grad.setdefault(key.base, []).append(record)
+        return record, True
 
-    def take(self, tensor: Tensor, place: Place) -> Sighting:
-        """Take in a tensor that is seen at this place only."""
-        return self._take(tensor, place, VALUE, None)
+    def add_op_value(self, tensor: Tensor, key: TensorKey) -> RecordedTensor:
+        """Record the result of an op."""
+        return self._add(tensor, key, VALUE, None)
 
-    def take_of(self, tensor: Tensor, sighting: Sighting, of: str) -> Sighting:
-        """Take in the gradient or the update of what was seen; one that comes again is numbered: `grad@2`."""
-        of = _numbered(of, sighting)
-        taken = self._take(tensor, sighting.place, of, sighting.layout, is_kept=sighting.is_kept)
-        taken.aliases = sighting.aliases
-        return taken
+    def add_derived(self, tensor: Tensor, record: RecordedTensor, of: str) -> RecordedTensor:
+        """Record a gradient or update of a tensor; from the second on it is numbered: `grad@2`."""
+        of = _derived_name(of, record)
+        derived = self._add(tensor, record.key, of, record.layout, keeps_value=record.keeps_value)
+        derived.aliases = record.aliases
+        return derived
 
-    def take_same(self, taken: Sighting, sighting: Sighting, of: str) -> Sighting:
-        """Take the same numbers in under another name as well."""
-        same = replace(taken, of=_numbered(of, sighting), taken={})
-        self.seen.append(same)
+    def add_same(self, derived: RecordedTensor, record: RecordedTensor, of: str) -> RecordedTensor:
+        """Record the same statistics under a second name."""
+        same = replace(derived, of=_derived_name(of, record), n_derived={})
+        self.records.append(same)
         return same
 
-    def give(self, taken: Sighting, owner: Sighting, of: str) -> None:
-        """Say that what was taken of a tensor belongs to the one that it stood for."""
-        if taken.place is not owner.place:
-            taken.of, taken.place, taken.aliases = _numbered(of, owner), owner.place, owner.aliases
+    def reassign(self, derived: RecordedTensor, owner: RecordedTensor, of: str) -> None:
+        """Move a gradient from a recomputed tensor to the record it belongs to."""
+        if derived.key is not owner.key:
+            derived.of, derived.key, derived.aliases = _derived_name(of, owner), owner.key, owner.aliases
 
-    def drop(self, lost: Set[Sighting]) -> None:
-        """Leave these out."""
+    def drop(self, lost: Set[RecordedTensor]) -> None:
+        """Remove these records."""
         if lost:
-            self.seen = [sighting for sighting in self.seen if sighting not in lost]
+            self.records = [record for record in self.records if record not in lost]
 
-    def _take(
-        self, tensor: Tensor, place: Place, of: str, layout: UnitLayout | None, *, is_kept: bool = True
-    ) -> Sighting:
-        """Statistics of a tensor, and its value if it is to be kept."""
-        sighting = Sighting(place, of, -1, layout=layout, is_kept=is_kept)
-        if self._gathered is not None and not is_kept:
-            self._gathered.append((tensor, sighting))
+    def _add(
+        self, tensor: Tensor, key: TensorKey, of: str, layout: UnitLayout | None, *, keeps_value: bool = True
+    ) -> RecordedTensor:
+        """Add a record: compute statistics, and copy the value if it is to be stored."""
+        record = RecordedTensor(key, of, -1, layout=layout, keeps_value=keeps_value)
+        if self._deferred is not None and not keeps_value:
+            self._deferred.append((tensor, record))
         else:
-            sighting.number = self._summarize(tensor, layout)
-        self.seen.append(sighting)
-        if layout is None and self.waiting is not None and is_kept and of == VALUE:
-            self.waiting.add(tensor, sighting)
-        elif is_kept:
-            sighting.kept = self.keeper.keep(tensor, layout)
-        return sighting
+            record.number = self._summarize(tensor, layout)
+        self.records.append(record)
+        if layout is None and self.pending is not None and keeps_value and of == VALUE:
+            self.pending.add(tensor, record)
+        elif keeps_value:
+            record.value = self.selection.copy_samples(tensor, layout)
+        return record
 
     def _summarize(self, tensor: Tensor, layout: UnitLayout | None) -> int:
-        shown, batch_dim, unit_dim = as_summarized(tensor, layout, is_full=self.summary.is_full)
-        return self.summary.add(shown, batch_dim=batch_dim, unit_dim=unit_dim)
+        view, batch_dim, unit_dim = summary_view(tensor, layout, is_full=self.summary.is_full)
+        return self.summary.add(view, batch_dim=batch_dim, unit_dim=unit_dim)
 
-    def complete(self, tensor: Tensor | None, sighting: Sighting, layout: UnitLayout | None) -> None:
-        """The layout of a tensor that was seen has become known: take what needs it.
+    def set_layout(self, tensor: Tensor | None, record: RecordedTensor, layout: UnitLayout | None) -> None:
+        """Set the layout of a recorded tensor now that it is known, and compute what depends on it.
 
         Args:
             tensor: None if it was overwritten in the meantime; its first statistics stay.
         """
-        sighting.layout = layout
+        record.layout = layout
         if tensor is None:
             return
         if layout is not None:
-            sighting.number = self._summarize(tensor, layout)
-        sighting.kept = self.keeper.keep(tensor, layout)
+            record.number = self._summarize(tensor, layout)
+        record.value = self.selection.copy_samples(tensor, layout)
 
-    def share_layouts(self) -> None:
-        """Gradients that came before the layout of their tensor was known have the same one."""
-        layouts = {id(one.place): one.layout for one in self.seen if one.of == VALUE and one.layout is not None}
-        for one in self.seen:
-            if one.layout is None:
-                one.layout = layouts.get(id(one.place))
+    def propagate_layouts(self) -> None:
+        """Copy the layout of each tensor to gradients that were recorded before it was known."""
+        layouts = {id(r.key): r.layout for r in self.records if r.of == VALUE and r.layout is not None}
+        for record in self.records:
+            if record.layout is None:
+                record.layout = layouts.get(id(record.key))
 
     @contextmanager
-    def together(self) -> Iterator[None]:
-        """A block in which tensors of which no values are kept are gathered, and taken in at once at its end.
+    def deferred(self) -> Iterator[None]:
+        """Defers statistics and computes them in one batched call on exit.
 
-        None of them may change before that.
+        Applies to tensors whose values are not stored. None of them may change inside the block.
         """
-        self._gathered = []
+        self._deferred = []
         try:
             yield
         finally:
-            gathered, self._gathered = self._gathered, None
-            self._take_gathered(gathered)
+            deferred, self._deferred = self._deferred, None
+            self._summarize_deferred(deferred)
 
-    def _take_gathered(self, gathered: list[tuple[Tensor, Sighting]]) -> None:
+    def _summarize_deferred(self, deferred: list[tuple[Tensor, RecordedTensor]]) -> None:
         try:
-            numbers = self._numbers_of(gathered)
+            numbers = self._summarize_all(deferred)
         except Exception:
-            self._take_one_by_one(gathered)
+            self._summarize_one_by_one(deferred)
             return
-        for (_, sighting), number in zip(gathered, numbers, strict=True):
-            sighting.number = number
+        for (_, record), number in zip(deferred, numbers, strict=True):
+            record.number = number
 
-    def _numbers_of(self, gathered: list[tuple[Tensor, Sighting]]) -> list[int]:
+    def _summarize_all(self, deferred: list[tuple[Tensor, RecordedTensor]]) -> list[int]:
         if self.summary.is_full:
-            return [self._summarize(tensor, sighting.layout) for tensor, sighting in gathered]
-        return self.summary.add_many([tensor for tensor, _ in gathered])
+            return [self._summarize(tensor, record.layout) for tensor, record in deferred]
+        return self.summary.add_many([tensor for tensor, _ in deferred])
 
-    def _take_one_by_one(self, gathered: list[tuple[Tensor, Sighting]]) -> None:
-        """The one that cannot be taken in costs only itself."""
+    def _summarize_one_by_one(self, deferred: list[tuple[Tensor, RecordedTensor]]) -> None:
+        """Fallback of the batched call: a tensor that fails loses only its own record."""
         lost: dict[int, Exception] = {}
-        for tensor, sighting in gathered:
+        for tensor, record in deferred:
             try:
-                sighting.number = self._summarize(tensor, sighting.layout)
+                record.number = self._summarize(tensor, record.layout)
             except Exception as error:
-                lost[id(sighting)] = error
-        self.seen = [sighting for sighting in self.seen if id(sighting) not in lost]
+                lost[id(record)] = error
+        self.records = [record for record in self.records if id(record) not in lost]
         if lost:
             raise next(iter(lost.values()))
 
-    def move(self, old: Place, new: Place) -> None:
-        """Say that what was seen at a place, gradients included, was seen at another one."""
-        for sighting in self.seen:
-            if sighting.place is old:
-                sighting.place = new
+    def rekey(self, old: TensorKey, new: TensorKey) -> None:
+        """Replace a key in all records that have it, gradients included."""
+        for record in self.records:
+            if record.key is old:
+                record.key = new
 
-    # what a checkpoint computes again
+    # tensors that a checkpoint recomputes
 
-    def again(self, tensor: Tensor, base: str) -> Sighting | None:
-        """A tensor that a checkpoint computed again: what stands for it, if its first self had no gradient.
+    def add_recomputed(self, tensor: Tensor, base: str) -> RecordedTensor | None:
+        """Record a recomputed tensor if its first computation had no gradient; else return None.
 
-        Which pass of its module it belongs to shows at the end, by its values: in what order checkpoints run their
-        parts again is nobody's promise.
+        Which pass it belongs to is decided at the end of the step by comparing statistics: torch does not specify in
+        which order checkpoints recompute.
         """
-        first = self._without_graph.get(base)
+        first = self._without_grad.get(base)
         if not first:
             return None
-        place, layout = replace(first[0].place), first[0].layout  # its own place: what is taken of it is told apart
-        stand_in = Sighting(place, VALUE, self._summarize(tensor, layout), layout=layout, is_again=True)
-        self._again.append((stand_in, list(first)))
-        return stand_in
+        key, layout = replace(first[0].key), first[0].layout  # a new key object: records are told apart by identity
+        recomputed = RecordedTensor(key, VALUE, self._summarize(tensor, layout), layout=layout, is_recomputed=True)
+        self._recomputed.append((recomputed, list(first)))
+        return recomputed
 
-    def settle(self) -> None:
-        """Find out which tensors those are that were computed again."""
-        rows = self.summary.matrix() if self._again else None
-        for stand_in, first in self._again:
+    def match_recomputed(self) -> None:
+        """Find the record that each recomputed tensor belongs to."""
+        rows = self.summary.matrix() if self._recomputed else None
+        for recomputed, first in self._recomputed:
             assert rows is not None
-            mine = rows[stand_in.number]
-            same = [one for one in first if np.array_equal(rows[one.number], mine, equal_nan=True)]
-            self._owners[stand_in] = same[0] if len(same) == 1 else None
-        self._again.clear()
+            row = rows[recomputed.number]
+            matches = [each for each in first if np.array_equal(rows[each.number], row, equal_nan=True)]
+            self._owners[recomputed] = matches[0] if len(matches) == 1 else None
+        self._recomputed.clear()
 
-    def owner(self, sighting: Sighting) -> Sighting | None:
-        """The tensor itself, or that which it was when it was computed first; None where that does not show."""
-        return self._owners.get(sighting, sighting)
+    def owner(self, record: RecordedTensor) -> RecordedTensor | None:
+        """The record itself or, for a recomputed tensor, the one it belongs to; None if that is ambiguous."""
+        return self._owners.get(record, record)
 
-    def forget_tensors(self) -> None:
-        """Recognize no tensor again: the step is over."""
-        self._known.clear()
+    def forget_identities(self) -> None:
+        """Forget which tensors were recorded: the step is over, and ids may be reused."""
+        self._by_id.clear()
 
-    # handing over
+    # results
 
-    def site(self, place: Place) -> str:
-        """The site of a place; its pass is written where there were several."""
-        several = self._passes.get((place.counted, place.iteration), 1) > 1
-        return f"{place.base}:{place.pass_}" if several else place.base
+    def site(self, key: TensorKey) -> str:
+        """The site of a key, with its pass if the module ran more than once."""
+        has_several = self._passes.get((key.pass_key, key.iteration), 1) > 1
+        return f"{key.base}:{key.pass_}" if has_several else key.base
 
     def rows(self) -> list[Row]:
-        """The row of each sighting."""
-        found = []
-        for sighting in self.seen:
-            place, aliases = sighting.place, sighting.aliases
+        """One row per record."""
+        rows = []
+        for record in self.records:
+            key, aliases = record.key, record.aliases
             names = tuple(dict.fromkeys([self.site(alias) for alias in aliases])) if aliases else ()
-            layout = None if sighting.layout is None else _pattern(sighting.layout)
-            about = (place.role, place.node, place.part, names, layout)
-            found.append(_row(self.site(place), sighting.of, place.iteration, *about))
-        return _distinct(found)
+            layout = None if record.layout is None else _pattern(record.layout)
+            about = (key.role, key.node, key.part, names, layout)
+            rows.append(_row(self.site(key), record.of, key.iteration, *about))
+        return _deduplicate(rows)
 
     def recorded(self) -> list[RecordedSite]:
-        """What the dependency graph is between: the values among the rows."""
-        found = []
-        for row, sighting in zip(self.rows(), self.seen, strict=True):
-            if sighting.of == VALUE:
-                place = sighting.place
+        """The recorded values as input of the dependency graph."""
+        recorded = []
+        for row, record in zip(self.rows(), self.records, strict=True):
+            if record.of == VALUE:
+                key = record.key
                 node = row.node or (f"{row.site}~{row.iteration}" if row.iteration else "")
-                several = self._overall.get(place.counted, 1) > 1
-                site = f"{place.base}:{place.overall}" if several else place.base
+                has_several = self._step_passes.get(key.pass_key, 1) > 1
+                site = f"{key.base}:{key.step_pass}" if has_several else key.base
                 names = tuple(dict.fromkeys(name for name in (row.site, *row.names) if name != site))
-                # Inside a re-entrant checkpoint results seem to have no graph: of them the trace knows better.
+                # Inside a re-entrant checkpoint, outputs seem to have no graph: rely on the trace for them.
                 is_given = row.role in ("input", "target") or row.site.startswith("$")
-                has_graph = sighting.had_graph if is_given else None
-                found.append(RecordedSite(site, row.role, node, row.part, names, has_graph))
-        return found
+                has_graph = record.requires_grad if is_given else None
+                recorded.append(RecordedSite(site, row.role, node, row.part, names, has_graph))
+        return recorded
 
     def values(self) -> dict[int, Raw]:
-        """The kept values, by the number of the row."""
-        kept = {number: sighting.kept for number, sighting in enumerate(self.seen)}
-        some = {number: tensor for number, tensor in kept.items() if tensor is not None}
-        arrived = zip(some, collected(list(some.values())), strict=True)
-        return {number: raw for number, raw in arrived if raw is not None}
+        """The stored values by row number."""
+        copies = {number: r.value for number, r in enumerate(self.records) if r.value is not None}
+        raws = zip(copies, to_host(list(copies.values())), strict=True)
+        return {number: raw for number, raw in raws if raw is not None}
 
     def arrays(self, rows: list[Row]) -> dict[Row, Raw]:
-        """What full statistics hold beside the matrix of these rows: of each unit, of each sample."""
-        found: dict[Row, Raw] = {}
-        for row, sighting in zip(rows, self.seen, strict=True):
-            for name, array in self.summary.arrays(sighting.number).items():
+        """Arrays of the level "full" for these rows: statistics per unit and per sample."""
+        arrays: dict[Row, Raw] = {}
+        for row, record in zip(rows, self.records, strict=True):
+            for name, array in self.summary.arrays(record.number).items():
                 of = name if row.of == VALUE else f"{name}/{row.of}"
-                found[replace(row, of=of)] = Raw.of(array)
-        return found
+                arrays[replace(row, of=of)] = Raw.of(array)
+        return arrays
 
 
 _row = lru_cache(1 << 15)(Row)
 _pattern = lru_cache(1 << 12)(UnitLayout.pattern)
-"""The same at every step, and found faster than made."""
+"""Cached: rows and patterns are the same at every step, and a look-up is cheaper than a new object."""
 
 
-def _told(known: Place, place: Place) -> Place:
-    """What is known of a tensor, with what its new name says of it: a role, a node."""
-    if known.role in ("", "value") and place.role not in ("", "value"):
-        known = replace(known, role=place.role)
-    if place.node and not known.node:
-        known = replace(known, node=place.node, part=place.part)
+def _with_role(known: TensorKey, key: TensorKey) -> TensorKey:
+    """A key, completed with the role and node of another key of the same tensor."""
+    if known.role in ("", "value") and key.role not in ("", "value"):
+        known = replace(known, role=key.role)
+    if key.node and not known.node:
+        known = replace(known, node=key.node, part=key.part)
     return known
 
 
-def _numbered(of: str, sighting: Sighting) -> str:
-    """The name of what is taken of a tensor now; from the second time on with its number."""
-    sighting.taken[of] = number = sighting.taken.get(of, 0) + 1
+def _derived_name(of: str, record: RecordedTensor) -> str:
+    """The name of the next gradient or update; from the second on with its number."""
+    record.n_derived[of] = number = record.n_derived.get(of, 0) + 1
     return of if number == 1 else f"{of}@{number}"
 
 
-def _distinct(rows: list[Row]) -> list[Row]:
-    """No two rows answer to the same name: where that would be, the later one is numbered."""
-    found: list[Row] = []
-    taken: set[tuple[str, str, int]] = set()
+def _deduplicate(rows: list[Row]) -> list[Row]:
+    """Make row names unique by numbering duplicates."""
+    distinct: list[Row] = []
+    used: set[tuple[str, str, int]] = set()
     for row in rows:
-        site, again = row.site, 1
-        while (site, row.of, row.iteration) in taken:
-            again += 1
-            site = f"{row.site}:{again}"
-        taken.add((site, row.of, row.iteration))
-        found.append(row if site == row.site else replace(row, site=site))
-    return found
+        site, number = row.site, 1
+        while (site, row.of, row.iteration) in used:
+            number += 1
+            site = f"{row.site}:{number}"
+        used.add((site, row.of, row.iteration))
+        distinct.append(row if site == row.site else replace(row, site=site))
+    return distinct
 
 
-def merged(rows: list[Row], values: Mapping[int, Raw], beside: Mapping[Row, Raw]) -> tuple[list[Row], dict[int, Raw]]:
-    """Rows with statistics, and behind them rows that have nothing but arrays."""
-    found = dict(values)
-    found.update(zip(range(len(rows), len(rows) + len(beside)), beside.values(), strict=True))
-    return [*rows, *beside], found
+def merge_rows(
+    rows: list[Row], values: Mapping[int, Raw], extra_arrays: Mapping[Row, Raw]
+) -> tuple[list[Row], dict[int, Raw]]:
+    """Append rows that have only arrays to rows that have statistics."""
+    all_values = dict(values)
+    all_values.update(zip(range(len(rows), len(rows) + len(extra_arrays)), extra_arrays.values(), strict=True))
+    return [*rows, *extra_arrays], all_values

@@ -1,12 +1,11 @@
-"""Ready studies: edits made one after the other, each measured; resumable.
+"""Studies: sweeps of edits, each measured by a metric; resumable.
 
-fingerprints   Short texts by which a model or a change is known again
-journal        The file of a study: what it is in the first line, then one line for each row that is done
-lesions        The lesion sweep: each part of a model changed in turn, and what that does to a metric
-metric_call    Calling what the user measures with: from the same random state each time, read as an array
-patching       The patching sweep: values of a clean run put into a corrupted one, site by site and position by
-               position
-reached_sites  Which sites a run reaches, and what their values are like
+fingerprints   Fingerprints of models and edits, to recognize a study when it is resumed
+journal        The file of a study: a header line, then one JSON line per finished row
+lesions        `lesion`: change each part of a model in turn and measure the effect on a metric
+metric_call    Calls the user's metric from the same RNG state each time; converts the result to an array
+patching       `patch`: activation patching, by site and position
+reached_sites  Runs a function once, and returns the sites it reached with shapes, means or values
 """
 
 from cutaway.results.lesions import Lesions as Lesions

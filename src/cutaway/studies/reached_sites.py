@@ -1,4 +1,4 @@
-"""Which sites a run reaches, and what their values are like."""
+"""Runs a function once, and returns the sites it reached with shapes, means or values."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from cutaway.capture.observe import Observation, check_single, observe
 from cutaway.capture.units.live_units import LiveUnits, UnitDim, dims_of
 from cutaway.capture.units.module_units import named_parameter_layout
 from cutaway.core.errors import InputError, SiteError
+from cutaway.core.formatting import listed
 from cutaway.core.sites import Site
 from cutaway.core.units.layout import UnitLayout
 from cutaway.core.units.unit_sites import UnitSites
@@ -24,28 +25,28 @@ Keep = Literal["shapes", "means", "values"]
 
 
 @dataclass(slots=True)
-class Seen:
-    """One site that a run reached, with what its values were like in all passes together."""
+class ReachedSite:
+    """One site that a run reached, with its values in all passes."""
 
     site: Site
-    """As it is edited: without unit, with a pass only where one was asked for."""
+    """The site to edit: without a unit, and with a pass only if one was requested."""
     module: nn.Module | None
-    """The one it belongs to; None for parameters."""
+    """Its module; None for parameters."""
     chosen: list[int] | None
-    """The units that were named; None for all."""
+    """The requested units; None for all."""
     is_named: bool = True
-    """Whether it was asked for by itself, not by a pattern alone."""
+    """Whether it was requested by name, not only by a pattern."""
     layouts: dict[str, UnitLayout] = field(default_factory=dict)
-    """What the dimensions count, by the full site, pass included."""
+    """Full site, pass included → layout."""
     values: dict[str, Tensor] = field(default_factory=dict)
-    """Copies, by the full site, where they were asked for."""
+    """Full site → a copy of the value, if requested."""
     total: Tensor | None = None
-    """(unit,): the sum of each unit, where means were asked for."""
+    """(unit,): the sum of each unit, if means were requested."""
     n_summed: int = 0
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """By the full site, pass included."""
+        """Full site, pass included → shape."""
         return {full: layout.shape for full, layout in self.layouts.items()}
 
     @property
@@ -55,13 +56,13 @@ class Seen:
 
     @property
     def n_units(self) -> int:
-        """How many units it has, which must be the same in all passes; raises `UnitError` where that is not known."""
+        """The number of units, equal in all passes. Raises `UnitError` if it is unknown."""
         name = str(self.site)
         return self._same("unit", {layout.check(name).n_units for layout in self.layouts.values()})
 
     @property
     def n_positions(self) -> int:
-        """How many positions it has, which must be the same in all passes."""
+        """The number of positions, equal in all passes."""
         counts = set()
         for layout in self.layouts.values():
             axis = layout.position if layout.is_known else next(iter(layout.tokens), None)
@@ -74,15 +75,15 @@ class Seen:
         if len(counts) > 1:
             raise InputError(
                 f"the number of {what}s of {str(self.site)!r} changes while the model runs: "
-                f"{', '.join(map(str, sorted(counts)[:6]))}. Name one pass, {str(replace(self.site, pass_=1))!r}, "
+                f"{listed(map(str, sorted(counts)), 6)}. Name one pass, {str(replace(self.site, pass_=1))!r}, "
                 "or use inputs of one size."
             )
         return next(iter(counts))
 
     def named(self, unit: int | None = None) -> UnitSites:
-        """The site, or one unit of it, as `edit` takes it, with the layout by which it counts.
+        """The site, or one unit of it, as an argument for `edit`, with its layout.
 
-        A layout without samples was decided by a module alone or learned from too little: `edit` finds it out again.
+        A layout without samples comes from the module alone or from too little data: `edit` then determines it again.
         """
         first = self.layout
         is_one = all(first.is_like(layout) for layout in self.layouts.values())
@@ -91,14 +92,14 @@ class Seen:
         return UnitSites([str(replace(self.site, unit=unit))], known)
 
     def mean(self) -> Change:
-        """A change to the mean of each unit over samples, positions and passes."""
+        """An edit that sets each unit to its mean over samples, positions and passes."""
         if not self.n_units or self.total is None:
-            raise InputError(f"{str(self.site)!r} has no units, and so no mean of each.")
+            raise InputError(f"{str(self.site)!r} has no units, and so no mean per unit.")
         means = self.total / max(self.n_summed, 1)
         return Change(lambda value, layout: layout.spread(means, value.shape), takes_layout=True)
 
     def note(self, full: str, value: Tensor, layout: UnitLayout, keep: Keep) -> None:
-        """See one value."""
+        """Add one value."""
         self.layouts[full] = layout
         if keep == "values":
             self.values[full] = value.detach().clone()
@@ -111,7 +112,7 @@ class Seen:
                 self.n_summed += rows.shape[0] * rows.shape[1]
 
 
-def look(
+def reach_sites(
     model: nn.Module,
     at: Any,
     run: Callable[[], Any],
@@ -119,17 +120,17 @@ def look(
     keep: Keep = "shapes",
     counts: bool = True,
     unit_dim: UnitDim | None = None,
-) -> tuple[Any, list[Seen]]:
-    """Run once, and say what the run returned and which sites it reached, in order; parameters stand first.
+) -> tuple[Any, list[ReachedSite]]:
+    """Call `run` once. Returns its result and the sites it reached, in order, parameters first.
 
     Args:
-        keep: "shapes" only, also "means" of each unit, or copies of all "values".
-        counts: whether units, samples or positions will be asked for; it costs one traced run.
-        unit_dim: what the caller states of the units, for all sites.
+        keep: "shapes" only, also "means" per unit, or copies of all "values".
+        counts: whether the caller needs units, samples or positions; this costs one traced run.
+        unit_dim: the unit dimension of all sites, if the caller states it.
     """
     core: nn.Module = getattr(model, "_orig_mod", model)
     named = ModelIndex.of(core)
-    found: dict[str, Seen] = {}
+    sites: dict[str, ReachedSite] = {}
     live: dict[Site, RequestedSite] = {}
     for asked in requested_sites(at, named):
         if asked.site.op is not None or named.modules_at(asked.site):
@@ -139,11 +140,11 @@ def look(
             tensor = named.tensors[address]
             layout = asked.layout or named_parameter_layout(named.modules, address, tensor.shape)
             layout = layout if unit_dim is None else layout.with_units(dims_of(unit_dim))
-            seen = _add(found, Site(address), None, asked)
+            reached = _add(sites, Site(address), None, asked)
             with torch.no_grad():
-                seen.note(address, tensor, layout, keep)
+                reached.note(address, tensor, layout, keep)
     if not live:
-        return run(), list(found.values())
+        return run(), list(sites.values())
     given = {site: asked.layout for site, asked in live.items() if asked.layout is not None}
     units = LiveUnits(core, live if counts else (), given=given, unit_dim=unit_dim, needs_samples=counts)
 
@@ -153,10 +154,10 @@ def look(
         for each in here.requested:
             path = full.path if each.path else ""
             site = Site(full.address, full.op, full.ordinal, each.side, path, each.pass_)
-            seen = _add(found, site, here.module, live[each])
-            key = str(full if full.op is not None else replace(full, side=each.side))  # as `edit` names it
-            if key not in seen.layouts:
-                seen.note(key, value, units.at(full, value, here.module), keep)
+            reached = _add(sites, site, here.module, live[each])
+            key = str(full if full.op is not None else replace(full, side=each.side))  # the name that `edit` uses
+            if key not in reached.layouts:
+                reached.note(key, value, units.at(full, value, here.module), keep)
 
     with ExitStack() as stack:
         observer = stack.enter_context(observe(model, list(live), note))
@@ -164,20 +165,20 @@ def look(
         result = run()
     if observer.missing_sites:
         raise SiteError(
-            f"nothing ran at {str(observer.missing_sites[0])!r} when the study called its function: it has to run the "
-            "model itself, in the thread that it is called in; cutaway.sites(model, example) lists what runs."
+            f"nothing ran at {str(observer.missing_sites[0])!r} when the study called its function: the function must run "
+            "the model itself, in the calling thread; cutaway.sites(model, example) lists what runs."
         )
-    return result, list(found.values())
+    return result, list(sites.values())
 
 
-def _add(found: dict[str, Seen], site: Site, module: nn.Module | None, asked: RequestedSite) -> Seen:
-    """The entry of a site, with the units that any of the sites that cover it names."""
+def _add(sites: dict[str, ReachedSite], site: Site, module: nn.Module | None, asked: RequestedSite) -> ReachedSite:
+    """Get or create the entry of a site, and add the units that the request names."""
     units, is_named = asked.units, not asked.site.is_pattern
-    seen = found.get(str(site))
-    if seen is None:
-        seen = found[str(site)] = Seen(site, module, None if units is None else [*units], is_named)
-        return seen
-    if seen.chosen is not None:
-        seen.chosen = None if units is None else [*dict.fromkeys((*seen.chosen, *units))]
-    seen.is_named |= is_named
-    return seen
+    reached = sites.get(str(site))
+    if reached is None:
+        reached = sites[str(site)] = ReachedSite(site, module, None if units is None else [*units], is_named)
+        return reached
+    if reached.chosen is not None:
+        reached.chosen = None if units is None else [*dict.fromkeys((*reached.chosen, *units))]
+    reached.is_named |= is_named
+    return reached

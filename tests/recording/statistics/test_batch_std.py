@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 import cutaway
 from cutaway.recording.statistics import device as device_module
-from cutaway.recording.statistics.quantiles import BATCH_ELEMENTS, BATCH_SAMPLES, batch_places
+from cutaway.recording.statistics.quantiles import BATCH_ELEMENTS, BATCH_SAMPLES, batch_indices
 from cutaway.recording.statistics.summary import Summary
 
 
@@ -85,7 +85,7 @@ def test_of_a_large_tensor_64_elements_and_64_samples_are_taken(
     found = row(torch.from_numpy(made), make=make, batch_dim=dim)["batch_std"]
     assert found == pytest.approx(oracle(chosen(made, dim), 0), rel=1e-5)
     assert found == pytest.approx(oracle(made, dim), rel=0.3)
-    assert batch_places(made.size, shape[dim], 1).shape == (min(shape[dim], 64), min(made.size // shape[dim], 64))
+    assert batch_indices(made.size, shape[dim], 1).shape == (min(shape[dim], 64), min(made.size // shape[dim], 64))
 
 
 @pytest.mark.parametrize("make", SUMMARIES)
@@ -148,11 +148,11 @@ def test_without_two_samples_there_is_none(make: type[Summary], level: str) -> N
 
 
 def test_places_on_a_device_are_the_same() -> None:
-    device_places = device_module._batch_places_on.__wrapped__
+    device_indices = device_module._batch_indices_on.__wrapped__
     for given_ in ((1000, 10, 1), (1000, 10, 5), (10**7, 200, 1000), (12, 3, 4)):
-        meta = device_places(torch.device("cpu"), *given_)
-        assert meta.tolist() == batch_places(*given_).tolist()
-        assert len(np.unique(batch_places(*given_))) == batch_places(*given_).size
+        meta = device_indices(torch.device("cpu"), *given_)
+        assert meta.tolist() == batch_indices(*given_).tolist()
+        assert len(np.unique(batch_indices(*given_))) == batch_indices(*given_).size
 
 
 def test_a_run_has_it_of_what_has_samples(tmp_path: Path) -> None:

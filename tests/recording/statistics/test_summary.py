@@ -18,7 +18,7 @@ from torch import Tensor
 from cutaway.core.statistics import STATISTICS, names_in_tiers
 from cutaway.recording.statistics import device as device_module
 from cutaway.recording.statistics.per_unit import MOST_UNITS
-from cutaway.recording.statistics.quantiles import N_SAMPLES, QUANTILES, places
+from cutaway.recording.statistics.quantiles import N_SAMPLES, QUANTILES, sample_indices
 from cutaway.recording.statistics.scratch import CHUNK
 from cutaway.recording.statistics.summary import Summary
 
@@ -71,7 +71,7 @@ def check(found: dict[str, float], values: np.ndarray) -> None:
 
 def check_spread(found: dict[str, float], values: np.ndarray) -> None:
     """Quantiles and histogram against NumPy's, of the values that were taken."""
-    taken = values.astype(np.float32)[places(values.size)]
+    taken = values.astype(np.float32)[sample_indices(values.size)]
     taken = taken[np.isfinite(taken)].astype(np.float64)
     assert [found[name] for name in QUANTILES] == pytest.approx(np.quantile(taken, list(QUANTILES.values())), rel=1e-6)
     assert (found["low"], found["high"]) == (taken.min(), taken.max())
@@ -245,7 +245,7 @@ def test_the_sample_is_spread_over_units_that_a_stride_would_miss() -> None:
 
 @pytest.mark.parametrize("n", [1, 5, 1023, 1024, 1025, 2047, 131_072, 10**7 + 1, 3 * 2**31])
 def test_places_are_in_order_distinct_and_evenly_spread(n: int) -> None:
-    found = places(n)
+    found = sample_indices(n)
     assert len(found) == min(n, N_SAMPLES)
     assert (np.diff(found) > 0).all()
     assert found[0] >= 0
@@ -255,7 +255,7 @@ def test_places_are_in_order_distinct_and_evenly_spread(n: int) -> None:
 
 def test_places_on_a_device_are_the_same() -> None:
     for n in (1025, 99_999, 3 * 2**31):
-        assert device_module._places_on(torch.device("cpu"), n).tolist() == places(n).tolist()
+        assert device_module._sample_indices_on(torch.device("cpu"), n).tolist() == sample_indices(n).tolist()
 
 
 # full
@@ -412,9 +412,9 @@ def test_partial_results_merge_to_the_whole() -> None:
             [p.mean(), ((p - p.mean()) ** 2).sum(), np.abs(p).sum(), p.min(), p.max(), (p == 0).sum(), 0, 0]
             for p in parts
         ]
-        entries.append(device_module.Entry(number, n, 2, share, len(parts)))
+        entries.append(device_module.TensorEntry(number, n, 2, share, len(parts)))
         wholes.append(np.repeat(values, 2))
-    for found, whole in zip(device_module._merged(np.array(partials), entries), wholes, strict=True):
+    for found, whole in zip(device_module._merge_partials(np.array(partials), entries), wholes, strict=True):
         expected = [whole.mean(), np.abs(whole).mean(), whole.std(), np.sqrt((whole**2).sum())]
         np.testing.assert_allclose(found, [*expected, whole.min(), whole.max(), (whole == 0).sum(), 0, 0], rtol=1e-9)
 

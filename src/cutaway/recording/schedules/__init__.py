@@ -1,8 +1,7 @@
-"""Schedules: which steps a recorder records.
+"""Schedules: rules that decide which steps a recorder records.
 
-base    What a schedule is: the rule that a recorder asks which steps to record
-budget  Schedules that keep within a budget by themselves: bytes for the whole run, or a share of the training
-        time
-fixed   Schedules that need no cost: never, given steps, a function, every nth, growing distances
-parse   What `every=` may say, and the schedule that each saying means
+base    The `Schedule` protocol and the `Cost` of a recorded step
+budget  Schedules with a budget: bytes for the whole run, or a share of the training time
+fixed   Schedules without a budget: never, listed steps, a function, every nth step, growing intervals
+parse   Parses `every=` into a schedule
 """

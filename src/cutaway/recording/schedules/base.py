@@ -1,4 +1,4 @@
-"""What a schedule is: the rule that a recorder asks which steps to record."""
+"""The `Schedule` protocol and the `Cost` of a recorded step."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 State: TypeAlias = dict[str, Any]
-"""What a schedule remembers, as texts, numbers, lists and dicts: a document of the store."""
+"""State of a schedule as strings, numbers, lists and dicts; stored as a document of the run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What recording one step has cost."""
+    """The cost of recording one step."""
 
     seconds: float
     """Time spent on recording, without the step itself."""
@@ -21,24 +21,23 @@ class Cost:
 
 
 class Schedule(Protocol):
-    """A rule for which steps are recorded; a subclass needs `wants` only.
+    """Decides which steps to record. A subclass needs to implement only `wants`.
 
-    Any of these methods may raise. The recorder then notes it in the run, warns once, and does not record the step:
-    training goes on.
+    Any of these methods may raise. The recorder then adds a note to the run, warns once, and skips the step.
     """
 
     def wants(self, step: int, kind: str) -> bool:
-        """Whether to record this step: asked once for each step, in order."""
+        """Return whether to record this step. Called once for each step, in order."""
         ...
 
     def recorded(self, kind: str, cost: Cost) -> None:
-        """Told after each step that was recorded, before the next one is asked for."""
+        """Called after each recorded step, before the next call of `wants`."""
         return None
 
     def state(self) -> State:
-        """What a resumed run needs to go on where this one is."""
+        """Return the state that a resumed run needs to continue."""
         return {}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state; one that another sort of schedule has left is passed over."""
+        """Restore a state. Ignore a state that another class of schedule has saved."""
         return None

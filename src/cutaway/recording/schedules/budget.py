@@ -1,7 +1,7 @@
-"""Schedules that keep within a budget by themselves: bytes for the whole run, or a share of the training time.
+"""Schedules with a budget: bytes for the whole run, or a share of the training time.
 
-Both divide what they have among the kinds of steps seen so far, so that a frequent kind does not eat what a rare one
-needs. How long training will last is known to neither.
+Both divide the budget among the kinds of steps seen so far, so that a frequent kind cannot starve a rare one. Neither
+knows how long training will last.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from cutaway.recording.schedules.base import Cost, Schedule, State
 HORIZON: Final = 1e7
 """A byte budget is spread as if training took this many steps."""
 AHEAD: Final = 10
-"""The horizon stays at least this many times as far as training has come."""
+"""The horizon is always at least this many times the number of steps so far."""
 
 
 @dataclass(slots=True)
-class _Bytes:
-    """What a byte budget knows of one kind."""
+class _ByteAccount:
+    """What a byte budget tracks per kind of step."""
 
     seen: int = 0
     last: int = 0
-    """The occurrence last chosen, counted from 1."""
+    """The last chosen occurrence, counted from 1."""
     spent: int = 0
     cost: int | None = None
-    """Of the last record; None before the first."""
+    """Bytes of the last record; None before the first."""
     largest: int = 0
 
     def packed(self) -> list[int | None]:
@@ -37,13 +37,13 @@ class _Bytes:
 
 
 class ByteBudget(Schedule):
-    """At most so many bytes in the whole run: dense early, sparse later, never used up early.
+    """At most this many bytes in the whole run: dense early, sparse later, never used up early.
 
-    A kind may spend an equal share of the budget and, beyond that, an equal part of what is left. It spreads this
-    evenly over the logarithm of its occurrences, up to as many as the horizon holds at its present frequency.
+    Each kind may spend an equal share of the budget and, beyond that, an equal share of what is left. It spreads its
+    share evenly over the logarithm of its occurrences, up to as many as the horizon holds at its current frequency.
 
-    A step is chosen only if the dearest record of its kind so far would still fit. So the budget can be overrun by
-    one record alone: one that is dearer than all before it of its kind, as the first of a kind may be.
+    A step is chosen only if the largest record of its kind so far would still fit. A run can therefore exceed the
+    budget by one record at most: one that is larger than all earlier records of its kind, or the first of a kind.
     """
 
     TAG: Final = "byte budget"
@@ -52,10 +52,10 @@ class ByteBudget(Schedule):
         self._budget = n_bytes
         self._spent = 0
         self._n_steps = 0
-        self._kinds: dict[str, _Bytes] = {}
+        self._kinds: dict[str, _ByteAccount] = {}
 
     def wants(self, step: int, kind: str) -> bool:
-        account = self._kinds.setdefault(kind, _Bytes())
+        account = self._kinds.setdefault(kind, _ByteAccount())
         account.seen += 1
         self._n_steps += 1
         left = self._budget - self._spent
@@ -64,7 +64,7 @@ class ByteBudget(Schedule):
             account.last = account.seen
         return chosen
 
-    def _is_due(self, account: _Bytes, left: int) -> bool:
+    def _is_due(self, account: _ByteAccount, left: int) -> bool:
         if not account.cost:
             return True
         n_kinds = len(self._kinds)
@@ -72,11 +72,11 @@ class ByteBudget(Schedule):
         n_left = share / account.cost
         horizon = max(HORIZON, AHEAD * self._n_steps) * account.seen / self._n_steps
         last = max(account.last, 1)
-        # The next is due at last × (horizon / last) ^ (1 / n_left), rounded down; the bound keeps exp within floats.
+        # Next due at last × (horizon / last) ^ (1 / n_left), rounded down. The bound keeps exp() from overflowing.
         return last * exp(min(log(horizon / last) / n_left, 100.0)) < account.seen + 1
 
     def recorded(self, kind: str, cost: Cost) -> None:
-        account = self._kinds.setdefault(kind, _Bytes())
+        account = self._kinds.setdefault(kind, _ByteAccount())
         account.spent += cost.n_bytes
         account.cost = cost.n_bytes
         account.largest = max(account.largest, cost.n_bytes)
@@ -88,24 +88,24 @@ class ByteBudget(Schedule):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         if state.get("schedule") == self.TAG:
-            self._kinds = {kind: _Bytes(*fields) for kind, fields in state["kinds"].items()}
+            self._kinds = {kind: _ByteAccount(*fields) for kind, fields in state["kinds"].items()}
             self._spent, self._n_steps = state["spent"], state["steps"]
 
 
 @dataclass(slots=True)
-class _Seconds:
-    """What a time share knows of one kind."""
+class _TimeAccount:
+    """What a time share tracks per kind of step."""
 
     spent: float = 0.0
     cost: float | None = None
-    """Of the last record; None before the first."""
+    """Seconds of the last record; None before the first."""
 
 
 class TimeShare(Schedule):
-    """As many steps as can be recorded within a share of the time that training takes.
+    """Records as many steps as fit into a share of the training time.
 
-    The first step of each kind is always recorded. After that a step is recorded if another record as dear as the
-    last of its kind is within the share, and leaves room for one record of every other kind that has not had an equal
+    The first step of each kind is always recorded. A later step is recorded if a record as expensive as the last of
+    its kind fits into the share, and still leaves room for one record of every other kind that is behind its equal
     part.
     """
 
@@ -116,9 +116,9 @@ class TimeShare(Schedule):
         self._clock = clock
         self._started: float | None = None
         self._before = 0.0
-        """Seconds that earlier parts of a resumed run took."""
+        """Seconds taken by earlier sessions of a resumed run."""
         self._spent = 0.0
-        self._kinds: dict[str, _Seconds] = {}
+        self._kinds: dict[str, _TimeAccount] = {}
 
     def _elapsed(self) -> float:
         return self._before + (0.0 if self._started is None else self._clock() - self._started)
@@ -126,21 +126,21 @@ class TimeShare(Schedule):
     def wants(self, step: int, kind: str) -> bool:
         if self._started is None:
             self._started = self._clock()
-        account = self._kinds.setdefault(kind, _Seconds())
+        account = self._kinds.setdefault(kind, _TimeAccount())
         if account.cost is None:
             return True
         allowed = self._share * self._elapsed()
         after = self._spent + account.cost
-        # The first question spares most steps the sum over all kinds.
-        return after <= allowed and after + self._owed(kind, allowed / len(self._kinds)) <= allowed
+        # The cheap comparison first: it spares most steps the sum over all kinds.
+        return after <= allowed and after + self._reserved(kind, allowed / len(self._kinds)) <= allowed
 
-    def _owed(self, kind: str, part: float) -> float:
-        """Room for one record of each other kind that has not had its part."""
+    def _reserved(self, kind: str, part: float) -> float:
+        """Seconds to reserve: one record for each other kind that is behind its equal part."""
         others = ((account.spent, account.cost or 0.0) for name, account in self._kinds.items() if name != kind)
         return sum(cost for spent, cost in others if spent + cost <= part)
 
     def recorded(self, kind: str, cost: Cost) -> None:
-        account = self._kinds.setdefault(kind, _Seconds())
+        account = self._kinds.setdefault(kind, _TimeAccount())
         account.spent += cost.seconds
         account.cost = cost.seconds
         self._spent += cost.seconds
@@ -151,6 +151,6 @@ class TimeShare(Schedule):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         if state.get("schedule") == self.TAG:
-            self._kinds = {kind: _Seconds(*fields) for kind, fields in state["kinds"].items()}
+            self._kinds = {kind: _TimeAccount(*fields) for kind, fields in state["kinds"].items()}
             self._before, self._spent = state["elapsed"], state["spent"]
             self._started = None

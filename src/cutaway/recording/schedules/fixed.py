@@ -1,4 +1,4 @@
-"""Schedules that need no cost: never, given steps, a function, every nth, growing distances."""
+"""Schedules without a budget: never, listed steps, a function, every nth step, growing intervals."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from fractions import Fraction
 from math import ceil, isfinite
 from typing import Any, Final
 
-from cutaway.core.errors import InputError
+from cutaway.core.errors import InputError, InputTypeError
 from cutaway.recording.schedules.base import Schedule, State
 
 
 class Never(Schedule):
-    """No step at all."""
+    """Records no step."""
 
     def wants(self, step: int, kind: str) -> bool:
         return False
 
 
-class Given(Schedule):
-    """The steps of a collection, by their numbers, whatever their kind."""
+class AtSteps(Schedule):
+    """Records the listed step numbers, whatever their kind."""
 
     def __init__(self, steps: Collection[int]) -> None:
         self._steps = steps
@@ -31,7 +31,7 @@ class Given(Schedule):
 
 
 class Predicate(Schedule):
-    """The steps for which a function says so."""
+    """Records the steps for which a function returns True."""
 
     def __init__(self, function: Callable[[int, str], bool]) -> None:
         self._function = function
@@ -41,7 +41,7 @@ class Predicate(Schedule):
 
 
 class EveryNth(Schedule):
-    """Of each kind the first step and every nth after it.
+    """Records the first step of each kind and every nth after it.
 
     >>> schedule = EveryNth(3)
     >>> [schedule.wants(step, "train") for step in range(5)]
@@ -69,10 +69,10 @@ class EveryNth(Schedule):
 
 @dataclass(frozen=True, slots=True)
 class Growing:
-    """Growing distances: dense early, sparse later, counted for each kind by itself.
+    """Growing intervals: dense early, sparse later, counted separately for each kind.
 
     Args:
-        first: the least distance between two recorded steps of a kind
+        first: the smallest distance between two recorded steps of a kind
         factor: each recorded occurrence comes at least this many times as late as the one before it
     """
 
@@ -81,21 +81,21 @@ class Growing:
 
     def __post_init__(self) -> None:
         if isinstance(self.first, bool) or not isinstance(self.first, int) or self.first < 1:
-            raise InputError(f"Growing(first={self.first!r}): the least distance is a whole number of steps from 1 up")
+            raise InputError(f"Growing(first={self.first!r}): pass an integer number of steps, 1 or more")
         if isinstance(self.factor, bool) or not isinstance(self.factor, int | float):
-            raise InputError(f"Growing(factor={self.factor!r}): the factor is a number from 1 up, such as 1.1")
+            raise InputTypeError(f"Growing(factor={self.factor!r}): pass a number, 1 or more, such as 1.1")
         if not isfinite(self.factor) or self.factor < 1:
-            raise InputError(f"Growing(factor={self.factor!r}): the factor is a number from 1 up, such as 1.1")
+            raise InputError(f"Growing(factor={self.factor!r}): pass a number, 1 or more, such as 1.1")
 
 
-class GrowingDistances(Schedule):
+class GrowingSchedule(Schedule):
     """The schedule that `Growing` describes."""
 
     TAG: Final = "growing"
 
     def __init__(self, growing: Growing) -> None:
         self._first = growing.first
-        # As it is written: the float 1.1 is a little more, and 10 × 1.1 would come out as 12.
+        # The exact decimal: the float 1.1 is slightly larger, and ceil(10 × 1.1) would be 12.
         self._factor = Fraction(repr(growing.factor))
         self._seen: Counter[str] = Counter()
         self._due: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""What `every=` may say, and the schedule that each saying means."""
+"""Parses `every=` into a schedule."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from operator import index
 from reprlib import repr as shortened
 from typing import Any, Final, TypeAlias
 
-from cutaway.core.errors import InputError
+from cutaway.core.errors import InputError, InputTypeError
 from cutaway.recording.schedules.base import Cost as Cost
 from cutaway.recording.schedules.base import Schedule as Schedule
 from cutaway.recording.schedules.base import State as State
 from cutaway.recording.schedules.budget import ByteBudget, TimeShare
-from cutaway.recording.schedules.fixed import EveryNth, Given, GrowingDistances, Never, Predicate
+from cutaway.recording.schedules.fixed import AtSteps, EveryNth, GrowingSchedule, Never, Predicate
 from cutaway.recording.schedules.fixed import Growing as Growing
 
 EveryLike: TypeAlias = (
@@ -32,8 +32,8 @@ _PERCENT: Final = re.compile(rf"{_NUMBER}\s*%")
 _BYTES: Final = re.compile(rf"{_NUMBER}\s*({'|'.join(_UNITS)})", re.IGNORECASE)
 _FACTOR: Final = re.compile(rf"[x×]\s*{_NUMBER}", re.IGNORECASE)
 
-_WORKS: Final = (
-    "What works: 50 (every 50th step of each kind), [0, 10, 100] or range(0, 1000, 10) (these steps), "
+_VALID: Final = (
+    "Valid: 50 (every 50th step of each kind), [0, 10, 100] or range(0, 1000, 10) (these steps), "
     '"1%" (of the training time), "500 MB" or "2GB" (for the whole run), "x1.1" or Growing(first=1, factor=1.1) '
     "(dense early, sparse later), a function of (step, kind), a Schedule, a dict from kinds to any of these "
     'with "*" for all other kinds, None (never).'
@@ -41,20 +41,20 @@ _WORKS: Final = (
 
 
 class PerKind(Schedule):
-    """A schedule for each kind that is named, and one for the rest."""
+    """One schedule per named kind, and one for all other kinds."""
 
     def __init__(self, kinds: Mapping[str, Schedule], rest: Schedule) -> None:
         self._kinds = dict(kinds)
         self._rest = rest
 
-    def _of(self, kind: str) -> Schedule:
+    def _schedule_for(self, kind: str) -> Schedule:
         return self._kinds.get(kind, self._rest)
 
     def wants(self, step: int, kind: str) -> bool:
-        return self._of(kind).wants(step, kind)
+        return self._schedule_for(kind).wants(step, kind)
 
     def recorded(self, kind: str, cost: Cost) -> None:
-        self._of(kind).recorded(kind, cost)
+        self._schedule_for(kind).recorded(kind, cost)
 
     def state(self) -> State:
         kinds = {kind: schedule.state() for kind, schedule in self._kinds.items()}
@@ -69,7 +69,7 @@ class PerKind(Schedule):
 
 
 def schedule_of(every: EveryLike) -> Schedule:
-    """The schedule that `every=` means; a new one at each call, unless it is a Schedule already.
+    """Parse `every=`. Returns a new schedule at each call, unless `every` is a Schedule already.
 
     >>> schedule = schedule_of({"eval": 1, "*": 1000})
     >>> [schedule.wants(step, "eval") for step in range(3)], [schedule.wants(step, "train") for step in range(3)]
@@ -81,11 +81,11 @@ def schedule_of(every: EveryLike) -> Schedule:
 
 
 def _per_kind(every: Mapping[Any, Any]) -> PerKind:
-    asked = f"every={shortened(every)}"
+    argument = f"every={shortened(every)}"
     if not every:
-        raise InputError(f"{asked} names no kind of step; every=None records nothing. {_WORKS}")
+        raise InputError(f"{argument} names no kind of step; pass every=None to record nothing. {_VALID}")
     if REST in every and None in every:
-        raise InputError(f'{asked} has both "*" and None, and both mean all other kinds: keep one of them.')
+        raise InputError(f'{argument} has both "*" and None, which both mean all other kinds: keep one of them.')
     kinds: dict[str, Schedule] = {}
     rest: Schedule = Never()
     for kind, rule in every.items():
@@ -95,93 +95,97 @@ def _per_kind(every: Mapping[Any, Any]) -> PerKind:
         elif isinstance(kind, str):
             kinds[kind] = _schedule_of(rule, where)
         else:
-            raise InputError(f'{where}: a kind of step is a text, and this is {_a(kind)}. "*" means all other kinds.')
+            raise InputTypeError(
+                f'{where}: a kind of step must be a str, got {_with_article(kind)}. "*" means all other kinds.'
+            )
     return PerKind(kinds, rest)
 
 
-def _schedule_of(every: Any, asked: str) -> Schedule:
+def _schedule_of(every: Any, argument: str) -> Schedule:
     if every is None:
         return Never()
     if isinstance(every, str):
-        return _of_text(every, asked)
+        return _parse_text(every, argument)
     if isinstance(every, Growing):
-        return GrowingDistances(every)
+        return GrowingSchedule(every)
     if isinstance(every, type):
-        raise InputError(f"{asked} is a class: make an instance of it first. {_WORKS}")
+        raise InputTypeError(f"{argument} is a class: pass an instance of it. {_VALID}")
     if hasattr(every, "wants"):
-        return _whole(every, asked)
+        return _check_methods(every, argument)
     if callable(every):
-        return Predicate(_taking_two(every, asked))
+        return Predicate(_check_signature(every, argument))
     if isinstance(every, Mapping):
-        raise InputError(f"{asked}: a dict within a dict means nothing. {_WORKS}")
+        raise InputTypeError(f"{argument}: a dict inside a dict is not a schedule. {_VALID}")
     if isinstance(every, Collection) and not isinstance(every, bytes | bytearray):
-        return Given(_steps(every, asked))
-    n = _whole_number(every)
+        return AtSteps(_parse_steps(every, argument))
+    n = _as_int(every)
     if n is None:
-        hint = f' For a share of the training time write "{every * 100:g}%".' if _is_share(every) else ""
-        raise InputError(f"{asked} is {_a(every)}, which is no schedule.{hint} {_WORKS}")
+        share = f' For a share of the training time write "{every * 100:g}%".' if _is_share(every) else ""
+        raise InputTypeError(f"{argument} is {_with_article(every)}, which is not a schedule.{share} {_VALID}")
     if n < 0:
-        raise InputError(f"{asked} is negative: steps are counted from 0 up. {_WORKS}")
+        raise InputError(f"{argument} is negative: step numbers start at 0. {_VALID}")
     return EveryNth(n) if n else Never()
 
 
-def _of_text(text: str, asked: str) -> Schedule:
+def _parse_text(text: str, argument: str) -> Schedule:
     stripped = text.strip()
-    if found := _PERCENT.fullmatch(stripped):
-        share = float(found[1]) / 100
+    if match := _PERCENT.fullmatch(stripped):
+        share = float(match[1]) / 100
         if share > 1:
-            raise InputError(f'{asked} is more than all of the training time: it goes from "0%" to "100%".')
+            raise InputError(f'{argument} is more than all of the training time: pass "0%" to "100%".')
         return TimeShare(share) if share else Never()
-    if found := _BYTES.fullmatch(stripped):
-        n_bytes = int(float(found[1]) * _UNITS[found[2].lower()])
+    if match := _BYTES.fullmatch(stripped):
+        n_bytes = int(float(match[1]) * _UNITS[match[2].lower()])
         return ByteBudget(n_bytes) if n_bytes else Never()
-    if found := _FACTOR.fullmatch(stripped):
-        return GrowingDistances(Growing(factor=float(found[1])))
-    hint = f" For a number write it without quotes: every={stripped}." if stripped.isdecimal() else ""
-    raise InputError(f"{asked} is not understood.{hint} {_WORKS}")
+    if match := _FACTOR.fullmatch(stripped):
+        return GrowingSchedule(Growing(factor=float(match[1])))
+    number = f" Write a number without quotes: every={stripped}." if stripped.isdecimal() else ""
+    raise InputError(f"{argument} is not a valid schedule.{number} {_VALID}")
 
 
-def _whole(every: Any, asked: str) -> Schedule:
-    """A schedule of the user's own, if it has all that a recorder calls."""
+def _check_methods(every: Any, argument: str) -> Schedule:
+    """Check that a schedule has every method that a recorder calls."""
     missing = [name for name in ("wants", "recorded", "state", "restore") if not callable(getattr(every, name, None))]
     if missing:
         raise InputError(
-            f"{asked} has no {', '.join(missing)}. Let its class inherit from cutaway.schedules.Schedule, "
-            "which has all but `wants`."
+            f"{argument} has no {', '.join(missing)}: inherit from cutaway.schedules.Schedule, "
+            "which implements everything but `wants`."
         )
     schedule: Schedule = every
     return schedule
 
 
-def _taking_two(function: Callable[..., Any], asked: str) -> Callable[[int, str], bool]:
-    """A function that can be called with a step and a kind, as far as can be told beforehand."""
+def _check_signature(function: Callable[..., Any], argument: str) -> Callable[[int, str], bool]:
+    """Check, where the signature can be read, that a function takes a step and a kind."""
     try:
         inspect.signature(function).bind(0, "")
     except ValueError:
-        pass  # some built-in functions have no signature to look at
+        pass  # some built-in functions have no signature
     except TypeError as error:
         raise InputError(
-            f"{asked} is called with two arguments, (step, kind), and does not take them: {error}."
+            f"{argument} is called with two arguments, (step, kind), but does not accept them: {error}."
         ) from None
     return function
 
 
-def _steps(steps: Collection[Any], asked: str) -> Collection[int]:
+def _parse_steps(steps: Collection[Any], argument: str) -> Collection[int]:
     if isinstance(steps, range):
-        numbers: Collection[int] = steps  # it may be long, and answers `in` at once
+        numbers: Collection[int] = steps  # may be long; `in` takes constant time
         least = min(steps[0], steps[-1]) if steps else 0
     else:
         for step in steps:
-            if _whole_number(step) is None or isinstance(step, bool):
-                raise InputError(f"{asked} lists the steps to record, and {shortened(step)} is {_a(step)}. {_WORKS}")
+            if _as_int(step) is None or isinstance(step, bool):
+                raise InputTypeError(
+                    f"{argument} lists the steps to record, but {shortened(step)} is {_with_article(step)}. {_VALID}"
+                )
         numbers = frozenset(map(index, steps))
         least = min(numbers, default=0)
     if least < 0:
-        raise InputError(f"{asked} lists step {least}: steps are counted from 0 up.")
+        raise InputError(f"{argument} lists step {least}: step numbers start at 0.")
     return numbers
 
 
-def _whole_number(value: Any) -> int | None:
+def _as_int(value: Any) -> int | None:
     try:
         return index(value)
     except TypeError:
@@ -192,6 +196,6 @@ def _is_share(value: Any) -> bool:
     return isinstance(value, float) and 0 < value < 1
 
 
-def _a(value: object) -> str:
+def _with_article(value: object) -> str:
     name = type(value).__name__
     return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"

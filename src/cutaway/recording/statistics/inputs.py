@@ -1,7 +1,7 @@
-"""Any tensor as plain numbers in memory: what statistics may be taken of, whatever it is wrapped in.
+"""Unwraps any tensor (DTensor, sparse, nested, quantized, …) to plain strided values.
 
-All statistics here are free of order, so a transposed tensor is read in the order of its memory, and an expanded
-one is read once and counted often.
+No statistic here depends on order. A transposed tensor is therefore read in memory order, and an expanded one is read
+once and weighted by its repeats.
 """
 
 from __future__ import annotations
@@ -20,46 +20,46 @@ _ORDINARY = (Tensor, torch.nn.Parameter)
 _NARROW = frozenset({torch.float32, torch.float16, torch.bfloat16}) | {
     dtype for name, dtype in vars(torch).items() if name.startswith(("float8_", "float4_"))
 }
-"""The dtypes that float32 holds exactly."""
+"""Dtypes that float32 represents exactly."""
 
 
 def wide_dtype(tensor: Tensor) -> torch.dtype:
-    """The dtype in which the numbers of a tensor are added up: float32 if it holds them exactly, else float64."""
+    """The dtype to sum a tensor in: float32 if it represents the values exactly, else float64."""
     return torch.float32 if tensor.dtype in _NARROW or tensor.device.type == "mps" else torch.float64
 
 
-def widened(tensor: Tensor) -> Tensor:
-    """The numbers of a tensor in `wide_dtype`."""
+def widen(tensor: Tensor) -> Tensor:
+    """Convert a tensor to `wide_dtype`."""
     return tensor.to(wide_dtype(tensor))
 
 
 def outside_transforms() -> AbstractContextManager[object]:
-    """Within `torch.func.grad`, `vmap`…, leave them for a while: else each result is wrapped by them again."""
+    """Leave `torch.func.grad`, `vmap`, … for the block: inside them every result would be wrapped again."""
     if torch._C._functorch.peek_interpreter_stack() is None:
         return nullcontext()
     from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 
-    found: AbstractContextManager[object] = temporarily_clear_interpreter_stack()
-    return found
+    result: AbstractContextManager[object] = temporarily_clear_interpreter_stack()
+    return result
 
 
-def plain(tensor: Any) -> Tensor | None:
-    """The numbers of a tensor as an ordinary strided tensor of a real dtype, or None if it has none.
+def plain_tensor(tensor: Any) -> Tensor | None:
+    """The values of a tensor as a strided tensor of a real dtype, or None if it has none.
 
-    Of a DTensor the local part, of a sparse tensor the values that are stored, of a quantised one what they stand
-    for, of a nested one all its values, of complex numbers their magnitudes. Meta and fake tensors have none.
+    A DTensor gives its local shard, a sparse tensor its stored values, a quantized tensor its dequantized values, a
+    nested tensor all its values, a complex tensor its magnitudes. Meta and fake tensors give None.
     """
     for _ in range(_DEPTH if _is_wrapped(tensor) else 0):
-        inner = _opened(tensor)
+        inner = _unwrap(tensor)
         if inner is tensor:
             break
         tensor = inner
-    if tensor.is_meta or _is_hollow(tensor):
+    if tensor.is_meta or _has_no_data(tensor):
         return None
-    found: Tensor = tensor.detach()
-    if found.is_complex():
-        return (found.to(torch.complex64) if found.dtype == torch.complex32 else found).abs()
-    return found.resolve_neg()
+    result: Tensor = tensor.detach()
+    if result.is_complex():
+        return (result.to(torch.complex64) if result.dtype == torch.complex32 else result).abs()
+    return result.resolve_neg()
 
 
 def _is_wrapped(tensor: Any) -> bool:
@@ -69,8 +69,8 @@ def _is_wrapped(tensor: Any) -> bool:
     return is_transformed or tensor.is_nested or tensor.is_quantized
 
 
-def _opened(tensor: Any) -> Any:
-    """What is inside of one layer of wrapping; the tensor itself if there is none."""
+def _unwrap(tensor: Any) -> Any:
+    """Remove one layer of wrapping; the tensor itself if there is none."""
     if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
         return torch._C._functorch.get_unwrapped(tensor)
     if hasattr(tensor, "to_local"):
@@ -86,12 +86,12 @@ def _opened(tensor: Any) -> Any:
     if tensor.is_quantized:
         return tensor.detach().dequantize()
     if type(tensor).__torch_dispatch__ is not Tensor.__torch_dispatch__ and hasattr(tensor, "wait"):
-        return tensor.wait()  # the result of a collective that is under way
+        return tensor.wait()  # an asynchronous collective
     return tensor
 
 
-def _is_hollow(tensor: Tensor) -> bool:
-    """Whether a tensor only says what it would be: fake tensors, and wrappers that have no memory of their own."""
+def _has_no_data(tensor: Tensor) -> bool:
+    """Whether a tensor has no memory: fake tensors, and wrapper subclasses."""
     if type(tensor) in _ORDINARY or type(tensor).__torch_dispatch__ is Tensor.__torch_dispatch__:
         return False
     if _is_fake(tensor):
@@ -103,30 +103,30 @@ def _is_hollow(tensor: Tensor) -> bool:
 
 
 def _is_fake(tensor: Tensor) -> bool:
-    fake = sys.modules.get("torch._subclasses.fake_tensor")  # without it there are none
+    fake = sys.modules.get("torch._subclasses.fake_tensor")  # if it is not imported, there are no fake tensors
     return fake is not None and isinstance(tensor, fake.FakeTensor)
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
-    """Numbers in the order of memory."""
+class MemoryOrder:
+    """The values of a tensor in memory order."""
 
     values: Tensor
-    """One-dimensional and contiguous if they lie side by side, else strided, the largest stride first."""
+    """1-D and contiguous if dense in memory, else strided with the largest stride first."""
     repeats: int
-    """How often each of them counts."""
+    """How often each value counts."""
     is_dense: bool
 
 
 def has_samples(tensor: Tensor, batch_dim: int | None) -> bool:
-    """Whether a tensor has such a dimension, and two samples or more in it."""
+    """Whether a tensor has this dimension, with two samples or more."""
     return batch_dim is not None and -tensor.dim() <= batch_dim < tensor.dim() and tensor.shape[batch_dim] > 1
 
 
 def batch_layout(tensor: Tensor, batch_dim: int) -> tuple[int, int]:
-    """Where samples are among the values of `in_memory_order`: their number, and how far apart two of them are.
+    """The number of samples, and the distance between two samples in the values of `in_memory_order`.
 
-    The distance is 0 where the dimension is expanded: all samples are the same memory.
+    The distance is 0 for an expanded dimension: all samples share memory.
     """
     stride, size = tensor.stride(batch_dim), tensor.shape[batch_dim]
     if not stride:
@@ -135,10 +135,10 @@ def batch_layout(tensor: Tensor, batch_dim: int) -> tuple[int, int]:
     return size, prod(length for _, length in faster[: faster.index((stride, size))])
 
 
-def in_memory_order(tensor: Tensor) -> Operand:
-    """A plain tensor as its memory holds it."""
+def in_memory_order(tensor: Tensor) -> MemoryOrder:
+    """A plain tensor in memory order."""
     if tensor.is_contiguous():
-        return Operand(tensor.view(-1), 1, is_dense=True)
+        return MemoryOrder(tensor.view(-1), 1, is_dense=True)
     pairs = [(stride, size) for stride, size in zip(tensor.stride(), tensor.shape, strict=True) if size != 1]
     repeats = prod(size for stride, size in pairs if not stride)
     pairs = sorted((pair for pair in pairs if pair[0]), reverse=True)
@@ -146,6 +146,6 @@ def in_memory_order(tensor: Tensor) -> Operand:
     for stride, size in reversed(pairs):
         if stride != expected:
             sizes, strides = [size for _, size in pairs], [stride for stride, _ in pairs]
-            return Operand(tensor.as_strided(sizes, strides), repeats, is_dense=False)
+            return MemoryOrder(tensor.as_strided(sizes, strides), repeats, is_dense=False)
         expected *= size
-    return Operand(tensor.as_strided((expected,), (1,)), repeats, is_dense=True)
+    return MemoryOrder(tensor.as_strided((expected,), (1,)), repeats, is_dense=True)

@@ -1,4 +1,4 @@
-"""What is computed exactly of each tensor: the table in which all ways of computing it meet."""
+"""The moments of a tensor, and the table that all backends fill."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Floats = NDArray[np.float64]
 
 
 class Moments(NamedTuple):
-    """What one pass over a tensor gives."""
+    """The exact statistics from one pass over a tensor."""
 
     mean: float
     abs_mean: float
@@ -26,10 +26,10 @@ class Moments(NamedTuple):
     infs: float
 
 
-class Table:
-    """The tensors of one step: a column for each statistic and a row of samples, NaN where nothing was put.
+class StatisticTable:
+    """The statistics of one step: one column per statistic, and one row of samples per tensor; NaN where not filled.
 
-    A backend puts the columns that it computes; the names are those of `core/statistics.py`.
+    Backends fill the columns they compute. Names are those of `core/statistics.py`.
     """
 
     def __init__(self, sizes: list[int]) -> None:
@@ -37,19 +37,19 @@ class Table:
         self.samples = np.full((len(sizes), N_SAMPLES), np.nan, np.float32)
 
     @property
-    def is_known(self) -> NDArray[np.bool_]:
-        """Which rows something was put into: their number of zeros is never NaN."""
-        found: NDArray[np.bool_] = ~np.isnan(self.column("zeros"))
-        return found
+    def is_filled(self) -> NDArray[np.bool_]:
+        """Which rows are filled: their number of zeros is never NaN."""
+        is_filled: NDArray[np.bool_] = ~np.isnan(self.column("zeros"))
+        return is_filled
 
     def column(self, name: str) -> Floats:
-        """One statistic of all rows; what is written into it stays."""
-        found = self._columns.get(name)
-        if found is None:
-            found = self._columns[name] = np.full(len(self.samples), np.nan)
-        return found
+        """One statistic of all rows, as a writable array."""
+        column = self._columns.get(name)
+        if column is None:
+            column = self._columns[name] = np.full(len(self.samples), np.nan)
+        return column
 
     def put_moments(self, numbers: NDArray[np.int64], moments: Floats) -> None:
-        """The moments of some rows, `[row, field of Moments]`."""
+        """Write the moments of some rows, `[row, field of Moments]`."""
         for name, values in zip(Moments._fields, moments.T, strict=True):
             self.column(name)[numbers] = values

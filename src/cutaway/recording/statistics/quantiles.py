@@ -1,7 +1,7 @@
-"""At most 1,024 values of each tensor, and from them the quantiles and the histogram of all tensors at once.
+"""Quantiles, histogram and batch_std from a sample of at most 1,024 values per tensor.
 
-One value is taken of each of 1,024 equal stretches, at a place in the stretch that follows the golden ratio. A
-plain stride would be no sample: 131,072 values of 128 units, every 128th, are all of the first unit.
+The sample has one value from each of 1,024 equal ranges, at an offset that follows the golden ratio. A plain stride
+would be biased: every 128th of 131,072 values of 128 units belongs to the first unit.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from numpy.typing import NDArray
 from cutaway.core.statistics import N_BINS, N_SAMPLED, STATISTICS
 
 N_SAMPLES = N_SAMPLED
-"""The most values that are taken of one tensor."""
+"""Largest number of values sampled from one tensor."""
 GOLDEN = 2654435769
 """2³² divided by the golden ratio: its multiples, modulo 2³², never cluster."""
 QUANTILES = {name: int(name[1:]) / 100 for name, about in STATISTICS.items() if about.part == "quantile"}
-"""The quantiles by name: "p25" is the value that 25 % of the elements are below."""
+"""Quantiles by name: 25 % of the elements are below "p25"."""
 BATCH_ELEMENTS = 64
 BATCH_SAMPLES = 64
-"""The most elements, and the most samples of the batch, that `batch_std` is taken of."""
-SPREAD = (*QUANTILES, "low", "high", *(f"h{number}" for number in range(N_BINS)))
-"""The columns that `spread` fills."""
+"""Largest number of elements, and of samples, that enter `batch_std`."""
+DISTRIBUTION = (*QUANTILES, "low", "high", *(f"h{number}" for number in range(N_BINS)))
+"""The columns that `distribution` computes."""
 
 Floats = NDArray[np.float64]
 
 
 @lru_cache(maxsize=512)
-def places(n: int) -> NDArray[np.int64]:
-    """Which of n values are taken, in order; all of them if they are few.
+def sample_indices(n: int) -> NDArray[np.int64]:
+    """Indices of the sampled values among n, in order; all of them if n is small.
 
-    >>> places(3).tolist()
+    >>> sample_indices(3).tolist()
     [0, 1, 2]
-    >>> places(1_000_000)[:4].tolist(), len(places(1_000_000))
+    >>> sample_indices(1_000_000)[:4].tolist(), len(sample_indices(1_000_000))
     ([0, 1579, 2183, 3763], 1024)
     """
     if n <= N_SAMPLES:
@@ -46,20 +46,19 @@ def places(n: int) -> NDArray[np.int64]:
 
 
 @lru_cache(maxsize=512)
-def batch_places(n: int, n_samples: int, inner: int) -> NDArray[np.int64]:
-    """Which values `batch_std` is taken of, as `[sample, element]`: numbers of values in the order of memory.
+def batch_indices(n: int, n_samples: int, inner: int) -> NDArray[np.int64]:
+    """Indices, in memory order, of the values that enter `batch_std`: `[sample, element]`.
 
-    At most 64 samples, evenly spread. At most 64 elements of a sample: one from each of 64 equal stretches, at a place
-    that follows the golden ratio, as in `places`. A larger batch hardly changes the mean over 64 standard deviations,
-    and taking all of it would cost more than all other statistics together.
+    At most 64 samples, evenly spaced, and at most 64 elements of each, sampled as in `sample_indices`. More samples
+    hardly change a mean of 64 standard deviations, and using all values would cost more than all other statistics.
 
-    >>> batch_places(6, 2, 1).tolist()           # (3, 2) in memory, samples last
+    >>> batch_indices(6, 2, 1).tolist()           # (3, 2) in memory, samples last
     [[0, 2, 4], [1, 3, 5]]
 
     Args:
         n: the number of values in memory.
-        n_samples: the size of the dimension of samples.
-        inner: how far apart in memory two samples are.
+        n_samples: the size of the sample dimension.
+        inner: the distance in memory between two samples.
     """
     n_elements = n // n_samples
     element = np.arange(min(n_elements, BATCH_ELEMENTS), dtype=np.int64)
@@ -74,32 +73,32 @@ def batch_places(n: int, n_samples: int, inner: int) -> NDArray[np.int64]:
 
 
 def batch_std(values: NDArray[np.floating]) -> Floats:
-    """The standard deviation over samples of each element, averaged over the elements, of many tensors at once.
+    """Standard deviation over samples, averaged over elements, for many tensors at once.
 
     Args:
         values: `[tensor, sample, element]`.
     """
-    shares = np.full(values.shape[1], 1 / values.shape[1])  # means as products: a quarter faster than NumPy's own
+    shares = np.full(values.shape[1], 1 / values.shape[1])  # means as matrix products: 25 % faster than np.mean
     wide = values.astype(np.float64)
     wide -= (shares @ wide)[:, None]
     np.multiply(wide, wide, out=wide)
-    found: Floats = np.sqrt(shares @ wide).mean(axis=1)  # (tensor,)
-    return found
+    stds: Floats = np.sqrt(shares @ wide).mean(axis=1)  # (tensor,)
+    return stds
 
 
-def spread(samples: NDArray[np.float32]) -> Floats:
-    """Quantiles, lowest, highest and histogram of each row, over its finite values: `[row, len(SPREAD)]`.
+def distribution(samples: NDArray[np.float32]) -> Floats:
+    """Quantiles, min, max and histogram of the finite values of each row: `[row, len(DISTRIBUTION)]`.
 
-    Quantiles are interpolated as NumPy does by default. The histogram holds shares of 16 equal bins between the
-    lowest and the highest value; if these are the same, all is in the first. A row without finite values is NaN.
+    Quantiles use NumPy's default interpolation. The histogram has fractions for 16 equal bins between min and max; if
+    these are equal, all values are in the first bin. A row without finite values is NaN.
 
     Args:
-        samples: `[row, value]`; what is beyond the number of values is NaN. It is sorted in place.
+        samples: `[row, value]`, padded with NaN. Sorted in place.
     """
     if not samples.size:
-        return np.full((len(samples), len(SPREAD)), np.nan)
+        return np.full((len(samples), len(DISTRIBUTION)), np.nan)
     samples[np.isinf(samples)] = np.nan
-    samples.sort(axis=1)  # NaN comes last
+    samples.sort(axis=1)  # NaN sorts last
     n_rows, width = samples.shape
     n_finite = np.full(n_rows, width)
     is_short = np.isnan(samples[:, -1])
@@ -108,10 +107,10 @@ def spread(samples: NDArray[np.float32]) -> Floats:
 
     position = last * np.array(list(QUANTILES.values()))  # (row, quantile)
     before = position.astype(np.int64)
-    wanted = np.concatenate([np.zeros_like(last), last, before, np.minimum(before + 1, last)], axis=1)
-    wanted += np.arange(n_rows)[:, None] * width
-    found = samples.reshape(-1).take(wanted).astype(np.float64)
-    low, high, below, above = np.split(found, [1, 2, 2 + len(QUANTILES)], axis=1)
+    indices = np.concatenate([np.zeros_like(last), last, before, np.minimum(before + 1, last)], axis=1)
+    indices += np.arange(n_rows)[:, None] * width
+    values = samples.reshape(-1).take(indices).astype(np.float64)
+    low, high, below, above = np.split(values, [1, 2, 2 + len(QUANTILES)], axis=1)
     quantiles = below + (above - below) * (position - before)
 
     edges = low + (high - low) * (np.arange(1, N_BINS) / N_BINS)  # (row, inner edge)
@@ -121,7 +120,7 @@ def spread(samples: NDArray[np.float32]) -> Floats:
 
 
 def _n_below(rows: NDArray[np.float32], edges: Floats) -> NDArray[np.int64]:
-    """How many values of each sorted row are below each edge."""
+    """Number of values of each sorted row below each edge."""
     rounded = edges.astype(np.float32)
     rounded = np.where(rounded < edges, np.nextafter(rounded, np.float32(np.inf)), rounded)
-    return np.stack([row.searchsorted(its) for row, its in zip(rows, rounded, strict=True)])
+    return np.stack([row.searchsorted(row_edges) for row, row_edges in zip(rows, rounded, strict=True)])

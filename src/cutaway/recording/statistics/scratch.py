@@ -1,4 +1,4 @@
-"""Memory to work in, kept from tensor to tensor: fresh memory costs more than the work that is done in it."""
+"""Reusable scratch buffers per thread: allocating them costs more than the work."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 CHUNK = 131_072
-"""Values that are worked on at a time: with as much scratch beside them they stay in the second cache."""
+"""Values to process at a time: with as much scratch memory beside them they fit into the L2 cache."""
 
 Chunk = NDArray[np.floating]
 
 
 class Scratch(threading.local):
-    """Pieces of main memory by name and dtype, each thread its own, made when first needed."""
+    """Buffers by name and dtype, one set per thread, allocated on first use."""
 
     def __init__(self) -> None:
-        self._made: dict[tuple[str, torch.dtype], tuple[Tensor, Chunk]] = {}
+        self._buffers: dict[tuple[str, torch.dtype], tuple[Tensor, Chunk]] = {}
 
     def __call__(self, name: str, dtype: torch.dtype) -> tuple[Tensor, Chunk]:
-        """The same memory as a tensor and as an array. It is filled with ones."""
-        made = self._made.get((name, dtype))
-        if made is None:
-            with torch.inference_mode(False):  # else it could not be written to outside of that mode
+        """One buffer as a tensor and as an array. It is filled with ones when allocated."""
+        buffer = self._buffers.get((name, dtype))
+        if buffer is None:
+            with torch.inference_mode(False):  # an inference tensor could not be written to outside of inference mode
                 tensor = torch.ones(CHUNK, dtype=dtype, device="cpu")
-            made = self._made[name, dtype] = (tensor, tensor.numpy())
-        return made
+            buffer = self._buffers[name, dtype] = (tensor, tensor.numpy())
+        return buffer
 
 
 scratch = Scratch()

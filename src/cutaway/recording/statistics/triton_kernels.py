@@ -1,7 +1,7 @@
-"""One pass over a tensor on a GPU that takes all its moments and its samples; imported only where Triton is.
+"""Triton kernel: all moments and samples of a tensor in one pass. Imported only if Triton is installed.
 
-Each program takes a share of the tensor around a value of its own, so that nothing cancels, and leaves one row of
-`PARTIAL`; the rows are merged on the host. Nothing waits, nothing is atomic, and the result is the same each time.
+Each program takes a share of the tensor, computes distances from its first value so that nothing cancels, and writes
+one row of `PARTIAL`; the host merges the rows. There are no atomics, so the result is deterministic.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def _with_block(  # type: ignore[no-untyped-def]
     values, first, stop, around, sums, extremes, counts,
     IS_WHOLE: tl.constexpr, IS_FULL: tl.constexpr, WIDE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """What is known so far, and another block of the values; a whole one is loaded in long words."""
+    """Add a block of values to the running sums; a whole block needs no mask and loads in wide words."""
     total, squares, magnitude = sums
     low, high = extremes
     zeros, nans, infs = counts
@@ -56,7 +56,7 @@ def _moments(  # type: ignore[no-untyped-def]
     """The moments of a share of the values, as one row of `PARTIAL`."""
     n_whole = (stop - start) // BLOCK
     around = tl.load(values + start).to(WIDE)
-    around = tl.where(around * 0 == 0, around, 0)  # not around an infinity
+    around = tl.where(around * 0 == 0, around, 0)  # not finite: use 0 instead
     nothing = tl.zeros([BLOCK], WIDE)
     none = tl.zeros([BLOCK], tl.int32)
     sums = nothing, nothing, nothing
@@ -88,7 +88,7 @@ def _moments(  # type: ignore[no-untyped-def]
 
 @triton.jit  # type: ignore[untyped-decorator,unused-ignore]
 def _sample(values, n, out, N_SAMPLES: tl.constexpr, GOLDEN: tl.constexpr):  # type: ignore[no-untyped-def]
-    """The values at `sampling.places`."""
+    """The values at `quantiles.sample_indices`."""
     sample = tl.arange(0, N_SAMPLES).to(tl.int64)
     begin = sample * n // N_SAMPLES
     width = (sample + 1) * n // N_SAMPLES - begin
@@ -104,7 +104,7 @@ def _batch_std(  # type: ignore[no-untyped-def]
     values, n, n_batch, inner, out,
     WIDE: tl.constexpr, BATCH_SAMPLES: tl.constexpr, BATCH_ELEMENTS: tl.constexpr, GOLDEN: tl.constexpr,
 ):  # fmt: skip
-    """The standard deviation over samples of each element, averaged, of the values at `sampling.batch_places`."""
+    """Standard deviation over samples, averaged over elements, of the values at `quantiles.batch_indices`."""
     n_elements = n // n_batch
     n_rows = tl.minimum(n_batch, BATCH_SAMPLES)
     element = tl.arange(0, BATCH_ELEMENTS).to(tl.int64)
@@ -132,7 +132,7 @@ def _one_kernel(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     program = tl.program_id(0).to(tl.int64)
     n = n.to(tl.int64)
-    n_batch = n_batch.to(tl.int64)  # here: Triton lets no branch change the type of a name
+    n_batch = n_batch.to(tl.int64)  # here, because Triton forbids a branch that changes the type of a name
     inner = inner.to(tl.int64)
     start = program * n_blocks * BLOCK
     stop = tl.minimum(start + n_blocks * BLOCK, n)
@@ -150,7 +150,7 @@ def _many_kernel(  # type: ignore[no-untyped-def]
     DTYPE: tl.constexpr, WIDE: tl.constexpr, IS_FULL: tl.constexpr, BLOCK: tl.constexpr,
     N_SAMPLES: tl.constexpr, N_COLUMNS: tl.constexpr, GOLDEN: tl.constexpr,
 ):  # fmt: skip
-    """Each program finds its share in a row of the table: address, n, start, stop, row of the samples or -1."""
+    """Each program reads its share from a row of the table: address, n, start, stop, row of the samples or -1."""
     program = tl.program_id(0).to(tl.int64)
     entry = table + program * 5
     values = tl.multiple_of(tl.load(entry).to(tl.pointer_type(DTYPE)), 16)
@@ -165,40 +165,40 @@ def launch(values: Tensor, partials: Tensor, samples: Tensor, **numbers: Any) ->
     """Queue the kernel for contiguous values of a dtype that Triton loads.
 
     Args:
-        numbers: n_programs, n_blocks (of each), partial (its first row), row (of the samples), n_batch and inner
-            (what `batch_layout` gives), is_wide, is_full, block (values in one), golden.
+        numbers: n_programs, n_blocks (per program), partial (its first row), row (of the samples), n_batch and inner
+            (the result of `batch_layout`), is_wide, is_full, block (values per block), golden.
     """
     n, inner = values.numel(), numbers["inner"]
-    given = (
+    arguments = (
         *(values, partials, samples, n, numbers["n_blocks"], numbers["partial"], numbers["row"]),
         *(numbers["n_batch"], inner),
     )
-    fixed = {
+    constants = {
         "WIDE": tl.float64 if numbers["is_wide"] else tl.float32,
         "IS_FULL": numbers["is_full"],
         "BLOCK": numbers["block"],
         "N_SAMPLES": samples.shape[1],
         "N_COLUMNS": partials.shape[1],
         "GOLDEN": numbers["golden"],
-        "HAS_BATCH": inner > 0,  # expanded samples are all the same: the row of partials is 0 already
+        "HAS_BATCH": inner > 0,  # expanded samples are equal, and the row of partials is 0 already
         "BATCH_SAMPLES": BATCH_SAMPLES,
         "BATCH_ELEMENTS": BATCH_ELEMENTS,
     }
     grid = (numbers["n_programs"], 1, 1)
-    is_short = n >> 31 == 0, numbers["n_batch"] >> 31 == 0, inner >> 31 == 0  # 32 bits or 64, each
-    key = (values.dtype, values.device.index, values.data_ptr() % 16 == 0, *is_short, *fixed.values())
-    made = _MADE.get(key)
-    if made is not None and not _SLOW:
+    is_short = n >> 31 == 0, numbers["n_batch"] >> 31 == 0, inner >> 31 == 0  # Triton specializes on 32 or 64 bits
+    key = (values.dtype, values.device.index, values.data_ptr() % 16 == 0, *is_short, *constants.values())
+    compiled = _COMPILED.get(key)
+    if compiled is not None and not _LAUNCH_FAILED:
         try:
-            made[grid](*given, *fixed.values())
+            compiled[grid](*arguments, *constants.values())
             return
-        except Exception:  # another version of Triton launches otherwise
-            _SLOW.add("launch")
-    _MADE[key] = _one_kernel[grid](*given, **fixed, num_warps=N_WARPS)
+        except Exception:  # another version of Triton launches differently
+            _LAUNCH_FAILED.add("launch")
+    _COMPILED[key] = _one_kernel[grid](*arguments, **constants, num_warps=N_WARPS)
 
 
 def launch_many(table: Tensor, partials: Tensor, samples: Tensor, dtype: torch.dtype, **numbers: Any) -> None:
-    """Queue one kernel for many tensors of a dtype; the table has a row for each program.
+    """Queue one kernel for many tensors of a dtype; the table has one row per program.
 
     Args:
         numbers: is_wide, is_full, block, golden.
@@ -218,9 +218,9 @@ def launch_many(table: Tensor, partials: Tensor, samples: Tensor, dtype: torch.d
     )
 
 
-_MADE: dict[tuple[Any, ...], Any] = {}
-"""Kernels as they were compiled: to launch one directly takes half the time of having Triton look for it."""
-_SLOW: set[str] = set()
+_COMPILED: dict[tuple[Any, ...], Any] = {}
+"""Compiled kernels: launching one directly takes half the time of Triton's look-up."""
+_LAUNCH_FAILED: set[str] = set()
 
 _TRITON = {
     torch.float64: tl.float64,
