@@ -12,12 +12,12 @@ from torch import Tensor, nn
 
 from cutaway.core.errors import InputError
 from cutaway.core.progress import progress
-from cutaway.lm.generation.classify import label_of, labels_of
+from cutaway.lm.generation.classify import label_id, label_names
 from cutaway.lm.generation.generate import start_token
-from cutaway.lm.generation.model_kind import check_ids, check_length, eager, kind_of, n_tokens
-from cutaway.lm.generation.prompts import Prompt, prompted
-from cutaway.lm.generation.tokens import Pieces
-from cutaway.lm.model.forward_run import Reading, ValueFn, logits_of, reading
+from cutaway.lm.generation.model_kind import check_ids, check_length, eager_module, kind_of, vocab_size
+from cutaway.lm.generation.prompts import Prompt, encode_prompt
+from cutaway.lm.generation.tokens import TokenReader
+from cutaway.lm.model.forward_run import PromptRun, ValueFn, logits_of, prompt_run
 from cutaway.results.generation import GenerationKind
 from cutaway.results.patching import Patching
 
@@ -75,12 +75,12 @@ def patch(
     """
     if at not in get_args(PatchedPart):
         raise InputError(f"at={at!r}: {', '.join(get_args(PatchedPart))}; other sites are for cutaway.studies.patch.")
-    core = eager(model)
+    core = eager_module(model)
     both = _Pair.of(core, tokenizer, clean, corrupted)
     wanted, other = both.answers(target, contrast)
     rows = _rows(both.clean, at)
     columns = _columns(positions, both.n)
-    taken = both.clean.see(list(dict.fromkeys(row.site for row in rows)))
+    taken = both.clean.forward(list(dict.fromkeys(row.site for row in rows)))
 
     def measured(logits: Tensor) -> Any:
         """(sample,): the logit difference."""
@@ -93,14 +93,14 @@ def patch(
     for start in progress(starts, len(starts), "batches of patches"):
         some = cells[start : start + n_each]
         patches = dict(_patches(some, rows, columns, taken.values, both.n))
-        scores[start : start + len(some)] = measured(both.corrupted.see(changes=patches, n=len(some)).logits)
+        scores[start : start + len(some)] = measured(both.corrupted.forward(changes=patches, n=len(some)).logits)
     names = [both.pieces[0], both.pieces[1]] if positions is not None else [(), ()]
     return Patching(
         model=type(core).__name__,
         sites=tuple(row.site for row in rows),
         positions=np.array([-1 if column is None else column for column in columns], np.int64),
         clean=np.asarray(measured(taken.logits)[0]),
-        corrupted=np.asarray(measured(both.corrupted.see().logits)[0]),
+        corrupted=np.asarray(measured(both.corrupted.forward().logits)[0]),
         scores=scores.reshape(len(rows), len(columns)),
         heads=np.array([row.head for row in rows], np.int64) if at == "heads" else None,
         row_names=tuple(row.name for row in rows),
@@ -120,23 +120,23 @@ def patch(
 class _Pair:
     """Two prompts of one length, each with the row of the logits that answers it."""
 
-    clean: Reading
-    corrupted: Reading
+    clean: PromptRun
+    corrupted: PromptRun
     pieces: tuple[tuple[str, ...], tuple[str, ...]]
     labels: Sequence[str] | None
     """Of a classifier."""
-    known: Pieces
+    reader: TokenReader
 
     @staticmethod
     def of(model: nn.Module, tokenizer: Any, clean: Any, corrupted: Any) -> _Pair:
         kind = kind_of(model)
-        known = Pieces(tokenizer, n_tokens(model))
-        prompts = [prompted(tokenizer, prompt) for prompt in (clean, corrupted)]
-        pieces = tuple(tuple(known.pieces(prompt.ids)) for prompt in prompts)
+        reader = TokenReader(tokenizer, vocab_size(model))
+        prompts = [encode_prompt(tokenizer, prompt) for prompt in (clean, corrupted)]
+        pieces = tuple(tuple(reader.pieces(prompt.ids)) for prompt in prompts)
         if len(pieces[0]) != len(pieces[1]):
             raise InputError(
-                f"the clean prompt has {len(pieces[0])} tokens, {_listed(pieces[0])}, and the corrupted one "
-                f"{len(pieces[1])}, {_listed(pieces[1])}: choose words of equally many tokens, so that each position "
+                f"the clean prompt has {len(pieces[0])} tokens, {_joined(pieces[0])}, and the corrupted one "
+                f"{len(pieces[1])}, {_joined(pieces[1])}: choose words of equally many tokens, so that each position "
                 "of the one stands for that of the other."
             )
         rows = []
@@ -146,9 +146,9 @@ class _Pair:
             rows.append(_row(kind, tokenizer, prompt.ids))
         if rows[0] != rows[1]:
             raise InputError(f"the masks stand at positions {rows[0]} and {rows[1]}: they have to stand at the same.")
-        one, other = (_reading(model, kind, prompt, rows[0]) for prompt in prompts)
+        one, other = (_prompt_run(model, kind, prompt, rows[0]) for prompt in prompts)
         labels = _labels(one) if kind == "classifier" else None
-        return _Pair(one, other, (pieces[0], pieces[1]), labels, known)
+        return _Pair(one, other, (pieces[0], pieces[1]), labels, reader)
 
     @property
     def n(self) -> int:
@@ -170,19 +170,19 @@ class _Pair:
         return found[0], found[1]
 
     def _id_of(self, given: Any) -> int:
-        return self.known.id_of(given) if self.labels is None else label_of(list(self.labels), given)
+        return self.reader.id_of(given) if self.labels is None else label_id(list(self.labels), given)
 
     def name_of(self, number: int) -> str:
-        return self.known.pieces([number])[0] if self.labels is None else self.labels[number]
+        return self.reader.pieces([number])[0] if self.labels is None else self.labels[number]
 
 
-def _labels(run: Reading) -> list[str]:
-    with run.still():
+def _labels(run: PromptRun) -> list[str]:
+    with run.eval_mode():
         shape = logits_of(run.call(), run.model).shape
     if len(shape) != 2:
         name = type(run.model).__name__
         raise InputError(f"{name} labels each token, and no single answer is measured: use cutaway.studies.patch.")
-    return labels_of(run.model, int(shape[-1]))
+    return label_names(run.model, int(shape[-1]))
 
 
 def _row(kind: GenerationKind, tokenizer: Any, ids: list[int]) -> int:
@@ -195,18 +195,18 @@ def _row(kind: GenerationKind, tokenizer: Any, ids: list[int]) -> int:
     return len(ids) - 1 if kind == "causal" else 0
 
 
-def _reading(model: nn.Module, kind: GenerationKind, prompt: Prompt, row: int) -> Reading:
+def _prompt_run(model: nn.Module, kind: GenerationKind, prompt: Prompt, row: int) -> PromptRun:
     device = next(model.parameters()).device
     inputs = {"input_ids": torch.tensor([prompt.ids], device=device)}
     if kind == "encoder-decoder":
         inputs["decoder_input_ids"] = torch.tensor([[start_token(model)]], device=device)
-    bare = reading(model, kind, inputs, [row], [0])
-    more = {name: torch.tensor([numbers], device=device) for name, numbers in prompt.more.items()}
+    bare = prompt_run(model, kind, inputs, [row], [0])
+    more = {name: torch.tensor([numbers], device=device) for name, numbers in prompt.extra_inputs.items()}
     inputs |= {name: numbers for name, numbers in more.items() if name in bare.accepted}
-    return reading(model, kind, inputs, [row], [0])
+    return prompt_run(model, kind, inputs, [row], [0])
 
 
-def _rows(run: Reading, at: PatchedPart) -> list[_Row]:
+def _rows(run: PromptRun, at: PatchedPart) -> list[_Row]:
     """Of an encoder–decoder, the layers of the encoder: it is what reads the prompt."""
     stack = run.anatomy.part("encoder")
     if at == "stream":
@@ -274,5 +274,5 @@ def _patches(
         yield site, patch(site, here)
 
 
-def _listed(pieces: Sequence[str]) -> str:
+def _joined(pieces: Sequence[str]) -> str:
     return "|".join(pieces) if len(pieces) <= 12 else "|".join(pieces[:12]) + "|…"

@@ -16,6 +16,50 @@ from cutaway.results.result import Result
 from cutaway.results.token_names import question
 
 SaliencyUnit = Literal["token", "word", "segment"]
+
+
+@dataclass(frozen=True, slots=True)
+class SaliencyMethod:
+    """One line of the table of saliency methods."""
+
+    place: str
+    """`module:function` of the code; its keyword-only parameters are the options of the method. The name is resolved on
+    first use, so that a result loads without torch."""
+    summary: str
+    """What a score means, in one sentence for the page."""
+    is_signed: bool = True
+    """Whether `Saliency.signed` tells for from against; False for attention, which explains no value."""
+
+
+METHODS: Mapping[str, SaliencyMethod] = {
+    "gradient": SaliencyMethod(
+        "cutaway.lm.saliency.gradients:gradient",
+        "Gradient: how strongly a small change of the token changes the value.",
+    ),
+    "grad_x_input": SaliencyMethod(
+        "cutaway.lm.saliency.gradients:grad_x_input",
+        "Gradient × input: what the token adds to the value, to first order.",
+    ),
+    "integrated_gradients": SaliencyMethod(
+        "cutaway.lm.saliency.gradients:integrated_gradients",
+        "Integrated gradients: what the token adds to the value on the path from the baseline to the text.",
+    ),
+    "occlusion": SaliencyMethod(
+        "cutaway.lm.saliency.occlusion:occlusion",
+        "Occlusion: how much the value drops when the token is replaced or masked.",
+    ),
+    "rollout": SaliencyMethod(
+        "cutaway.lm.saliency.attention_paths:rollout_saliency",
+        "Attention rollout: the share of the token after mixing attention through all layers.",
+        is_signed=False,
+    ),
+    "flow": SaliencyMethod(
+        "cutaway.lm.saliency.attention_paths:flow_saliency",
+        "Attention flow: the maximum flow from the token through the attention of all layers.",
+        is_signed=False,
+    ),
+}
+"""All methods of `gen.saliency()`. `lm` runs them and the page describes them, so the table is here, below both."""
 _MOST_SHOWN = 8
 _MOST_NAMED = 5
 REST, WRITTEN = "(rest)", "(written)"
@@ -79,7 +123,7 @@ class Saliency(Result):
     @property
     def has_signs(self) -> bool:
         """Whether `signed` tells for and against; what attention lets through does not."""
-        return self.method not in ("rollout", "flow")
+        return self.method not in METHODS or METHODS[self.method].is_signed
 
     def top(self, target: int = -1, n: int = 5) -> list[tuple[str, float]]:
         """The positions that mattered most to one target: texts with scores."""

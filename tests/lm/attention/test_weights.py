@@ -17,7 +17,7 @@ from tests.lm.unchanged_model import unchanged
 import cutaway
 from cutaway.core.errors import InputError, MemoryLimitError
 from cutaway.lm.attention.weights import attention_weights
-from cutaway.lm.model.forward_run import reading
+from cutaway.lm.model.forward_run import prompt_run
 from cutaway.results.attention import Attention
 
 
@@ -64,7 +64,7 @@ def test_a_fast_path_of_torch_is_looked_into() -> None:
     torch.manual_seed(0)
     model = Written().eval()
     ids = torch.tensor([[1, 2, 3, 4]])
-    found = attention_weights(reading(model, "causal", {"input_ids": ids}, [3], [1]))
+    found = attention_weights(prompt_run(model, "causal", {"input_ids": ids}, [3], [1]))
     with torch.no_grad():
         x = model.embed(ids)
         mix: Any = model.body[0].mix

@@ -15,7 +15,7 @@ from tests.lm.unchanged_model import unchanged
 
 import cutaway
 from cutaway.core.errors import InputError
-from cutaway.lm.model.parts import chosen_layers
+from cutaway.lm.model.parts import layer_indices
 from cutaway.results.factors import Factors
 from cutaway.results.generation import Generation
 
@@ -108,7 +108,7 @@ def test_twelve_layers_stand_in_true_order_and_are_chosen_by_number() -> None:
 @pytest.mark.parametrize("layers", [3, -4, [0, 3], slice(3, None), [], "1", True, 1.5])
 def test_layers_that_are_not_there_say_so(layers: Any) -> None:
     with pytest.raises(InputError, match="counted from 0"):
-        chosen_layers(layers, LAYERS)
+        layer_indices(layers, LAYERS)
 
 
 # defect 6: results are their own

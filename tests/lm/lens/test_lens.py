@@ -16,9 +16,9 @@ from tests.lm.unchanged_model import unchanged
 import cutaway
 from cutaway.core.errors import InputError
 from cutaway.lm.lens import lens as lens_module
-from cutaway.lm.lens.scores import laid, likeliest
-from cutaway.lm.model.forward_run import Reading
-from cutaway.lm.model.head import tail
+from cutaway.lm.lens.scores import split_by_target, top_k
+from cutaway.lm.model.forward_run import PromptRun
+from cutaway.lm.model.head import head_logits
 from cutaway.results.generation import Generation
 from cutaway.results.lens import Lens
 
@@ -68,8 +68,8 @@ def close(lens: Lens, expected: dict[str, np.ndarray]) -> None:
 def test_every_number_is_that_of_the_logits_of_the_layer(name: str) -> None:
     gen = explained(name)
     lens = gen.lens()
-    one = Reading.of(gen)
-    logits = tail(one, one.hidden(), one.rows.tolist())
+    one = PromptRun.of(gen)
+    logits = head_logits(one, one.hidden(), one.rows.tolist())
     if logits.shape[1] != len(gen):
         logits = logits.expand(-1, len(gen), -1)
     close(lens, brute(logits, gen.target_ids))
@@ -179,8 +179,8 @@ def test_watched_tokens_have_the_ranks_and_probabilities_of_their_logits() -> No
     gen = explained("llama")
     asked = [" cat", " sat", 200]
     lens = gen.lens(watch=asked)
-    one = Reading.of(gen)
-    logits = tail(one, one.hidden(), one.rows.tolist())
+    one = PromptRun.of(gen)
+    logits = head_logits(one, one.hidden(), one.rows.tolist())
     found = lens.watch(asked)
     assert found.pieces[:2] == (" cat", " sat")
     for place, token in enumerate(found.ids.tolist()):
@@ -315,7 +315,7 @@ def test_half_precision_and_logits_that_are_cut_work() -> None:
 @given(st.integers(1, 900), st.integers(1, 12), st.integers(0, 3))
 def test_the_likeliest_are_those_of_topk(n: int, k: int, seed: int) -> None:
     z = torch.randn(3, n, generator=torch.Generator().manual_seed(seed))
-    values, places = likeliest(z, k)
+    values, places = top_k(z, k)
     expected = z.topk(min(k, n))
     assert torch.equal(values, expected.values)
     assert torch.equal(places, expected.indices)
@@ -326,7 +326,7 @@ def test_pieces_cover_every_cell_once(n_targets: int, n_layers: int, size: int) 
     n = n_targets * n_layers
     seen = []
     for start in range(0, n, size):
-        for target, layers, part in laid(n_targets, n_layers, slice(start, min(n, start + size))):
+        for target, layers, part in split_by_target(n_targets, n_layers, slice(start, min(n, start + size))):
             assert part.stop - part.start == len(layers)
             seen += [(target, layer) for layer in layers]
     assert seen == [(target, layer) for target in range(n_targets) for layer in range(n_layers - 1, -1, -1)]

@@ -13,7 +13,7 @@ from torch import nn
 import cutaway
 from cutaway.core.errors import InputError
 from cutaway.lm.model.anatomy import anatomy
-from cutaway.lm.model.forward_run import Reading, reading
+from cutaway.lm.model.forward_run import PromptRun, prompt_run
 from cutaway.lm.model.unit_values import unit_values
 
 IDS = [5, 6, 7, 100, 200, 300, 90, 6]
@@ -30,14 +30,14 @@ NORMS = [
 ]
 
 
-def read(name: str, model: Any = None) -> Reading:
+def read(name: str, model: Any = None) -> PromptRun:
     inputs = {"input_ids": torch.tensor([IDS])}
     if name in ENCODER_DECODER:
         inputs["decoder_input_ids"] = torch.tensor([[0, 9, 10, 11, 12]])
     kind: Any = "encoder-decoder" if name in ENCODER_DECODER else "masked" if name in MASKED else "causal"
     kind = "classifier" if name in CLASSIFIERS else kind
     rows = [0] if name in ("bert_classifier", "llama_classifier") else [1, 3]
-    return reading(tiny(name) if model is None else model, kind, inputs, rows, [1] * len(rows))
+    return prompt_run(tiny(name) if model is None else model, kind, inputs, rows, [1] * len(rows))
 
 
 @pytest.mark.parametrize("name", TINY)
@@ -241,7 +241,7 @@ def test_a_gate_is_no_feed_forward_and_one_expert_not_all_of_them(is_shared: boo
             found.units()
 
 
-def _routes(one: Reading) -> list[list[int]]:
+def _routes(one: PromptRun) -> list[list[int]]:
     found: list[Any] = []
     gate = dict(one.model.named_modules())["model.layers.0.mlp.gate"]
     handle = gate.register_forward_hook(lambda module, args, result: found.append(result[2]))

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 
 from cutaway.core.errors import InputError, MemoryLimitError
-from cutaway.lm.attention.weights import attention_weights, attentions
-from cutaway.lm.logit_attribution.direction import picked
-from cutaway.lm.model.forward_run import Reading
-from cutaway.lm.model.parts import Heads, Layers, Role, chosen_layers
+from cutaway.lm.attention.weights import attention_heads, attention_weights
+from cutaway.lm.logit_attribution.direction import source_positions
+from cutaway.lm.model.forward_run import PromptRun
+from cutaway.lm.model.parts import Heads, Layers, Role, layer_indices
 from cutaway.results.attention import Attention
 from cutaway.results.generation import Generation
 
@@ -38,10 +38,10 @@ def attention(
         rows: "all" queries, or those alone that the "targets" were written at.
         limit: bytes of weights that may be kept. Where float32 does not fit, they are kept as float16.
     """
-    reading = Reading.of(gen)
-    asked = _role(reading, role, cross)
-    heads = attentions(reading, asked, is_cross=cross)
-    chosen = chosen_layers(layers, len(heads))
+    run = PromptRun.of(gen)
+    asked = _role(run, role, cross)
+    heads = attention_heads(run, asked, is_cross=cross)
+    chosen = layer_indices(layers, len(heads))
     read = gen.source if asked == "encoder" and gen.source is not None else gen.read
     given = gen.source if cross else read
     assert given is not None  # an encoder–decoder has a source
@@ -49,14 +49,14 @@ def attention(
         raise InputError(
             f"rows={rows!r}: give 'all', or 'targets' for the queries alone that something was written at."
         )
-    own = _rows(reading) if read is gen.read else []
+    own = _rows(run) if read is gen.read else []
     at = sorted(set(own)) if rows == "targets" else list(range(len(read)))
     if not at:
         why = "no single query makes a label" if read is gen.read else "nothing is written where an encoder reads"
         raise InputError(f"rows='targets': {why}; leave rows= out.")
     dtype = _dtype([heads[layer] for layer in chosen], len(at), len(given), limit, is_all=rows == "all")
     weights = attention_weights(
-        reading, asked, is_cross=cross, layers=chosen, rows=None if rows == "all" else at, dtype=dtype
+        run, asked, is_cross=cross, layers=chosen, rows=None if rows == "all" else at, dtype=dtype
     )
     return Attention(
         weights=weights.numpy(),
@@ -74,25 +74,25 @@ def attention(
     )
 
 
-def _role(reading: Reading, role: Any, cross: bool) -> Role:
-    if role not in (None, *reading.roles):
-        names = " and ".join(map(repr, reading.roles))
-        raise InputError(f"role={role!r}: {type(reading.model).__name__} has {names}.")
-    if cross and (role == "encoder" or len(reading.roles) == 1):
+def _role(run: PromptRun, role: Any, cross: bool) -> Role:
+    if role not in (None, *run.roles):
+        names = " and ".join(map(repr, run.roles))
+        raise InputError(f"role={role!r}: {type(run.model).__name__} has {names}.")
+    if cross and (role == "encoder" or len(run.roles) == 1):
         raise InputError(
             "cross=True is what a decoder takes from an encoder: "
-            + ("leave out role=." if role == "encoder" else f"{type(reading.model).__name__} has no encoder.")
+            + ("leave out role=." if role == "encoder" else f"{type(run.model).__name__} has no encoder.")
         )
-    found: Role = reading.anatomy.stack.role if role is None else role
+    found: Role = run.anatomy.stack.role if role is None else role
     return found
 
 
-def _rows(reading: Reading) -> list[int]:
+def _rows(run: PromptRun) -> list[int]:
     """The query that each target comes from; none where a classifier takes several together."""
-    if reading.kind != "classifier":
-        return list(reading.rows.tolist())
+    if run.kind != "classifier":
+        return list(run.rows.tolist())
     with torch.inference_mode(False):
-        found = picked(reading, reading.hidden()[-1])
+        found = source_positions(run, run.hidden()[-1])
     return [] if found is None else list(found.tolist())
 
 

@@ -12,12 +12,12 @@ from torch.nn import functional as F
 
 from cutaway.capture.interventions.edit import edit
 from cutaway.core.errors import InputError
-from cutaway.lm.model.forward_run import Reading
+from cutaway.lm.model.forward_run import PromptRun
 from cutaway.lm.model.parts import Heads, Role
 
 
 def attention_weights(
-    reading: Reading,
+    run: PromptRun,
     role: Role | None = None,
     *,
     is_cross: bool = False,
@@ -34,41 +34,41 @@ def attention_weights(
         rows: which queries, counted from 0; all if not given.
         dtype: what the weights are kept as; the model's own if not given.
     """
-    heads = attentions(reading, role, is_cross=is_cross)
+    heads = attention_heads(run, role, is_cross=is_cross)
     wanted = [heads[layer] for layer in (range(len(heads)) if layers is None else layers)]
-    n_keys = len(reading.ids("encoder" if is_cross else _role(reading, role)))
+    n_keys = len(run.ids("encoder" if is_cross else _role(run, role)))
     found: dict[str, Tensor] = {}
 
     def note(site: str, weights: Tensor) -> None:
         where = weights.device if dtype is None else "cpu"
         found[site] = weights[..., :n_keys].detach().to(where, dtype, copy=True)
 
-    asked = None if rows is None else torch.tensor(list(rows), device=reading.device)
+    asked = None if rows is None else torch.tensor(list(rows), device=run.device)
     # The arguments of a fused kernel are at no site: it is called through a function that looks at them.
-    fused = {each.op: _fused(each, note, asked) for each in wanted if each.is_fused}
+    fused = {each.op: _recording_attention(each, note, asked) for each in wanted if each.is_fused}
     plain = {each.op: each for each in wanted if not each.is_fused}
 
     def see(site: str, value: Tensor) -> None:
         weights = value.reshape(-1, plain[site].n_heads, *value.shape[-2:])[0]  # some models join samples and heads
         note(site, weights if asked is None else weights[:, asked])
 
-    with _opened(), edit(reading.model, fused) if fused else nullcontext(), reading.observed(list(plain), see):
-        reading.see()
+    with _without_fastpath(), edit(run.model, fused) if fused else nullcontext(), run.observe(list(plain), see):
+        run.forward()
     return torch.stack([found[each.op] for each in wanted])
 
 
-def attentions(reading: Reading, role: Role | None = None, *, is_cross: bool = False) -> list[Heads]:
+def attention_heads(run: PromptRun, role: Role | None = None, *, is_cross: bool = False) -> list[Heads]:
     """The attentions of one kind of a stack, in order of layers; an error where there are none."""
-    by_block = reading.anatomy.heads(_role(reading, role))
+    by_block = run.anatomy.heads(_role(run, role))
     found = [heads for block in by_block for heads in block if heads.is_cross == is_cross]
     if not found:
         to = "to what an encoder gives" if is_cross else "to itself"
-        raise InputError(f"{type(reading.model).__name__} has no attention {to} in this stack.")
+        raise InputError(f"{type(run.model).__name__} has no attention {to} in this stack.")
     return found
 
 
 @contextmanager
-def _opened() -> Iterator[None]:
+def _without_fastpath() -> Iterator[None]:
     """`nn.MultiheadAttention` takes a way without gradients that nobody can look into: not now."""
     was = torch.backends.mha.get_fastpath_enabled()
     try:
@@ -78,11 +78,11 @@ def _opened() -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(was)
 
 
-def _role(reading: Reading, role: Role | None) -> Role:
-    return reading.anatomy.stack.role if role is None else reading.anatomy.part(role).role
+def _role(run: PromptRun, role: Role | None) -> Role:
+    return run.anatomy.stack.role if role is None else run.anatomy.part(role).role
 
 
-def _fused(heads: Heads, note: Callable[[str, Tensor], None], rows: Tensor | None) -> Any:
+def _recording_attention(heads: Heads, note: Callable[[str, Tensor], None], rows: Tensor | None) -> Any:
     """A change that calls what was called, and works out from its arguments what it weighed by."""
 
     def attend(query: Tensor, key: Tensor, value: Tensor, *more: Any, **named: Any) -> Any:

@@ -31,7 +31,7 @@ _STARTS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class Factorization:
     """Activations taken apart."""
 
     weights: Floats
@@ -75,10 +75,10 @@ def factored(
         raise InputError(f"{n} factors were asked for: 1 is the least.")
     if pieces and not len(x) <= len(pieces) <= len(x) + 1:
         raise InputError(f"{len(pieces):,} texts of tokens were given for {len(x):,} positions: one each, or one more.")
-    found = _taken(x, n, method, seed, options)
-    order = _by_size(found)
+    factors = _factorize(x, n, method, seed, options)
+    order = _size_order(factors)
     target = np.maximum(x, 0.0) if method == "nmf" else x
-    weights, units = found.weights[order], found.units[order]
+    weights, units = factors.weights[order], factors.units[order]
     widths = [part.shape[1] for part in parts]
     return Factors(
         method=method,
@@ -87,15 +87,17 @@ def factored(
         layer_names=names,
         layers=np.repeat(np.arange(len(names), dtype=np.int64), widths),
         indices=np.concatenate([np.arange(width, dtype=np.int64) for width in widths]),
-        error=left_over(target, weights, units, found.mean),
-        mean=found.mean,
+        error=relative_error(target, weights, units, factors.mean),
+        mean=factors.mean,
         texts=(FactorText(0, len(x), tuple(pieces), n_prompt),),
         about={"n": n, "seed": seed, **options},
-        notes=found.notes,
+        notes=factors.notes,
     )
 
 
-def nmf(x: Any, n: int, *, seed: int = 0, start: Start = "svd", max_iter: int = 500, tolerance: float = 1e-4) -> Taken:
+def nmf(
+    x: Any, n: int, *, seed: int = 0, start: Start = "svd", max_iter: int = 500, tolerance: float = 1e-4
+) -> Factorization:
     """Non-negative factors by scikit-learn's coordinate descent; what is below 0 counts as 0."""
     if start not in ("svd", "random"):
         raise InputError(f"start={start!r}: 'svd' or 'random'.")
@@ -105,50 +107,52 @@ def nmf(x: Any, n: int, *, seed: int = 0, start: Start = "svd", max_iter: int = 
     positive = np.maximum(x, 0)
     if not positive.any():
         raise InputError("no activation is above 0, and non-negative factors are sums of such: use method='pca'.")
-    kept = min(n, *x.shape)
-    least = "positions" if len(x) == kept else "units"
-    notes = [f"{n} factors were asked for, and {kept} {least} have no more."] if kept < n else []
+    n_factors = min(n, *x.shape)
+    least = "positions" if len(x) == n_factors else "units"
+    notes = [f"{n} factors were asked for, and {n_factors} {least} have no more."] if n_factors < n else []
     if (x < 0).any():
         size = float(np.abs(x[x < 0]).sum() / np.abs(x).sum())
         notes.append(f"Values below 0 counted as 0: {100 * size:.1f} % of the size of the activations.")
     init = "random" if start == "random" else "nndsvda"
-    model = NMF(kept, init=init, random_state=seed, max_iter=max_iter, tol=tolerance, solver="cd")
+    model = NMF(n_factors, init=init, random_state=seed, max_iter=max_iter, tol=tolerance, solver="cd")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # it is noted instead
         weights = model.fit_transform(positive)
     if model.n_iter_ >= max_iter:
         notes.append(f"NMF was still moving after {max_iter} rounds: max_iter= gives it more.")
-    return Taken(np.asarray(weights.T, np.float64), np.asarray(model.components_, np.float64), None, tuple(notes))
+    return Factorization(
+        np.asarray(weights.T, np.float64), np.asarray(model.components_, np.float64), None, tuple(notes)
+    )
 
 
-def pca(x: Any, n: int) -> Taken:
+def pca(x: Any, n: int) -> Factorization:
     """Directions of most variance over the positions; the largest entry of each is above 0."""
     if len(x) < 2:
         raise InputError(f"{len(x)} position has no variance: PCA needs two at least.")
     values = x.astype(np.float64)
     mean = values.mean(axis=0)
     u, s, vt = np.linalg.svd(values - mean, full_matrices=False)
-    kept = min(n, len(x) - 1, x.shape[1])
-    notes = (f"{n} factors were asked for, and {kept} directions are all there are.",) if kept < n else ()
-    signs = np.sign(vt[np.arange(kept), np.abs(vt[:kept]).argmax(axis=1)])
+    n_factors = min(n, len(x) - 1, x.shape[1])
+    notes = (f"{n} factors were asked for, and {n_factors} directions are all there are.",) if n_factors < n else ()
+    signs = np.sign(vt[np.arange(n_factors), np.abs(vt[:n_factors]).argmax(axis=1)])
     signs[signs == 0] = 1.0
-    return Taken((u[:, :kept] * s[:kept] * signs).T, vt[:kept] * signs[:, None], mean, notes)
+    return Factorization((u[:, :n_factors] * s[:n_factors] * signs).T, vt[:n_factors] * signs[:, None], mean, notes)
 
 
-def kmeans(x: Any, n: int, *, seed: int = 0) -> Taken:
+def kmeans(x: Any, n: int, *, seed: int = 0) -> Factorization:
     """Clusters of units whose activations are alike at all positions; a factor is the mean of its members."""
     KMeans = _sklearn("cluster").KMeans
-    kept = min(n, x.shape[1])
+    n_factors = min(n, x.shape[1])
     columns = np.ascontiguousarray(x.T, np.float64)  # (unit, position)
-    n_distinct = len(np.unique(columns, axis=0)) if kept > 1 else 1
-    kept = min(kept, n_distinct)
-    notes = (f"{n} clusters were asked for, and {kept} units differ.",) if kept < n else ()
-    labels = KMeans(kept, n_init=_STARTS, random_state=seed).fit_predict(columns)
-    units = (labels == np.arange(kept)[:, None]).astype(np.float64)  # (cluster, unit)
-    return Taken(units @ columns / units.sum(axis=1, keepdims=True), units, None, notes)
+    n_distinct = len(np.unique(columns, axis=0)) if n_factors > 1 else 1
+    n_factors = min(n_factors, n_distinct)
+    notes = (f"{n} clusters were asked for, and {n_factors} units differ.",) if n_factors < n else ()
+    labels = KMeans(n_factors, n_init=_STARTS, random_state=seed).fit_predict(columns)
+    units = (labels == np.arange(n_factors)[:, None]).astype(np.float64)  # (cluster, unit)
+    return Factorization(units @ columns / units.sum(axis=1, keepdims=True), units, None, notes)
 
 
-def _taken(x: NDArray[Any], n: int, method: str, seed: int, options: Mapping[str, Any]) -> Taken:
+def _factorize(x: NDArray[Any], n: int, method: str, seed: int, options: Mapping[str, Any]) -> Factorization:
     if method not in ("nmf", "pca", "kmeans"):
         raise InputError(f"method={method!r}: 'nmf', 'pca' or 'kmeans'.")
     offered = ("start", "max_iter", "tolerance") if method == "nmf" else ()
@@ -188,15 +192,15 @@ def _layers(values: Any) -> tuple[tuple[str, ...], list[NDArray[Any]]]:
     return tuple(name for name, _ in given), parts
 
 
-def _by_size(found: Taken) -> NDArray[np.int64]:
+def _size_order(factors: Factorization) -> NDArray[np.int64]:
     """Factors by the size of what they say, largest first; PCA by variance, as they come."""
-    if found.mean is not None:
-        return np.arange(len(found.weights))
-    sizes = np.abs(found.weights).sum(axis=1) * np.abs(found.units).sum(axis=1)
+    if factors.mean is not None:
+        return np.arange(len(factors.weights))
+    sizes = np.abs(factors.weights).sum(axis=1) * np.abs(factors.units).sum(axis=1)
     return np.asarray(np.argsort(-sizes, kind="stable"), np.int64)
 
 
-def left_over(x: NDArray[Any], weights: Floats, units: Floats, mean: Floats | None) -> float:
+def relative_error(x: NDArray[Any], weights: Floats, units: Floats, mean: Floats | None) -> float:
     """‖X - WᵀH‖ / ‖X‖, a block of positions at a time."""
     left = total = 0.0
     for start in range(0, len(x), 256):

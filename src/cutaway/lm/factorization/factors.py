@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 from cutaway.capture.interventions.targets import units_by_site
 from cutaway.core.errors import InputError
-from cutaway.lm.factorization.factorize import factored, left_over
-from cutaway.lm.model.forward_run import Reading
-from cutaway.lm.model.parts import Layers, Role, Stack, chosen_layers
+from cutaway.lm.factorization.factorize import factored, relative_error
+from cutaway.lm.model.forward_run import PromptRun
+from cutaway.lm.model.parts import Layers, Role, Stack, layer_indices
 from cutaway.lm.model.unit_values import unit_values
 from cutaway.results.factors import FactorMethod, Factors, FactorText
 from cutaway.results.generation import Generation
 
-_OWN = ("layers", "at", "role")
+_SELECTION = ("layers", "at", "role")
 """What says which neurons were taken, so that it can be done again for another text."""
 
 
@@ -49,34 +49,34 @@ def factors(
         role: "encoder" or "decoder" alone; both, where a model has them, if not given.
         options: of NMF: `start`, `max_iter`, `tolerance`.
     """
-    gens = _several(gen)
-    taken = _taken(gens, layers, at, role)
-    parts = {name: taken.values[:, place] for name, place in taken.places.items()}
+    gens = _as_list(gen)
+    neurons = _neuron_matrix(gens, layers, at, role)
+    parts = {name: neurons.values[:, place] for name, place in neurons.places.items()}
     found = factored(parts, n, method, seed=seed, **options)
     of = {name: gens[0].about[name] for name in ("model", "name") if name in gens[0].about}
-    how = {**of, "n": n, "seed": seed, **options, **taken.chosen}
-    return replace(found, texts=taken.texts, about=how, notes=(*taken.notes, *found.notes))
+    how = {**of, "n": n, "seed": seed, **options, **neurons.chosen}
+    return replace(found, texts=neurons.texts, about=how, notes=(*neurons.notes, *found.notes))
 
 
 def on(found: Factors, gen: Generation | Sequence[Generation]) -> Factors:
     """Factors that were found in one text, on another."""
-    if not set(_OWN) & set(found.about):
+    if not set(_SELECTION) & set(found.about):
         raise InputError("these factors are of plain activations: factors.transform(values) takes others of that kind.")
-    chosen = {name: found.about.get(name) for name in _OWN}
-    taken = _taken(_several(gen), chosen["layers"], chosen["at"], chosen["role"])  # type: ignore[arg-type]
-    if tuple(taken.places) != found.layer_names:
+    chosen = {name: found.about.get(name) for name in _SELECTION}
+    neurons = _neuron_matrix(_as_list(gen), chosen["layers"], chosen["at"], chosen["role"])  # type: ignore[arg-type]
+    if tuple(neurons.places) != found.layer_names:
         raise InputError(
-            f"this generation has neurons at {next(iter(taken.places))!r} and {len(taken.places) - 1} more sites, the "
+            f"this generation has neurons at {next(iter(neurons.places))!r} and {len(neurons.places) - 1} more sites, the "
             f"factors are of {found.layer_names[0]!r} and {len(found.layer_names) - 1} more: it needs the same model."
         )
-    weights = found.transform(taken.values)
-    target = np.maximum(taken.values, 0) if found.method == "nmf" else taken.values
-    error = left_over(target, weights, found.units, found.mean)
-    return replace(found, weights=weights, texts=taken.texts, error=error, notes=taken.notes)
+    weights = found.transform(neurons.values)
+    target = np.maximum(neurons.values, 0) if found.method == "nmf" else neurons.values
+    error = relative_error(target, weights, found.units, found.mean)
+    return replace(found, weights=weights, texts=neurons.texts, error=error, notes=neurons.notes)
 
 
 @dataclass(frozen=True, slots=True)
-class _Taken:
+class _NeuronMatrix:
     """Neurons of some texts, as a matrix."""
 
     values: NDArray[np.float32]
@@ -88,23 +88,23 @@ class _Taken:
     notes: tuple[str, ...]
 
 
-def _taken(gens: list[Generation], layers: Layers, at: Any, role: Role | None) -> _Taken:
+def _neuron_matrix(gens: list[Generation], layers: Layers, at: Any, role: Role | None) -> _NeuronMatrix:
     blocks: list[tuple[FactorText, dict[str, NDArray[np.float32]]]] = []
     chosen: dict[str, object] = {"layers": None, "at": None, "role": role}
     notes: tuple[str, ...] = ()
     start = 0
     for number, gen in enumerate(gens):
-        reading = Reading.of(gen)
-        for each in _roles(reading, role, at):
-            stack = reading.anatomy.part(each)
+        run = PromptRun.of(gen)
+        for each in _roles(run, role, at):
+            stack = run.anatomy.part(each)
             if at is not None:
-                columns = _at_sites(reading, at)
+                columns = _at_sites(run, at)
                 chosen["at"] = list(columns)
             else:
-                own = chosen_layers(layers, len(stack.blocks))
-                columns, notes = _feed_forward(reading, stack, own)
+                own = layer_indices(layers, len(stack.blocks))
+                columns, notes = _feed_forward(run, stack, own)
                 chosen["layers"] = None if layers is None else own
-            text = _text(gen, each, start, f"{number}" if len(gens) > 1 else "", len(reading.roles) > 1)
+            text = _text(gen, each, start, f"{number}" if len(gens) > 1 else "", len(run.roles) > 1)
             columns = {site: values[: text.end - start] for site, values in columns.items()}
             blocks.append((text, columns))
             start = text.end
@@ -117,18 +117,16 @@ def _taken(gens: list[Generation], layers: Layers, at: Any, role: Role | None) -
             if values.shape[1] != widths[site]:
                 raise InputError(f"{site!r} has {values.shape[1]} and {widths[site]} units: all texts need one model.")
             matrix[text.start : text.end, places[site]] = values
-    return _Taken(matrix, places, tuple(text for text, _ in blocks), chosen, notes)
+    return _NeuronMatrix(matrix, places, tuple(text for text, _ in blocks), chosen, notes)
 
 
 def _feed_forward(
-    reading: Reading, stack: Stack, layers: list[int]
+    run: PromptRun, stack: Stack, layers: list[int]
 ) -> tuple[dict[str, NDArray[np.float32]], tuple[str, ...]]:
-    found = unit_values(reading, stack.role, layers=layers)
+    found = unit_values(run, stack.role, layers=layers)
     units = [c.units for layer in layers for c in stack.blocks[layer].contributions if c.units is not None]
     if not units:
-        raise InputError(
-            f"layers={layers} of {reading.anatomy.model_name} have no feed-forward neurons: choose others."
-        )
+        raise InputError(f"layers={layers} of {run.anatomy.model_name} have no feed-forward neurons: choose others.")
     most = max(units, key=lambda each: each.n_experts)
     n_experts = most.n_experts
     note = (
@@ -139,34 +137,34 @@ def _feed_forward(
     return columns, (note,) if n_experts > 1 else ()
 
 
-def _at_sites(reading: Reading, at: Any) -> dict[str, NDArray[np.float32]]:
-    sites = units_by_site(reading.model, at)
+def _at_sites(run: PromptRun, at: Any) -> dict[str, NDArray[np.float32]]:
+    sites = units_by_site(run.model, at)
     for site, units in sites.items():
         if units is not None:
             raise InputError(f"at= names single units of {site!r}: factors are of all of them, leave out '#…'.")
-    return {site: _array(value) for site, value in reading.unit_rows(list(sites)).items()}
+    return {site: _array(value) for site, value in run.unit_rows(list(sites)).items()}
 
 
-def _text(gen: Generation, role: Role, start: int, number: str, is_double: bool) -> FactorText:
+def _text(gen: Generation, role: Role, start: int, number: str, is_encoder_decoder: bool) -> FactorText:
     """What a stack read; the last token that was written, nobody has read."""
     if role == "encoder" and gen.source is not None:
         name = f"{number} encoder".strip()
         return FactorText(start, start + len(gen.source), gen.source.pieces, None, name)
-    name = f"{number} decoder".strip() if is_double else number
+    name = f"{number} decoder".strip() if is_encoder_decoder else number
     is_written = gen.kind in ("causal", "encoder-decoder") and len(gen) > 0
     n = int(gen.rows.max()) + 1 if is_written else len(gen.read)
     return FactorText(start, start + n, gen.pieces, gen.n_prompt if is_written else None, name)
 
 
-def _roles(reading: Reading, role: Role | None, at: Any) -> tuple[Role, ...]:
-    if role is not None and role not in reading.roles:
-        raise InputError(f"role={role!r}: this model has {' and '.join(reading.roles)}.")
+def _roles(run: PromptRun, role: Role | None, at: Any) -> tuple[Role, ...]:
+    if role is not None and role not in run.roles:
+        raise InputError(f"role={role!r}: this model has {' and '.join(run.roles)}.")
     if at is not None and role is None:
-        return reading.roles[-1:]
-    return reading.roles if role is None else (role,)
+        return run.roles[-1:]
+    return run.roles if role is None else (role,)
 
 
-def _several(gen: Any) -> list[Generation]:
+def _as_list(gen: Any) -> list[Generation]:
     found = [gen] if isinstance(gen, Generation) else gen
     if not isinstance(found, (list, tuple)) or not found or not all(isinstance(each, Generation) for each in found):
         raise InputError(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from torch import Tensor
 
-from cutaway.lm.generation.tokens import Pieces
+from cutaway.lm.generation.tokens import TokenReader
 from cutaway.results.generation import Beams
 
 
-class BeamWatcher:
+class BeamRecorder:
     """Stands among the processors of logits and notes what every beam is at each step; it changes nothing.
 
     Args:
@@ -43,7 +43,7 @@ class BeamWatcher:
             if self._scores is not None and row[:-1] in before and row not in self._nodes:
                 self._nodes[row] = float(self._scores[before[row[:-1]], row[-1]])
 
-    def tree(self, sequences: Tensor, prefix: int, best: list[int], pieces: Pieces) -> Beams:
+    def tree(self, sequences: Tensor, prefix: int, best: list[int], pieces: TokenReader) -> Beams:
         """All beams, those included that ended early; `best` is what was returned."""
         finished = [tuple(row) for row in sequences.tolist()]
         start = finished[0][:prefix]

@@ -11,9 +11,9 @@ from cutaway.capture.interventions.token_positions import standing
 from cutaway.capture.model.eval_mode import device_of, eval_mode
 from cutaway.core.errors import InputError
 from cutaway.core.formatting import nearest
-from cutaway.lm.generation.build import generation, readable
-from cutaway.lm.generation.model_kind import check_ids, check_length, eager, kind_of
-from cutaway.lm.generation.prompts import continuation, is_several, prompted
+from cutaway.lm.generation.build import build_generation, context_errors
+from cutaway.lm.generation.model_kind import check_ids, check_length, eager_module, kind_of
+from cutaway.lm.generation.prompts import encode_continuation, encode_prompt, is_prompt_list
 from cutaway.lm.model.forward_run import accepted_by, logits_of
 
 
@@ -26,26 +26,26 @@ def fill(model: Any, tokenizer: Any, prompt: Any, *, text: Any = None) -> Any:
         prompt: a text with one mask or more, as the tokenizer writes it; or several such texts.
         text: the tokens that are taken to stand in the masks, instead of the likeliest.
     """
-    if is_several(prompt):
+    if is_prompt_list(prompt):
         texts = list(text) if isinstance(text, list) else [text] * len(prompt)
         if len(texts) != len(prompt):
             raise InputError(f"{len(texts)} texts were given for {len(prompt)} prompts: give one for each.")
         return [fill(model, tokenizer, each, text=its) for each, its in zip(prompt, texts, strict=True)]
-    core = eager(model)
+    core = eager_module(model)
     if kind_of(core) != "masked":
         raise InputError(f"{type(core).__name__} fills no masks: cutaway.generate lets it write.")
     mask = getattr(tokenizer, "mask_token_id", None)
     if mask is None:
         raise InputError(f"{type(tokenizer).__name__} has no mask token: it is not the tokenizer of a masked model.")
-    asked = prompted(tokenizer, prompt)
+    asked = encode_prompt(tokenizer, prompt)
     check_ids(core, tokenizer, asked.ids)
     rows = [i for i, number in enumerate(asked.ids) if number == mask]
     if not rows:
         raise InputError(f"the text has no mask: write {tokenizer.mask_token} where a word is to be found.")
-    given = None if text is None else continuation(tokenizer, text)
+    given = None if text is None else encode_continuation(tokenizer, text)
     if given is not None and len(given) != len(rows):
         raise InputError(f"text={text!r} has {len(given)} tokens for {len(rows)} masks: give one for each.")
-    return generation(
+    return build_generation(
         core, tokenizer, asked, kind="masked", read=asked.ids, n_prompt=len(asked.ids), rows=rows, chosen=given
     )
 
@@ -62,26 +62,26 @@ def classify(
         target: a label by name or number, or several; the likeliest if not given.
         positions: of a model that labels tokens, which tokens; all but special ones if not given.
     """
-    if is_several(prompt):
+    if is_prompt_list(prompt):
         return [classify(model, tokenizer, each, target=target, positions=positions) for each in prompt]
-    core = eager(model)
+    core = eager_module(model)
     if kind_of(core) != "classifier":
         raise InputError(f"{type(core).__name__} gives no labels: cutaway.generate lets it write, or fill masks.")
-    asked = prompted(tokenizer, prompt)
+    asked = encode_prompt(tokenizer, prompt)
     check_ids(core, tokenizer, asked.ids)
     check_length(core, len(asked.ids))
     ids = torch.tensor([asked.ids], device=device_of(core))
-    with readable(core, ids.shape[1]), eval_mode(core), standing(ids.shape[1]):
-        shape = logits_of(core(input_ids=ids, **_plain(core)), core).shape
-    labels = labels_of(core, int(shape[-1]))
-    wanted = None if target is None else [label_of(labels, each) for each in _listed(target)]
+    with context_errors(core, ids.shape[1]), eval_mode(core), standing(ids.shape[1]):
+        shape = logits_of(core(input_ids=ids, **_fixed_options(core)), core).shape
+    labels = label_names(core, int(shape[-1]))
+    wanted = None if target is None else [label_id(labels, each) for each in _as_list(target)]
     if len(shape) == 2:
         if positions is not None:
             raise InputError(f"positions= is for models that label tokens; {type(core).__name__} labels whole texts.")
         rows = [0] * len(wanted or [0])
     else:
         rows, wanted = _token_rows(tokenizer, asked.ids, positions, wanted)
-    return generation(
+    return build_generation(
         core,
         tokenizer,
         asked,
@@ -94,7 +94,7 @@ def classify(
     )
 
 
-def labels_of(model: Any, n: int) -> list[str]:
+def label_names(model: Any, n: int) -> list[str]:
     """The names of the classes, as the configuration has them."""
     known = getattr(getattr(model, "config", None), "id2label", None) or {}
     return [str(known.get(i, known.get(str(i), f"LABEL_{i}"))) for i in range(n)]
@@ -114,7 +114,7 @@ def _token_rows(
     return [row for row in rows for _ in wanted], [label for _ in rows for label in wanted]
 
 
-def label_of(labels: list[str], asked: Any) -> int:
+def label_id(labels: list[str], asked: Any) -> int:
     if isinstance(asked, str):
         if asked in labels:
             return labels.index(asked)
@@ -125,10 +125,10 @@ def label_of(labels: list[str], asked: Any) -> int:
     return int(asked)
 
 
-def _listed(target: Any) -> list[Any]:
+def _as_list(target: Any) -> list[Any]:
     return list(target) if isinstance(target, (list, tuple)) else [target]
 
 
-def _plain(model: Any) -> dict[str, Any]:
+def _fixed_options(model: Any) -> dict[str, Any]:
     accepted = accepted_by(model)
     return {name: value for name, value in (("use_cache", False), ("return_dict", True)) if name in accepted}

@@ -15,10 +15,10 @@ from cutaway.core.errors import InputError
 from cutaway.lm.model.forward_run import accepted_by, logits_of
 from cutaway.results.generation import GenerationKind
 
-_known: WeakKeyDictionary[nn.Module, GenerationKind] = WeakKeyDictionary()
+_cache: WeakKeyDictionary[nn.Module, GenerationKind] = WeakKeyDictionary()
 
 
-def eager(model: Any) -> nn.Module:
+def eager_module(model: Any) -> nn.Module:
     """The model behind a compiled one; an error where this is none."""
     core = getattr(model, "_orig_mod", model)
     if not isinstance(core, nn.Module):
@@ -38,11 +38,11 @@ def kind_of(model: nn.Module) -> GenerationKind:
     >>> kind_of(GPT2LMHeadModel(GPT2Config(vocab_size=9, n_embd=8, n_layer=1, n_head=1)))
     'causal'
     """
-    if model in _known:
-        return _known[model]
+    if model in _cache:
+        return _cache[model]
     found = _kind_of(model)
     if not sessions.edits:  # a changed model is no measure of what it is otherwise
-        _known[model] = found
+        _cache[model] = found
     return found
 
 
@@ -51,7 +51,7 @@ def _kind_of(model: Any) -> GenerationKind:
     can_generate = model.can_generate() if hasattr(model, "can_generate") else hasattr(model, "generate")
     if getattr(config, "is_encoder_decoder", False) and can_generate:
         return "encoder-decoder"
-    n = n_tokens(model) or 4
+    n = vocab_size(model) or 4
     ids = torch.arange(1, 5, device=device_of(model))[None] % n
     other = ids.clone()
     other[0, -1] = 0
@@ -75,12 +75,12 @@ def _kind_of(model: Any) -> GenerationKind:
 
 def _sizes(model: nn.Module) -> set[int]:
     """How many tokens a model may know: those of the embedding that it names, or of any that it has."""
-    known = n_tokens(model)
+    known = vocab_size(model)
     found = [each.num_embeddings for each in model.modules() if isinstance(each, nn.Embedding)]
     return set(found) if known is None else {known}
 
 
-def n_tokens(model: Any) -> int | None:
+def vocab_size(model: Any) -> int | None:
     """How many tokens the embedding knows; None where that cannot be said."""
     embedding = model.get_input_embeddings() if hasattr(model, "get_input_embeddings") else None
     found = getattr(embedding, "num_embeddings", None)
@@ -90,7 +90,7 @@ def n_tokens(model: Any) -> int | None:
     return None if weight is None else int(weight.shape[0])
 
 
-def context_of(model: Any) -> int | None:
+def context_length(model: Any) -> int | None:
     """How many positions the model was made for; None where it says nothing."""
     found = getattr(getattr(model, "config", None), "max_position_embeddings", None)
     return found if isinstance(found, int) and found > 0 else None
@@ -98,7 +98,7 @@ def context_of(model: Any) -> int | None:
 
 def check_ids(model: Any, tokenizer: Any, ids: list[int]) -> None:
     """Whether these tokens are some of the model's."""
-    n = n_tokens(model)
+    n = vocab_size(model)
     if n is not None and ids and max(ids) >= n:
         what = "" if tokenizer is None else f", so {type(tokenizer).__name__} is of another model"
         raise InputError(
@@ -111,7 +111,7 @@ def check_ids(model: Any, tokenizer: Any, ids: list[int]) -> None:
 
 def check_length(model: Any, n_prompt: int, n_new: int = 0) -> None:
     """Whether a text fits into the context of the model."""
-    most = context_of(model)
+    most = context_length(model)
     if most is None or n_prompt + n_new <= most:
         return
     if n_prompt >= most:

@@ -12,7 +12,7 @@ from cutaway.results.generation import Segment
 
 Span = tuple[str, int, int]
 """A name, and the characters from and to which it goes."""
-_HOW = "give a text, a list of chat messages, a Template, or ids; several of these in a list for several"
+_CHOICES = "give a text, a list of chat messages, a Template, or ids; several of these in a list for several"
 
 
 class Template:
@@ -37,7 +37,7 @@ class Template:
             start = len(self.text)
             value = formatter.convert_field(fields[name], conversion) if conversion else fields[name]
             self.text += format(value, spec) if spec else str(value)
-            self.spans.append((_numbered(name, used), start, len(self.text)))
+            self.spans.append((_unique_name(name, used), start, len(self.text)))
         if used.keys() != fields.keys():
             raise InputError(f"the template has no field {sorted(fields.keys() - used.keys())[0]!r}.")
 
@@ -52,11 +52,11 @@ class Prompt:
     ids: list[int]
     text: str | None = None
     segments: tuple[Segment, ...] = ()
-    more: Mapping[str, list[int]] = field(default_factory=dict)
+    extra_inputs: Mapping[str, list[int]] = field(default_factory=dict)
     """What the tokenizer gives besides: `token_type_ids`."""
 
 
-def is_several(prompt: Any) -> bool:
+def is_prompt_list(prompt: Any) -> bool:
     """Whether this is a list of prompts, and not one.
 
     >>> is_several(["a", "b"]), is_several([1, 2]), is_several([{"role": "user", "content": "a"}])
@@ -67,52 +67,52 @@ def is_several(prompt: Any) -> bool:
     return not prompt or not all(isinstance(each, Mapping) or _is_number(each) for each in prompt)
 
 
-def prompted(tokenizer: Any, prompt: Any) -> Prompt:
+def encode_prompt(tokenizer: Any, prompt: Any) -> Prompt:
     """The ids of a prompt, with its segments; special tokens as the tokenizer adds them."""
     if isinstance(prompt, Template):
-        return _encoded(tokenizer, prompt.text, prompt.spans)
+        return _encode_text(tokenizer, prompt.text, prompt.spans)
     if isinstance(prompt, str):
-        return _encoded(tokenizer, prompt, ())
+        return _encode_text(tokenizer, prompt, ())
     if isinstance(prompt, tuple) and len(prompt) == 2 and all(isinstance(each, str) for each in prompt):
-        return _pair(tokenizer, *prompt)
+        return _encode_pair(tokenizer, *prompt)
     if isinstance(prompt, Sequence) and prompt and all(isinstance(each, Mapping) for each in prompt):
-        return _chat(tokenizer, prompt)
+        return _encode_chat(tokenizer, prompt)
     if isinstance(prompt, Mapping) and "input_ids" in prompt:  # what a tokenizer gave
         prompt = prompt["input_ids"]
     numbers = prompt.tolist() if hasattr(prompt, "tolist") else prompt
     if isinstance(numbers, Sequence) and len(numbers) == 1 and isinstance(numbers[0], Sequence):
         numbers = numbers[0]
     if isinstance(numbers, Sequence) and all(map(_is_number, numbers)):
-        return _checked(Prompt([int(number) for number in numbers]))
-    raise InputError(f"the prompt is a {type(prompt).__name__}: {_HOW}.")
+        return _check_not_empty(Prompt([int(number) for number in numbers]))
+    raise InputError(f"the prompt is a {type(prompt).__name__}: {_CHOICES}.")
 
 
-def continuation(tokenizer: Any, text: Any) -> list[int]:
+def encode_continuation(tokenizer: Any, text: Any) -> list[int]:
     """The ids of a text that is to follow a prompt: as it stands, without special tokens."""
     if isinstance(text, str):
-        ids = _tokenizer(tokenizer)(text, add_special_tokens=False)["input_ids"]
+        ids = _check_tokenizer(tokenizer)(text, add_special_tokens=False)["input_ids"]
         found = [int(number) for number in ids]
     else:
-        found = prompted(None, text).ids
+        found = encode_prompt(None, text).ids
     if not found:
         raise InputError("text='' has no tokens: give what the model is to have written.")
     return found
 
 
-def _encoded(tokenizer: Any, text: str, spans: Sequence[Span], **options: Any) -> Prompt:
+def _encode_text(tokenizer: Any, text: str, spans: Sequence[Span], **options: Any) -> Prompt:
     if not text:
         raise InputError("the prompt is empty: give the model at least one token to go on from.")
-    encode = _tokenizer(tokenizer)
+    encode = _check_tokenizer(tokenizer)
     found = encode(text, **_offsets(encode, bool(spans)), **options)
     ids = [int(number) for number in found["input_ids"]]
     segments = _segments(spans, found.get("offset_mapping")) if spans else ()
-    return _checked(Prompt(ids, text, segments, _more(found)))
+    return _check_not_empty(Prompt(ids, text, segments, _extra_inputs(found)))
 
 
-def _pair(tokenizer: Any, one: str, other: str) -> Prompt:
+def _encode_pair(tokenizer: Any, one: str, other: str) -> Prompt:
     if not one or not other:
         raise InputError("one text of the pair is empty: give both, or one text alone.")
-    encode = _tokenizer(tokenizer)
+    encode = _check_tokenizer(tokenizer)
     found = encode(one, other)
     numbers = found.sequence_ids() if hasattr(found, "sequence_ids") and encode.is_fast else []
     segments = []
@@ -121,12 +121,12 @@ def _pair(tokenizer: Any, one: str, other: str) -> Prompt:
         if places:
             segments.append(Segment(name, places[0], places[-1] + 1))
     ids = [int(each) for each in found["input_ids"]]
-    return Prompt(ids, f"{one}\n{other}", tuple(segments), _more(found))
+    return Prompt(ids, f"{one}\n{other}", tuple(segments), _extra_inputs(found))
 
 
-def _chat(tokenizer: Any, messages: Sequence[Mapping[str, Any]]) -> Prompt:
+def _encode_chat(tokenizer: Any, messages: Sequence[Mapping[str, Any]]) -> Prompt:
     """Messages through the tokenizer's chat template, up to where the model is to answer."""
-    encode = _tokenizer(tokenizer)
+    encode = _check_tokenizer(tokenizer)
     if not getattr(encode, "chat_template", None):
         raise InputError(
             f"{type(encode).__name__} has no chat template: give one text, or set tokenizer.chat_template."
@@ -141,13 +141,13 @@ def _chat(tokenizer: Any, messages: Sequence[Mapping[str, Any]]) -> Prompt:
 
     contents = [message.get("content") for message in messages]
     text, used = rendered(contents), dict[str, int]()
-    names = [_numbered(str(message.get("role", "message")), used) for message in messages]
-    places = _places(text, contents, rendered)
+    names = [_unique_name(str(message.get("role", "message")), used) for message in messages]
+    places = _message_spans(text, contents, rendered)
     spans = [(name, *place) for name, place in zip(names, places, strict=True) if place is not None]
-    return _encoded(encode, text, spans, add_special_tokens=False)
+    return _encode_text(encode, text, spans, add_special_tokens=False)
 
 
-def _places(
+def _message_spans(
     text: str, contents: Sequence[Any], rendered: Callable[[Sequence[Any]], str]
 ) -> list[tuple[int, int] | None]:
     """Where each message stands in the text: a template may say things of its own, even the same ones.
@@ -155,10 +155,13 @@ def _places(
     A text with marks in the place of the messages shows what is the template's; what is left are the messages.
     """
     is_text = [isinstance(each, str) and bool(each.strip()) for each in contents]
-    marks = [f"\u27e6{i}\u27e7" if told else each for i, (each, told) in enumerate(zip(contents, is_text, strict=True))]
+    marks = [
+        f"\u27e6{i}\u27e7" if is_marked else each
+        for i, (each, is_marked) in enumerate(zip(contents, is_text, strict=True))
+    ]
     rest, at, found = rendered(marks), 0, list[tuple[int, int] | None]()
-    for content, mark, told in zip(contents, marks, is_text, strict=True):
-        before, split, rest = rest.partition(mark) if told else ("", "", rest)
+    for content, mark, is_marked in zip(contents, marks, is_text, strict=True):
+        before, split, rest = rest.partition(mark) if is_marked else ("", "", rest)
         forms = (content, content.strip()) if split else ()
         own = next((each for each in forms if text.startswith(before + each, at)), None)
         if own is None:
@@ -170,7 +173,7 @@ def _places(
     return found
 
 
-def _numbered(name: str, used: dict[str, int]) -> str:
+def _unique_name(name: str, used: dict[str, int]) -> str:
     """The name, with a number from the second time on."""
     used[name] = used.get(name, 0) + 1
     return name if used[name] == 1 else f"{name} {used[name]}"
@@ -192,20 +195,20 @@ def _offsets(tokenizer: Any, wanted: bool) -> dict[str, bool]:
     return {"return_offsets_mapping": True} if wanted and getattr(tokenizer, "is_fast", False) else {}
 
 
-def _more(found: Any) -> dict[str, list[int]]:
+def _extra_inputs(found: Any) -> dict[str, list[int]]:
     """What stands beside the ids, one number a token."""
     n = len(found["input_ids"])
     names = [name for name in found if name not in ("input_ids", "attention_mask", "offset_mapping")]
     return {name: [int(each) for each in found[name]] for name in names if len(found[name]) == n}
 
 
-def _tokenizer(tokenizer: Any) -> Any:
+def _check_tokenizer(tokenizer: Any) -> Any:
     if not callable(tokenizer):
-        raise InputError(f"a text needs a tokenizer, and this is a {type(tokenizer).__name__}: {_HOW}.")
+        raise InputError(f"a text needs a tokenizer, and this is a {type(tokenizer).__name__}: {_CHOICES}.")
     return tokenizer
 
 
-def _checked(prompt: Prompt) -> Prompt:
+def _check_not_empty(prompt: Prompt) -> Prompt:
     if not prompt.ids:
         raise InputError("the prompt has no tokens: give the model at least one to go on from.")
     return prompt

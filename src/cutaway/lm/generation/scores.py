@@ -9,18 +9,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cutaway.lm.generation.tokens import Pieces
+from cutaway.lm.generation.tokens import TokenReader
 from cutaway.results.generation import Steps
 
 N_CANDIDATES = 20
 """How many of the likeliest are kept at each step."""
 
 
-Form = Literal["one", "many", "number"]
+OutputForm = Literal["one", "many", "number"]
 """How logits are meant: one of the classes is chosen; each by itself may be; they are numbers."""
 
 
-def form_of(model: Any, kind: str) -> Form:
+def output_form(model: Any, kind: str) -> OutputForm:
     """As the configuration of a classifier has it; all else chooses one token."""
     config = getattr(model, "config", None)
     if kind != "classifier":
@@ -31,20 +31,20 @@ def form_of(model: Any, kind: str) -> Form:
     return "number" if is_number else "one"
 
 
-def logprobs_of(logits: Tensor, form: Form) -> Tensor:
+def log_probs(logits: Tensor, form: OutputForm) -> Tensor:
     """Log-probabilities over the last dimension; numbers have none."""
     if form == "number":
         return torch.full_like(logits, torch.nan)
     return torch.nn.functional.logsigmoid(logits) if form == "many" else logits.log_softmax(-1)
 
 
-def steps_of(
+def step_scores(
     logits: Tensor,
     chosen: Tensor,
-    pieces: Pieces | Sequence[str],
+    pieces: TokenReader | Sequence[str],
     processed: Tensor | None = None,
     *,
-    form: Form = "one",
+    form: OutputForm = "one",
 ) -> Steps:
     """The scores of each step.
 
@@ -55,7 +55,7 @@ def steps_of(
         processed: (step, class): the logits from which tokens were drawn; -inf where one was cut.
     """
     wide = logits.double()
-    logprobs = logprobs_of(wide, form)
+    logprobs = log_probs(wide, form)
     own = wide.gather(-1, chosen[:, None])
     k = min(N_CANDIDATES, logits.shape[-1])
     candidates = wide.topk(k, dim=-1).indices
@@ -72,7 +72,7 @@ def steps_of(
         entropies=(entropy(logprobs) if form == "one" else _entropy_of_each(logprobs)).cpu().numpy(),
         ranks=((wide > own).sum(-1) + 1).cpu().numpy().astype(np.int64),
         candidates=candidates.cpu().numpy().astype(np.int64),
-        candidate_pieces=tuple(_read(pieces, row) for row in candidates.tolist()),
+        candidate_pieces=tuple(_class_names(pieces, row) for row in candidates.tolist()),
         candidate_logprobs=top.cpu().numpy(),
         kept=kept,
         n_kept=n_kept,
@@ -91,5 +91,5 @@ def _entropy_of_each(logprobs: Tensor) -> Tensor:
     return entropy(torch.stack([logprobs, others], -1)).sum(-1)
 
 
-def _read(pieces: Pieces | Sequence[str], ids: list[int]) -> tuple[str, ...]:
-    return pieces.pieces(ids) if isinstance(pieces, Pieces) else tuple(pieces[number] for number in ids)
+def _class_names(pieces: TokenReader | Sequence[str], ids: list[int]) -> tuple[str, ...]:
+    return pieces.pieces(ids) if isinstance(pieces, TokenReader) else tuple(pieces[number] for number in ids)

@@ -25,7 +25,7 @@ def _byte_letters() -> dict[str, int]:
 _LETTERS = _byte_letters()
 
 
-class Pieces:
+class TokenReader:
     """Reads the tokens of one tokenizer.
 
     Args:

@@ -12,15 +12,15 @@ import torch
 from torch import Tensor
 
 from cutaway.core.errors import InputError
-from cutaway.lm.generation.classify import labels_of
-from cutaway.lm.generation.model_kind import n_tokens
-from cutaway.lm.generation.scores import form_of
-from cutaway.lm.generation.tokens import Pieces
+from cutaway.lm.generation.classify import label_names
+from cutaway.lm.generation.model_kind import vocab_size
+from cutaway.lm.generation.scores import output_form
+from cutaway.lm.generation.tokens import TokenReader
 from cutaway.lm.lens.points import Point, points
-from cutaway.lm.lens.scores import Scorer, Scores, laid
-from cutaway.lm.model.forward_run import Reading
-from cutaway.lm.model.head import LIMIT, is_whole, tails, without
-from cutaway.lm.model.output_drift import changed
+from cutaway.lm.lens.scores import Scorer, Scores, split_by_target
+from cutaway.lm.model.forward_run import PromptRun
+from cutaway.lm.model.head import LIMIT, bypass_module, is_pooled, iter_head_logits
+from cutaway.lm.model.output_drift import drift_notes
 from cutaway.results.generation import Generation
 from cutaway.results.lens import Lens, Watched
 
@@ -53,23 +53,23 @@ def lens(
     if not isinstance(positions, bool):
         raise InputError(f"positions={positions!r}: give True for every token that was read, or leave it out.")
     with torch.inference_mode(False):
-        reading = Reading.of(gen)
+        run = PromptRun.of(gen)
         classes = _Classes.of(gen)
         watched = [] if watch is None else classes.ids(watch)
-        where, notes = points(reading.anatomy.stack, after)
-        seen = reading.see([point.site for point in where])
-        targets = _every(gen, reading) if positions else _Targets(gen.rows, gen.target_ids, np.ones(len(gen), bool))
+        where, notes = points(run.anatomy.stack, after)
+        seen = run.forward([point.site for point in where])
+        targets = _all_positions(gen, run) if positions else _Targets(gen.rows, gen.target_ids, np.ones(len(gen), bool))
         streams = [seen.values[point.site][0] for point in where]
         scores = _scores(
-            reading, streams, targets, (k, watched), _How(seen.logits[0], _raw(reading, norm, notes), limit)
+            run, streams, targets, (k, watched), _Readout(seen.logits[0], _skipped_norm(run, norm, notes), limit)
         )
-    if form_of(gen.model, gen.kind) != "one":
+    if output_form(gen.model, gen.kind) != "one":
         notes.append(
             "The labels of this model do not rule each other out: ranks hold, probabilities are as if they did."
         )
     elif not positions:
-        notes += changed(gen, "logprob", scores.logprobs[-1].numpy())
-    made = _made(gen, scores, where, targets, classes)
+        notes += drift_notes(gen, "logprob", scores.logprobs[-1].numpy())
+    made = _result(gen, scores, where, targets, classes)
     made = replace(made, norm=norm, n_classes=int(seen.logits.shape[-1]), notes=tuple(notes))
     if watched:
         own = Watched(
@@ -79,12 +79,12 @@ def lens(
             scores.watched_logprobs.numpy(),
         )
         made = replace(made, watched=own)
-    again = partial(_watched, gen, norm=norm, after=after, positions=positions, limit=limit)
+    again = partial(_watch_again, gen, norm=norm, after=after, positions=positions, limit=limit)
     object.__setattr__(made, "_again", again)  # holds the generation, and that holds its model weakly
     return made
 
 
-def _watched(gen: Generation, tokens: Sequence[str | int], **options: Any) -> Watched:
+def _watch_again(gen: Generation, tokens: Sequence[str | int], **options: Any) -> Watched:
     found = lens(gen, watch=tokens, k=1, **options).watched
     if found is None:
         raise InputError("no token to watch was given: lens.watch([' is', ' are']).")
@@ -101,7 +101,7 @@ class _Targets:
 
 
 @dataclass(frozen=True, slots=True)
-class _How:
+class _Readout:
     """How logits are made, and checked."""
 
     own: Tensor
@@ -111,95 +111,97 @@ class _How:
     limit: int
 
 
-def _raw(reading: Reading, norm: bool, notes: list[str]) -> str | None:
+def _skipped_norm(run: PromptRun, norm: bool, notes: list[str]) -> str | None:
     if norm:
         return None
-    found = reading.anatomy.stack.final_norm
+    found = run.anatomy.stack.final_norm
     if found is None:
         notes.append("this model has no final norm to leave out: norm=False is the same as norm=True.")
     return found
 
 
-def _every(gen: Generation, reading: Reading) -> _Targets:
+def _all_positions(gen: Generation, run: PromptRun) -> _Targets:
     """Every position as a target: the token behind it, or at it where the model sees both sides."""
     n = len(gen.read)
     if gen.kind in ("causal", "encoder-decoder"):
         return _Targets(np.arange(n - 1), gen.token_ids[1:], np.arange(1, n) >= gen.n_prompt)
-    if is_whole(reading):
+    if is_pooled(run):
         raise InputError("this model judges a text as a whole: it has no positions. Leave out positions=True.")
-    rows = torch.arange(n, device=reading.device)
+    rows = torch.arange(n, device=run.device)
     ids = np.array(gen.token_ids)
     if gen.kind == "classifier":
-        ids = replace(reading, rows=rows, classes=rows).logits().argmax(-1).cpu().numpy()
+        ids = replace(run, rows=rows, classes=rows).logits().argmax(-1).cpu().numpy()
     ids[gen.rows] = gen.target_ids
     return _Targets(np.arange(n), ids, np.isin(np.arange(n), gen.rows))
 
 
 def _scores(
-    reading: Reading, streams: list[Tensor], targets: _Targets, asked: tuple[int, list[int]], how: _How
+    run: PromptRun, streams: list[Tensor], targets: _Targets, asked: tuple[int, list[int]], readout: _Readout
 ) -> Scores:
     k, watched = asked
-    n_layers, n_targets, n_classes = len(streams), len(targets.rows), how.own.shape[-1]
+    n_layers, n_targets, n_classes = len(streams), len(targets.rows), readout.own.shape[-1]
     scores = Scores.empty(n_layers, n_targets, min(k, n_classes), len(watched))
-    classes, others = (
-        torch.tensor(np.asarray(ids, np.int64), device=reading.device) for ids in (targets.classes, watched)
-    )
+    classes, others = (torch.tensor(np.asarray(ids, np.int64), device=run.device) for ids in (targets.classes, watched))
     scorer = Scorer(scores, classes, others)
-    places = {int(row): place for place, row in enumerate(reading.rows.tolist())}
-    if is_whole(reading):
-        pieces = _whole(reading, torch.stack(streams[::-1]), n_targets, how.raw)
+    places = {int(row): place for place, row in enumerate(run.rows.tolist())}
+    if is_pooled(run):
+        pieces = _pooled_logits(run, torch.stack(streams[::-1]), n_targets, readout.raw)
     else:
-        rows = torch.tensor(np.asarray(targets.rows), device=reading.device)
+        rows = torch.tensor(np.asarray(targets.rows), device=run.device)
         hidden = torch.stack([stream[rows] for stream in streams[::-1]], dim=1)  # (target, layer from the end, d)
-        pieces = _pieces(reading, hidden, how.raw, how.limit)
+        pieces = _logits_by_target(run, hidden, readout.raw, readout.limit)
     for target, layers, logits in pieces:
         place = places.get(int(targets.rows[target]))
         if layers[0] == n_layers - 1 and place is not None:
-            _check(logits[0], how.own[place], reading)
-        scorer.take(target, layers, logits)
+            _check_last_layer(logits[0], readout.own[place], run)
+        scorer.add(target, layers, logits)
     return scores
 
 
-def _pieces(reading: Reading, hidden: Tensor, raw: str | None, limit: int) -> Iterator[tuple[int, range, Tensor]]:
+def _logits_by_target(
+    run: PromptRun, hidden: Tensor, raw: str | None, limit: int
+) -> Iterator[tuple[int, range, Tensor]]:
     """Target by target, layers from the end to the beginning: (target, layers, logits (layer, class))."""
     n_targets, n_layers = hidden.shape[:2]
     if raw is None:
-        for cells, logits in tails(reading, hidden, limit=limit):
-            for target, layers, part in laid(n_targets, n_layers, cells):
+        for cells, logits in iter_head_logits(run, hidden, limit=limit):
+            for target, layers, part in split_by_target(n_targets, n_layers, cells):
                 yield target, layers, logits[part]
         return
     last = range(n_layers - 1, n_layers - 2, -1)
-    n = max(1, limit // (_width(reading, hidden) * n_layers))
+    n = max(1, limit // (_width(run, hidden) * n_layers))
     for start in range(0, n_targets, n):
         some = hidden[start : start + n]
-        ends = torch.cat([logits for _, logits in tails(reading, some[:, :1], limit=limit)])
-        with without(reading, raw):  # all of them before the next yield: nobody may see the model without its norm
-            found = torch.cat([logits for _, logits in tails(reading, some[:, 1:], limit=limit)])
+        ends = torch.cat([logits for _, logits in iter_head_logits(run, some[:, :1], limit=limit)])
+        with bypass_module(run, raw):  # all of them before the next yield: nobody may see the model without its norm
+            found = torch.cat([logits for _, logits in iter_head_logits(run, some[:, 1:], limit=limit)])
         for target in range(len(some)):
             yield start + target, last, ends[target : target + 1]
             own = found[target * (n_layers - 1) : (target + 1) * (n_layers - 1)]
             yield start + target, range(n_layers - 2, -1, -1), own
 
 
-def _width(reading: Reading, hidden: Tensor) -> int:
+def _width(run: PromptRun, hidden: Tensor) -> int:
     """Bytes of the logits of one cell."""
-    _, logits = next(tails(reading, hidden[:1, :1]))
+    _, logits = next(iter_head_logits(run, hidden[:1, :1]))
     return logits.shape[-1] * logits.element_size()
 
 
-def _whole(reading: Reading, hidden: Tensor, n_targets: int, raw: str | None) -> Iterator[tuple[int, range, Tensor]]:
+def _pooled_logits(
+    run: PromptRun, hidden: Tensor, n_targets: int, raw: str | None
+) -> Iterator[tuple[int, range, Tensor]]:
     """The same of a model that judges a text as a whole: all targets have the same logits."""
     parts = [hidden] if raw is None else [hidden[:1]]
-    found = [logits for _, logits in tails(reading, parts[0])]
+    found = [logits for _, logits in iter_head_logits(run, parts[0])]
     if raw is not None:
-        with without(reading, raw):
-            found += [logits for _, logits in tails(reading, hidden[1:])]
+        with bypass_module(run, raw):
+            found += [logits for _, logits in iter_head_logits(run, hidden[1:])]
     logits = torch.cat(found)
     for target in range(n_targets):
         yield target, range(len(hidden) - 1, -1, -1), logits
 
 
-def _check(found: Tensor, own: Tensor, reading: Reading) -> None:
+def _check_last_layer(found: Tensor, own: Tensor, run: PromptRun) -> None:
     """The last row are the model's logits, or nothing of the lens can be believed."""
     finite = torch.isfinite(own)
     apart = float((found - own).masked_fill(~finite, 0.0).abs().max())
@@ -208,7 +210,7 @@ def _check(found: Tensor, own: Tensor, reading: Reading) -> None:
     if apart <= most:
         return
     raise InputError(
-        f"the last layer of this lens is not what {type(reading.model).__name__} says: their logits are up to "
+        f"the last layer of this lens is not what {type(run.model).__name__} says: their logits are up to "
         f"{apart:.3g} apart, of a size of {size:.3g}. Something behind its last block depends on more than the "
         "stream, so that layers cannot be read this way; is the model the one that wrote the text, and unchanged?"
     )
@@ -218,15 +220,17 @@ def _check(found: Tensor, own: Tensor, reading: Reading) -> None:
 class _Classes:
     """Tokens, or labels, by their texts."""
 
-    tokens: Pieces | None
+    tokens: TokenReader | None
     labels: Sequence[str]
 
     @staticmethod
     def of(gen: Generation) -> _Classes:
         if gen.kind != "classifier":
-            return _Classes(Pieces(gen._tokenizer and gen.tokenizer, n_tokens(gen.model)), ())  # ids do without one
+            return _Classes(
+                TokenReader(gen._tokenizer and gen.tokenizer, vocab_size(gen.model)), ()
+            )  # ids do without one
         n = int(getattr(getattr(gen.model, "config", None), "num_labels", 0))
-        return _Classes(None, labels_of(gen.model, n))
+        return _Classes(None, label_names(gen.model, n))
 
     def ids(self, asked: str | int | Sequence[str | int]) -> list[int]:
         given = [asked] if isinstance(asked, (str, int)) else list(asked)
@@ -246,7 +250,7 @@ class _Classes:
         return tuple(self.labels[i] for i in ids) if self.tokens is None else self.tokens.pieces(ids)
 
 
-def _made(gen: Generation, scores: Scores, where: list[Point], targets: _Targets, classes: _Classes) -> Lens:
+def _result(gen: Generation, scores: Scores, where: list[Point], targets: _Targets, classes: _Classes) -> Lens:
     named = torch.unique(scores.top_ids)
     return Lens(
         layers=tuple(point.name for point in where),

@@ -53,17 +53,17 @@ def _inside(block: Block) -> Iterator[tuple[str, Point]]:
         before = added.n
         if len(new) != 1 or added.n == len(block.contributions):
             continue
-        site = added.seen if block.is_residual else _behind(added.seen)
-        yield new[0].kind, Point(f"{block.index} {_named(new[0])}", site)
+        site = added.seen if block.is_residual else _norm_output(added.seen)
+        yield new[0].kind, Point(f"{block.index} {_part_name(new[0])}", site)
 
 
-def _behind(site: str) -> str:
+def _norm_output(site: str) -> str:
     """What the norm gives that a sum enters, where norms stand in the stream."""
     parsed = Site.parse(site)
     return str(replace(parsed, side=None, path="")) if parsed.side == "in" else site
 
 
-def _named(part: Contribution) -> str:
+def _part_name(part: Contribution) -> str:
     return _CROSS if part.heads is not None and part.heads.is_cross else part.kind
 
 

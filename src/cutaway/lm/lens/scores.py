@@ -54,21 +54,21 @@ class Scorer:
     """(target,)."""
     watched: Tensor
     """(token,)."""
-    _room: Tensor = field(default_factory=lambda: torch.empty(0))
+    _scratch: Tensor = field(default_factory=lambda: torch.empty(0))
     _end: Tensor = field(default_factory=lambda: torch.empty(0))
     """(class,): the probabilities in the end, of the target at hand."""
     _end_entropy: float = 0.0
     _has_gaps: bool = False
 
-    def take(self, target: int, layers: range, logits: Tensor) -> None:
+    def add(self, target: int, layers: range, logits: Tensor) -> None:
         """(layer, class) of one target; `layers` says which, the last of all in the first piece."""
         for start in range(0, len(layers), _CELLS):
-            self._take(target, layers[start : start + _CELLS], _wide(logits[start : start + _CELLS]))
+            self._add(target, layers[start : start + _CELLS], _wide(logits[start : start + _CELLS]))
 
-    def _take(self, target: int, layers: range, z: Tensor) -> None:
+    def _add(self, target: int, layers: range, z: Tensor) -> None:
         at = (torch.tensor(list(layers)), target)
         k = self.scores.top_ids.shape[-1]
-        top, ids = likeliest(z, max(k, 1))
+        top, ids = top_k(z, max(k, 1))
         is_first = layers[0] == len(self.scores.ranks) - 1
         if is_first:
             self._has_gaps = bool(torch.isinf(z[0]).any())
@@ -76,18 +76,18 @@ class Scorer:
         values, largest = z[:, own], top[:, :1]
         if self._has_gaps:
             z = torch.maximum(z, largest + _LEAST)
-        room = self._buffer(z)
+        scratch = self._buffer(z)
         if _SAFE[0] < float(largest.min()) and float(largest.max()) < _SAFE[1]:
             largest = torch.zeros_like(largest)
-            torch.clamp(z, min=_TINY, out=room)
+            torch.clamp(z, min=_TINY, out=scratch)
         else:
-            torch.sub(z, largest, out=room).clamp_(min=_TINY)
-        room.exp_()
-        total = room.sum(-1)
+            torch.sub(z, largest, out=scratch).clamp_(min=_TINY)
+        scratch.exp_()
+        total = scratch.sum(-1)
         if is_first:
-            self._end = room[0] / total[0]
+            self._end = scratch[0] / total[0]
         lse = (largest[:, 0].double() + total.double().log()).cpu()
-        mean = (room.mul_(z).sum(-1) / total).double().cpu()  # the expected logit
+        mean = (scratch.mul_(z).sum(-1) / total).double().cpu()  # the expected logit
         crossed = (z @ self._end).double().cpu()
         entropies = (lse - mean).clamp(min=0)
         if is_first:
@@ -107,16 +107,20 @@ class Scorer:
         return torch.gt(z, own, out=self._buffer(z)).sum(-1).long() + 1
 
     def _buffer(self, like: Tensor) -> Tensor:
-        if self._room.shape[-1] != like.shape[-1] or len(self._room) < len(like) or self._room.dtype != like.dtype:
-            self._room = torch.empty_like(like)
-        return self._room[: len(like)]
+        if (
+            self._scratch.shape[-1] != like.shape[-1]
+            or len(self._scratch) < len(like)
+            or self._scratch.dtype != like.dtype
+        ):
+            self._scratch = torch.empty_like(like)
+        return self._scratch[: len(like)]
 
 
 def _wide(logits: Tensor) -> Tensor:
     return logits if logits.dtype in (torch.float32, torch.float64) else logits.float()
 
 
-def likeliest(z: Tensor, k: int) -> tuple[Tensor, Tensor]:
+def top_k(z: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """The k largest of each row and where they are, largest first: as `topk`, in a third of its time.
 
     >>> values, places = likeliest(torch.arange(1000.0)[None], 2)
@@ -137,7 +141,7 @@ def likeliest(z: Tensor, k: int) -> tuple[Tensor, Tensor]:
     return values, torch.cat([places, rest], -1).gather(1, chosen)
 
 
-def laid(n_targets: int, n_layers: int, cells: slice) -> Iterator[tuple[int, range, slice]]:
+def split_by_target(n_targets: int, n_layers: int, cells: slice) -> Iterator[tuple[int, range, slice]]:
     """The cells of one piece, target by target: the target, its layers from the end, and where they are in the piece.
 
     >>> list(laid(2, 3, slice(1, 5)))

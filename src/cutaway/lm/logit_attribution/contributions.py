@@ -40,11 +40,11 @@ def split(named: Named, address: str | None, taken: Tensor, given: Tensor, u: Te
         site: of the contribution; where a norm made it, that is held still.
     """
     for linear in _candidates(named, address):
-        made = _applied(linear, taken)
+        made = _apply(linear, taken)
         if made is None or made[0].shape != given.shape:
             continue
         out, bias = made
-        onto = _onto(named, out, given, u, site)
+        onto = _pull_back_direction(named, out, given, u, site)
         if onto is None:
             continue
         direction, rest = onto
@@ -58,7 +58,9 @@ def split(named: Named, address: str | None, taken: Tensor, given: Tensor, u: Te
     )
 
 
-def _onto(named: Named, out: Tensor, given: Tensor, u: Tensor, site: str) -> tuple[Tensor, Tensor] | None:
+def _pull_back_direction(
+    named: Named, out: Tensor, given: Tensor, u: Tensor, site: str
+) -> tuple[Tensor, Tensor] | None:
     """The direction as it is right behind the map, and what a norm's bias adds; None if neither explains it."""
     limit = 1e-3 if given.dtype in (torch.float32, torch.float64) else 5e-2
     x, y = out.double(), given.double()
@@ -71,7 +73,7 @@ def _onto(named: Named, out: Tensor, given: Tensor, u: Tensor, site: str) -> tup
     frozen = None if norm is None else frozen_norm(norm, out)
     if frozen is None or not bool((y - frozen(x)).norm() <= limit * y.norm()):
         return None
-    return frozen.back(u), u @ frozen.bias
+    return frozen.pull_back(u), u @ frozen.bias
 
 
 def _candidates(named: Named, address: str | None) -> Iterator[nn.Module]:
@@ -87,7 +89,7 @@ def _candidates(named: Named, address: str | None) -> Iterator[nn.Module]:
         yield around
 
 
-def _applied(linear: nn.Module, taken: Tensor) -> tuple[Tensor, Tensor] | None:
+def _apply(linear: nn.Module, taken: Tensor) -> tuple[Tensor, Tensor] | None:
     """What it makes of what enters it, and of nothing; None where it is another kind of module."""
     try:
         with torch.no_grad():
@@ -107,7 +109,7 @@ def split_experts(named: Named, units: Units, laid: Tensor, given: Tensor, u: Te
     values = laid.double().reshape(len(laid), units.n_experts, units.width)
     for way in () if weights is None else (weights.detach(), weights.detach().mT):
         if way.shape[1:] == (given.shape[-1], units.width):
-            found = _experts(way, values, given.double(), u)
+            found = _split_by_expert(way, values, given.double(), u)
             if found is not None:
                 return found
     raise InputError(
@@ -116,7 +118,7 @@ def split_experts(named: Named, units: Units, laid: Tensor, given: Tensor, u: Te
     )
 
 
-def _experts(weights: Tensor, values: Tensor, given: Tensor, u: Tensor) -> Split | None:
+def _split_by_expert(weights: Tensor, values: Tensor, given: Tensor, u: Tensor) -> Split | None:
     found = torch.zeros_like(values)
     for target, (units, whole) in enumerate(zip(values, given, strict=True)):
         used = (units != 0).any(-1).nonzero()[:, 0]

@@ -19,13 +19,13 @@ from cutaway.capture.interventions.token_positions import ELSEWHERE, standing
 from cutaway.capture.model.eval_mode import device_of, eval_mode
 from cutaway.capture.model.tree import structure_of
 from cutaway.core.errors import InputError
-from cutaway.lm.model.block_parts import joins_of, nearest_linear
-from cutaway.lm.model.blocks import Chain, chains_of
-from cutaway.lm.model.parts import Added, Anatomy, Block, Role, Stack
-from cutaway.lm.model.wiring import Wiring, seen_at, site_in, site_out
+from cutaway.lm.model.block_parts import find_joins, nearest_linear
+from cutaway.lm.model.blocks import Chain, find_chains
+from cutaway.lm.model.parts import Anatomy, Block, Role, Stack, StreamPoint
+from cutaway.lm.model.wiring import Wiring, cheaper_site, site_in, site_out
 
-_known: WeakKeyDictionary[nn.Module, dict[tuple[object, ...], Anatomy]] = WeakKeyDictionary()
-_named: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
+_cache: WeakKeyDictionary[nn.Module, dict[tuple[object, ...], Anatomy]] = WeakKeyDictionary()
+_patterns: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
 """Model → the pattern of its blocks that somebody gave."""
 AUTO = "auto"
 
@@ -40,29 +40,29 @@ def anatomy(model: nn.Module, inputs: Mapping[str, Any] | None = None, *, blocks
     """
     core: nn.Module = getattr(model, "_orig_mod", model)
     if blocks == AUTO:
-        _named.pop(core, None)
-    pattern = _named.get(core) if blocks in (None, AUTO) else blocks
-    inputs = _some_tokens(core) if inputs is None else inputs
+        _patterns.pop(core, None)
+    pattern = _patterns.get(core) if blocks in (None, AUTO) else blocks
+    inputs = _example_inputs(core) if inputs is None else inputs
     how = getattr(getattr(core, "config", None), "_attn_implementation", None)
     experts = getattr(getattr(core, "config", None), "_experts_implementation", None)
     key = (structure_of(core), pattern, how, experts, *sorted(inputs))
-    known = _known.setdefault(core, {})
+    known = _cache.setdefault(core, {})
     if key in known:
-        return _chosen(core, pattern, known[key])
-    found = _found(core, shortened(inputs), pattern)
+        return _remember_pattern(core, pattern, known[key])
+    found = _trace_anatomy(core, shorten(inputs), pattern)
     if not sessions.edits:  # a changed model is no measure of what it is otherwise
         known[key] = found
-    return _chosen(core, pattern, found)
+    return _remember_pattern(core, pattern, found)
 
 
-def _chosen(model: nn.Module, pattern: str | None, found: Anatomy) -> Anatomy:
+def _remember_pattern(model: nn.Module, pattern: str | None, found: Anatomy) -> Anatomy:
     """What was found with a pattern that worked, which is kept."""
     if pattern is not None:
-        _named[model] = pattern
+        _patterns[model] = pattern
     return found
 
 
-def _some_tokens(model: nn.Module) -> dict[str, Any]:
+def _example_inputs(model: nn.Module) -> dict[str, Any]:
     ids = torch.arange(1, 9, device=device_of(model))[None]
     config = getattr(model, "config", None)
     found: dict[str, Any] = {"input_ids": ids % int(getattr(config, "vocab_size", None) or 9)}
@@ -72,7 +72,7 @@ def _some_tokens(model: nn.Module) -> dict[str, Any]:
     return {**found, **{name: value for name, value in fixed.items() if hasattr(config, name)}}
 
 
-def shortened(inputs: Mapping[str, Any], most: int = 8) -> dict[str, Any]:
+def shorten(inputs: Mapping[str, Any], most: int = 8) -> dict[str, Any]:
     """The same inputs with a few tokens only: every tensor of ids or masks is cut alike.
 
     The tokens are copies: a tensor that is a part of another would be seen as made from it.
@@ -83,13 +83,13 @@ def shortened(inputs: Mapping[str, Any], most: int = 8) -> dict[str, Any]:
     }
 
 
-def _found(model: nn.Module, inputs: Mapping[str, Any], pattern: str | None) -> Anatomy:
+def _trace_anatomy(model: nn.Module, inputs: Mapping[str, Any], pattern: str | None) -> Anatomy:
     # with autograd on, as only then modules of torch keep to Python and can be looked into
     with standing(ELSEWHERE), eval_mode(model, gradients=True), torch.enable_grad(), watch(model, save=None) as trace:
         model(**inputs)
     wiring = Wiring(trace, model)
     name = trace.model_name
-    chains = chains_of(wiring, pattern)
+    chains = find_chains(wiring, pattern)
     if not chains:
         raise InputError(
             f"the blocks of {name} were not found: no modules follow one another in it with the stream between them. "
@@ -122,14 +122,14 @@ def _stack(model: nn.Module, wiring: Wiring, chain: Chain, role: Role) -> Stack:
     blocks = []
     for index, call in enumerate(chain.calls):
         start, end = chain.inputs[index], chain.outputs[index]
-        joins = joins_of(wiring, call, start, end)
+        joins = find_joins(wiring, call, start, end)
         contributions = tuple(each for join in joins.joins for each in join.contributions)
         added, n = [], 0
         for join in joins.joins:
             n += len(join.contributions)
             is_end = wiring.same_numbers(end) == join.node
             site = site_out(wiring, end, call=call) if is_end else site_out(wiring, join.node, within=call)
-            added.append(Added(n, site, site if is_end else seen_at(wiring, join.node, call) or site))
+            added.append(StreamPoint(n, site, site if is_end else cheaper_site(wiring, join.node, call) or site))
         blocks.append(
             Block(
                 index=index,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from cutaway.lm.model.feed_forward_units import units_of
+from cutaway.lm.model.feed_forward_units import find_units
 from cutaway.lm.model.parts import Contribution, Heads
-from cutaway.lm.model.wiring import LINEAR, Wiring, is_linear, linear_input, multiplied, site_out, weight_of
+from cutaway.lm.model.wiring import LINEAR, Wiring, is_linear, linear_input, linear_operand, site_out, weight_of
 
 _FUSED = "scaled_dot_product_attention"
 _MIXING = frozenset({"conv1d", "conv2d", "cumsum", "cumprod", "fft", "rfft", "logcumsumexp", _FUSED})
@@ -30,13 +30,13 @@ class Joins:
     is_residual: bool
 
 
-def joins_of(wiring: Wiring, call: int, start: int, end: int) -> Joins:
+def find_joins(wiring: Wiring, call: int, start: int, end: int) -> Joins:
     """What a block adds to the stream between two nodes.
 
     A join is an addition that every way from the one to the other passes. What it adds up is the stream itself, as
     the join before left it, and contributions; two that are added to each other first are two.
     """
-    passed = _passed_by_all(wiring, start, end)
+    passed = _dominators(wiring, start, end)
     joins: list[Join] = []
     stream, is_residual, last = start, True, start
     for node in passed:
@@ -75,12 +75,12 @@ def _linears(wiring: Wiring, node: int, ends: set[int], *, width: int | None = N
             yield each
             continue
         for parent in wiring.parents(each):
-            if parent not in seen and parent not in ends and wiring.is_real(parent) and not wiring.is_weight(parent):
+            if parent not in seen and parent not in ends and wiring.is_float(parent) and not wiring.is_weight(parent):
                 seen.add(parent)
                 front.append(parent)
 
 
-def _passed_by_all(wiring: Wiring, start: int, end: int) -> list[int]:
+def _dominators(wiring: Wiring, start: int, end: int) -> list[int]:
     """The nodes through which every way from `start` to `end` goes, in order; `start` is left out."""
     between = sorted(node for node in {*wiring.ancestors(end), end} if node > start or node == start)
     reached: dict[int, int] = {start: 1}
@@ -111,7 +111,9 @@ def _terms(wiring: Wiring, node: int, stops: set[int]) -> list[int]:
         plain = wiring.same_numbers(each)
         is_stop = each != node and (each in stops or plain in stops)
         parents = wiring.parents(plain)
-        is_sum = wiring.name(plain) in ("add", "iadd") and len(parents) == 2 and not _is_adapted(wiring, parents, stops)
+        is_sum = (
+            wiring.name(plain) in ("add", "iadd") and len(parents) == 2 and not _has_adapter(wiring, parents, stops)
+        )
         if is_sum and not is_stop and all(wiring.shape(parent) == wiring.shape(plain) for parent in parents):
             stack.extend(reversed(parents))
         else:
@@ -119,11 +121,11 @@ def _terms(wiring: Wiring, node: int, stops: set[int]) -> list[int]:
     return found
 
 
-def _is_adapted(wiring: Wiring, terms: Sequence[int], stops: set[int]) -> bool:
+def _has_adapter(wiring: Wiring, terms: Sequence[int], stops: set[int]) -> bool:
     """Whether one is a product with weights, and the other comes from what it multiplied, too: an adapter beside it."""
     for one, other in (terms, terms[::-1]):
         plain = wiring.same_numbers(one)
-        if plain not in stops and is_linear(wiring, plain) and multiplied(wiring, plain) in wiring.ancestors(other):
+        if plain not in stops and is_linear(wiring, plain) and linear_operand(wiring, plain) in wiring.ancestors(other):
             return True
     return False
 
@@ -139,13 +141,13 @@ def _contribution(wiring: Wiring, call: int, node: int, stream: int) -> Contribu
         return Contribution("other", site)
     d = (wiring.shape(node) or (0,))[-1]
     downs = [*_linears(wiring, node, {stream}, width=d)] or [*_linears(wiring, node, {stream})][:1]
-    inputs = [multiplied(wiring, each) for each in downs]
-    downs = [each for each in downs if not any(i in wiring.ancestors(multiplied(wiring, each)) for i in inputs)]
+    inputs = [linear_operand(wiring, each) for each in downs]
+    downs = [each for each in downs if not any(i in wiring.ancestors(linear_operand(wiring, each)) for i in inputs)]
     if not downs or not any(is_linear(wiring, each) for each in inside - {downs[0]}):
         return Contribution("other", site)
     if len({weight_of(wiring, each) for each in downs}) > 1:  # experts, each a module of its own
         return Contribution("mlp", site)
-    return Contribution("mlp", site, units=units_of(wiring, downs[0], inside))
+    return Contribution("mlp", site, units=find_units(wiring, downs[0], inside))
 
 
 def _is_inside(wiring: Wiring, call: int, node: int) -> bool:
@@ -155,7 +157,7 @@ def _is_inside(wiring: Wiring, call: int, node: int) -> bool:
 def _mixes(wiring: Wiring, node: int) -> bool:
     """Whether it mixes positions: by a function that does, or by a product of two values."""
     name = wiring.name(node)
-    if name in _MIXING and wiring.is_real(node):
+    if name in _MIXING and wiring.is_float(node):
         return True
     if name not in LINEAR:
         return False
@@ -185,11 +187,11 @@ def _heads(wiring: Wiring, call: int, node: int, op: int, inside: set[int]) -> H
     width = 0
     mixed = None
     if out is not None:
-        mixed = multiplied(wiring, out)
+        mixed = linear_operand(wiring, out)
         width = (wiring.shape(mixed) or (0,))[-1]
     head_dim = shape[-1] if is_fused else width // max(n_heads, 1)
     sources = list(wiring.parents(op)) if is_fused else [op]
-    is_cross = _takes_another_stream(wiring, call, sources, inside)
+    is_cross = _attends_elsewhere(wiring, call, sources, inside)
     return Heads(
         op=str(wiring.trace.names.site(op)),
         is_fused=is_fused,
@@ -201,10 +203,10 @@ def _heads(wiring: Wiring, call: int, node: int, op: int, inside: set[int]) -> H
     )
 
 
-def _takes_another_stream(wiring: Wiring, call: int, sources: list[int], inside: set[int]) -> bool:
+def _attends_elsewhere(wiring: Wiring, call: int, sources: list[int], inside: set[int]) -> bool:
     """Whether some value that enters the block besides its stream, as wide as it, is attended to."""
     given = wiring.rows[call].inputs
-    streams = [node for _, node in given if wiring.is_real(node) and len(wiring.shape(node) or ()) == 3]
+    streams = [node for _, node in given if wiring.is_float(node) and len(wiring.shape(node) or ()) == 3]
     width = (wiring.shape(streams[0]) or (0,))[-1] if streams else 0
     others = {node for node in streams[1:] if node != streams[0] and (wiring.shape(node) or (0,))[-1] == width}
     if not others:

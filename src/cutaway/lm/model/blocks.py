@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from cutaway.core.sites import Site
 from cutaway.lm.model.wiring import Wiring
 
-_ASKED = ""
+_USER_NAMED = ""
 """Stands for what was named by the user: that is a list of blocks in any case."""
 
 
@@ -22,7 +22,7 @@ class Chain:
     out_path: str
 
 
-def chains_of(wiring: Wiring, pattern: str | None = None) -> list[Chain]:
+def find_chains(wiring: Wiring, pattern: str | None = None) -> list[Chain]:
     """Every chain of blocks that is in no other one, in order of running.
 
     Of a list with one block alone nothing shows that it repeats: there, being in a list is enough.
@@ -38,13 +38,13 @@ def chains_of(wiring: Wiring, pattern: str | None = None) -> list[Chain]:
         if asked is None:
             groups.setdefault((row.parent, key), []).append(call)
         elif asked.covers_address(wiring.address(call)):
-            groups.setdefault((0, _ASKED), []).append(call)
-    listed = {_ASKED} | {row.addresses[0] for row in wiring.trace.tables.modules if not row.has_forward}
+            groups.setdefault((0, _USER_NAMED), []).append(call)
+    listed = {_USER_NAMED} | {row.addresses[0] for row in wiring.trace.tables.modules if not row.has_forward}
     found = [chain for (_, key), calls in groups.items() for chain in _chains(wiring, calls, is_list=key in listed)]
     found = [chain for chain in found if _is_stream(wiring, chain)]
     inside = {call for chain in found for call in chain.calls}
     outermost = [c for c in found if not inside.intersection(wiring.calls_from(wiring.rows[c.calls[0]].parent))]
-    return _of_one_width(wiring, sorted(outermost, key=lambda chain: chain.calls[0]))
+    return _longest(wiring, sorted(outermost, key=lambda chain: chain.calls[0]))
 
 
 def _chains(wiring: Wiring, calls: list[int], *, is_list: bool) -> list[Chain]:
@@ -69,7 +69,7 @@ def _link(wiring: Wiring, one: int, other: int) -> tuple[int, str] | None:
     taken = [node for _, node in wiring.rows[one].inputs]
     shapes = {wiring.shape(node) for _, node in wiring.rows[other].outputs}
     for path, node in wiring.rows[one].outputs:
-        is_stream = node in given and node not in taken and _is_hidden(wiring, node)
+        is_stream = node in given and node not in taken and _is_hidden_state(wiring, node)
         if is_stream and wiring.shape(node) in shapes:
             return node, path
     return None
@@ -84,21 +84,21 @@ def _chain(wiring: Wiring, calls: list[int], links: list[tuple[int, str]], *, is
         if len({modules[rows[call].module].class_name for call in calls}) > 1:
             return []
     paths = {path for _, path in links}
-    ends = [(path, node) for path, node in rows[calls[-1]].outputs if _is_hidden(wiring, node)]
+    ends = [(path, node) for path, node in rows[calls[-1]].outputs if _is_hidden_state(wiring, node)]
     end = next(((path, node) for path, node in ends if not paths or path in paths), None)
     if end is None:
         return []
     path = links[0][1] if links else end[0]
     shape = wiring.shape(links[0][0]) if links else wiring.shape(end[1])
-    starts = [node for _, node in rows[calls[0]].inputs if wiring.is_real(node) and wiring.shape(node) == shape]
+    starts = [node for _, node in rows[calls[0]].inputs if wiring.is_float(node) and wiring.shape(node) == shape]
     if not starts:
         return []
     outputs = (*(node for node, _ in links), end[1])
     return [Chain(tuple(calls), (starts[0], *outputs[:-1]), outputs, path)]
 
 
-def _is_hidden(wiring: Wiring, node: int) -> bool:
-    return wiring.is_real(node) and len(wiring.shape(node) or ()) == 3
+def _is_hidden_state(wiring: Wiring, node: int) -> bool:
+    return wiring.is_float(node) and len(wiring.shape(node) or ()) == 3
 
 
 def _is_stream(wiring: Wiring, chain: Chain) -> bool:
@@ -109,7 +109,7 @@ def _is_stream(wiring: Wiring, chain: Chain) -> bool:
     return leads and any(wiring.is_weight(node) for node in wiring.ancestors(end) - wiring.ancestors(chain.inputs[0]))
 
 
-def _of_one_width(wiring: Wiring, chains: list[Chain]) -> list[Chain]:
+def _longest(wiring: Wiring, chains: list[Chain]) -> list[Chain]:
     """The longest chains where there are several: short ones beside them are parts of the embedding or the head."""
     most = max((len(chain.calls) for chain in chains), default=0)
     return [chain for chain in chains if 2 * len(chain.calls) >= most]

@@ -30,7 +30,7 @@ ValueFn = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ForwardResult:
     """What one forward gave."""
 
     logits: Tensor
@@ -40,7 +40,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Reading:
+class PromptRun:
     """What is explained: logits of a model at some rows, and the class that was chosen at each.
 
     One target is one generated token, one filled mask, or one label. All methods leave the model as it was: mode,
@@ -63,7 +63,7 @@ class Reading:
     """Tokens of the prompt: from its end an edit counts negative positions; None where that cannot be told."""
 
     @staticmethod
-    def of(gen: Generation, *, model: Any = None) -> Reading:
+    def of(gen: Generation, *, model: Any = None) -> PromptRun:
         """The reading behind a generation; its own model is asked unless another is given."""
         asked = gen.model if model is None else model
         core: nn.Module = getattr(asked, "_orig_mod", asked)
@@ -72,7 +72,7 @@ class Reading:
         if gen.source is not None:
             given = {"input_ids": _row(gen.source.ids, device), "decoder_input_ids": given["input_ids"]}
         given |= {name: _row(values, device) for name, values in gen.more_inputs.items()}
-        return reading(core, gen.kind, given, gen.rows, gen.target_ids)
+        return prompt_run(core, gen.kind, given, gen.rows, gen.target_ids)
 
     # what it is made of
 
@@ -105,7 +105,7 @@ class Reading:
         """Whether a row depends on no later position of its own stack: one forward then serves all targets."""
         return self.kind in ("causal", "encoder-decoder")
 
-    def of_targets(self, chosen: Sequence[int]) -> Reading:
+    def select_targets(self, chosen: Sequence[int]) -> PromptRun:
         """With these targets alone, and without the positions that none of them can see."""
         kept = torch.tensor(list(chosen), device=self.device)
         rows, inputs = self.rows[kept], dict(self.inputs)
@@ -118,7 +118,7 @@ class Reading:
 
     # running it
 
-    def see(
+    def forward(
         self,
         sites: Sequence[str] = (),
         *,
@@ -127,7 +127,7 @@ class Reading:
         inputs: Mapping[str, Any] | None = None,
         n: int | None = None,
         gradients: bool = False,
-    ) -> Seen:
+    ) -> ForwardResult:
         """One forward: the logits of all targets, and the values at these sites.
 
         Args:
@@ -143,39 +143,39 @@ class Reading:
             n = max([len(each) for each in (embeds or {}).values()] or [len(given["input_ids"])])
         given = {name: value.expand(n, -1) if _is_batch(value, n) else value for name, value in given.items()}
         values: dict[str, Tensor] = {}
-        changed = self._changed(embeds or {}, changes or {})
+        changed = self._as_changes(embeds or {}, changes or {})
 
         def note(site: str, value: Tensor) -> None:
             values[site] = state.detached(value)
 
-        with self.still(gradients=gradients) as state, edit(self.model, changed) if changed else nullcontext():
-            with self.observed(sites, note):
+        with self.eval_mode(gradients=gradients) as state, edit(self.model, changed) if changed else nullcontext():
+            with self.observe(sites, note):
                 logits = state.detached(self._logits(given))
-        return Seen(logits, {site: self._laid(value, n) for site, value in values.items()})
+        return ForwardResult(logits, {site: self._split_batch(value, n) for site, value in values.items()})
 
     def logits(self) -> Tensor:
         """(target, class): the logits that made each target, as the model gives them."""
-        return self.see().logits[0]
+        return self.forward().logits[0]
 
     def logits_of(self, embeds: Mapping[Role, Tensor], **more: Any) -> Tensor:
         """(sample, target, class): the logits when the embeddings are these; differentiable by them."""
-        return self.see(embeds=embeds, gradients=True, **more).logits
+        return self.forward(embeds=embeds, gradients=True, **more).logits
 
     def embeddings(self) -> dict[Role, Tensor]:
         """Role → (position, d): what the embedding gave each token, before positions are added."""
         sites = {role: self.anatomy.part(role).embedding for role in self.roles}
-        seen = self.see([*sites.values()])
+        seen = self.forward([*sites.values()])
         return {role: seen.values[site][0] for role, site in sites.items()}
 
     def hidden(self, role: Role | None = None) -> Tensor:
         """(layer, position, d): the stream before the first block, and after each; the final norm is not applied."""
         stack = self.anatomy.stack if role is None else self.anatomy.part(role)
-        seen = self.see(stack.stream)
+        seen = self.forward(stack.stream)
         return torch.stack([seen.values[site][0] for site in stack.stream])
 
     def values(self, sites: Sequence[str]) -> dict[str, Tensor]:
         """Site → the whole value without its batch: (position, d) where a site has positions."""
-        return {site: value[0] for site, value in self.see(sites).values.items()}
+        return {site: value[0] for site, value in self.forward(sites).values.items()}
 
     def unit_rows(self, sites: Sequence[str]) -> dict[str, Tensor]:
         """Site → (position, unit), units as a trace counts them."""
@@ -190,25 +190,25 @@ class Reading:
                 raise InputError(f"the value at {site!r} has no positions and units: its shape is {list(value.shape)}.")
             found[site] = layout.rows(value).flatten(0, 1).clone()  # one sample: rows are positions
 
-        with units, self.still(), self._observing(sites, note):
+        with units, self.eval_mode(), self._observe_raw(sites, note):
             self._logits(self.inputs)
         return found
 
     @contextmanager
-    def observed(self, sites: Sequence[str], note: Callable[[str, Tensor], object]) -> Iterator[None]:
+    def observe(self, sites: Sequence[str], note: Callable[[str, Tensor], object]) -> Iterator[None]:
         """Inside the block one run of the model tells the value at each site, as edits leave it."""
         if not sites:
             yield
             return
-        with self._observing(sites, lambda site, seen: note(site, seen.tensor)):
+        with self._observe_raw(sites, lambda site, seen: note(site, seen.tensor)):
             yield
 
     @contextmanager
-    def _observing(self, sites: Sequence[str], note: Callable[[str, Observation], object]) -> Iterator[None]:
+    def _observe_raw(self, sites: Sequence[str], note: Callable[[str, Observation], object]) -> Iterator[None]:
         names = {Site.parse(site): site for site in sites}
         known: set[str] = set()
 
-        def see(seen: Observation) -> None:
+        def forward(seen: Observation) -> None:
             check_single(seen)
             for site in (names[asked] for asked in seen.asked):
                 if site in known:
@@ -216,13 +216,13 @@ class Reading:
                 known.add(site)
                 note(site, seen)
 
-        with observe(self.model, list(names), see) as observer:
+        with observe(self.model, list(names), forward) as observer:
             yield
         if observer.missed:
             raise nothing_ran(observer.missed[0])
 
     @contextmanager
-    def still(self, *, gradients: bool = False) -> Iterator[ModelState]:
+    def eval_mode(self, *, gradients: bool = False) -> Iterator[ModelState]:
         """Eval mode, weights without gradients; everything is as before afterwards."""
         asked = [weight for weight in self.model.parameters() if weight.requires_grad] if gradients else []
         with eval_mode(self.model, gradients=gradients) as state, standing(self.n_given):
@@ -239,7 +239,7 @@ class Reading:
         """What the model returns; nothing is put still around it."""
         return self.model(**{**self._arguments(self.inputs if inputs is None else inputs), **more})
 
-    def _laid(self, value: Tensor, n: int) -> Tensor:
+    def _split_batch(self, value: Tensor, n: int) -> Tensor:
         """With samples and positions apart, where a model has put them into one dimension."""
         lengths = {len(self.ids(role)) for role in self.roles}
         if value.dim() == 2 and len(value) != n and any(len(value) == n * length for length in lengths):
@@ -257,7 +257,7 @@ class Reading:
         found = logits_of(self.call(given), self.model)
         return found[:, None].expand(-1, self.n_targets, -1) if found.dim() == 2 else found[:, self.rows]
 
-    def _changed(self, embeds: Mapping[Role, Tensor], changes: Mapping[str, ValueFn]) -> dict[str, Change]:
+    def _as_changes(self, embeds: Mapping[Role, Tensor], changes: Mapping[str, ValueFn]) -> dict[str, Change]:
         """What `edit` is given."""
         given = {self.anatomy.part(role).embedding: value for role, value in embeds.items()}
 
@@ -272,13 +272,13 @@ class Reading:
         return {site: change(site) for site in dict.fromkeys([*given, *changes])}
 
 
-def reading(model: nn.Module, kind: GenerationKind, inputs: Mapping[str, Any], rows: Any, classes: Any) -> Reading:
+def prompt_run(model: nn.Module, kind: GenerationKind, inputs: Mapping[str, Any], rows: Any, classes: Any) -> PromptRun:
     """A reading from plain numbers."""
     device = device_of(model)
     at, what = (_row(numbers, device)[0] for numbers in (rows, classes))
     n_given = int(at[0]) + 1 if kind == "causal" and at.numel() else inputs["input_ids"].shape[1]
     is_double = "decoder_input_ids" in inputs
-    return Reading(model, kind, inputs, at, what, accepted_by(model), None if is_double else n_given)
+    return PromptRun(model, kind, inputs, at, what, accepted_by(model), None if is_double else n_given)
 
 
 def accepted_by(model: nn.Module) -> frozenset[str]:

@@ -30,21 +30,21 @@ class FrozenNorm:
     """(d,)."""
     scales: Tensor
     """(row,)."""
-    is_centred: bool
+    is_centered: bool
 
     def __call__(self, x: Tensor) -> Tensor:
         """(row, d), rows in the order of the scales; of rows behind them the scale is 1."""
         scales = torch.ones(len(x), dtype=self.scales.dtype, device=x.device)
         scales[: len(self.scales)] = self.scales[: len(x)]
         x64 = x.double()
-        return (scales[:, None] * self.gain * self._centred(x64) + self.bias).to(x.dtype)
+        return (scales[:, None] * self.gain * self._center(x64) + self.bias).to(x.dtype)
 
-    def back(self, u: Tensor) -> Tensor:
+    def pull_back(self, u: Tensor) -> Tensor:
         """(row, d): what a direction behind the norm is before it."""
-        return self._centred(u.double() * self.gain) * self.scales[:, None]
+        return self._center(u.double() * self.gain) * self.scales[:, None]
 
-    def _centred(self, x: Tensor) -> Tensor:
-        return x - x.mean(-1, keepdim=True) if self.is_centred else x
+    def _center(self, x: Tensor) -> Tensor:
+        return x - x.mean(-1, keepdim=True) if self.is_centered else x
 
 
 def frozen_norm(module: nn.Module, x: Tensor) -> FrozenNorm | None:
@@ -55,24 +55,24 @@ def frozen_norm(module: nn.Module, x: Tensor) -> FrozenNorm | None:
     probes = torch.stack([0 * signs, signs.abs() * _LARGE, signs * _LARGE])
     try:
         with torch.no_grad():
-            zero, constant, alternating = _asked(module, probes)
-            given = _asked(module, x.double())
+            zero, constant, alternating = _call_in_float64(module, probes)
+            given = _call_in_float64(module, x.double())
     except (RuntimeError, TypeError, ValueError, NotImplementedError):
         return None
     if given.shape != x.shape:
         return None
-    is_centred = bool((constant - zero).abs().max() < 1e-2 * (alternating - zero).abs().max())
-    shown = signs - signs.mean() if is_centred else signs
+    is_centered = bool((constant - zero).abs().max() < 1e-2 * (alternating - zero).abs().max())
+    shown = signs - signs.mean() if is_centered else signs
     gain = (alternating - zero) / (shown / shown.square().mean().sqrt())
-    made = FrozenNorm(gain, zero, torch.ones(len(x), dtype=torch.float64, device=x.device), is_centred)
+    made = FrozenNorm(gain, zero, torch.ones(len(x), dtype=torch.float64, device=x.device), is_centered)
     plain = made(x.double()) - zero
     scales = ((given - zero) * plain).sum(-1) / plain.square().sum(-1).clamp_min(1e-300)
     left = (given - zero - scales[:, None] * plain).norm() / (given - zero).norm().clamp_min(1e-300)
-    return None if not bool(left < 1e-3) else FrozenNorm(gain, zero, scales, is_centred)
+    return None if not bool(left < 1e-3) else FrozenNorm(gain, zero, scales, is_centered)
 
 
 @contextmanager
-def in_place_of(module: nn.Module, frozen: FrozenNorm) -> Iterator[None]:
+def replace_norm(module: nn.Module, frozen: FrozenNorm) -> Iterator[None]:
     """Inside the block the module is its frozen form."""
 
     def forward(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -89,7 +89,7 @@ def in_place_of(module: nn.Module, frozen: FrozenNorm) -> Iterator[None]:
             module.__dict__["forward"] = before
 
 
-def _asked(module: nn.Module, x: Tensor) -> Tensor:
+def _call_in_float64(module: nn.Module, x: Tensor) -> Tensor:
     """(row, d) → (row, d), in float64 as far as the module lets it; a copy is asked."""
     copied = deepcopy(module).double()
     found = copied(x[None])

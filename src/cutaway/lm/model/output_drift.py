@@ -14,7 +14,7 @@ _COARSE = 0.2
 """How far log-probabilities may be apart by rounding: in full precision, and in half."""
 
 
-def changed(gen: Generation, what: str, now: Any, chosen: Sequence[int] | None = None) -> list[str]:
+def drift_notes(gen: Generation, what: str, now: Any, chosen: Sequence[int] | None = None) -> list[str]:
     """A note where it does not: weights were changed, an edit came or went, or it is another model.
 
     Args:

@@ -64,7 +64,7 @@ class Contribution:
 
 
 @dataclass(frozen=True, slots=True)
-class Added:
+class StreamPoint:
     """The stream inside a block, after an addition."""
 
     n: int
@@ -92,7 +92,7 @@ class Block:
     """Where among the things returned the stream stands; "" for a bare tensor."""
     contributions: tuple[Contribution, ...]
     """In the order in which they are added."""
-    added: tuple[Added, ...]
+    added: tuple[StreamPoint, ...]
     """The stream after each addition, in order: the mid-points, and the end."""
     is_residual: bool
     """Whether its output is its input plus its contributions, and nothing else."""
@@ -211,7 +211,7 @@ class Anatomy:
         return found
 
 
-def chosen_layers(layers: Layers, n: int) -> list[int]:
+def layer_indices(layers: Layers, n: int) -> list[int]:
     """Which of n layers, in the order of the model; each once.
 
     >>> chosen_layers(slice(-2, None), 12), chosen_layers([10, 2, -1], 12), chosen_layers(-1, 12)

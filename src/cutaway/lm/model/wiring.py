@@ -11,7 +11,7 @@ from cutaway.capture.model.tree import module_addresses
 from cutaway.graph.tables import BUFFER, CONSTANT, INPUT, OP, PARAMETER, CallRow
 from cutaway.graph.trace import Trace
 
-_FORM = frozenset(
+_RESHAPES = frozenset(
     {"view", "reshape", "contiguous", "to", "float", "type", "clone", "unsqueeze", "squeeze", "flatten", "unflatten"}
     | {"detach", "type_as", "view_as", "long", "int", "made_unseen", "edit"}
 )
@@ -42,7 +42,7 @@ class Wiring:
         meta = self.trace.tables.nodes.meta_of(node)
         return None if meta is None else meta.shape
 
-    def is_real(self, node: int) -> bool:
+    def is_float(self, node: int) -> bool:
         """Whether it holds floating-point numbers."""
         meta = self.trace.tables.nodes.meta_of(node)
         return meta is not None and "float" in meta.dtype
@@ -57,21 +57,21 @@ class Wiring:
             if kind == PARAMETER:
                 found = True
             elif kind == OP and nodes.parents[each]:
-                stack.extend(nodes.parents[each][:1] if self._is_of_experts(each) else nodes.parents[each])
+                stack.extend(nodes.parents[each][:1] if self._is_expert_lookup(each) else nodes.parents[each])
             elif kind == OP or kind not in (BUFFER, CONSTANT):
                 return False
         return found
 
-    def is_chosen(self, weight: int) -> bool:
+    def is_expert_weight(self, weight: int) -> bool:
         """Whether these weights are those of an expert, looked up among those of all."""
         nodes = self.trace.tables.nodes
         while nodes.kind[weight] == OP and nodes.parents[weight]:
-            if self._is_of_experts(weight):
+            if self._is_expert_lookup(weight):
                 return True
             weight = nodes.parents[weight][0]
         return False
 
-    def _is_of_experts(self, node: int) -> bool:
+    def _is_expert_lookup(self, node: int) -> bool:
         parents = self.parents(node)
         is_lookup = self.name(node) in ("getitem", "index_select") and bool(parents)
         return (
@@ -90,14 +90,14 @@ class Wiring:
     def is_plain_input(self, node: int) -> bool:
         """Whether it is an input of the model, at most in another form."""
         nodes = self.trace.tables.nodes
-        while nodes.kind[node] == OP and nodes.name[node].strip("_") in _FORM and nodes.parents[node]:
+        while nodes.kind[node] == OP and nodes.name[node].strip("_") in _RESHAPES and nodes.parents[node]:
             node = nodes.parents[node][0]
         return nodes.kind[node] == INPUT
 
     def same_numbers(self, node: int) -> int:
         """The node before all changes of form that leave the last dimension as it is."""
         nodes = self.trace.tables.nodes
-        while nodes.kind[node] == OP and nodes.name[node].strip("_") in _FORM and nodes.parents[node]:
+        while nodes.kind[node] == OP and nodes.name[node].strip("_") in _RESHAPES and nodes.parents[node]:
             before = nodes.parents[node][0]
             if (self.shape(before) or (0,))[-1:] != (self.shape(node) or (1,))[-1:]:
                 break
@@ -202,7 +202,7 @@ def site_in(wiring: Wiring, call: int, node: int) -> str:
     return _site(wiring, call, "in", paths[0]) if paths else str(wiring.trace.names.site(node))
 
 
-def seen_at(wiring: Wiring, node: int, within: int) -> str | None:
+def cheaper_site(wiring: Wiring, node: int, within: int) -> str | None:
     """A module inside a call that takes this node: where it is seen at the cost of a hook."""
     for call in range(within + 1, len(wiring.rows)):
         takes = any(given == node for _, given in wiring.rows[call].inputs)
@@ -227,9 +227,9 @@ def is_linear(wiring: Wiring, node: int) -> bool:
     return any(len(wiring.shape(weight) or ()) >= 2 for weight in weights)
 
 
-def multiplied(wiring: Wiring, node: int) -> int:
+def linear_operand(wiring: Wiring, node: int) -> int:
     """The value that a product with weights takes."""
-    return next(each for each in wiring.parents(node) if not wiring.is_weight(each) and wiring.is_real(each))
+    return next(each for each in wiring.parents(node) if not wiring.is_weight(each) and wiring.is_float(each))
 
 
 def weight_of(wiring: Wiring, node: int) -> int:
@@ -241,7 +241,7 @@ def linear_input(wiring: Wiring, linear: int) -> str:
     """The site of what a product with weights takes: an input of its module, where that is one."""
     number = wiring.trace.tables.nodes.call[linear]
     row = wiring.rows[number]
-    taken = wiring.same_numbers(multiplied(wiring, linear))
+    taken = wiring.same_numbers(linear_operand(wiring, linear))
     given = [node for _, node in row.inputs]
     while taken not in given and wiring.name(taken) in ("view", "reshape") and wiring.parents(taken)[0] in given:
         taken = wiring.parents(taken)[0]

@@ -14,8 +14,8 @@ import numpy as np
 
 from cutaway.core.errors import InputError
 from cutaway.lm.similarities.products import products, row_squares
-from cutaway.lm.similarities.representations import Floats, Subject, blocks_of
-from cutaway.lm.similarities.scores import Question, Scores
+from cutaway.lm.similarities.representations import Floats, Representation, row_blocks
+from cutaway.lm.similarities.scores import ComparisonTask, Scores
 
 Kernel = Literal["linear", "rbf"]
 TILE_BYTES = 2**27
@@ -26,7 +26,7 @@ _HELD_BYTES = 2**29
 
 
 @dataclass(slots=True)
-class _Kernels:
+class _GramSums:
     """Sums over Gram matrices, one a subject, from which every form of HSIC follows."""
 
     products: Floats
@@ -37,7 +37,7 @@ class _Kernels:
     """(subject, row)"""
 
 
-def cka(question: Question, *, kernel: Kernel = "linear", debiased: bool = False, bandwidth: float = 1.0) -> Scores:
+def cka(task: ComparisonTask, *, kernel: Kernel = "linear", debiased: bool = False, bandwidth: float = 1.0) -> Scores:
     """HSIC of the two kernels over the root of the product of each with itself."""
     if kernel not in ("linear", "rbf"):
         raise InputError(f"kernel={kernel!r}: 'linear' or 'rbf'.")
@@ -45,32 +45,32 @@ def cka(question: Question, *, kernel: Kernel = "linear", debiased: bool = False
         raise InputError(f"bandwidth={bandwidth!r} is of kernel='rbf' alone.")
     if not bandwidth > 0:
         raise InputError(f"bandwidth={bandwidth!r}: a positive share of the median distance is needed.")
-    if debiased and question.n_rows < 4:
-        raise InputError(f"debiased CKA divides by rows - 3, and there are {question.n_rows}.")
+    if debiased and task.n_rows < 4:
+        raise InputError(f"debiased CKA divides by rows - 3, and there are {task.n_rows}.")
     scores = Scores()
     if kernel == "rbf":
-        sums = _over_tiles(question.subjects, _widths(question.subjects, bandwidth))
-    elif _is_gram_cheaper(question):
-        sums = _over_tiles(question.subjects, None)
+        sums = _over_tiles(task.representations, _widths(task.representations, bandwidth))
+    elif _is_gram_cheaper(task):
+        sums = _over_tiles(task.representations, None)
     else:
-        sums = _over_units(question)
+        sums = _over_units(task)
     found = _unbiased(sums) if debiased else _biased(sums)
     own = np.diag(found)
-    for i, j in question.pairs:
+    for i, j in task.pairs:
         both = own[i] * own[j]
         is_sound = min(own[i], own[j]) > 0
         scores.values[i, j] = float(found[i, j] / np.sqrt(both)) if is_sound else float("nan")
-    lost = [question.subjects[i].name for i in question.used if not own[i] > 0]
+    lost = [task.representations[i].name for i in task.used if not own[i] > 0]
     if lost:
         scores.warnings.append(
             f"{', '.join(lost)}: no more alike to itself than chance; its similarities are not numbers."
         )
     if not debiased:
         scores.values = {pair: min(value, 1.0) for pair, value in scores.values.items()}
-        wide = [each.name for each in question.subjects if each.n_units >= each.n_rows]
+        wide = [each.name for each in task.representations if each.n_units >= each.n_rows]
         if wide:
             scores.warnings.append(
-                f"{_some(wide)}: as many units as rows or more ({question.n_rows:,}). Plain CKA is then high even for "
+                f"{_some(wide)}: as many units as rows or more ({task.n_rows:,}). Plain CKA is then high even for "
                 "representations that have nothing in common; debiased=True corrects for it."
             )
     return scores
@@ -80,14 +80,14 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def _biased(sums: _Kernels) -> Floats:
+def _biased(sums: _GramSums) -> Floats:
     n = sums.rows.shape[1]
     totals = sums.rows.sum(axis=1)
     found: Floats = sums.products - 2 / n * sums.rows @ sums.rows.T + np.outer(totals, totals) / n**2
     return found
 
 
-def _unbiased(sums: _Kernels) -> Floats:
+def _unbiased(sums: _GramSums) -> Floats:
     n = sums.rows.shape[1]
     rows = sums.rows - sums.diagonal
     totals = rows.sum(axis=1)
@@ -98,41 +98,41 @@ def _unbiased(sums: _Kernels) -> Floats:
     return found
 
 
-def _is_gram_cheaper(question: Question) -> bool:
+def _is_gram_cheaper(task: ComparisonTask) -> bool:
     """Whether products of rows take less work than products of units."""
-    widths = [each.n_units for each in question.subjects]
-    n = question.n_rows
-    by_units = n * sum(widths[i] * widths[j] for i, j in question.pairs)
+    widths = [each.n_units for each in task.representations]
+    n = task.n_rows
+    by_units = n * sum(widths[i] * widths[j] for i, j in task.pairs)
     by_rows = n * n * (sum(widths) + len(widths) ** 2) / 2
     return by_rows < by_units
 
 
-def _over_units(question: Question) -> _Kernels:
+def _over_units(task: ComparisonTask) -> _GramSums:
     """Of linear kernels: `‖XᵀY‖²` is the sum of the products of their entries; rows of a centred one sum to nothing."""
-    n = len(question.subjects)
+    n = len(task.representations)
     found = np.full((n, n), np.nan)
-    pairs = {*question.pairs, *((i, i) for i in range(n))}
-    for (i, j), product in products(question.subjects, sorted(pairs)):
+    pairs = {*task.pairs, *((i, i) for i in range(n))}
+    for (i, j), product in products(task.representations, sorted(pairs)):
         found[i, j] = found[j, i] = np.einsum("ij,ij->", product, product)
-    diagonal = row_squares(question.subjects)
-    return _Kernels(found, np.zeros_like(diagonal), diagonal)
+    diagonal = row_squares(task.representations)
+    return _GramSums(found, np.zeros_like(diagonal), diagonal)
 
 
-def _over_tiles(subjects: Sequence[Subject], widths: Floats | None) -> _Kernels:
+def _over_tiles(representations: Sequence[Representation], widths: Floats | None) -> _GramSums:
     """Of Gram matrices, tile by tile: none of them is ever whole.
 
     Args:
         widths: of the RBF kernel of each subject; None for linear kernels. One is taken from every entry of an RBF
             kernel, which changes no HSIC and keeps the digits of wide ones.
     """
-    n_rows, n = subjects[0].n_rows, len(subjects)
+    n_rows, n = representations[0].n_rows, len(representations)
     size = int(max(16, min(_MOST_TILE, np.sqrt(TILE_BYTES / (8 * n)))))
-    sums = _Kernels(np.zeros((n, n)), np.zeros((n, n_rows)), np.zeros((n, n_rows)))
-    is_held = 8 * n_rows * sum(each.n_units for each in subjects) <= _HELD_BYTES
-    held = list(blocks_of(subjects, n_rows=size)) if is_held else None
+    sums = _GramSums(np.zeros((n, n)), np.zeros((n, n_rows)), np.zeros((n, n_rows)))
+    is_held = 8 * n_rows * sum(each.n_units for each in representations) <= _HELD_BYTES
+    held = list(row_blocks(representations, n_rows=size)) if is_held else None
 
     def blocks() -> Iterator[tuple[slice, list[Floats]]]:
-        return iter(held) if held is not None else blocks_of(subjects, n_rows=size)
+        return iter(held) if held is not None else row_blocks(representations, n_rows=size)
 
     for above, left in blocks():
         for beside, right in blocks():
@@ -168,23 +168,23 @@ def _squares(left: Floats, right: Floats, inner: Floats) -> Floats:
     return found
 
 
-def _widths(subjects: Sequence[Subject], bandwidth: float) -> Floats:
+def _widths(representations: Sequence[Representation], bandwidth: float) -> Floats:
     """A share of the median distance of two rows; of many rows, some that lie evenly among them stand for all."""
-    n = subjects[0].n_rows
+    n = representations[0].n_rows
     chosen = np.unique(np.linspace(0, n - 1, min(n, _MOST_ROWS_FOR_MEDIAN)).round().astype(np.int64))
     found = []
-    for subject in subjects:
+    for representation in representations:
         values = np.concatenate(
             [
                 block[chosen[(chosen >= rows.start) & (chosen < rows.stop)] - rows.start]
-                for rows, (block,) in blocks_of([subject])
+                for rows, (block,) in row_blocks([representation])
             ]
         )
         squares = _squares(values, values, values @ values.T)[np.triu_indices(len(values), 1)]
         median = float(np.sqrt(np.median(squares)))
         if not median > 0:
             raise InputError(
-                f"{subject.name}: most of its rows are equal: the median distance, which scales the RBF kernel, is 0."
+                f"{representation.name}: most of its rows are equal: the median distance, which scales the RBF kernel, is 0."
             )
         found.append(bandwidth * median)
     return np.array(found)

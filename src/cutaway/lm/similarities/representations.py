@@ -22,7 +22,7 @@ _MOST_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Subject:
+class Representation:
     """Rows × units of one layer, model or checkpoint, with the means of its units."""
 
     name: str
@@ -43,7 +43,7 @@ class Subject:
         """How many units change."""
         return len(self.live)
 
-    def centred(self, n_rows: int) -> Iterator[tuple[slice, Floats]]:
+    def centered_blocks(self, n_rows: int) -> Iterator[tuple[slice, Floats]]:
         """The units that change, less their means, some rows at a time; the caller's own."""
         is_all = self.n_units == self.matrix.n_units
         for rows, block in self.matrix.blocks(n_rows):
@@ -54,20 +54,20 @@ class Subject:
     def array(self) -> Floats:
         """All rows, centred, in memory."""
         found = np.empty((self.n_rows, self.n_units))
-        for rows, block in self.centred(_MOST_ROWS):
+        for rows, block in self.centered_blocks(_MOST_ROWS):
             found[rows] = block
         return found
 
 
-def subjects_of(given: Any, name: str) -> list[Subject]:
+def representations_of(given: Any, name: str) -> list[Representation]:
     """The representations in what was given: one of an array, one for each site, one for each entry of a list."""
-    found = [_measured(label, each) for label, each in _by_site(parts_of(given, name))]
+    found = [_make_representation(label, each) for label, each in _split_sites(named_parts(given, name))]
     if not found:
         raise InputError(f"{name} holds nothing to compare: give rows × units, or a list of them.")
     return found
 
 
-def parts_of(given: Any, name: str) -> list[tuple[str, Any]]:
+def named_parts(given: Any, name: str) -> list[tuple[str, Any]]:
     """Arrays and activations, as they were given, by name."""
     if isinstance(given, Mapping):
         found = [(str(key), each) for key, each in given.items()]
@@ -86,13 +86,13 @@ def parts_of(given: Any, name: str) -> list[tuple[str, Any]]:
     return found
 
 
-def names_of(a: Any, b: Any) -> tuple[str, str]:
+def default_names(a: Any, b: Any) -> tuple[str, str]:
     """What two are called: by their sites, where these differ."""
     sites = [each.sites[0] if isinstance(each, Activations) else "" for each in (a, b)]
     return (sites[0] or "a", sites[1] or "b") if sites[0] != sites[1] else ("a", "b")
 
 
-def is_several(given: Any) -> bool:
+def is_collection(given: Any) -> bool:
     """Whether more than one representation is meant: a list of them, a mapping, or activations of several sites."""
     if isinstance(given, Activations):
         return len(given.sites) > 1
@@ -110,15 +110,17 @@ def check_same_rows(parts: Sequence[tuple[str, Any]]) -> None:
         _check_items(known[0], other)
 
 
-def blocks_of(subjects: Sequence[Subject], *, n_rows: int | None = None) -> Iterator[tuple[slice, list[Floats]]]:
+def row_blocks(
+    representations: Sequence[Representation], *, n_rows: int | None = None
+) -> Iterator[tuple[slice, list[Floats]]]:
     """The same rows of all of them, centred, block by block."""
-    width = sum(subject.matrix.n_units for subject in subjects)
+    width = sum(representation.matrix.n_units for representation in representations)
     n_each = n_rows or max(1, min(_MOST_ROWS, BLOCK_BYTES // (8 * max(width, 1))))
-    for parts in zip(*(subject.centred(n_each) for subject in subjects), strict=True):
+    for parts in zip(*(representation.centered_blocks(n_each) for representation in representations), strict=True):
         yield parts[0][0], [values for _, values in parts]
 
 
-def _by_site(parts: Sequence[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+def _split_sites(parts: Sequence[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
     """Activations of several sites, site by site."""
     for name, each in parts:
         if isinstance(each, Activations) and len(each.sites) > 1:
@@ -131,14 +133,14 @@ def _is_list_of_matrices(given: Any) -> bool:
     if not isinstance(given, (list, tuple)) or not given:
         return False
     first = given[0]
-    return isinstance(first, Activations) or getattr(first, "ndim", None) == 2 or np.ndim(_plain(first)) > 1
+    return isinstance(first, Activations) or getattr(first, "ndim", None) == 2 or np.ndim(_detached(first)) > 1
 
 
-def _plain(given: Any) -> Any:
+def _detached(given: Any) -> Any:
     return given.detach().cpu() if hasattr(given, "detach") else given
 
 
-def _measured(name: str, given: Any) -> Subject:
+def _make_representation(name: str, given: Any) -> Representation:
     matrix = as_matrix(given.values if isinstance(given, Dissimilarities) else given)
     if matrix.n_rows < 2:
         raise InputError(
@@ -160,7 +162,7 @@ def _measured(name: str, given: Any) -> Subject:
     if not len(live):
         raise InputError(f"{name} is the same at every row: there is nothing that could be compared.")
     distances = given.upper if isinstance(given, Dissimilarities) else None
-    return Subject(name, matrix, shift + total / matrix.n_rows, live, distances)
+    return Representation(name, matrix, shift + total / matrix.n_rows, live, distances)
 
 
 def _check_items(one: tuple[str, Activations], other: tuple[str, Activations]) -> None:

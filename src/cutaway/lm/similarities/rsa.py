@@ -11,8 +11,8 @@ import numpy as np
 
 from cutaway.core.errors import InputError, MemoryLimitError, MissingExtraError
 from cutaway.core.matrices import as_matrix
-from cutaway.lm.similarities.representations import Floats, Subject, is_several
-from cutaway.lm.similarities.scores import Question, Scores
+from cutaway.lm.similarities.representations import Floats, Representation, is_collection
+from cutaway.lm.similarities.scores import ComparisonTask, Scores
 from cutaway.results.similarity import Dissimilarities
 from cutaway.store.activations.activations import Activations
 
@@ -37,7 +37,7 @@ def rdm(x: Any, metric: Metric = "correlation", *, names: Any = None) -> Dissimi
         x: `Activations`, or rows × units as an array or tensor; of several sites, all units together.
         names: of the rows; the words of activations stand for themselves.
     """
-    if is_several(x) and not isinstance(x, Activations):
+    if is_collection(x) and not isinstance(x, Activations):
         raise InputError("one matrix of rows × units has one matrix of dissimilarities: call rdm() for each of them.")
     matrix = as_matrix(x)
     n = matrix.n_rows
@@ -50,24 +50,24 @@ def rdm(x: Any, metric: Metric = "correlation", *, names: Any = None) -> Dissimi
     return Dissimilarities(found + found.T, metric=metric, names=known)
 
 
-def rsa(question: Question, *, metric: Metric = "correlation", agreement: Agreement = "spearman") -> Scores:
+def rsa(task: ComparisonTask, *, metric: Metric = "correlation", agreement: Agreement = "spearman") -> Scores:
     """The correlation of the distances of all pairs of rows in both."""
     if agreement not in ("spearman", "kendall", "pearson"):
         raise InputError(f"agreement={agreement!r}: 'spearman', 'kendall' or 'pearson'.")
-    if question.n_rows < 3:
-        raise InputError(f"{question.n_rows} rows have one distance: three rows are the least that RSA can compare.")
-    _check_memory(question.n_rows, len(question.subjects))
-    rows = [_compared(_distances(each, metric), agreement, each.name) for each in question.subjects]
+    if task.n_rows < 3:
+        raise InputError(f"{task.n_rows} rows have one distance: three rows are the least that RSA can compare.")
+    _check_memory(task.n_rows, len(task.representations))
+    rows = [_normalized(_distances(each, metric), agreement, each.name) for each in task.representations]
     scores = Scores()
-    for i, j in question.pairs:
-        scores.values[i, j] = agreed(rows[i], rows[j], agreement)
+    for i, j in task.pairs:
+        scores.values[i, j] = correlate(rows[i], rows[j], agreement)
     return scores
 
 
-def _distances(subject: Subject, metric: Metric) -> Floats:
-    if subject.distances is not None:
-        return subject.distances
-    return distances(subject.matrix.array().astype(np.float64), metric, subject.name)
+def _distances(representation: Representation, metric: Metric) -> Floats:
+    if representation.distances is not None:
+        return representation.distances
+    return distances(representation.matrix.array().astype(np.float64), metric, representation.name)
 
 
 def distances(values: Floats, metric: Metric, name: str) -> Floats:
@@ -77,9 +77,9 @@ def distances(values: Floats, metric: Metric, name: str) -> Floats:
     n = len(values)
     upper = np.triu_indices(n, 1)
     if metric == "euclidean":
-        centred = values - values.mean(axis=0)  # distances stay, and digits are kept
-        squares = np.einsum("ij,ij->i", centred, centred)
-        found = (squares[:, None] + squares[None, :] - 2 * centred @ centred.T)[upper]
+        centered = values - values.mean(axis=0)  # distances stay, and digits are kept
+        squares = np.einsum("ij,ij->i", centered, centered)
+        found = (squares[:, None] + squares[None, :] - 2 * centered @ centered.T)[upper]
         return np.asarray(np.sqrt(np.maximum(found, 0.0)))
     rows = values - values.mean(axis=1, keepdims=True) if metric == "correlation" else values
     length = np.linalg.norm(rows, axis=1)
@@ -97,7 +97,7 @@ def distances(values: Floats, metric: Metric, name: str) -> Floats:
     return np.clip(1 - cosines, 0.0, 2.0)
 
 
-def agreed(one: Floats, other: Floats, agreement: Agreement) -> float:
+def correlate(one: Floats, other: Floats, agreement: Agreement) -> float:
     """The correlation of two rows of distances, which `_compared` has prepared."""
     if agreement != "kendall":
         return float(np.clip(one @ other, -1.0, 1.0))
@@ -119,7 +119,7 @@ def ranks(values: Floats) -> Floats:
     return np.asarray((last - (counts - 1) / 2)[inverse], np.float64)
 
 
-def _compared(found: Floats, agreement: Agreement, name: str) -> Floats:
+def _normalized(found: Floats, agreement: Agreement, name: str) -> Floats:
     """Ready to be multiplied: ranked for Spearman, less their mean, of length one."""
     if np.ptp(found) == 0:
         raise InputError(f"{name}: all rows are as far from each other; there is no order that another could share.")

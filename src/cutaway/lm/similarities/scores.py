@@ -6,23 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from cutaway.lm.similarities.products import Pair
-from cutaway.lm.similarities.representations import Floats, Subject
+from cutaway.lm.similarities.representations import Floats, Representation
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ComparisonTask:
     """Representations, and the pairs of them that are compared."""
 
-    subjects: Sequence[Subject]
+    representations: Sequence[Representation]
     pairs: Sequence[Pair]
 
     @property
     def n_rows(self) -> int:
-        return self.subjects[0].n_rows
+        return self.representations[0].n_rows
 
     @property
     def used(self) -> list[int]:
-        return sorted({subject for pair in self.pairs for subject in pair})
+        return sorted({representation for pair in self.pairs for representation in pair})
 
 
 @dataclass(slots=True)
@@ -30,7 +30,7 @@ class Scores:
     """The similarity of each pair."""
 
     values: dict[Pair, float] = field(default_factory=dict)
-    back: dict[Pair, float] = field(default_factory=dict)
+    reverse: dict[Pair, float] = field(default_factory=dict)
     """From the second to the first, where that is another number."""
     correlations: dict[Pair, Floats] = field(default_factory=dict)
     """Canonical correlations, largest first, where the method has them."""

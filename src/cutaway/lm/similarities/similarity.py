@@ -13,8 +13,8 @@ import numpy as np
 from cutaway.core.errors import InputError
 from cutaway.lm.similarities import cca, cka, ecco_cca, rsa
 from cutaway.lm.similarities.cka import Kernel
-from cutaway.lm.similarities.representations import check_same_rows, names_of, parts_of, subjects_of
-from cutaway.lm.similarities.scores import Question, Scores
+from cutaway.lm.similarities.representations import check_same_rows, default_names, named_parts, representations_of
+from cutaway.lm.similarities.scores import ComparisonTask, Scores
 from cutaway.results.similarity import Similarity
 
 Method = Literal["cca", "svcca", "pwcca", "cka", "rsa"]
@@ -59,14 +59,16 @@ def similarity(
         options: of the method. svcca: `n` or `variance`; pwcca: `weights`; cka with kernel="rbf": `bandwidth`;
             rsa: `metric`, `agreement`.
     """
-    chosen = _chosen(method, compat, {**_if_said(kernel=(kernel, "linear"), debiased=(debiased, False)), **options})
-    name_a, name_b = names_of(a, b)
-    check_same_rows([*parts_of(a, name_a), *([] if b is None else parts_of(b, name_b))])
-    rows = subjects_of(a, name_a)
-    columns = rows if b is None else subjects_of(b, name_b)
-    subjects = rows if b is None else [*rows, *columns]
+    chosen = _method_with_options(
+        method, compat, {**_non_default(kernel=(kernel, "linear"), debiased=(debiased, False)), **options}
+    )
+    name_a, name_b = default_names(a, b)
+    check_same_rows([*named_parts(a, name_a), *([] if b is None else named_parts(b, name_b))])
+    rows = representations_of(a, name_a)
+    columns = rows if b is None else representations_of(b, name_b)
+    representations = rows if b is None else [*rows, *columns]
     first = 0 if b is None else len(rows)
-    given = [each.name for each in subjects if each.distances is not None]
+    given = [each.name for each in representations if each.distances is not None]
     if given and method != "rsa":
         raise InputError(f"{given[0]} is a matrix of dissimilarities, which method='rsa' compares, not {method!r}.")
     if b is None and len(rows) < 2:
@@ -74,14 +76,18 @@ def similarity(
             "one representation was given: give what it is compared with as the second, or a list of them."
         )
     pairs = [(i, first + j) for i in range(len(rows)) for j in range(len(columns)) if b is not None or i <= j]
-    scores = chosen(Question(subjects, pairs))
-    dead = [(each.name, each.matrix.n_units - each.n_units) for each in subjects if each.n_units < each.matrix.n_units]
+    scores = chosen(ComparisonTask(representations, pairs))
+    dead = [
+        (each.name, each.matrix.n_units - each.n_units)
+        for each in representations
+        if each.n_units < each.matrix.n_units
+    ]
     if dead:
         told = ", ".join(f"{n:,} of {name}" for name, n in dead[:5]) + (", …" if len(dead) > 5 else "")
         scores.notes.append(f"Units that never change say nothing: {told}.")
     for each in scores.warnings:
         warnings.warn(each, UserWarning, stacklevel=2)
-    values, correlations = _arranged(scores, len(rows), len(columns), first)
+    values, correlations = _matrices(scores, len(rows), len(columns), first)
     return Similarity(
         method=method,
         values=values,
@@ -101,12 +107,12 @@ def similarity(
     )
 
 
-def _if_said(**given: tuple[Any, Any]) -> dict[str, Any]:
+def _non_default(**given: tuple[Any, Any]) -> dict[str, Any]:
     """Those options that are not what they are when nobody says anything."""
     return {name: value for name, (value, usual) in given.items() if value != usual}
 
 
-def _chosen(method: str, compat: str, options: Mapping[str, Any]) -> Callable[[Question], Scores]:
+def _method_with_options(method: str, compat: str, options: Mapping[str, Any]) -> Callable[[ComparisonTask], Scores]:
     """The method with its options."""
     if method not in _METHODS:
         near = get_close_matches(str(method), _METHODS, n=1)
@@ -118,15 +124,15 @@ def _chosen(method: str, compat: str, options: Mapping[str, Any]) -> Callable[[Q
         own = "Ecco's linear CKA is the same as ours" if method == "cka" else f"Ecco has no {method}"
         raise InputError(f"compat='ecco' with method={method!r}: {own}; leave compat out.")
     found = (_ECCO if compat else _METHODS)[method]
-    offered = [name for name in signature(found).parameters if name != "question"]
+    offered = [name for name in signature(found).parameters if name != "task"]
     for option in options:
         if option not in offered:
             told = f"method={method!r}{' by the rules of Ecco' if compat else ''}"
             raise InputError(f"{told} has no option {option!r}; it has {', '.join(offered) or 'none'}.")
-    return lambda question: found(question, **options)
+    return lambda task: found(task, **options)
 
 
-def _arranged(scores: Scores, n_rows: int, n_columns: int, first: int) -> tuple[Any, Any]:
+def _matrices(scores: Scores, n_rows: int, n_columns: int, first: int) -> tuple[Any, Any]:
     """(row, column) of the values, and (row, column, correlation) where there are any, with NaN where one has fewer."""
     values = np.full((n_rows, n_columns), np.nan)
     longest = max((len(each) for each in scores.correlations.values()), default=0)
@@ -137,6 +143,6 @@ def _arranged(scores: Scores, n_rows: int, n_columns: int, first: int) -> tuple[
         values[i, j] = value
         correlations[i, j, : len(own)] = own
         if not first:
-            values[j, i] = scores.back.get((i, column), value)
+            values[j, i] = scores.reverse.get((i, column), value)
             correlations[j, i, : len(own)] = own
     return values, correlations if longest else None

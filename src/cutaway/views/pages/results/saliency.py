@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from cutaway.core.formatting import figures, percent
-from cutaway.results.saliency import Saliency
+from cutaway.results.saliency import METHODS, Saliency
 from cutaway.results.token_names import quoted, readable
 from cutaway.views.pages.model import (
     Cell,
@@ -26,14 +26,6 @@ _MOST_NUMBERS = 12
 """Wider maps have colours alone; a number shows for who points at its cell."""
 _MOST_CELLS = 6000
 _MOST_BEST = 5
-_HOW = {
-    "gradient": "How strongly the smallest change of a token would change it.",
-    "grad_x_input": "Gradient × input: what a token adds, as far as a straight line tells.",
-    "integrated_gradients": "Integrated gradients: what a token adds on the way from the baseline to the text.",
-    "occlusion": "What is lost when a token is taken away.",
-    "rollout": "The share of a token in what attention mixes, through all layers.",
-    "flow": "The most that attention could let through from a token, through all layers.",
-}
 
 
 def saliency_page(saliency: Saliency) -> Page:
@@ -58,7 +50,8 @@ def _made(saliency: Saliency) -> Section:
     if saliency.delta is not None and len(saliency.delta):
         worst = float(np.abs(saliency.delta).max())
         more.append(("farthest from complete", f"{figures(worst)}: the sum of a row less what the path changed"))
-    return made_section(saliency.about, [("method", saliency.described), *more], _HOW.get(saliency.method, ""))
+    summary = METHODS[saliency.method].summary if saliency.method in METHODS else ""
+    return made_section(saliency.about, [("method", saliency.described), *more], summary)
 
 
 def _reading(saliency: Saliency) -> str:
