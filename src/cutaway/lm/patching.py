@@ -1,4 +1,4 @@
-"""Where a language model holds what makes two prompts differ: values of one put into the other, many at a time."""
+"""Activation patching for language models: copies values of a clean run into a corrupted one, in batches."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from cutaway.results.generation import GenerationKind
 from cutaway.results.patching import Patching
 
 PatchedPart = Literal["stream", "attention", "mlp", "heads"]
-"""What of each layer is patched:
+"""What is patched in each layer:
 
-stream      what leaves the block
-attention   what its attention adds to the stream
-mlp         what its feed-forward adds
-heads       each of its heads, where they enter the output projection
+stream      the output of the block
+attention   what its attention adds to the residual stream
+mlp         what its feed-forward network adds
+heads       each of its heads, at the input of the output projection
 """
 _TOKENS_AT_ONCE = 1024
-"""How many tokens run as one batch; more cost memory, and gain nothing."""
+"""How many tokens run as one batch; more take memory and are not faster."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One row of the sweep."""
+    """One row of the result: a layer, or a head of it."""
 
     site: str
     name: str
     head: int = -1
     units: slice = field(default_factory=lambda: slice(None))
-    """Of the last dimension: those of the head."""
+    """Units of the last dimension that belong to the head."""
 
 
 def patch(
@@ -55,26 +55,26 @@ def patch(
     at: PatchedPart = "stream",
     positions: Literal["each"] | Sequence[int] | None = "each",
 ) -> Patching:
-    """Put single values of a clean prompt into the run of a corrupted one, and measure how much of the answer returns.
+    """Copy single values of a clean run into a corrupted run, and measure how much of the clean answer returns.
 
         cutaway.lm.patch(
             model, tokenizer, clean="The capital of France is", corrupted="The capital of Italy is",
             target=" Paris", contrast=" Rome",
         ).text()
 
-    What is measured is the logit of `target` less that of `contrast`: `recovered` is 0 where a patch changes nothing,
-    and 1 where the difference is that of the clean prompt.
+    The score is the logit of `target` minus that of `contrast`: `recovered` is 0 if a patch changes nothing, and 1 if
+    the difference is that of the clean prompt.
 
     Args:
-        clean: the prompt that values are taken from.
-        corrupted: the one they are put into; as many tokens.
-        target: what the clean prompt leads to: a token as text or id, a label; the likeliest if not given.
-        contrast: what the corrupted one leads to; the likeliest if not given.
-        at: of each layer the "stream", what "attention" or "mlp" adds to it, or each of its "heads".
-        positions: one after the other, "each" or some; None patches all of a layer at once.
+        clean: the prompt that values are copied from.
+        corrupted: the prompt that they are copied into; it must have as many tokens.
+        target: the answer to the clean prompt: a token by text or id, or a label; the most likely by default.
+        contrast: the answer to the corrupted prompt; the most likely by default.
+        at: what to patch in each layer: "stream", "attention", "mlp", or each of its "heads".
+        positions: "each" position one by one, or some; None patches all positions of a layer at once.
     """
     if at not in get_args(PatchedPart):
-        raise InputError(f"at={at!r}: {', '.join(get_args(PatchedPart))}; other sites are for cutaway.studies.patch.")
+        raise InputError(f"at={at!r}: give {', '.join(get_args(PatchedPart))}; cutaway.studies.patch takes any site.")
     core = eager_module(model)
     both = _Pair.of(core, tokenizer, clean, corrupted)
     wanted, other = both.answers(target, contrast)
@@ -118,13 +118,13 @@ def patch(
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """Two prompts of one length, each with the row of the logits that answers it."""
+    """Two prompts of the same length, and the row of the logits that answers them."""
 
     clean: PromptRun
     corrupted: PromptRun
     pieces: tuple[tuple[str, ...], tuple[str, ...]]
     labels: Sequence[str] | None
-    """Of a classifier."""
+    """Names of the labels, for a classifier."""
     reader: TokenReader
 
     @staticmethod
@@ -135,9 +135,9 @@ class _Pair:
         pieces = tuple(tuple(reader.pieces(prompt.ids)) for prompt in prompts)
         if len(pieces[0]) != len(pieces[1]):
             raise InputError(
-                f"the clean prompt has {len(pieces[0])} tokens, {_joined(pieces[0])}, and the corrupted one "
-                f"{len(pieces[1])}, {_joined(pieces[1])}: choose words of equally many tokens, so that each position "
-                "of the one stands for that of the other."
+                f"the clean prompt has {len(pieces[0])} tokens, {_joined(pieces[0])}, but the corrupted one has "
+                f"{len(pieces[1])}, {_joined(pieces[1])}: choose words with the same number of tokens, so that "
+                "positions correspond."
             )
         rows = []
         for prompt in prompts:
@@ -145,14 +145,14 @@ class _Pair:
             check_length(model, len(prompt.ids))
             rows.append(_row(kind, tokenizer, prompt.ids))
         if rows[0] != rows[1]:
-            raise InputError(f"the masks stand at positions {rows[0]} and {rows[1]}: they have to stand at the same.")
+            raise InputError(f"the masks are at positions {rows[0]} and {rows[1]}: they must be at the same position.")
         one, other = (_prompt_run(model, kind, prompt, rows[0]) for prompt in prompts)
         labels = _labels(one) if kind == "classifier" else None
         return _Pair(one, other, (pieces[0], pieces[1]), labels, reader)
 
     @property
     def n(self) -> int:
-        """Positions."""
+        """Number of positions."""
         return len(self.pieces[0])
 
     def answers(self, target: Any, contrast: Any) -> tuple[int, int]:
@@ -164,8 +164,8 @@ class _Pair:
         if found[0] == found[1]:
             how = "both prompts lead to" if target is None or contrast is None else "target and contrast are both"
             raise InputError(
-                f"{how} {self.name_of(found[0])!r}, so that nothing tells the runs apart: give target=' Paris' and "
-                "contrast=' Rome', say."
+                f"{how} {self.name_of(found[0])!r}, so there is no difference to measure: give target=' Paris' and "
+                "contrast=' Rome', for example."
             )
         return found[0], found[1]
 
@@ -181,7 +181,7 @@ def _labels(run: PromptRun) -> list[str]:
         shape = logits_of(run.call(), run.model).shape
     if len(shape) != 2:
         name = type(run.model).__name__
-        raise InputError(f"{name} labels each token, and no single answer is measured: use cutaway.studies.patch.")
+        raise InputError(f"{name} labels each token, so there is no single answer: use cutaway.studies.patch.")
     return label_names(run.model, int(shape[-1]))
 
 
@@ -190,7 +190,7 @@ def _row(kind: GenerationKind, tokenizer: Any, ids: list[int]) -> int:
     if kind == "masked":
         masks = [i for i, number in enumerate(ids) if number == getattr(tokenizer, "mask_token_id", None)]
         if len(masks) != 1:
-            raise InputError(f"each prompt needs one mask, where the answer is to stand; one has {len(masks)}.")
+            raise InputError(f"each prompt needs exactly one mask, for the answer; one has {len(masks)}.")
         return masks[0]
     return len(ids) - 1 if kind == "causal" else 0
 
@@ -207,7 +207,7 @@ def _prompt_run(model: nn.Module, kind: GenerationKind, prompt: Prompt, row: int
 
 
 def _rows(run: PromptRun, at: PatchedPart) -> list[_Row]:
-    """Of an encoder–decoder, the layers of the encoder: it is what reads the prompt."""
+    """The rows to patch; of an encoder–decoder, layers of the encoder, which reads the prompt."""
     stack = run.anatomy.part("encoder")
     if at == "stream":
         return [_Row(block.output, f"layer {block.index}") for block in stack.blocks]
@@ -216,7 +216,7 @@ def _rows(run: PromptRun, at: PatchedPart) -> list[_Row]:
         for block, heads in zip(stack.blocks, run.anatomy.heads("encoder"), strict=True):
             for each in heads:
                 if each.mixed is None:
-                    raise InputError(f"the heads of {block.address!r} enter no projection, and are mixed already.")
+                    raise InputError(f"the heads of {block.address!r} have no output projection to patch before.")
                 parts = [slice(head * each.head_dim, (head + 1) * each.head_dim) for head in range(each.n_heads)]
                 found += [
                     _Row(each.mixed, f"layer {block.index} head {head}", head, units)
@@ -225,7 +225,7 @@ def _rows(run: PromptRun, at: PatchedPart) -> list[_Row]:
         return found
     rows = [_Row(each.site, f"layer {block.index}") for block in stack.blocks for each in block.of(at)]
     if not rows:
-        reason = run.anatomy.missing.get(at, f"nothing in its blocks adds {at} to the stream")
+        reason = run.anatomy.missing.get(at, f"no part of its blocks adds {at} to the residual stream")
         raise InputError(f"at={at!r}: {run.anatomy.model_name} has none: {reason}.")
     return rows
 
@@ -235,7 +235,7 @@ def _columns(positions: Any, n: int) -> list[int | None]:
         return [None]
     if isinstance(positions, str):
         if positions != "each":
-            raise InputError(f'positions={positions!r}: give "each", some numbers, or None for all at once.')
+            raise InputError(f'positions={positions!r}: give "each", a list of positions, or None for all at once.')
         return [*range(n)]
     found: list[int | None] = []
     for position in positions:
@@ -243,7 +243,7 @@ def _columns(positions: Any, n: int) -> list[int | None]:
             raise InputError(f"position {position!r}: the prompts have {n} tokens, counted from 0.")
         found.append(int(position) % n)
     if not found:
-        raise InputError('positions= is empty: give "each", some numbers, or None for all at once.')
+        raise InputError('positions= is empty: give "each", a list of positions, or None for all at once.')
     return found
 
 
@@ -254,14 +254,14 @@ def _patches(
     clean: dict[str, Tensor],
     n: int,
 ) -> Iterator[tuple[str, ValueFn]]:
-    """For each site what puts clean values into those samples of the batch that are patched there."""
+    """For each site, the function that copies clean values into the samples of the batch that are patched there."""
     by_site: dict[str, list[tuple[int, _Row, int | None]]] = {}
     for sample, (row, column) in enumerate(cells):
         by_site.setdefault(rows[row].site, []).append((sample, rows[row], columns[column]))
 
     def patch(site: str, here: list[tuple[int, _Row, int | None]]) -> ValueFn:
         def put(value: Tensor) -> Tensor:
-            new = value.reshape(len(cells), n, -1).clone()  # some models have samples and positions in one dimension
+            new = value.reshape(len(cells), n, -1).clone()  # some models merge samples and positions
             source = clean[site].reshape(n, -1).to(value)
             for sample, row, column in here:
                 where = slice(None) if column is None else column

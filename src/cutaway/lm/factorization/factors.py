@@ -1,4 +1,4 @@
-"""The neurons of a model while it wrote, as a few factors: of one text or several, of all layers or some."""
+"""`gen.factors()`: factorizes the activations of neurons over one text or several."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cutaway.results.factors import FactorMethod, Factors, FactorText
 from cutaway.results.generation import Generation
 
 _SELECTION = ("layers", "at", "role")
-"""What says which neurons were taken, so that it can be done again for another text."""
+"""Options that say which neurons were used, so that `Factors.on` can collect them for another text."""
 
 
 def factors(
@@ -33,21 +33,21 @@ def factors(
     role: Role | None = None,
     **options: Any,
 ) -> Factors:
-    """The activations of feed-forward neurons while a text was read and written, as a sum of few factors.
+    """Factorize the activations of feed-forward neurons over the tokens that a model read and generated.
 
         gen.factors(5).text()
         cutaway.lm.factors([gen, other], 8, layers=slice(6, None))
 
     Args:
-        gen: a generation, or several that are taken together: factor 2 is then the same in all of them.
+        gen: a generation, or several that share their factors.
         n: how many factors.
-        layers: blocks, counted from 0: `4`, `-1`, `[0, 1]`, `slice(6, None)`; all if not given. Of a model with encoder
-            and decoder, of both.
+        layers: blocks, counted from 0: `4`, `-1`, `[0, 1]`, `slice(6, None)`; all by default. In an encoder–decoder,
+            of both stacks.
         method: "nmf", "pca" or "kmeans" (clusters of neurons).
-        seed: of where NMF and k-means begin.
-        at: sites to take instead, where a model has no feed-forward neurons: `"backbone.layers.*.mixer.out_proj@in.0"`.
-        role: "encoder" or "decoder" alone; both, where a model has them, if not given.
-        options: of NMF: `start`, `max_iter`, `tolerance`.
+        seed: seed for the initialization of NMF and k-means.
+        at: other sites, for a model without feed-forward neurons: `"backbone.layers.*.mixer.out_proj@in.0"`.
+        role: only "encoder" or "decoder"; by default both, if the model has both.
+        options: for NMF: `start`, `max_iter`, `tolerance`.
     """
     gens = _as_list(gen)
     neurons = _neuron_matrix(gens, layers, at, role)
@@ -59,15 +59,15 @@ def factors(
 
 
 def on(found: Factors, gen: Generation | Sequence[Generation]) -> Factors:
-    """Factors that were found in one text, on another."""
+    """Factors of one text, applied to another."""
     if not set(_SELECTION) & set(found.about):
-        raise InputError("these factors are of plain activations: factors.transform(values) takes others of that kind.")
+        raise InputError("these factors are of plain activations: use factors.transform(values).")
     chosen = {name: found.about.get(name) for name in _SELECTION}
     neurons = _neuron_matrix(_as_list(gen), chosen["layers"], chosen["at"], chosen["role"])  # type: ignore[arg-type]
     if tuple(neurons.places) != found.layer_names:
         raise InputError(
-            f"this generation has neurons at {next(iter(neurons.places))!r} and {len(neurons.places) - 1} more sites, the "
-            f"factors are of {found.layer_names[0]!r} and {len(found.layer_names) - 1} more: it needs the same model."
+            f"this generation has neurons at {next(iter(neurons.places))!r} and {len(neurons.places) - 1} more sites, "
+            f"but the factors are of {found.layer_names[0]!r} and {len(found.layer_names) - 1} more: use its model."
         )
     weights = found.transform(neurons.values)
     target = np.maximum(neurons.values, 0) if found.method == "nmf" else neurons.values
@@ -77,10 +77,10 @@ def on(found: Factors, gen: Generation | Sequence[Generation]) -> Factors:
 
 @dataclass(frozen=True, slots=True)
 class _NeuronMatrix:
-    """Neurons of some texts, as a matrix."""
+    """The neurons of some texts as a matrix."""
 
     values: NDArray[np.float32]
-    """(position, unit): the texts one below the other."""
+    """(position, unit): the texts one after another."""
     places: dict[str, slice]
     """Site → its columns, in the order of the model."""
     texts: tuple[FactorText, ...]
@@ -111,11 +111,13 @@ def _neuron_matrix(gens: list[Generation], layers: Layers, at: Any, role: Role |
     widths = {site: values.shape[1] for _, columns in blocks for site, values in columns.items()}
     ends = np.cumsum([0, *widths.values()])
     places = {site: slice(int(a), int(b)) for site, a, b in zip(widths, ends, ends[1:], strict=False)}
-    matrix = np.zeros((start, int(ends[-1])), np.float32)  # the decoder's neurons are 0 where the encoder reads
+    matrix = np.zeros((start, int(ends[-1])), np.float32)  # neurons of the decoder are 0 at positions of the encoder
     for text, columns in blocks:
         for site, values in columns.items():
             if values.shape[1] != widths[site]:
-                raise InputError(f"{site!r} has {values.shape[1]} and {widths[site]} units: all texts need one model.")
+                raise InputError(
+                    f"{site!r} has {values.shape[1]} and {widths[site]} units: use one model for all texts."
+                )
             matrix[text.start : text.end, places[site]] = values
     return _NeuronMatrix(matrix, places, tuple(text for text, _ in blocks), chosen, notes)
 
@@ -130,8 +132,8 @@ def _feed_forward(
     most = max(units, key=lambda each: each.n_experts)
     n_experts = most.n_experts
     note = (
-        f"Neurons of the {n_experts} experts of a layer are counted one expert after the other, {most.width} each; "
-        "they share a site, so that an edit of one reaches the same neuron of every expert."
+        f"Neurons of the {n_experts} experts of a layer are counted one expert after another, {most.width} each. They "
+        "share a site, so an edit of one reaches the same neuron of every expert."
     )
     columns = {each.site: _array(values) for each, values in zip(units, found, strict=True)}
     return columns, (note,) if n_experts > 1 else ()
@@ -141,12 +143,12 @@ def _at_sites(run: PromptRun, at: Any) -> dict[str, NDArray[np.float32]]:
     sites = units_by_site(run.model, at)
     for site, units in sites.items():
         if units is not None:
-            raise InputError(f"at= names single units of {site!r}: factors are of all of them, leave out '#…'.")
+            raise InputError(f"at= names single units of {site!r}, but factors need all of them: leave out '#…'.")
     return {site: _array(value) for site, value in run.unit_rows(list(sites)).items()}
 
 
 def _text(gen: Generation, role: Role, start: int, number: str, is_encoder_decoder: bool) -> FactorText:
-    """What a stack read; the last token that was written, nobody has read."""
+    """The tokens that a stack read; the last generated token was never read."""
     if role == "encoder" and gen.source is not None:
         name = f"{number} encoder".strip()
         return FactorText(start, start + len(gen.source), gen.source.pieces, None, name)
@@ -168,8 +170,7 @@ def _as_list(gen: Any) -> list[Generation]:
     found = [gen] if isinstance(gen, Generation) else gen
     if not isinstance(found, (list, tuple)) or not found or not all(isinstance(each, Generation) for each in found):
         raise InputError(
-            "factors are of what a model wrote: give a generation of cutaway.generate, or a list of them; "
-            "activations that you have are for cutaway.lm.factored."
+            "give a generation of cutaway.generate, or a list of them; for plain activations use cutaway.lm.factored."
         )
     return list(found)
 

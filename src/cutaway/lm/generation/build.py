@@ -1,4 +1,4 @@
-"""A `Generation` out of ids: run once more as a whole for the scores, and described."""
+"""Builds a `Generation` from token ids: one forward pass over the whole text computes the scores."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def build_generation(
     decoding: Mapping[str, object] | None = None,
     labels: Sequence[str] | None = None,
 ) -> Generation:
-    """What a model read and chose, with the scores of every choice.
+    """The `Generation` for the tokens a model read and chose, with scores for each choice.
 
     Args:
-        read: what the model reads: for an encoder–decoder its decoder, the prompt being what its encoder reads.
-        chosen: what was chosen at each row; None for the likeliest.
-        processed: (step, class): the scores from which tokens were drawn.
-        labels: the names of the classes, where they are no tokens.
+        read: what the model reads; for an encoder–decoder, what its decoder reads (the encoder reads the prompt).
+        chosen: the token or label chosen at each row; None for the most likely.
+        processed: (step, class): the scores that tokens were sampled from.
+        labels: the names of the classes, if they are not tokens.
     """
     pieces = TokenReader(tokenizer)
     is_encoder_decoder = kind == "encoder-decoder"
@@ -90,20 +90,20 @@ def build_generation(
 
 @contextmanager
 def context_errors(model: nn.Module, n: int) -> Iterator[None]:
-    """A plain sentence in the place of an index error where a text goes beyond what a model says of its context."""
+    """Turns an index error of a text longer than the context into an `InputError`."""
     try:
         yield
     except (IndexError, RuntimeError) as error:
         if not isinstance(error, IndexError) and "out of bounds" not in str(error):
             raise
         raise InputError(
-            f"{type(model).__name__} cannot read {n:,} tokens, most likely because they go beyond its context "
+            f"{type(model).__name__} failed on {n:,} tokens, most likely because they exceed its context "
             f"({error}): shorten the text."
         ) from error
 
 
 def _drop_unused_inputs(gen: Generation, run: PromptRun) -> Generation:
-    """Without the inputs that this model does not take."""
+    """The generation without inputs that the model's forward does not accept."""
     kept = {name: values for name, values in gen.more_inputs.items() if name in run.accepted}
     return replace(gen, more_inputs=kept)
 
@@ -128,9 +128,9 @@ def _target_tokens(ids: Sequence[int], labels: Sequence[str] | None, pieces: Tok
 
 
 def plain_option(value: object) -> object:
-    """An option of decoding as it is kept: numbers and texts as they are, all else as it says itself.
+    """A decoding option as it is stored: numbers and strings as they are, everything else as its repr.
 
-    >>> plain([1, 2.0]), plain(slice(3))
+    >>> plain_option([1, 2.0]), plain_option(slice(3))
     ((1, 2.0), 'slice(None, 3, None)')
     """
     if value is None or isinstance(value, (bool, int, float, str)):

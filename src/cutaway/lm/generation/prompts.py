@@ -1,4 +1,4 @@
-"""What a model is asked with: a text, a template with fields, messages of a chat, a pair of texts, or plain ids."""
+"""Encodes prompts: a text, a template, chat messages, a pair of texts, or token ids."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from string import Formatter
 from typing import Any
 
-from cutaway.core.errors import InputError
+from cutaway.core.errors import InputError, InputTypeError
 from cutaway.results.generation import Segment
 
 Span = tuple[str, int, int]
-"""A name, and the characters from and to which it goes."""
-_CHOICES = "give a text, a list of chat messages, a Template, or ids; several of these in a list for several"
+"""A name, and the start and end of its characters."""
+_CHOICES = "give a text, a list of chat messages, a Template, or token ids; or a list of these"
 
 
 class Template:
-    """A text with fields, each of which is a segment of its own: which of them mattered can then be asked.
+    """A text with named fields. Each field is a segment, so `saliency.segments()` can tell which one mattered.
 
     >>> Template("Q: {question} A:", question="Why?").text
     'Q: Why? A:'
@@ -33,7 +33,7 @@ class Template:
                 continue
             if name not in fields:
                 given = ", ".join(map(repr, fields)) or "none"
-                raise InputError(f"the template has a field {name!r}, and given were {given}.")
+                raise InputError(f"the template needs a value for the field {name!r}; given: {given}.")
             start = len(self.text)
             value = formatter.convert_field(fields[name], conversion) if conversion else fields[name]
             self.text += format(value, spec) if spec else str(value)
@@ -47,19 +47,19 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A prompt as a model reads it."""
+    """An encoded prompt."""
 
     ids: list[int]
     text: str | None = None
     segments: tuple[Segment, ...] = ()
     extra_inputs: Mapping[str, list[int]] = field(default_factory=dict)
-    """What the tokenizer gives besides: `token_type_ids`."""
+    """Other outputs of the tokenizer, such as `token_type_ids`."""
 
 
 def is_prompt_list(prompt: Any) -> bool:
-    """Whether this is a list of prompts, and not one.
+    """Whether this is a list of prompts rather than one prompt.
 
-    >>> is_several(["a", "b"]), is_several([1, 2]), is_several([{"role": "user", "content": "a"}])
+    >>> is_prompt_list(["a", "b"]), is_prompt_list([1, 2]), is_prompt_list([{"role": "user", "content": "a"}])
     (True, False, False)
     """
     if not isinstance(prompt, list):
@@ -68,7 +68,7 @@ def is_prompt_list(prompt: Any) -> bool:
 
 
 def encode_prompt(tokenizer: Any, prompt: Any) -> Prompt:
-    """The ids of a prompt, with its segments; special tokens as the tokenizer adds them."""
+    """The ids and segments of a prompt, with the tokenizer's special tokens."""
     if isinstance(prompt, Template):
         return _encode_text(tokenizer, prompt.text, prompt.spans)
     if isinstance(prompt, str):
@@ -77,31 +77,31 @@ def encode_prompt(tokenizer: Any, prompt: Any) -> Prompt:
         return _encode_pair(tokenizer, *prompt)
     if isinstance(prompt, Sequence) and prompt and all(isinstance(each, Mapping) for each in prompt):
         return _encode_chat(tokenizer, prompt)
-    if isinstance(prompt, Mapping) and "input_ids" in prompt:  # what a tokenizer gave
+    if isinstance(prompt, Mapping) and "input_ids" in prompt:  # the output of a tokenizer
         prompt = prompt["input_ids"]
     numbers = prompt.tolist() if hasattr(prompt, "tolist") else prompt
     if isinstance(numbers, Sequence) and len(numbers) == 1 and isinstance(numbers[0], Sequence):
         numbers = numbers[0]
     if isinstance(numbers, Sequence) and all(map(_is_number, numbers)):
         return _check_not_empty(Prompt([int(number) for number in numbers]))
-    raise InputError(f"the prompt is a {type(prompt).__name__}: {_CHOICES}.")
+    raise InputTypeError(f"the prompt is a {type(prompt).__name__}: {_CHOICES}.")
 
 
 def encode_continuation(tokenizer: Any, text: Any) -> list[int]:
-    """The ids of a text that is to follow a prompt: as it stands, without special tokens."""
+    """The ids of a text that follows a prompt, without special tokens."""
     if isinstance(text, str):
         ids = _check_tokenizer(tokenizer)(text, add_special_tokens=False)["input_ids"]
         found = [int(number) for number in ids]
     else:
         found = encode_prompt(None, text).ids
     if not found:
-        raise InputError("text='' has no tokens: give what the model is to have written.")
+        raise InputError("text='' has no tokens: give the continuation to explain.")
     return found
 
 
 def _encode_text(tokenizer: Any, text: str, spans: Sequence[Span], **options: Any) -> Prompt:
     if not text:
-        raise InputError("the prompt is empty: give the model at least one token to go on from.")
+        raise InputError("the prompt is empty: give at least one token.")
     encode = _check_tokenizer(tokenizer)
     found = encode(text, **_offsets(encode, bool(spans)), **options)
     ids = [int(number) for number in found["input_ids"]]
@@ -111,7 +111,7 @@ def _encode_text(tokenizer: Any, text: str, spans: Sequence[Span], **options: An
 
 def _encode_pair(tokenizer: Any, one: str, other: str) -> Prompt:
     if not one or not other:
-        raise InputError("one text of the pair is empty: give both, or one text alone.")
+        raise InputError("one text of the pair is empty: give both, or a single text.")
     encode = _check_tokenizer(tokenizer)
     found = encode(one, other)
     numbers = found.sequence_ids() if hasattr(found, "sequence_ids") and encode.is_fast else []
@@ -125,13 +125,13 @@ def _encode_pair(tokenizer: Any, one: str, other: str) -> Prompt:
 
 
 def _encode_chat(tokenizer: Any, messages: Sequence[Mapping[str, Any]]) -> Prompt:
-    """Messages through the tokenizer's chat template, up to where the model is to answer."""
+    """Renders messages with the tokenizer's chat template, up to where the model answers."""
     encode = _check_tokenizer(tokenizer)
     if not getattr(encode, "chat_template", None):
         raise InputError(
             f"{type(encode).__name__} has no chat template: give one text, or set tokenizer.chat_template."
         )
-    is_begun = str(messages[-1].get("role")) == "assistant"  # the answer has a beginning, from which the model goes on
+    is_begun = str(messages[-1].get("role")) == "assistant"  # the model continues an answer that has begun
     how = {"continue_final_message": True} if is_begun else {"add_generation_prompt": True}
 
     def rendered(contents: Sequence[Any]) -> str:
@@ -150,9 +150,10 @@ def _encode_chat(tokenizer: Any, messages: Sequence[Mapping[str, Any]]) -> Promp
 def _message_spans(
     text: str, contents: Sequence[Any], rendered: Callable[[Sequence[Any]], str]
 ) -> list[tuple[int, int] | None]:
-    """Where each message stands in the text: a template may say things of its own, even the same ones.
+    """The characters of each message in the rendered text; None if they are not found.
 
-    A text with marks in the place of the messages shows what is the template's; what is left are the messages.
+    A template may contain the words of a message itself, so searching is not enough: the template is rendered again
+    with markers in place of the messages, and the text between the markers shows what belongs to the template.
     """
     is_text = [isinstance(each, str) and bool(each.strip()) for each in contents]
     marks = [
@@ -174,13 +175,13 @@ def _message_spans(
 
 
 def _unique_name(name: str, used: dict[str, int]) -> str:
-    """The name, with a number from the second time on."""
+    """The name, with a number from its second use on."""
     used[name] = used.get(name, 0) + 1
     return name if used[name] == 1 else f"{name} {used[name]}"
 
 
 def _segments(spans: Sequence[Span], offsets: Any) -> tuple[Segment, ...]:
-    """The tokens of each span: those that share a character with it, and no more of them with another span."""
+    """The tokens of each span: those that share more characters with it than with any other span."""
     if offsets is None:
         return ()
     own: dict[int, list[int]] = {}
@@ -196,7 +197,7 @@ def _offsets(tokenizer: Any, wanted: bool) -> dict[str, bool]:
 
 
 def _extra_inputs(found: Any) -> dict[str, list[int]]:
-    """What stands beside the ids, one number a token."""
+    """Other outputs of the tokenizer with one number per token."""
     n = len(found["input_ids"])
     names = [name for name in found if name not in ("input_ids", "attention_mask", "offset_mapping")]
     return {name: [int(each) for each in found[name]] for name in names if len(found[name]) == n}
@@ -204,13 +205,13 @@ def _extra_inputs(found: Any) -> dict[str, list[int]]:
 
 def _check_tokenizer(tokenizer: Any) -> Any:
     if not callable(tokenizer):
-        raise InputError(f"a text needs a tokenizer, and this is a {type(tokenizer).__name__}: {_CHOICES}.")
+        raise InputTypeError(f"a text needs a tokenizer, got a {type(tokenizer).__name__}: {_CHOICES}.")
     return tokenizer
 
 
 def _check_not_empty(prompt: Prompt) -> Prompt:
     if not prompt.ids:
-        raise InputError("the prompt has no tokens: give the model at least one to go on from.")
+        raise InputError("the prompt has no tokens: give at least one.")
     return prompt
 
 

@@ -1,4 +1,4 @@
-"""Step scores: how sure a model was of what it chose, and of what else."""
+"""Scores of each step: probability, entropy and rank of the choice, and the most likely alternatives."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from cutaway.lm.generation.tokens import TokenReader
 from cutaway.results.generation import Steps
 
 N_CANDIDATES = 20
-"""How many of the likeliest are kept at each step."""
+"""How many of the most likely tokens are stored per step."""
 
 
 OutputForm = Literal["one", "many", "number"]
-"""How logits are meant: one of the classes is chosen; each by itself may be; they are numbers."""
+"""What the logits mean: "one" class is chosen, "many" labels are independent, or a "number" is predicted."""
 
 
 def output_form(model: Any, kind: str) -> OutputForm:
-    """As the configuration of a classifier has it; all else chooses one token."""
+    """From the config of a classifier; all other models choose one token."""
     config = getattr(model, "config", None)
     if kind != "classifier":
         return "one"
@@ -32,7 +32,7 @@ def output_form(model: Any, kind: str) -> OutputForm:
 
 
 def log_probs(logits: Tensor, form: OutputForm) -> Tensor:
-    """Log-probabilities over the last dimension; numbers have none."""
+    """Log-probabilities over the last dimension; NaN for a regression output."""
     if form == "number":
         return torch.full_like(logits, torch.nan)
     return torch.nn.functional.logsigmoid(logits) if form == "many" else logits.log_softmax(-1)
@@ -49,10 +49,10 @@ def step_scores(
     """The scores of each step.
 
     Args:
-        logits: (step, class), as the model gave them.
-        chosen: (step,).
-        pieces: reads classes: a tokenizer's pieces, or the names of labels.
-        processed: (step, class): the logits from which tokens were drawn; -inf where one was cut.
+        logits: (step, class), as the model returns them.
+        chosen: (step,): the chosen class.
+        pieces: gives the texts of classes: a token reader, or the names of labels.
+        processed: (step, class): the logits that tokens were sampled from; -inf for excluded tokens.
     """
     wide = logits.double()
     logprobs = log_probs(wide, form)
@@ -81,12 +81,12 @@ def step_scores(
 
 
 def entropy(logprobs: Tensor) -> Tensor:
-    """In nats, over the last dimension; what cannot happen adds nothing."""
+    """Entropy in nats over the last dimension; classes with probability 0 add nothing."""
     return -(logprobs.exp() * logprobs.masked_fill(logprobs == -torch.inf, 0.0)).sum(-1)
 
 
 def _entropy_of_each(logprobs: Tensor) -> Tensor:
-    """The sum over classes that are chosen or not, each by itself."""
+    """Sum of the entropies of independent labels."""
     others = torch.log1p(-logprobs.exp())
     return entropy(torch.stack([logprobs, others], -1)).sum(-1)
 

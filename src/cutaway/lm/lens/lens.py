@@ -1,4 +1,4 @@
-"""`gen.lens()`: what each layer would have written, read by the model's own final norm and head."""
+"""`gen.lens()`: the logit lens, which reads every layer with the model's own final norm and head."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cutaway.core.errors import InputError
+from cutaway.core.errors import InputError, InputTypeError
 from cutaway.lm.generation.classify import label_names
 from cutaway.lm.generation.model_kind import vocab_size
 from cutaway.lm.generation.scores import output_form
@@ -37,21 +37,21 @@ def lens(
     positions: bool = False,
     limit: int = LIMIT,
 ) -> Lens:
-    """What each layer would have written in the place of each target: `gen.lens()`.
+    """What each layer would have predicted in place of each target: `gen.lens()`.
 
     Args:
-        norm: whether the final norm is applied at every layer. False: at the last one alone, as Ecco does, and what the
-            rows say cannot be compared.
-        after: where to look: "block", "attention", "mlp", or several; the embedding and the end are always there.
-        watch: tokens whose ranks and probabilities are wanted, too; by text or id, labels by name.
-        k: how many of the likeliest are kept.
-        positions: every token that was read is a target, not those alone that were written.
-        limit: bytes of logits that are made at once.
+        norm: whether to apply the final norm at every layer. If False, only at the last one, as Ecco does; rows are
+            then not comparable.
+        after: where to read: after each "block", "attention", "mlp", or several; embedding and end are always included.
+        watch: tokens whose ranks and probabilities you want as well: by text or id, labels by name.
+        k: how many of the most likely tokens to store.
+        positions: whether every token that was read is a target, not only generated ones.
+        limit: bytes of logits computed at once.
     """
     if isinstance(k, bool) or k < 1:
-        raise InputError(f"k={k!r}: how many of the likeliest are kept, 1 or more.")
+        raise InputError(f"k={k!r}: give a whole number, 1 or more.")
     if not isinstance(positions, bool):
-        raise InputError(f"positions={positions!r}: give True for every token that was read, or leave it out.")
+        raise InputTypeError(f"positions={positions!r}: give True for every token that was read, or leave it out.")
     with torch.inference_mode(False):
         run = PromptRun.of(gen)
         classes = _Classes.of(gen)
@@ -65,7 +65,7 @@ def lens(
         )
     if output_form(gen.model, gen.kind) != "one":
         notes.append(
-            "The labels of this model do not rule each other out: ranks hold, probabilities are as if they did."
+            "The labels of this model are independent: ranks are valid, but probabilities assume exclusive labels."
         )
     elif not positions:
         notes += drift_notes(gen, "logprob", scores.logprobs[-1].numpy())
@@ -80,20 +80,20 @@ def lens(
         )
         made = replace(made, watched=own)
     again = partial(_watch_again, gen, norm=norm, after=after, positions=positions, limit=limit)
-    object.__setattr__(made, "_again", again)  # holds the generation, and that holds its model weakly
+    object.__setattr__(made, "_again", again)  # keeps the generation, which holds its model by weak reference
     return made
 
 
 def _watch_again(gen: Generation, tokens: Sequence[str | int], **options: Any) -> Watched:
     found = lens(gen, watch=tokens, k=1, **options).watched
     if found is None:
-        raise InputError("no token to watch was given: lens.watch([' is', ' are']).")
+        raise InputError("give at least one token to watch: lens.watch([' is', ' are']).")
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class _Targets:
-    """What stands at which row."""
+    """The class at each row."""
 
     rows: Any
     classes: Any
@@ -102,12 +102,12 @@ class _Targets:
 
 @dataclass(frozen=True, slots=True)
 class _Readout:
-    """How logits are made, and checked."""
+    """How logits are computed and checked."""
 
     own: Tensor
-    """(target, class): what the model gave for the targets of the reading."""
+    """(target, class): the model's logits for the targets of the run."""
     raw: str | None
-    """Address of the norm that is left out at all layers but the last."""
+    """Address of the norm that is skipped at all layers but the last."""
     limit: int
 
 
@@ -116,17 +116,17 @@ def _skipped_norm(run: PromptRun, norm: bool, notes: list[str]) -> str | None:
         return None
     found = run.anatomy.stack.final_norm
     if found is None:
-        notes.append("this model has no final norm to leave out: norm=False is the same as norm=True.")
+        notes.append("this model has no final norm: norm=False is the same as norm=True.")
     return found
 
 
 def _all_positions(gen: Generation, run: PromptRun) -> _Targets:
-    """Every position as a target: the token behind it, or at it where the model sees both sides."""
+    """Every position as a target: the next token, or the token itself if the model is bidirectional."""
     n = len(gen.read)
     if gen.kind in ("causal", "encoder-decoder"):
         return _Targets(np.arange(n - 1), gen.token_ids[1:], np.arange(1, n) >= gen.n_prompt)
     if is_pooled(run):
-        raise InputError("this model judges a text as a whole: it has no positions. Leave out positions=True.")
+        raise InputError("this model classifies whole texts and has no positions: leave out positions=True.")
     rows = torch.arange(n, device=run.device)
     ids = np.array(gen.token_ids)
     if gen.kind == "classifier":
@@ -161,7 +161,7 @@ def _scores(
 def _logits_by_target(
     run: PromptRun, hidden: Tensor, raw: str | None, limit: int
 ) -> Iterator[tuple[int, range, Tensor]]:
-    """Target by target, layers from the end to the beginning: (target, layers, logits (layer, class))."""
+    """Logits by target, layers from last to first: (target, layers, logits (layer, class))."""
     n_targets, n_layers = hidden.shape[:2]
     if raw is None:
         for cells, logits in iter_head_logits(run, hidden, limit=limit):
@@ -173,7 +173,7 @@ def _logits_by_target(
     for start in range(0, n_targets, n):
         some = hidden[start : start + n]
         ends = torch.cat([logits for _, logits in iter_head_logits(run, some[:, :1], limit=limit)])
-        with bypass_module(run, raw):  # all of them before the next yield: nobody may see the model without its norm
+        with bypass_module(run, raw):  # collected before the yield: no caller may see it bypassed
             found = torch.cat([logits for _, logits in iter_head_logits(run, some[:, 1:], limit=limit)])
         for target in range(len(some)):
             yield start + target, last, ends[target : target + 1]
@@ -182,7 +182,7 @@ def _logits_by_target(
 
 
 def _width(run: PromptRun, hidden: Tensor) -> int:
-    """Bytes of the logits of one cell."""
+    """Bytes of the logits of one layer and target."""
     _, logits = next(iter_head_logits(run, hidden[:1, :1]))
     return logits.shape[-1] * logits.element_size()
 
@@ -190,7 +190,7 @@ def _width(run: PromptRun, hidden: Tensor) -> int:
 def _pooled_logits(
     run: PromptRun, hidden: Tensor, n_targets: int, raw: str | None
 ) -> Iterator[tuple[int, range, Tensor]]:
-    """The same of a model that judges a text as a whole: all targets have the same logits."""
+    """The same for a sequence classifier: all targets share their logits."""
     parts = [hidden] if raw is None else [hidden[:1]]
     found = [logits for _, logits in iter_head_logits(run, parts[0])]
     if raw is not None:
@@ -202,7 +202,7 @@ def _pooled_logits(
 
 
 def _check_last_layer(found: Tensor, own: Tensor, run: PromptRun) -> None:
-    """The last row are the model's logits, or nothing of the lens can be believed."""
+    """Raises unless the last layer gives the model's own logits; otherwise no layer of the lens can be trusted."""
     finite = torch.isfinite(own)
     apart = float((found - own).masked_fill(~finite, 0.0).abs().max())
     size = float(own.masked_fill(~finite, 0.0).abs().max())
@@ -210,15 +210,15 @@ def _check_last_layer(found: Tensor, own: Tensor, run: PromptRun) -> None:
     if apart <= most:
         return
     raise InputError(
-        f"the last layer of this lens is not what {type(run.model).__name__} says: their logits are up to "
-        f"{apart:.3g} apart, of a size of {size:.3g}. Something behind its last block depends on more than the "
-        "stream, so that layers cannot be read this way; is the model the one that wrote the text, and unchanged?"
+        f"the last layer of this lens differs from the output of {type(run.model).__name__}: their logits differ by up "
+        f"to {apart:.3g}, with a size of {size:.3g}. Either the head depends on more than the residual stream, so "
+        "that a lens cannot read this model, or this is not the model that generated the text."
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Classes:
-    """Tokens, or labels, by their texts."""
+    """Converts between tokens or labels and their texts."""
 
     tokens: TokenReader | None
     labels: Sequence[str]
@@ -226,9 +226,8 @@ class _Classes:
     @staticmethod
     def of(gen: Generation) -> _Classes:
         if gen.kind != "classifier":
-            return _Classes(
-                TokenReader(gen._tokenizer and gen.tokenizer, vocab_size(gen.model)), ()
-            )  # ids do without one
+            tokenizer = gen._tokenizer and gen.tokenizer  # without one, ids still work
+            return _Classes(TokenReader(tokenizer, vocab_size(gen.model)), ())
         n = int(getattr(getattr(gen.model, "config", None), "num_labels", 0))
         return _Classes(None, label_names(gen.model, n))
 
@@ -243,7 +242,7 @@ class _Classes:
             return list(self.labels).index(asked)
         if isinstance(asked, str) or not 0 <= asked < len(self.labels):
             known = ", ".join(map(repr, self.labels[:12]))
-            raise InputError(f"watch: {asked!r} is no label of this model; there are {known}.")
+            raise InputError(f"watch: {asked!r} is not a label of this model; its labels are {known}.")
         return asked
 
     def pieces(self, ids: Sequence[int]) -> tuple[str, ...]:

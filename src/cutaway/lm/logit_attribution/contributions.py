@@ -1,7 +1,7 @@
-"""What one contribution to the stream is made of: heads of an attention, neurons of a feed-forward.
+"""Splits a contribution to the residual stream into heads of an attention or neurons of a feed-forward network.
 
-Both are columns of a linear map that leads to the stream. What may follow it, a factor or a norm, is found by
-comparing what went in with what came out, and a norm is held still.
+Both are columns of a linear map that leads to the stream. A factor or norm after it is found by comparing the output of
+the map with the contribution; a norm is frozen.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from cutaway.lm.model.parts import Units
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """One contribution in parts; they and the bias sum to it."""
+    """One contribution in parts; parts and bias sum to it."""
 
     values: Tensor
     """(target, part), float64."""
     bias: Tensor
-    """(target,): what the map adds where nothing comes in."""
+    """(target,): the output of the map for zero input."""
 
 
 def split(named: Named, address: str | None, taken: Tensor, given: Tensor, u: Tensor, *, site: str) -> Split:
-    """What each unit that enters a linear map adds along a direction.
+    """What each input unit of a linear map adds along a direction.
 
     Args:
-        address: of the module that is, or holds, the map.
-        taken: (target, unit): what enters it.
-        given: (target, d): the contribution that comes of it.
+        address: of the module that is, or contains, the map.
+        taken: (target, unit): the input of the map.
+        given: (target, d): the contribution it leads to.
         u: (target, d): the direction.
-        site: of the contribution; where a norm made it, that is held still.
+        site: of the contribution; if a norm computes it, the norm is frozen.
     """
     for linear in _candidates(named, address):
         made = _apply(linear, taken)
@@ -53,18 +53,18 @@ def split(named: Named, address: str | None, taken: Tensor, given: Tensor, u: Te
             (found,) = torch.autograd.grad((linear(leaf[None])[0].double() * direction).sum(), leaf)
         return Split(found.double() * taken.double(), (bias.double() * direction).sum(-1) + rest)
     raise InputError(
-        f"what leads from the parts of {site!r} to the stream is no linear map that could be found: by='component' "
-        "takes it as a whole."
+        f"found no linear map from the parts of {site!r} to the residual stream: use by='component', which does not "
+        "split it."
     )
 
 
 def _pull_back_direction(
     named: Named, out: Tensor, given: Tensor, u: Tensor, site: str
 ) -> tuple[Tensor, Tensor] | None:
-    """The direction as it is right behind the map, and what a norm's bias adds; None if neither explains it."""
+    """The direction right after the map, and what a norm's bias adds; None if no factor or norm explains it."""
     limit = 1e-3 if given.dtype in (torch.float32, torch.float64) else 5e-2
     x, y = out.double(), given.double()
-    factor = (x * y).sum(-1, keepdim=True) / x.square().sum(-1, keepdim=True).clamp_min(1e-300)  # or a gate, held still
+    factor = (x * y).sum(-1, keepdim=True) / x.square().sum(-1, keepdim=True).clamp_min(1e-300)  # or a frozen gate
     factor = factor.where((factor - 1).abs() >= limit / 10, 1.0)
     if bool((y - factor * x).norm() <= limit * y.norm()):
         return u * factor, torch.zeros_like(u[:, 0])
@@ -77,7 +77,7 @@ def _pull_back_direction(
 
 
 def _candidates(named: Named, address: str | None) -> Iterator[nn.Module]:
-    """The module, what it holds (`nn.MultiheadAttention` has its projection inside), and what holds it: an adapter."""
+    """The module, its children (`nn.MultiheadAttention` contains its projection), and its parent (an adapter)."""
     module = None if address is None else named.modules.get(address)
     if address is None or module is None:
         return
@@ -90,7 +90,7 @@ def _candidates(named: Named, address: str | None) -> Iterator[nn.Module]:
 
 
 def _apply(linear: nn.Module, taken: Tensor) -> tuple[Tensor, Tensor] | None:
-    """What it makes of what enters it, and of nothing; None where it is another kind of module."""
+    """Its output for the input and for zeros; None if it is another kind of module."""
     try:
         with torch.no_grad():
             found, nothing = linear(taken[None]), linear(torch.zeros_like(taken[None]))
@@ -100,10 +100,10 @@ def _apply(linear: nn.Module, taken: Tensor) -> tuple[Tensor, Tensor] | None:
 
 
 def split_experts(named: Named, units: Units, laid: Tensor, given: Tensor, u: Tensor) -> Split:
-    """The same of experts, `expert · width + unit`: what the router weighs each by follows from the whole.
+    """The same for experts, `expert · width + unit`: the router weights follow from the contribution by least squares.
 
     Args:
-        laid: (target, expert · width): their units, 0 where a token did not go.
+        laid: (target, expert · width): their units, 0 where a token was not routed.
     """
     weights = named.tensors.get(units.down or "")  # (expert, d, unit) or (expert, unit, d)
     values = laid.double().reshape(len(laid), units.n_experts, units.width)
@@ -113,8 +113,8 @@ def split_experts(named: Named, units: Units, laid: Tensor, given: Tensor, u: Te
             if found is not None:
                 return found
     raise InputError(
-        f"what the experts at {units.site!r} add is not their units times {units.down!r} alone: by='component' takes "
-        "it as a whole."
+        f"what the experts at {units.site!r} add is more than their units times {units.down!r}: use by='component', "
+        "which does not split it."
     )
 
 

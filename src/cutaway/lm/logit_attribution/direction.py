@@ -1,6 +1,6 @@
-"""Which way of the stream leads to a logit: its direction, with the final norm's scale held still.
+"""The direction of the residual stream that leads to a logit, with the scale of the final norm frozen.
 
-The model's own code behind its blocks does it all, so scales, projections and prediction heads are the model's.
+The model's own code after its blocks computes it, so scales, projections and prediction heads are the model's own.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from cutaway.lm.model.head import head_logits, is_pooled
 from cutaway.lm.saliency.targets import Objective
 
 _AT_ONCE = 64 * 2**20
-"""Bytes of logits that are made at once."""
+"""Bytes of logits computed at once."""
 _FARTHER = 4.0
-"""How much farther along the stream is looked, to see whether logits grow in a straight line."""
+"""The stream is scaled by this factor to test whether logits are linear in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,28 +33,28 @@ class Direction:
     u: Tensor
     """(target, d), float64."""
     constant: Tensor
-    """(target,): what biases of the final norm and the head give."""
+    """(target,): the biases of the final norm and the head."""
     logits: Tensor
-    """(target,): what is explained, as the model computes it."""
+    """(target,): the logit that is explained, as the model computes it."""
     rows: Tensor
-    """(target,): the position of the stream that it comes from."""
+    """(target,): the position of the stream it comes from."""
     is_capped: bool
-    """Whether the model bends its logits afterwards: then these are the ones before."""
+    """Whether the model soft-caps its logits; then these are the logits before the cap."""
 
 
 def direction(run: PromptRun, objective: Objective, hidden: Tensor) -> Direction:
-    """Of each target.
+    """The direction of each target.
 
     Args:
-        asked: which logits, or differences of two.
-        hidden: (position, d): the stream behind the last block.
+        objective: which logits, or differences of two.
+        hidden: (position, d): the residual stream after the last block.
     """
     rows = source_positions(run, hidden)
     if rows is None:
         raise InputError(
-            f"{type(run.model).__name__} takes several positions together for its logits: gen.saliency() explains them."
+            f"{type(run.model).__name__} pools several positions for its logits: use gen.saliency() instead."
         )
-    step = max(1, min(len(hidden), _AT_ONCE // (4 * _n_classes(run))))  # a tail takes no more than the text at once
+    step = max(1, min(len(hidden), _AT_ONCE // (4 * _n_classes(run))))  # the head takes at most one text length at once
     for at_head in (False, True):
         parts = []
         for start in range(0, len(rows), step):
@@ -68,23 +68,23 @@ def direction(run: PromptRun, objective: Objective, hidden: Tensor) -> Direction
             return Direction(u, constant, logits, rows, at_head)
     name = type(run.model).__name__
     raise InputError(
-        f"the logits of {name} are not a linear map of its normed stream, so nothing sums to them: gen.saliency() "
-        "explains them by gradients."
+        f"the logits of {name} are not linear in its normed residual stream, so contributions do not sum to them: use "
+        "gen.saliency() instead."
     )
 
 
 def _linearize(
     run: PromptRun, objective: Objective, hidden: Tensor, rows: Tensor, *, at_head: bool
 ) -> tuple[Tensor, Tensor, Tensor] | None:
-    """(u, constant, logits) of some targets; None where logits do not follow the stream in a straight line."""
+    """(u, constant, logits) of some targets; None if the logits are not linear in the stream."""
     address = run.anatomy.stack.final_norm
     norm = None if address is None else Named.of(run.model).modules[address]
     cells = hidden[rows]
     frozen = None if norm is None else frozen_norm(norm, cells)
     if norm is not None and frozen is None:
         raise InputError(
-            f"the final norm {address!r} of {type(run.model).__name__} is neither a layer norm nor an RMS norm: "
-            "its scale cannot be held still, and nothing sums to a logit."
+            f"the final norm {address!r} of {type(run.model).__name__} is neither a layer norm nor an RMS norm: its "
+            "scale cannot be frozen, so contributions do not sum to a logit."
         )
 
     def logits(at: Tensor, *, still: bool = True) -> Tensor:
@@ -110,7 +110,7 @@ def _linearize(
 
 
 def _logits(run: PromptRun, cells: Tensor, hidden: Tensor, rows: Tensor, *, at_head: bool) -> Tensor:
-    """(target, class): what the model makes of streams at the rows of the targets; before what follows the head."""
+    """(target, class): the logits for streams at the rows of the targets; `at_head`: before any soft cap."""
     if is_pooled(run):
         whole = hidden.expand(len(rows), -1, -1).clone()
         whole[torch.arange(len(rows)), rows] = cells
@@ -127,7 +127,7 @@ def _logits(run: PromptRun, cells: Tensor, hidden: Tensor, rows: Tensor, *, at_h
 
 @contextmanager
 def _record_head(run: PromptRun, is_wanted: bool) -> Iterator[list[Tensor]]:
-    """What the head returns, inside the block."""
+    """Context manager: collects the outputs of the head."""
     recorded: list[Tensor] = []
     if not is_wanted:
         yield recorded
@@ -137,9 +137,9 @@ def _record_head(run: PromptRun, is_wanted: bool) -> Iterator[list[Tensor]]:
 
 
 def source_positions(run: PromptRun, hidden: Tensor) -> Tensor | None:
-    """(target,): the position of the stream that each comes from; None where several make one logit.
+    """(target,): the position of the stream that each target comes from; None if several positions are pooled.
 
-    A classifier of texts takes the first position, or the last, or a mean: which, is seen by what changes its logits.
+    A sequence classifier may use the first position, the last, or a mean: the gradient of its logits shows which.
     """
     if not is_pooled(run):
         return run.rows
@@ -151,7 +151,7 @@ def source_positions(run: PromptRun, hidden: Tensor) -> Tensor | None:
 
 
 def _expand_scales(frozen: FrozenNorm, hidden: Tensor, rows: Tensor) -> FrozenNorm:
-    """With a scale for each position of each sample; only those of the targets matter."""
+    """The norm with a scale for each position of each sample; only those of the targets matter."""
     scales = torch.ones(len(rows), len(hidden), dtype=torch.float64, device=hidden.device)
     scales[torch.arange(len(rows)), rows] = frozen.scales
     return FrozenNorm(frozen.gain, frozen.bias, scales.reshape(-1), frozen.is_centered)

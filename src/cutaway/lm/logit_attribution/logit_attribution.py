@@ -1,4 +1,4 @@
-"""`gen.logit_attribution()`: what each part of a model added to the logit of each target, summing to it."""
+"""`gen.logit_attribution()`: direct logit attribution, what each part of a model adds to the logit of each target."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from cutaway.capture.interventions.targets import Named
 from cutaway.core.errors import InputError, MemoryLimitError
-from cutaway.core.formatting import nearest
+from cutaway.core.formatting import hint
 from cutaway.lm.logit_attribution.contributions import Split, split, split_experts
 from cutaway.lm.logit_attribution.direction import Direction, direction
 from cutaway.lm.model.forward_run import PromptRun
@@ -23,7 +23,7 @@ from cutaway.results.generation import Generation
 from cutaway.results.logit_attribution import AttributedBy, Group, LogitAttribution
 
 LIMIT = 2**30
-"""Bytes of contributions that are kept, if nothing else is said."""
+"""Bytes of contributions that may be stored, by default."""
 LEVELS: tuple[str, ...] = get_args(AttributedBy)
 
 
@@ -35,22 +35,20 @@ def logit_attribution(
     only: int | Sequence[int] | None = None,
     limit: int = LIMIT,
 ) -> LogitAttribution:
-    """What each part added to the logit of each target, directly: `gen.logit_attribution()`.
+    """Direct logit attribution: what each part adds to the logit of each target: `gen.logit_attribution()`.
 
-    The last stream is the sum of all that was added to it. With the scale of the final norm held still at what it was,
-    the logit is a linear map of that stream, so it is a sum too.
+    The final residual stream is the sum of everything added to it. With the scale of the final norm frozen, the logit
+    is a linear map of that stream, so it is a sum too.
 
     Args:
-        by: "layer"; "component": each attention and each feed-forward; "head"; "mlp": feed-forwards apart, attention
-            together; "neuron".
-        contrast: the difference to the logit of this token: by text or id, one for all targets, or one for each.
-        only: which targets, counted from 0; all if not given.
-        limit: bytes of contributions that may be kept.
+        by: "layer"; "component": each attention and feed-forward network; "head"; "mlp": each feed-forward network,
+            with all attention together; "neuron".
+        contrast: explain the difference to the logit of this token: by text or id, one for all targets or one each.
+        only: which targets, counted from 0; all by default.
+        limit: bytes of contributions that may be stored.
     """
     if by not in LEVELS:
-        near = nearest(str(by), LEVELS)
-        hint = f" Nearest: {near[0]!r}." if near else ""
-        raise InputError(f"by={by!r}: give {', '.join(map(repr, LEVELS))}.{hint}")
+        raise InputError(f"by={by!r}: give {', '.join(map(repr, LEVELS))}.{hint(by, LEVELS)}")
     with torch.inference_mode(False):
         chosen = target_indices(gen, only)
         run = PromptRun.of(gen)
@@ -64,7 +62,7 @@ def logit_attribution(
         groups, columns = _groups(run, stack, by, site_values, towards)
     is_plain = objective.others is None and not towards.is_capped
     notes = drift_notes(gen, "logit" if is_plain else "", towards.logits.cpu().numpy(), chosen)
-    notes += ["logits before the model bends them to its cap"] if towards.is_capped else []
+    notes += ["logits before the soft cap of the model"] if towards.is_capped else []
     return LogitAttribution(
         by=by,  # type: ignore[arg-type]
         groups=tuple(groups),
@@ -80,12 +78,12 @@ def logit_attribution(
 
 @dataclass(frozen=True, slots=True)
 class _SiteValues:
-    """What one forward showed."""
+    """Values of one forward pass."""
 
     last: Tensor
-    """(position, d): the stream behind the last block."""
+    """(position, d): the residual stream after the last block."""
     values: dict[str, Tensor]
-    """Site → (target, unit); (position, unit) where it was not known yet which positions matter."""
+    """Site → (target, unit); (position, unit) if the positions of the targets are not known yet."""
     is_cut: bool
 
     @staticmethod
@@ -96,7 +94,7 @@ class _SiteValues:
             sites += [part.heads.mixed for part in parts if part.heads is not None and part.heads.mixed is not None]
         if by == "neuron":
             sites += [part.units.site for part in parts if part.units is not None and part.units.n_experts == 1]
-        is_cut = run.kind != "classifier"  # one of texts picks a position by itself
+        is_cut = run.kind != "classifier"  # a sequence classifier picks a position itself
         end = stack.stream[-1]
         values: dict[str, Tensor] = {}
 
@@ -116,7 +114,7 @@ class _SiteValues:
 def _groups(
     run: PromptRun, stack: Stack, by: str, site_values: _SiteValues, towards: Direction
 ) -> tuple[list[Group], list[Tensor]]:
-    """What is told apart, and what each added (target, part)."""
+    """The groups of parts, and what each part adds (target, part)."""
     addresses = Named.of(run.model)
     rows, u = towards.rows, towards.u
 
@@ -168,7 +166,7 @@ def _groups(
 
 
 def _experts(run: PromptRun, stack: Stack, by: str) -> dict[str, Tensor]:
-    """Site → (position, expert · unit), where there are experts."""
+    """Site → (position, expert · unit), if there are experts."""
     if by != "neuron":
         return {}
     units = [each for each in run.anatomy.units(stack.role) if each.n_experts > 1]
@@ -186,14 +184,14 @@ def _residual_stack(run: PromptRun) -> Stack:
     stack = run.anatomy.stack
     if not stack.is_residual:
         raise InputError(
-            f"{type(run.model).__name__} puts a norm behind each addition to its stream, so what its parts add "
-            "does not sum to a logit: gen.saliency() explains it by gradients."
+            f"{type(run.model).__name__} has norms in its residual stream, so the contributions of its parts do not "
+            "sum to a logit: use gen.saliency() instead."
         )
     return stack
 
 
 def _check(run: PromptRun, stack: Stack, by: str, limit: int) -> None:
-    """That there is what is asked for, and that it fits."""
+    """Raises if the model lacks the parts, or if the result does not fit the limit."""
     if by == "head":
         run.anatomy.heads(stack.role)
     if by not in ("neuron", "mlp"):
@@ -202,7 +200,7 @@ def _check(run: PromptRun, stack: Stack, by: str, limit: int) -> None:
     n = sum(each.width * each.n_experts for each in units) * run.n_targets * 8
     if by == "neuron" and n > limit:
         raise MemoryLimitError(
-            f"what {n // 8 // run.n_targets:,} neurons added to {run.n_targets:,} targets takes "
-            f"{n / 2**30:.2f} GiB, and the limit is {limit / 2**30:.2f} GiB: ask for some targets, only=[-1], or give "
+            f"contributions of {n // 8 // run.n_targets:,} neurons to {run.n_targets:,} targets take "
+            f"{n / 2**30:.2f} GiB, but the limit is {limit / 2**30:.2f} GiB: choose targets, only=[-1], or give "
             f"limit={n}."
         )

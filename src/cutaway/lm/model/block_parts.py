@@ -1,4 +1,4 @@
-"""Inside a block: where something is added to the stream, what it is, and where its heads or units are."""
+"""The parts of a block: what it adds to the residual stream, and where its heads or units are."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from cutaway.lm.model.wiring import LINEAR, Wiring, is_linear, linear_input, lin
 
 _FUSED = "scaled_dot_product_attention"
 _MIXING = frozenset({"conv1d", "conv2d", "cumsum", "cumprod", "fft", "rfft", "logcumsumexp", _FUSED})
-"""Functions that mix positions, by whatever weights."""
+"""Functions that mix positions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """One place where something is added to the stream."""
+    """An addition to the residual stream."""
 
     node: int
     contributions: tuple[Contribution, ...]
@@ -24,7 +24,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Joins:
-    """All such places of one block, in order."""
+    """All additions to the residual stream in one block, in order."""
 
     joins: tuple[Join, ...]
     is_residual: bool
@@ -33,8 +33,8 @@ class Joins:
 def find_joins(wiring: Wiring, call: int, start: int, end: int) -> Joins:
     """What a block adds to the stream between two nodes.
 
-    A join is an addition that every way from the one to the other passes. What it adds up is the stream itself, as
-    the join before left it, and contributions; two that are added to each other first are two.
+    A join is an addition on every path between the two nodes. Its terms are the stream after the previous join, and
+    contributions. Contributions that are first added to each other count separately.
     """
     passed = _dominators(wiring, start, end)
     joins: list[Join] = []
@@ -57,14 +57,14 @@ def find_joins(wiring: Wiring, call: int, start: int, end: int) -> Joins:
 
 
 def nearest_linear(wiring: Wiring, node: int, *, ends: set[int]) -> int | None:
-    """The last product with weights on the way to a node; None if one of `ends` comes first."""
+    """The last linear op on the way to a node; None if one of `ends` comes first."""
     return next(_linears(wiring, node, ends), None)
 
 
 def _linears(wiring: Wiring, node: int, ends: set[int], *, width: int | None = None) -> Iterator[int]:
-    """The last products with weights on each way to a node, the last one first; with results of this width, if given.
+    """The last linear ops on each path to a node, latest first; only those with outputs of this width, if given.
 
-    Others are passed on the way: a gate, or what weighs experts.
+    Others, such as gates or expert weights, are passed over.
     """
     seen = {node}
     front = [node]
@@ -81,7 +81,7 @@ def _linears(wiring: Wiring, node: int, ends: set[int], *, width: int | None = N
 
 
 def _dominators(wiring: Wiring, start: int, end: int) -> list[int]:
-    """The nodes through which every way from `start` to `end` goes, in order; `start` is left out."""
+    """The nodes on every path from `start` to `end`, in order, without `start`."""
     between = sorted(node for node in {*wiring.ancestors(end), end} if node > start or node == start)
     reached: dict[int, int] = {start: 1}
     ways: dict[int, list[int]] = {}
@@ -103,7 +103,7 @@ def _dominators(wiring: Wiring, start: int, end: int) -> list[int]:
 
 
 def _terms(wiring: Wiring, node: int, stops: set[int]) -> list[int]:
-    """What is added up here: additions of values of one shape are opened, up to the stream."""
+    """The terms of a sum: nested additions of values of the same shape are expanded, up to the stream."""
     found: list[int] = []
     stack = [node]
     while stack:
@@ -122,7 +122,7 @@ def _terms(wiring: Wiring, node: int, stops: set[int]) -> list[int]:
 
 
 def _has_adapter(wiring: Wiring, terms: Sequence[int], stops: set[int]) -> bool:
-    """Whether one is a product with weights, and the other comes from what it multiplied, too: an adapter beside it."""
+    """Whether one term is a linear op and the other also depends on its input: an adapter (LoRA) beside it."""
     for one, other in (terms, terms[::-1]):
         plain = wiring.same_numbers(one)
         if plain not in stops and is_linear(wiring, plain) and linear_operand(wiring, plain) in wiring.ancestors(other):
@@ -145,7 +145,7 @@ def _contribution(wiring: Wiring, call: int, node: int, stream: int) -> Contribu
     downs = [each for each in downs if not any(i in wiring.ancestors(linear_operand(wiring, each)) for i in inputs)]
     if not downs or not any(is_linear(wiring, each) for each in inside - {downs[0]}):
         return Contribution("other", site)
-    if len({weight_of(wiring, each) for each in downs}) > 1:  # experts, each a module of its own
+    if len({weight_of(wiring, each) for each in downs}) > 1:  # experts that are separate modules
         return Contribution("mlp", site)
     return Contribution("mlp", site, units=find_units(wiring, downs[0], inside))
 
@@ -155,7 +155,7 @@ def _is_inside(wiring: Wiring, call: int, node: int) -> bool:
 
 
 def _mixes(wiring: Wiring, node: int) -> bool:
-    """Whether it mixes positions: by a function that does, or by a product of two values."""
+    """Whether an op mixes positions: by its function, or as a product of two activations."""
     name = wiring.name(node)
     if name in _MIXING and wiring.is_float(node):
         return True
@@ -165,7 +165,7 @@ def _mixes(wiring: Wiring, node: int) -> bool:
 
 
 def _attention(wiring: Wiring, inside: set[int]) -> int | None:
-    """The op that weighs positions: fused, or a softmax that a product of two values follows."""
+    """The attention op: fused, or a softmax followed by a product of two activations."""
     for node in sorted(inside):
         if wiring.name(node) == _FUSED:
             return node
@@ -204,7 +204,7 @@ def _heads(wiring: Wiring, call: int, node: int, op: int, inside: set[int]) -> H
 
 
 def _attends_elsewhere(wiring: Wiring, call: int, sources: list[int], inside: set[int]) -> bool:
-    """Whether some value that enters the block besides its stream, as wide as it, is attended to."""
+    """Whether attention reads a second input of the block that is as wide as the stream: cross-attention."""
     given = wiring.rows[call].inputs
     streams = [node for _, node in given if wiring.is_float(node) and len(wiring.shape(node) or ()) == 3]
     width = (wiring.shape(streams[0]) or (0,))[-1] if streams else 0

@@ -1,4 +1,4 @@
-"""Blocks: modules of one list that run one after the other, each on what the one before returned."""
+"""Finds blocks: modules of one list that run one after another, each on the output of the previous one."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from cutaway.core.sites import Site
 from cutaway.lm.model.wiring import Wiring
 
 _USER_NAMED = ""
-"""Stands for what was named by the user: that is a list of blocks in any case."""
+"""Group of blocks named by the user; always treated as a list of blocks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Module calls in order of running, with the stream between them."""
+    """Module calls in the order in which they run, and the stream between them."""
 
     calls: tuple[int, ...]
     inputs: tuple[int, ...]
-    """The node of the stream as it enters each."""
+    """Node of the stream at the input of each call."""
     outputs: tuple[int, ...]
     out_path: str
 
 
 def find_chains(wiring: Wiring, pattern: str | None = None) -> list[Chain]:
-    """Every chain of blocks that is in no other one, in order of running.
+    """All outermost chains of blocks, in the order in which they run.
 
-    Of a list with one block alone nothing shows that it repeats: there, being in a list is enough.
+    A list with a single block does not repeat; being in a list is enough there.
     """
     groups: dict[tuple[int, str], list[int]] = {}
     asked = None if pattern is None else Site.parse(pattern)
@@ -48,7 +48,7 @@ def find_chains(wiring: Wiring, pattern: str | None = None) -> list[Chain]:
 
 
 def _chains(wiring: Wiring, calls: list[int], *, is_list: bool) -> list[Chain]:
-    """The calls of one group, cut wherever one does not take what the one before returned."""
+    """The calls of one group, split wherever a call does not take the output of the previous one."""
     found: list[Chain] = []
     run: list[int] = []
     links: list[tuple[int, str]] = []
@@ -64,7 +64,7 @@ def _chains(wiring: Wiring, calls: list[int], *, is_list: bool) -> list[Chain]:
 
 
 def _link(wiring: Wiring, one: int, other: int) -> tuple[int, str] | None:
-    """The stream between two calls: its node, and its path among the things returned."""
+    """The stream between two calls: its node, and its path in the output."""
     given = {node for _, node in wiring.rows[other].inputs}
     taken = [node for _, node in wiring.rows[one].inputs]
     shapes = {wiring.shape(node) for _, node in wiring.rows[other].outputs}
@@ -102,7 +102,7 @@ def _is_hidden_state(wiring: Wiring, node: int) -> bool:
 
 
 def _is_stream(wiring: Wiring, chain: Chain) -> bool:
-    """Whether it leads from something learned to the output, and does something."""
+    """Whether a chain leads to the logits and uses weights."""
     end = chain.outputs[-1]
     logits = wiring.logits()
     leads = end == logits or end in wiring.ancestors(logits)
@@ -110,6 +110,6 @@ def _is_stream(wiring: Wiring, chain: Chain) -> bool:
 
 
 def _longest(wiring: Wiring, chains: list[Chain]) -> list[Chain]:
-    """The longest chains where there are several: short ones beside them are parts of the embedding or the head."""
+    """The long chains if there are several; short ones belong to the embedding or the head."""
     most = max((len(chain.calls) for chain in chains), default=0)
     return [chain for chain in chains if 2 * len(chain.calls) >= most]

@@ -1,4 +1,4 @@
-"""Feed-forward units: of one network for all tokens, or of experts that each take some of them."""
+"""Feed-forward units: of one network for all tokens, or of experts that each process some tokens."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from cutaway.lm.model.wiring import Wiring, linear_input, linear_operand, weight
 
 
 def find_units(wiring: Wiring, down: int, inside: set[int]) -> Units | None:
-    """The units that a down-projection reads; None where it is that of one expert among others."""
+    """The units at the input of a down-projection; None if it belongs to a single expert."""
     taken = linear_operand(wiring, down)
     width = (wiring.shape(taken) or (0,))[-1]
     weight = weight_of(wiring, down)
@@ -30,7 +30,7 @@ def find_units(wiring: Wiring, down: int, inside: set[int]) -> Units | None:
 
 
 def _rows(wiring: Wiring, taken: int, inside: set[int]) -> int | None:
-    """The node that says which token stands at each row of the experts' input: the index by which it was looked up."""
+    """The node with the token index of each row of the experts' input."""
     n = (wiring.shape(taken) or (0,))[0]
     for node in sorted(wiring.ancestors(taken) & inside):
         parents = wiring.parents(node)

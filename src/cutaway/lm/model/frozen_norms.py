@@ -1,7 +1,7 @@
-"""A norm with its scale held still at what it was: then it is an affine map, and sums pass through it.
+"""A norm with its scale frozen: an affine map, so that it distributes over sums.
 
-What kind of norm it is, is found by asking it, not by its name: where zero goes is its bias, whether a constant goes
-there too says that it takes the mean away, and a vector of ±1 shows the gain of each unit.
+The kind of norm is found by probing it, not by its name. The image of zero is its bias; if a constant vector maps there
+too, the norm subtracts the mean; a vector of ±1 shows the gain of each unit.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import torch
 from torch import Tensor, nn
 
 _LARGE = 1e3
-"""So large that the epsilon of a norm does not matter."""
+"""Large enough that the epsilon of the norm does not matter."""
 _MISSING: Any = object()
 
 
 @dataclass(frozen=True, slots=True)
 class FrozenNorm:
-    """x ↦ scale · gain ⊙ (x, less its mean) + bias, with one scale for each row."""
+    """x ↦ scale · gain ⊙ (x − mean, if centered) + bias, with one scale per row."""
 
     gain: Tensor
     """(d,)."""
@@ -33,14 +33,14 @@ class FrozenNorm:
     is_centered: bool
 
     def __call__(self, x: Tensor) -> Tensor:
-        """(row, d), rows in the order of the scales; of rows behind them the scale is 1."""
+        """(row, d), rows in the order of the scales; further rows have scale 1."""
         scales = torch.ones(len(x), dtype=self.scales.dtype, device=x.device)
         scales[: len(self.scales)] = self.scales[: len(x)]
         x64 = x.double()
         return (scales[:, None] * self.gain * self._center(x64) + self.bias).to(x.dtype)
 
     def pull_back(self, u: Tensor) -> Tensor:
-        """(row, d): what a direction behind the norm is before it."""
+        """(row, d): the direction before the norm for a direction after it (the transposed map)."""
         return self._center(u.double() * self.gain) * self.scales[:, None]
 
     def _center(self, x: Tensor) -> Tensor:
@@ -48,7 +48,7 @@ class FrozenNorm:
 
 
 def frozen_norm(module: nn.Module, x: Tensor) -> FrozenNorm | None:
-    """The norm, frozen at these rows (row, d); None where the module is no norm of this form."""
+    """The norm frozen at these rows (row, d); None if the module is not a norm of this form."""
     d = x.shape[-1]
     signs = torch.ones(d, dtype=torch.float64, device=x.device)
     signs[1::2] = -1
@@ -73,7 +73,7 @@ def frozen_norm(module: nn.Module, x: Tensor) -> FrozenNorm | None:
 
 @contextmanager
 def replace_norm(module: nn.Module, frozen: FrozenNorm) -> Iterator[None]:
-    """Inside the block the module is its frozen form."""
+    """Context manager: replaces the forward of the module with its frozen form."""
 
     def forward(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         return frozen(x.reshape(-1, x.shape[-1])).reshape(x.shape)
@@ -90,9 +90,9 @@ def replace_norm(module: nn.Module, frozen: FrozenNorm) -> Iterator[None]:
 
 
 def _call_in_float64(module: nn.Module, x: Tensor) -> Tensor:
-    """(row, d) → (row, d), in float64 as far as the module lets it; a copy is asked."""
+    """(row, d) → (row, d), computed by a copy of the module in float64."""
     copied = deepcopy(module).double()
     found = copied(x[None])
     if not isinstance(found, Tensor):
-        raise TypeError(f"{type(module).__name__} gives a {type(found).__name__}.")
+        raise TypeError(f"{type(module).__name__} returns a {type(found).__name__}.")
     return found[0].double()

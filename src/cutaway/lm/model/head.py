@@ -1,7 +1,7 @@
-"""The tail: what a model makes of a hidden state behind its last block. The model's own code does it.
+"""The logits of hidden states, computed by the model's own code after its last block.
 
-All blocks are bypassed on the instance: each gives back what it was given, the last one the hidden state that is asked
-about. So final norm, soft caps, scales and prediction heads are the model's, whatever they are.
+All blocks are bypassed on the instance: each returns its input, and the last one returns the given hidden state. So the
+final norm, soft caps, scales and prediction heads are the model's own.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from cutaway.lm.model.forward_run import PromptRun, logits_of
 from cutaway.lm.model.parts import Anatomy, Block
 
 LIMIT = 256 * 2**20
-"""Bytes of logits that are made at once, if nothing else is said."""
+"""Bytes of logits computed at once, by default."""
 _MISSING: Any = object()
 _block_outputs: WeakKeyDictionary[nn.Module, tuple[int, dict[tuple[str, int], Any]]] = WeakKeyDictionary()
-"""Model → (address, pass) → what that block returned once, as a pattern for what it is to return."""
+"""Model → (address, pass) → an example output of that block, as the template for bypassed outputs."""
 
 
 def head_logits(run: PromptRun, hidden: Tensor, rows: Any = None) -> Tensor:
-    """(sample, row, class): the logits of hidden states, as they leave the last block.
+    """(sample, row, class): the logits of hidden states at the output of the last block.
 
     Args:
-        hidden: (sample, position, d), such as `reading.hidden()`, one sample a layer.
-        rows: which positions, if not all; a sequence classifier gives one row in any case.
+        hidden: (sample, position, d), such as `run.hidden()`, one sample per layer.
+        rows: which positions; all by default. A sequence classifier always gives one row.
     """
     parts = [part for _, part in iter_head_logits(run, hidden, rows, limit=2**62)]
     n_rows = 1 if is_pooled(run) else hidden.shape[1] if rows is None else len(rows)
@@ -44,10 +44,10 @@ def head_logits(run: PromptRun, hidden: Tensor, rows: Any = None) -> Tensor:
 def iter_head_logits(
     run: PromptRun, hidden: Tensor, rows: Any = None, *, limit: int = LIMIT
 ) -> Iterator[tuple[slice, Tensor]]:
-    """The same in pieces: (which cells, their logits (cell, class)); a cell is a sample and a row, rows running faster.
+    """`head_logits` in chunks: (cells, logits (cell, class)). A cell is a sample and a row; rows vary fastest.
 
     Args:
-        limit: bytes of logits that are made at once.
+        limit: bytes of logits computed at once.
     """
     is_whole_text = is_pooled(run)
     chosen = hidden if is_whole_text or rows is None else hidden[:, torch.as_tensor(rows, device=hidden.device)]
@@ -58,11 +58,11 @@ def iter_head_logits(
     start = 0
     while start < len(cells):
         part = cells[start : start + n]
-        if not is_whole_text and len(part) > length:  # whole texts, so that nothing is filled up
+        if not is_whole_text and len(part) > length:  # a multiple of the text length, so that reshape works
             part = part[: len(part) // length * length]
         if is_whole_text:
             logits = _run(run, part)
-        else:  # as long as the text, and as many of these as are needed: then no position is beyond the context
+        else:  # rows of at most the text length, so that no position exceeds the context
             logits = _run(run, part.reshape(-1, min(length, len(part)), part.shape[-1])).flatten(0, 1)
         yield slice(start, start + len(part)), logits
         start += len(part)
@@ -81,7 +81,7 @@ def _run(run: PromptRun, hidden: Tensor) -> Tensor:
 
 @contextmanager
 def bypass_blocks(run: PromptRun, hidden: Tensor) -> Iterator[None]:
-    """Inside the block no block of the model does anything, and the last one returns `hidden`."""
+    """Context manager: all blocks return their input, and the last one returns `hidden`."""
     found = run.anatomy
     templates = _templates(run, found)
     modules: dict[str, list[Block]] = {}
@@ -99,7 +99,7 @@ def bypass_blocks(run: PromptRun, hidden: Tensor) -> Iterator[None]:
 
 @contextmanager
 def bypass_module(run: PromptRun, address: str) -> Iterator[None]:
-    """Inside the block this module gives back what it is given."""
+    """Context manager: this module returns its input."""
     module = run.model.get_submodule(address)
     own = module.__dict__.get("forward", _MISSING)
     module.__dict__["forward"] = lambda value, *_, **__: value
@@ -110,7 +110,7 @@ def bypass_module(run: PromptRun, address: str) -> Iterator[None]:
 
 
 class _Bypass:
-    """Stands in the place of the forward of one module."""
+    """Replaces the forward of one module."""
 
     def __init__(self, blocks: list[Block], templates: Mapping[tuple[str, int], Any], last: Block, hidden: Tensor):
         self._blocks, self._templates, self._last, self._hidden = blocks, templates, last, hidden
@@ -126,7 +126,7 @@ class _Bypass:
 
 
 def _templates(run: PromptRun, found: Anatomy) -> dict[tuple[str, int], Any]:
-    """What each block returns, seen once on a few tokens."""
+    """An example output of each block, from a run on a few tokens."""
     structure = structure_of(run.model)
     if run.model in _block_outputs and _block_outputs[run.model][0] == structure:
         return _block_outputs[run.model][1]
@@ -143,7 +143,7 @@ def _templates(run: PromptRun, found: Anatomy) -> dict[tuple[str, int], Any]:
 
 
 def is_pooled(run: PromptRun) -> bool:
-    """Whether the tail looks at all positions at once: a classifier of sequences pools, or picks one."""
+    """Whether the head uses all positions at once: a sequence classifier pools them, or picks one."""
     return run.kind == "classifier" and _logits_dim(run) == 2
 
 

@@ -1,4 +1,4 @@
-"""The activations of feed-forward neurons, layer by layer; those of experts at the tokens that went to them."""
+"""The activations of feed-forward neurons by layer; those of experts at the tokens routed to them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from cutaway.lm.model.parts import Role, Units
 
 
 def unit_values(run: PromptRun, role: Role | None = None, *, layers: Sequence[int] | None = None) -> list[Tensor]:
-    """For each feed-forward of a stack, in order of layers, (position, unit).
+    """(position, unit) of each feed-forward network of a stack, in the order of layers.
 
-    Of experts all are in a row, `expert · width + unit`; where a token did not go to one, its units are 0.
+    Experts come one after another, `expert · width + unit`; units are 0 where a token was not routed to the expert.
 
     Args:
-        layers: which blocks, counted from 0; all if not given.
+        layers: which blocks, counted from 0; all by default.
     """
     stack = run.anatomy.stack if role is None else run.anatomy.part(role)
     run.anatomy.units(stack.role)
@@ -31,7 +31,7 @@ def unit_values(run: PromptRun, role: Role | None = None, *, layers: Sequence[in
 
 
 def feed_forward_values(run: PromptRun, role: Role, units: Sequence[Units]) -> list[Tensor]:
-    """The same of these feed-forwards."""
+    """(position, unit) of each of these feed-forward networks."""
     sites = [site for each in units for site in (each.site, each.rows, each.ends) if site is not None]
     seen = run.forward(list(dict.fromkeys(sites)))
     return [_by_position(seen, each, len(run.ids(role))) for each in units]
@@ -42,7 +42,7 @@ def _by_position(seen: ForwardResult, units: Units, n: int) -> Tensor:
     if units.n_experts == 1:
         return value.reshape(n, -1)
     if units.rows is None or units.ends is None:
-        raise InputError(f"the tokens that went to the experts at {units.site!r} cannot be told.")
+        raise InputError(f"found no record of which tokens went to which expert at {units.site!r}.")
     tokens = seen.values[units.rows].reshape(-1)
     ends = seen.values[units.ends].reshape(-1)
     value = value.reshape(len(tokens), -1)

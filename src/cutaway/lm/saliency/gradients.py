@@ -7,7 +7,7 @@ pass through the head serves all targets as well.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -38,9 +38,7 @@ def grad_x_input(task: SaliencyTask) -> TargetScores:
 def integrated_gradients(task: SaliencyTask, *, baseline: Any = ZERO, steps: int = 50) -> TargetScores:
     """Integrated gradients along the straight line from the baseline, by Gauss–Legendre quadrature."""
     if isinstance(baseline, str) and baseline == UNSEEN:
-        raise InputError(
-            "baseline='unseen' is for method='occlusion': there is no path from a masked token to the text."
-        )
+        raise InputError("baseline='unseen' is for method='occlusion': there is no path from a masked token.")
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
         raise InputError(f"steps={steps!r}: give a whole number, 1 or more.")
     return _by_group(task, partial(_integrated, baseline=baseline, steps=steps))
@@ -121,11 +119,9 @@ class _Graph:
         head_gradient = self._head_gradient()
         for start in range(targets.start, targets.stop, at_once):
             part = slice(start, min(start + at_once, targets.stop))
-            grads = (
-                _vjps(*self._vectors(head_gradient, part), leaves)
-                if self.values.requires_grad
-                else [None] * len(leaves)
-            )
+            grads: Sequence[Tensor | None] = [None] * len(leaves)
+            if self.values.requires_grad:
+                grads = _vjps(*self._vectors(head_gradient, part), leaves)
             filled = [
                 leaf.new_zeros(part.stop - part.start, *leaf.shape[1:]) if g is None else g[:, 0]
                 for g, leaf in zip(grads, leaves, strict=True)

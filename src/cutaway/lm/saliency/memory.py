@@ -83,8 +83,8 @@ class MemoryCost:
         needed = self.saved + self.transient
         if needed > self.limit:
             raise MemoryLimitError(
-                f"gradients over {self.n_positions:,} tokens need about {needed / 2**30:.2f} GiB in addition to the model, but "
-                f"the limit is {self.limit / 2**30:.2f} GiB. Give limit={_limit_text(needed)}, a shorter text, or "
+                f"gradients over {self.n_positions:,} tokens need about {needed / 2**30:.2f} GiB on top of the model, "
+                f"but the limit is {self.limit / 2**30:.2f} GiB. Give limit={_limit_text(needed)}, a shorter text, or "
                 "method='occlusion', which needs no gradients."
             )
 

@@ -1,7 +1,7 @@
-"""CCA, SVCCA and PWCCA by the rules of Ecco, which are those of Google's svcca: for numbers that can be compared.
+"""CCA, SVCCA and PWCCA as Ecco and Google's svcca compute them, for comparable numbers.
 
-They differ by design from ours: CCA is the mean of those correlations alone that hold 98 % of their sum; a small number
-is added to every variance; PWCCA weighs by directions that are no canonical variables.
+They differ by design from ours: CCA averages only the correlations that make up 98 % of their sum; a small number is
+added to every variance; PWCCA weights by directions that are not canonical variables.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SHARE = 0.98
 
 @dataclass(frozen=True, slots=True)
 class _CanonicalCorrelations:
-    """Canonical correlations, and the directions of both sides among the units that were kept."""
+    """Canonical correlations, and the directions of both sides among the units that are kept."""
 
     correlations: Floats
     u: Floats
@@ -31,7 +31,7 @@ class _CanonicalCorrelations:
 
 
 def cca(task: ComparisonTask) -> Scores:
-    """The mean of the largest correlations, up to where they make 98 % of the sum."""
+    """The mean of the largest correlations that make up 98 % of the sum."""
     scores = Scores()
     for i, j in task.pairs:
         s = _canonical(_array(task.representations[i]), _array(task.representations[j])).correlations
@@ -43,13 +43,13 @@ def cca(task: ComparisonTask) -> Scores:
 
 
 def svcca(task: ComparisonTask, *, n: int = 20) -> Scores:
-    """The mean of all correlations of the first directions; 20 in Ecco."""
+    """The mean of all correlations of the first n directions; 20 in Ecco."""
     scores = Scores()
     for representation in task.representations:
         if n >= representation.n_rows or n > representation.n_units:
             raise InputError(
-                f"{n} directions were asked for, and {representation.name} has {representation.n_rows:,} rows × {representation.n_units:,} "
-                "units: give fewer directions with n=."
+                f"n={n} directions are too many: {representation.name} has {representation.n_rows:,} rows × "
+                f"{representation.n_units:,} units. Give a smaller n=."
             )
     largest = []
     for representation in task.representations:
@@ -64,7 +64,7 @@ def svcca(task: ComparisonTask, *, n: int = 20) -> Scores:
 
 
 def pwcca(task: ComparisonTask) -> Scores:
-    """Weighed by an orthonormal basis of the first units, turned; from the side with fewer units."""
+    """Weighted by a rotated orthonormal basis of the first units, from the side with fewer units."""
     scores = Scores()
     for i, j in task.pairs:
         x, y = _array(task.representations[i]), _array(task.representations[j])
@@ -102,7 +102,7 @@ def _canonical(x: Floats, y: Floats) -> _CanonicalCorrelations:
 
 
 def _root(covariance: Floats) -> Floats:
-    """The symmetric root of its inverse."""
+    """The symmetric square root of its inverse."""
     inverse = np.linalg.pinv(covariance + _EPSILON * np.eye(len(covariance)))
     values, vectors = np.linalg.eigh(inverse)
     found: Floats = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T

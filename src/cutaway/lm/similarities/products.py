@@ -1,7 +1,7 @@
-"""Products of representations, summed over the rows: what CCA and linear CKA need of them, however many rows there are.
+"""Products `XᵀY` of representations, summed over blocks of rows, for CCA and linear CKA.
 
-Rows are never held whole. As many products are summed in one pass as a limit of memory allows, so that a model with
-many layers costs some passes more, not more memory.
+Rows are never all in memory. One pass sums as many products as a memory limit allows, so a model with many layers takes
+more passes, not more memory.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from cutaway.lm.similarities.representations import Floats, Representation, row_blocks
 
 PRODUCT_BYTES = 2**28
-"""What the products that are summed in one pass take."""
+"""Bytes of the products that are summed in one pass."""
 
 Pair = tuple[int, int]
 
@@ -21,10 +21,10 @@ Pair = tuple[int, int]
 def products(
     representations: Sequence[Representation], pairs: Sequence[Pair], *, maps: Sequence[Floats] | None = None
 ) -> Iterator[tuple[Pair, Floats]]:
-    """`XᵀY` of the centred units of each pair, by the numbers of its subjects.
+    """`XᵀY` of the centered units of each pair of representation numbers.
 
     Args:
-        maps: for each subject, units × directions: its rows are projected before they are multiplied.
+        maps: units × directions of each representation; rows are projected before they are multiplied.
     """
     widths = [each.n_units for each in representations] if maps is None else [each.shape[1] for each in maps]
     for batch in _batches(pairs, widths):
@@ -41,7 +41,7 @@ def products(
 
 
 def row_squares(representations: Sequence[Representation]) -> Floats:
-    """(subject, row): the squared length of each centred row."""
+    """(representation, row): the squared length of each centered row."""
     found = np.empty((len(representations), representations[0].n_rows))
     for rows, blocks in row_blocks(representations):
         for number, block in enumerate(blocks):
@@ -50,7 +50,7 @@ def row_squares(representations: Sequence[Representation]) -> Floats:
 
 
 def _batches(pairs: Sequence[Pair], widths: Sequence[int]) -> Iterator[list[Pair]]:
-    """The pairs in groups whose products fit, one pair at least in each."""
+    """The pairs in groups whose products fit the limit, at least one pair in each."""
     batch: list[Pair] = []
     n_bytes = 0
     for i, j in pairs:

@@ -1,4 +1,4 @@
-"""What a method of similarity is asked and what it answers."""
+"""What a similarity method receives and what it returns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cutaway.lm.similarities.representations import Floats, Representation
 
 @dataclass(frozen=True, slots=True)
 class ComparisonTask:
-    """Representations, and the pairs of them that are compared."""
+    """Representations, and the pairs of them to compare."""
 
     representations: Sequence[Representation]
     pairs: Sequence[Pair]
@@ -31,10 +31,10 @@ class Scores:
 
     values: dict[Pair, float] = field(default_factory=dict)
     reverse: dict[Pair, float] = field(default_factory=dict)
-    """From the second to the first, where that is another number."""
+    """From the second to the first, if that differs."""
     correlations: dict[Pair, Floats] = field(default_factory=dict)
-    """Canonical correlations, largest first, where the method has them."""
+    """Canonical correlations, largest first, for methods that have them."""
     warnings: list[str] = field(default_factory=list)
-    """What makes the numbers less than they seem."""
+    """Reasons not to trust the numbers."""
     notes: list[str] = field(default_factory=list)
-    """What was done on the way."""
+    """Remarks on how they were computed."""
