@@ -1,4 +1,4 @@
-"""Tokens as names: what would not be seen of them is written out, as `web/src/pages/tokens.ts` does."""
+"""Token texts as names: whitespace becomes visible, as in `web/src/pages/tokens.ts`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def readable(piece: str) -> str:
 
 
 def quoted(piece: str) -> str:
-    """A token among other words and numbers.
+    """A token inside a sentence, in quotation marks.
 
     >>> quoted(","), quoted(" 1")
     ('“,”', '“·1”')
@@ -30,7 +30,7 @@ def quoted(piece: str) -> str:
 
 
 def question(targets: Sequence[str], contrast: Sequence[str]) -> str:
-    """What a contrast asks.
+    """The question that a contrast asks, for titles.
 
     >>> question([" are"], [" is"]), question([" are", ":"], [" is", " is"]), question(["a", "b"], ["c", "d"])
     ('Why ·are rather than ·is?', 'Why … rather than ·is?', 'Why a, b rather than c, d?')

@@ -22,7 +22,7 @@ from cutaway.views.draw.svg import svg
 from cutaway.views.graph.from_trace import graph_view
 from cutaway.views.graph.measures import measures
 from cutaway.views.graph.op_details import Detail, detail, details
-from cutaway.views.pages.html import still as still_page
+from cutaway.views.pages.html import static_html
 from cutaway.views.pages.model import Page
 from cutaway.views.pages.result_pages import page_of
 
@@ -115,7 +115,7 @@ def still(view: GraphView | Page) -> str:
     An image, because the styles of an SVG that lies in a page would reach all others in it.
     """
     if isinstance(view, Page):
-        return still_page(view)
+        return static_html(view)
     picture = small(view)
     data = b64encode(svg(picture, place(picture)).encode()).decode()
     style = "max-width: 100%; max-height: 70vh"

@@ -178,10 +178,10 @@ def test_an_encoder_decoder_has_three_kinds() -> None:
     assert cross.of_targets().shape == (LAYERS, HEADS, 3, n)
     assert encoder.rollout().shape == (n, n)
     for call, message in (
-        (cross.rollout, "one way of several"),
+        (cross.rollout, "combines all kinds of attention"),
         (lambda: cross.previous, "keys are those of the encoder"),
-        (encoder.of_targets, "nothing is written where an encoder reads"),
-        (lambda: gen.attention(role="encoder", rows="targets"), "nothing is written where an encoder reads"),
+        (encoder.of_targets, "an encoder predicts no targets"),
+        (lambda: gen.attention(role="encoder", rows="targets"), "an encoder predicts no targets"),
         (lambda: gen.attention(role="encoder", cross=True), "leave out role="),
     ):
         with pytest.raises(InputError, match=message):
@@ -225,8 +225,8 @@ def test_one_head_is_picked_shown_and_saved(llama: tuple[Any, Attention], tmp_pa
     np.testing.assert_array_equal(again.weights, one.weights)
     assert (again.layers.tolist(), again.heads, again.text()) == ([1], (2,), one.text())
     for call, message in (
-        (lambda: found.pick(layer=7), "there is no layer 7 here"),
-        (lambda: one.rollout(), "goes through all layers"),
+        (lambda: found.pick(layer=7), "there is no layer 7"),
+        (lambda: one.rollout(), "needs all layers"),
         (lambda: gen.attention(layers=[3]), "layers has 3: there are 3 layers"),
         (lambda: gen.attention(rows="some"), "give 'all', or 'targets'"),
         (lambda: gen.attention(cross=True), "LlamaForCausalLM has no encoder"),

@@ -149,7 +149,7 @@ def test_each_text_of_several_shows_its_own_factors() -> None:
         start = sum(len(each.read) for each in gens[:i])
         there = together.shown[:, start : start + len(gen.read)]
         assert np.array_equal(there, own.shown, equal_nan=True)
-    with pytest.raises(InputError, match="text 3 was asked for, and there are 3"):
+    with pytest.raises(InputError, match="there is no text 3: there are 3"):
         together.of_text(3)
 
 
@@ -199,7 +199,7 @@ def test_what_cannot_be_taken_says_how_to_get_it(tmp_path: Path) -> None:
         again.factors(2)
     with pytest.raises(InputError, match="leave out '#"):
         gen.factors(2, at="transformer.h.0.mlp.c_proj@in.0#3")
-    with pytest.raises(InputError, match="needs the same model"):
+    with pytest.raises(InputError, match="use its model"):
         gen.factors(2).on(written("llama"))
     with pytest.raises(InputError, match=r"factors.transform\(values\)"):
         cutaway.lm.factored(np.eye(3), 2).on(gen)

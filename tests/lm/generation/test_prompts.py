@@ -17,7 +17,7 @@ def test_a_template_knows_where_its_fields_are() -> None:
     assert made.spans == [("a", 0, 3), ("b", 16, 17), ("c", 17, 17)]
     found = encode_prompt(tokenizer(), made)
     assert [segment.name for segment in found.segments] == ["a", "b"], "an empty field has no tokens"
-    with pytest.raises(InputError, match="the template has a field 'b', and given were 'a'"):
+    with pytest.raises(InputError, match="needs a value for the field 'b'; given: 'a'"):
         Template("{a} {b}", a=1)
     with pytest.raises(InputError, match="the template has no field 'c'"):
         Template("{a}", a=1, c=2)

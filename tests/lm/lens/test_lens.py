@@ -169,7 +169,7 @@ def test_where_norms_stand_in_the_stream_it_is_taken_behind_them() -> None:
     lens = gen.lens(after=("attention", "block"))
     expected = logits.double().log_softmax(-1)[torch.arange(len(gen)), torch.tensor(gen.target_ids)]
     np.testing.assert_allclose(lens.logprobs[1], expected, atol=1e-5)
-    assert "behind them" in lens.notes[0]
+    assert "after them" in lens.notes[0]
 
 
 # tokens that are watched
@@ -197,7 +197,7 @@ def test_labels_are_watched_by_name() -> None:
     both = gen.lens().watch(["LABEL_0", "LABEL_1"])
     np.testing.assert_allclose(gen.lens(watch=[0, 1, 2]).watched.probs.sum(-1), 1, atol=1e-6)
     assert both.ranks.shape == (LAYERS + 1, 1, 2)
-    with pytest.raises(InputError, match="'GOOD' is no label of this model; there are 'LABEL_0'"):
+    with pytest.raises(InputError, match="'GOOD' is not a label of this model; its labels are 'LABEL_0'"):
         gen.lens(watch="GOOD")
 
 
@@ -206,8 +206,8 @@ def test_labels_are_watched_by_name() -> None:
     [
         ({"watch": [" cat sat"]}, "' cat sat' is 2 tokens"),
         ({"watch": 9999}, "token 9999 is unknown"),
-        ({"after": "heads"}, "a lens looks after 'attention', 'mlp', 'block'"),
-        ({"after": ()}, "a lens looks after"),
+        ({"after": "heads"}, "give 'attention', 'mlp', 'block'"),
+        ({"after": ()}, "or several of these"),
         ({"k": 0}, "1 or more"),
     ],
 )
@@ -239,7 +239,7 @@ def test_every_position_of_a_model_that_sees_both_sides_has_the_token_at_it() ->
     assert (lens.target_ids[~lens.is_written] == gen.token_ids[~lens.is_written]).all()
     tags = explained("bert_tagger").lens(positions=True)
     assert (tags.ranks[-1] == 1).all()
-    with pytest.raises(InputError, match="as a whole"):
+    with pytest.raises(InputError, match="classifies whole texts"):
         explained("bert_classifier").lens(positions=True)
 
 
@@ -269,7 +269,7 @@ def test_nothing_of_the_model_is_changed(name: str, monkeypatch: pytest.MonkeyPa
         def fail(*_: Any) -> None:
             raise KeyError
 
-        monkeypatch.setattr(lens_module, "_check", fail)
+        monkeypatch.setattr(lens_module, "_check_last_layer", fail)
         for norm in (True, False):
             with pytest.raises(KeyError):
                 gen.lens(norm)
@@ -292,7 +292,7 @@ def test_a_last_row_that_is_not_the_models_is_an_error() -> None:
     fc.register_forward_hook(lambda module, args, result: setattr(module, "seen", float(result.detach().std())))
     model.register_forward_pre_hook(lambda *_: setattr(fc, "seen", 0.0))
     model.__class__ = type("Leaky", (type(model),), {"forward": forward})
-    with pytest.raises(InputError, match="the last layer of this lens is not what Leaky says"):
+    with pytest.raises(InputError, match="the last layer of this lens differs from the output of Leaky"):
         gen.lens()
 
 
@@ -345,7 +345,7 @@ def test_it_is_saved_with_what_was_watched_and_read_without_its_model(tmp_path: 
     assert (found.top_pieces == lens.top_pieces).all()
     assert found.layers == lens.layers
     assert (found.watch(" sat").ranks == lens.watch(" sat").ranks).all()
-    with pytest.raises(InputError, match=r"no model to ask for ' the'.*watched are ' cat', ' sat'"):
+    with pytest.raises(InputError, match=r"no model to look up ' the'.*watched are ' cat', ' sat'"):
         found.watch([" the"])
     assert found.text() == lens.text()
 

@@ -232,12 +232,12 @@ def test_a_custom_model_without_a_norm_is_attributed_too() -> None:
     from tests.lm.model.test_anatomy import Written
 
     from cutaway.lm.logit_attribution.direction import direction
-    from cutaway.lm.model.forward_run import run
+    from cutaway.lm.model.forward_run import prompt_run
     from cutaway.lm.saliency.targets import Objective
 
     torch.manual_seed(0)
     model = Written().eval()
-    one = run(model, "causal", {"input_ids": torch.tensor([[1, 2, 3, 4]])}, [2, 3], [7, 9])
+    one = prompt_run(model, "causal", {"input_ids": torch.tensor([[1, 2, 3, 4]])}, [2, 3], [7, 9])
     found = direction(one, Objective("logit", one.classes), one.hidden()[-1])
     np.testing.assert_allclose(found.u, _array(model.out.weight)[[7, 9]], rtol=1e-5)
     np.testing.assert_allclose(found.constant, _array(model.out.bias)[[7, 9]], rtol=1e-5)
@@ -262,24 +262,24 @@ def test_norms_are_known_by_what_they_do(norm: nn.Module, is_one: bool) -> None:
     u = torch.randn(4, 9)
     moved = found(x + 0.1) - found(x)  # affine: what changes does not depend on where
     torch.testing.assert_close(moved, found(2 * x + 0.1) - found(2 * x), rtol=1e-4, atol=1e-5)
-    back = (found.back(u) * x.double()).sum(-1) + (u.double() * found.bias).sum(-1)
+    back = (found.pull_back(u) * x.double()).sum(-1) + (u.double() * found.bias).sum(-1)
     torch.testing.assert_close(back.float(), (u * found(x)).sum(-1), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", sorted(POST_NORM))
 def test_a_norm_in_the_stream_is_refused_in_one_sentence(name: str) -> None:
-    with pytest.raises(InputError, match=r"puts a norm behind each addition .* gen\.saliency\(\) explains it"):
+    with pytest.raises(InputError, match=r"has norms in its residual stream.* use gen\.saliency\(\) instead"):
         wrote(name).logit_attribution()
 
 
 def test_bad_questions_are_told() -> None:
     gen = wrote("llama")
     for call, message in (
-        (lambda: gen.logit_attribution("neurons"), "Nearest: 'neuron'"),
+        (lambda: gen.logit_attribution("neurons"), "Did you mean 'neuron'"),
         (lambda: gen.logit_attribution(only=[4]), "only has 4: there are 4 targets"),
         (lambda: wrote("mamba").logit_attribution("head"), "MambaForCausalLM has no attention"),
         (lambda: wrote("mamba").logit_attribution("neuron"), "has no feed-forward neurons"),
-        (lambda: gen.logit_attribution("layer").of("head"), "ask for it with by='head'"),
+        (lambda: gen.logit_attribution("layer").of("head"), "call it with by='head'"),
         (lambda: gen.logit_attribution("layer").name(99), "there is no part 99"),
     ):
         with pytest.raises(InputError, match=message):

@@ -123,7 +123,7 @@ def test_other_inputs_run_as_a_batch() -> None:
 def test_a_site_that_ran_several_times_asks_for_its_pass() -> None:
     one = read("albert")
     address = one.anatomy.blocks[0].address
-    with pytest.raises(InputError, match="ran more than once: name its pass"):
+    with pytest.raises(InputError, match="ran more than once: choose a pass"):
         one.values([address])
     values = one.values([f"{address}:{i}" for i in (1, 2, 3)])
     assert len({float(value.sum()) for value in values.values()}) == 3

@@ -359,7 +359,7 @@ def test_words_and_segments_keep_all_sums() -> None:
     assert not np.isnan(segments.scores[1, 3])
     with pytest.raises(InputError, match="no segments"):
         made("gpt2").saliency().segments()
-    with pytest.raises(InputError, match="ask the saliency of tokens"):
+    with pytest.raises(InputError, match="on the saliency of tokens"):
         words.words()
 
 
@@ -533,4 +533,4 @@ def test_a_model_that_has_changed_since_is_told() -> None:
     with torch.no_grad():
         model.lm_head.weight.mul_(1.5)
     for ask in asked:
-        assert any("is not as it was when this was written" in note for note in ask().notes)
+        assert any("has changed since this was generated" in note for note in ask().notes)

@@ -15,7 +15,7 @@ from tests.views.pages.example_pages import HOSTILE, every_plate
 
 from cutaway.core.errors import InputError
 from cutaway.server.view_json import text as as_json
-from cutaway.views.pages.html import still
+from cutaway.views.pages.html import static_html
 from cutaway.views.pages.model import (
     Bars,
     ColouredText,
@@ -114,7 +114,7 @@ def test_cells_have_texts_and_notes_and_ranks_are_full_at_one() -> None:
     )
     assert (plate.low, plate.high) == (100, 1)
     assert shown(plate)[-1].split() == ["r", "<x>", "1", "y", "100"]
-    found = still(Page("P", sections=[Section("S", plates=[plate])]))
+    found = static_html(Page("P", sections=[Section("S", plates=[plate])]))
     assert "&lt;x&gt; <small>1</small>" in found
     assert 'title="100 m"' in found
     shades = Heatmap(["r"], ["a", "b", "c"], [[1, 10, 100]], low=100, high=1, is_log=True, shows_numbers=False)
@@ -229,7 +229,7 @@ class Reader(html.parser.HTMLParser):
 
 def test_the_still_page_holds_texts_as_texts_and_runs_nothing() -> None:
     reader = Reader()
-    reader.feed(still(every_plate()))
+    reader.feed(static_html(every_plate()))
     assert HOSTILE in reader.said
     allowed = {"div", "h2", "h3", "p", "table", "tr", "td", "th", "b", "span", "img"}
     assert set(reader.elements) <= allowed

@@ -181,7 +181,7 @@ def _n_kept(representation: Representation, values: Floats, n: int | None, varia
     if found >= representation.n_rows - 1:
         raise InputError(
             f"{variance:g} of the variance of {representation.name} takes {found:,} directions, as many as its "
-            f"{representation.n_rows:,} rows allow: all canonical correlations are 1. Give more rows or a smaller share."
+            f"{representation.n_rows:,} rows allow: all canonical correlations are 1. Give more rows, or a smaller one."
         )
     return found
 

@@ -12,7 +12,7 @@ from cutaway.core.arrays import Array
 from cutaway.core.errors import CutawayError
 from cutaway.store.format.records import VALUE, Row
 from cutaway.store.runs.step import Step
-from cutaway.views.run.kept_values import array_of_kept, kept, one_sample, row_at
+from cutaway.views.run.kept_values import kept_array, kept_values, one_sample, row_at
 from cutaway.views.run.rows import RunRows
 from cutaway.views.values.value_view import finite_or_none
 
@@ -76,28 +76,28 @@ def by_token(array: Array, tokens: tuple[str, ...], longest: int, tile: int | No
     return TokenValues(tokens, _MEASURES, values, is_square=False)
 
 
-def beside(rows: RunRows, at: Step, number: int, sample: int) -> tuple[Beside, ...]:
+def companions(rows: RunRows, at: Step, number: int, sample: int) -> tuple[Beside, ...]:
     """What the model returned and what it should have, of the same sample; in rounds that of the same round."""
     found: list[tuple[int, Row, Array]] = []
     for other, row in enumerate(rows.rows):
         if row.of != VALUE or not (row.role == "target" or _is_output(row)) or row_at(at, row) is None:
             continue
         try:
-            one = kept(rows.run, at, row)
-            found.append((other, row, one_sample(array_of_kept(one), one, sample)[0]))
+            entry = kept_values(rows.run, at, row)
+            found.append((other, row, one_sample(kept_array(entry), entry, sample)[0]))
         except CutawayError:
             continue
     rounds = {row.iteration for _, row, _ in found if row.iteration}
     own = rows.row(number).iteration
     shown = own if own in rounds else max(rounds, default=0)
-    found = [one for one in found if one[1].iteration in (0, shown)]
+    found = [entry for entry in found if entry[1].iteration in (0, shown)]
     # Of an output that came in several passes, that of the same pass; where it has none such, all of them.
     pass_ = rows.row(number).pass_
     paired = {row.base for _, row, _ in found if row.pass_ == pass_}
-    found = [one for one in found if one[1].pass_ == pass_ or one[1].base not in paired]
+    found = [entry for entry in found if entry[1].pass_ == pass_ or entry[1].base not in paired]
     # Values beside values say more than scores beside a class.
     targets = [(row.base, values) for _, row, values in found if row.role == "target"]
-    targets.sort(key=lambda one: one[1].dtype.kind != "f")
+    targets.sort(key=lambda entry: entry[1].dtype.kind != "f")
     verdicts = _verdicts([values for _, row, values in found if row.role != "target"], targets)
     return tuple(
         Beside(
@@ -105,10 +105,10 @@ def beside(rows: RunRows, at: Step, number: int, sample: int) -> tuple[Beside, .
             site=row.base,
             role=row.role if row.role == "target" else "output",
             shape=tuple(values.shape),
-            text=_printed(values) if values.size <= _FEW else f"{values.size:,} values",
+            text=_format_values(values) if values.size <= _FEW else f"{values.size:,} values",
             verdict="" if row.role == "target" else verdicts.get(id(values), ""),
         )
-        for other, row, values in sorted(found, key=lambda one: one[1].role == "target")
+        for other, row, values in sorted(found, key=lambda entry: entry[1].role == "target")
     )
 
 
@@ -123,39 +123,39 @@ def _verdicts(outputs: list[Array], targets: list[tuple[str, Array]]) -> dict[in
         like = [
             values for values in outputs if values.shape == target.shape and values.dtype.kind == "f" and values.size
         ]
-        scores = [values for values in outputs if _are_scores(values, target)]
+        scores = [values for values in outputs if _are_class_scores(values, target)]
         for values in like if target.dtype.kind == "f" else []:
             with np.errstate(all="ignore"):
                 far = float(np.abs(values.astype(np.float64) - target.astype(np.float64)).mean())
             found.setdefault(id(values), f"{far:.4g} away from {name} on average")
         # A hidden state may be returned, too: it is longer than there are classes.
-        for values in sorted(scores, key=lambda one: one.shape[-1])[:1]:
-            found.setdefault(id(values), _guessed(values.argmax(-1), name, target))
+        for values in sorted(scores, key=lambda entry: entry.shape[-1])[:1]:
+            found.setdefault(id(values), _prediction_text(values.argmax(-1), name, target))
     return found
 
 
-def _are_scores(values: Array, target: Array) -> bool:
+def _are_class_scores(values: Array, target: Array) -> bool:
     """Whether there is a number for each class that the target might have named."""
     is_class = target.dtype.kind in "iu" and target.size > 0 and values.dtype.kind == "f"
     return is_class and values.ndim > 0 and values.shape[:-1] == target.shape and 1 < values.shape[-1] > target.max()
 
 
-def _guessed(best: Array, name: str, target: Array) -> str:
+def _prediction_text(best: Array, name: str, target: Array) -> str:
     if not target.ndim:
         is_right = int(best) == int(target)
         return f"largest at {int(best)}, {'as' if is_right else f'and not at {int(target)} as'} {name} says"
-    said = f"largest at {_printed(best)}, " if best.size <= _FEW else "largest "
+    said = f"largest at {_format_values(best)}, " if best.size <= _FEW else "largest "
     counts = target >= 0  # others stand for what is left out
     return f"{said}{int((best == target)[counts].sum()):,} of {int(counts.sum()):,} as {name} says"
 
 
-def _printed(values: Array) -> str:
+def _format_values(values: Array) -> str:
     """The elements, each with four figures, as Python writes lists."""
     shown = np.array2string(
         values,
         separator=", ",
         max_line_width=10**6,
         threshold=10**6,
-        formatter={"float_kind": lambda one: f"{one:.4g}", "int_kind": str},
+        formatter={"float_kind": lambda entry: f"{entry:.4g}", "int_kind": str},
     )
     return " ".join(shown.split())

@@ -22,12 +22,12 @@ from cutaway.store.format.records import SAMPLE, VALUE, Row
 from cutaway.store.runs.run import Run
 from cutaway.store.runs.step import Step
 
-_HELD: Final = ("parameter", "buffer")
+_STATE_ROLES: Final = ("parameter", "buffer")
 _SPATIAL: Final = re.compile(r"([123])d$")
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptValues:
     """What was kept of one row at one step."""
 
     raw: Raw
@@ -51,7 +51,7 @@ class Kept:
         return self.units.n_units if self.units is not None and self.units.is_known and self.units.units else 0
 
 
-def kept(run: Run, step: Step, row: Row) -> Kept:
+def kept_values(run: Run, step: Step, row: Row) -> KeptValues:
     """What was kept of a row; `NotSavedError` where only statistics were, `SiteError` where it was not recorded."""
     own = row_at(step, row)
     if own is None:
@@ -60,17 +60,17 @@ def kept(run: Run, step: Step, row: Row) -> Kept:
     n_kept = n_samples(step)
     if raw is None:
         how = "record with samples=n to keep values"
-        if row.role in _HELD:
+        if row.role in _STATE_ROLES:
             how = "run.tensor(name, tensor) inside a step keeps one"
         elif n_kept:
             how = "without a batch dimension, tensors are kept up to 65,536 elements"
         raise NotSavedError(f"of {row.site!r} only statistics were recorded at step {step.step}: {how}.")
     layout = _layout(run, step, own, raw.shape, n_kept)
     if layout is None:
-        return Kept(raw, raw.shape, 0, None, None)
+        return KeptValues(raw, raw.shape, 0, None, None)
     units = layout.samples_first(np.broadcast_to(np.int8(0), raw.shape))[1]
-    is_batched = bool(units.samples) and row.role not in _HELD
-    return Kept(raw, units.shape, units.shape[0] if is_batched else 0, layout, units)
+    is_batched = bool(units.samples) and row.role not in _STATE_ROLES
+    return KeptValues(raw, units.shape, units.shape[0] if is_batched else 0, layout, units)
 
 
 def _layout(run: Run, step: Step, row: Row, shape: tuple[int, ...], n_kept: int) -> UnitLayout | None:
@@ -83,7 +83,7 @@ def _layout(run: Run, step: Step, row: Row, shape: tuple[int, ...], n_kept: int)
     dimension = None if run.unit_rule == "graph" else _unit_dimension(run, step, row, shape)
     if dimension is None:
         return None
-    is_batched = row.role not in _HELD and n_kept > 0 and shape[0] == n_kept and dimension != 0
+    is_batched = row.role not in _STATE_ROLES and n_kept > 0 and shape[0] == n_kept and dimension != 0
     layout = UnitLayout(tuple((size,) for size in shape), samples=(0,) if is_batched else ())
     return layout.with_units([dimension])
 
@@ -111,7 +111,7 @@ def n_samples(step: Step) -> int:
     return 0
 
 
-def beside_of(row: Row, what: str) -> str:
+def table_row_of(row: Row, what: str) -> str:
     """The `of` of the array of each unit, or each sample, of a row.
 
     >>> beside_of(Row("0"), "unit"), beside_of(Row("0", "grad"), "unit")
@@ -120,9 +120,9 @@ def beside_of(row: Row, what: str) -> str:
     return what if row.of == VALUE else f"{what}/{row.of}"
 
 
-def array_beside(step: Step, row: Row, what: str) -> Array | None:
+def recorded_table(step: Step, row: Row, what: str) -> Array | None:
     """The recorded statistics of each unit or sample, `[unit, statistic]`; None if there are none."""
-    own = row_at(step, row, beside_of(row, what))
+    own = row_at(step, row, table_row_of(row, what))
     raw = None if own is None else step.raw(own)
     if raw is None:
         return None
@@ -131,28 +131,28 @@ def array_beside(step: Step, row: Row, what: str) -> Array | None:
     return array.T if array.ndim == 2 and len(array) == n_columns else None
 
 
-def array_of_kept(kept_: Kept) -> Array:
+def kept_array(kept: KeptValues) -> Array:
     """Its values, samples first."""
-    array = kept_.raw.array()
-    return array if kept_.layout is None else kept_.layout.samples_first(array)[0]
+    array = kept.raw.array()
+    return array if kept.layout is None else kept.layout.samples_first(array)[0]
 
 
-def numbers_of_kept(kept_: Kept) -> Array:
+def kept_numbers(kept: KeptValues) -> Array:
     """Its values as real numbers, samples first; of complex ones the magnitudes."""
-    array = array_of_kept(kept_)
+    array = kept_array(kept)
     return np.abs(array) if array.dtype.kind == "c" else array
 
 
-def one_sample(array: Array, kept_: Kept, sample: int) -> Array:
+def one_sample(array: Array, kept: KeptValues, sample: int) -> Array:
     """The part that belongs to one of the kept samples; its first dimension stays."""
-    if not kept_.n_samples:
+    if not kept.n_samples:
         raise InputError("the tensor has no dimension that counts samples, so there is no part of it for each.")
-    if not 0 <= sample < kept_.n_samples:
-        raise InputError(f"sample {sample} was asked for, and {kept_.n_samples} were kept: 0 to {kept_.n_samples - 1}.")
+    if not 0 <= sample < kept.n_samples:
+        raise InputError(f"sample {sample} was asked for, and {kept.n_samples} were kept: 0 to {kept.n_samples - 1}.")
     return array[sample : sample + 1]
 
 
-def normalised(array: Array, kept_: Kept, units: Array | None, stats: Mapping[str, float]) -> Array:
+def standardize(array: Array, kept: KeptValues, units: Array | None, stats: Mapping[str, float]) -> Array:
     """Deviations from the mean over the batch, in standard deviations.
 
     Mean and deviation are those of each unit where they were recorded, else those of the whole tensor. What does not
@@ -162,13 +162,13 @@ def normalised(array: Array, kept_: Kept, units: Array | None, stats: Mapping[st
         units: as `array_beside` gives them.
         stats: the statistics of the row at this step.
     """
-    layout = kept_.units
-    if units is not None and layout is not None and len(units) == kept_.n_units:
+    layout = kept.units
+    if units is not None and layout is not None and len(units) == kept.n_units:
         mean, std = (layout.along_units(units[:, column].astype(np.float64)) for column in (0, 1))
-        array = array.reshape((len(array), *layout.sizes[1:]) if kept_.n_samples else layout.sizes)
+        array = array.reshape((len(array), *layout.sizes[1:]) if kept.n_samples else layout.sizes)
     else:
         mean, std = (np.asarray(stats.get(name, np.nan), np.float64) for name in ("mean", "std"))
-    shape = kept_.shape
+    shape = kept.shape
     with np.errstate(all="ignore"):
         found: Array = ((array - mean) / np.where(std > 0, std, np.inf)).astype(np.float32)
     return found.reshape((len(found), *shape[1:]) if shape else ())
@@ -179,8 +179,8 @@ def _unit_dimension(run: Run, step: Step, row: Row, shape: tuple[int, ...]) -> i
     if not shape:
         return None
     last = len(shape) - 1
-    guess = last if row.role in _HELD else _by_class(run, row.site, len(shape))
-    of_units = row_at(step, row, beside_of(row, "unit"))
+    guess = last if row.role in _STATE_ROLES else _unit_dimension_by_class(run, row.site, len(shape))
+    of_units = row_at(step, row, table_row_of(row, "unit"))
     meta = None if of_units is None else step.meta(of_units)
     if meta is None or len(meta[1]) != 2 or shape[guess] == meta[1][1]:
         return guess
@@ -188,7 +188,7 @@ def _unit_dimension(run: Run, step: Step, row: Row, shape: tuple[int, ...]) -> i
     return fits[0] if fits else guess
 
 
-def _by_class(run: Run, site: str, n_dims: int) -> int:
+def _unit_dimension_by_class(run: Run, site: str, n_dims: int) -> int:
     classes = _classes(run)
     try:
         address = Site.parse(site).address

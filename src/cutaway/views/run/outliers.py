@@ -12,12 +12,12 @@ from cutaway.core.statistics import statistic
 from cutaway.core.zscores import peer_group, z_among_peers
 from cutaway.views.run.rows import Matrix, RunRows
 
-APART: Final = 100.0
+SIBLING_RATIO: Final = 100.0
 """Values so many times larger than those of a sibling are no chance."""
 _BETWEEN: Final = re.compile(r"[./]")
 
 
-def compared(rows: RunRows) -> tuple[str, ...]:
+def comparable_statistics(rows: RunRows) -> tuple[str, ...]:
     """The recorded statistics that can be compared between tensors."""
     return tuple(name for name in rows.statistics if statistic(name).is_comparable)
 
@@ -28,7 +28,7 @@ def z_of_step(rows: RunRows, matrix: Matrix) -> Matrix:
     Args:
         matrix: all statistics, as `RunRows.matrix` or `sample_matrix` gives them.
     """
-    names = compared(rows)
+    names = comparable_statistics(rows)
     columns = [rows.statistics.index(name) for name in names]
     groups = [peer_group(row.role, row.of) for row in rows.rows]
     z, _ = z_among_peers(matrix[:, columns], groups, names)
@@ -45,7 +45,7 @@ def z_of_row(rows: RunRows, number: int, matrix: NDArray[Any]) -> tuple[NDArray[
     return z[place], n[place]
 
 
-def are_alike(site: str, other: str) -> bool:
+def are_siblings(site: str, other: str) -> bool:
     """Whether two sites are the same but for one part of the address before the last: siblings of each other.
 
     >>> are_alike("encoder.3.mlp", "encoder.0.mlp"), are_alike("memory/out", "output/out"), are_alike("h.0", "h.1")

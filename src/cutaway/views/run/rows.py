@@ -26,7 +26,7 @@ Key = tuple[str, str, int, int]
 """Name of the tensor without its pass, what of it, iteration, pass."""
 Matrix = NDArray[np.float32]
 
-_BESIDE: Final = ("unit", "samples")
+_TABLES: Final = ("unit", "samples")
 """Rows that hold arrays about another row, and no statistics."""
 _MOST_SERIES: Final = 512
 
@@ -50,7 +50,7 @@ class RunRows:
         self._series: dict[tuple[int, str | None], Series] = {}
         self.digest = ""
         """Changes when rows or statistics are added."""
-        self._take()
+        self._add_schemas()
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -80,10 +80,10 @@ class RunRows:
         """Read what was written since; whether there was anything."""
         is_new = self.run.refresh()
         if is_new:
-            self._take()
+            self._add_schemas()
         return is_new
 
-    def _take(self) -> None:
+    def _add_schemas(self) -> None:
         """Number what the schemas hold that was not seen yet; also those of steps that a later session ran again."""
         schemas = (schema for index in self.run.sessions for schema in index.schemas.values())
         new = [schema for schema in schemas if id(schema) not in self._seen]
@@ -244,7 +244,7 @@ class RunRows:
 
 def is_shown(row: Row) -> bool:
     """Whether a row is a tensor with statistics: not what samples are, and no array about another row."""
-    return not row.is_sample and what_of(row.of) not in _BESIDE
+    return not row.is_sample and what_of(row.of) not in _TABLES
 
 
 def _place(schema: Schema, row: Row) -> int | None:

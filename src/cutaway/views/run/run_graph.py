@@ -18,8 +18,8 @@ from cutaway.store.format.records import GRAD, UPDATE, VALUE, Row
 from cutaway.views.graph.node_signature import seen_from
 from cutaway.views.run.arrangement import Arrangement, dependencies_of, without_hidden
 from cutaway.views.run.module_table import SEVERAL, ModuleRow, network_view
-from cutaway.views.run.node_names import Modules, Named, named, parsed
-from cutaway.views.run.node_order import Item, Nest, nested, pruned
+from cutaway.views.run.node_names import Modules, NodeName, parse_node_name, parse_site
+from cutaway.views.run.node_order import Item, ModuleGroup, drop_single_item_groups, group_by_module
 from cutaway.views.run.rows import RunRows
 from cutaway.views.values.value_view import printable
 
@@ -74,14 +74,14 @@ _KINDS: Final[Mapping[str, Kind]] = {
     "target": "target",
     "loss": "loss",
 }
-_HELD: Final = ("parameter", "buffer")
-_OWN: Final = "your group"
+_STATE_ROLES: Final = ("parameter", "buffer")
+_USER_GROUP: Final = "your group"
 _NUMBER: Final = re.compile(r"\d+")
 _RANKS: Final = {VALUE: 0, GRAD: 1, UPDATE: 3}
 
 
 def run_graph(
-    rows: RunRows, structure: str | None = None, *, with_hidden: bool = False, wishes: Sequence[Any] = ()
+    rows: RunRows, structure: str | None = None, *, with_hidden: bool = False, overrides: Sequence[Any] = ()
 ) -> RunGraph:
     """The dependency graph of a run, to be folded and placed like that of a trace.
 
@@ -95,59 +95,59 @@ def run_graph(
             name around nodes with their modules.
     """
     graph, hash_, why = dependencies_of(rows, structure)
-    arrangement = Arrangement(rows.run.documents.get("arrangement"), wishes)
-    graph = arrangement.applied(graph)
+    arrangement = Arrangement(rows.run.documents.get("arrangement"), overrides)
+    graph = arrangement.apply(graph)
     n_hidden = sum(node.is_hidden for node in graph.nodes)
-    draft = _Draft(rows, graph if with_hidden else without_hidden(graph), arrangement)
+    builder = _GraphBuilder(rows, graph if with_hidden else without_hidden(graph), arrangement)
     view = GraphView(
-        title=draft.title,
-        subtitle=f"{len(draft.graph.links):,} dependencies",
-        facts=(("tensors", f"{len(draft.nodes):,}"), ("dependencies", f"{len(draft.graph.links):,}")),
+        title=builder.title,
+        subtitle=f"{len(builder.graph.links):,} dependencies",
+        facts=(("tensors", f"{len(builder.nodes):,}"), ("dependencies", f"{len(builder.graph.links):,}")),
         error="",
-        nodes=draft.node_columns(),
-        groups=draft.group_columns(),
+        nodes=builder.node_columns(),
+        groups=builder.group_columns(),
         runs=(),
-        edges=draft.edge_columns(),
-        is_rolled=any(rep != i for i, rep in enumerate(draft.rolled)),
+        edges=builder.edge_columns(),
+        is_rolled=any(rep != i for i, rep in enumerate(builder.rolled)),
         noun="tensors",
     )
     return RunGraph(
         structure=hash_,
-        view=with_runs(view, draft.likeness),
-        nodes=draft.node_rows(),
-        group_node=draft.group_nodes(),
-        no_gradient=tuple(i for i, link in enumerate(draft.links) if not link.carries_gradient),
-        manual=tuple(i for i, link in enumerate(draft.links) if link.is_manual),
-        loops=tuple((draft.place[parent], draft.place[child]) for parent, child in draft.loops),
+        view=with_runs(view, builder.signature),
+        nodes=builder.node_rows(),
+        group_node=builder.group_nodes(),
+        no_gradient=tuple(i for i, link in enumerate(builder.links) if not link.carries_gradient),
+        manual=tuple(i for i, link in enumerate(builder.links) if link.is_manual),
+        loops=tuple((builder.place[parent], builder.place[child]) for parent, child in builder.loops),
         n_hidden=n_hidden,
         why_missing=why,
     )
 
 
-class _Draft:
+class _GraphBuilder:
     """What is drawn, in its order."""
 
     def __init__(self, rows: RunRows, graph: Dependencies, arrangement: Arrangement) -> None:
         self.rows, self.graph, self.nodes, self.arrangement = rows, graph, graph.nodes, arrangement
         documents = rows.run.documents
         self.modules = Modules(documents.get("modules"))
-        self.rows_of_modules: dict[str, ModuleRow] = {one.address: one for one in network_view(rows).modules}
+        self.module_rows: dict[str, ModuleRow] = {one.address: one for one in network_view(rows).modules}
         model = self.modules.classes.get(ROOT, SEVERAL)
         self.title = printable(rows.run.name if model == SEVERAL else model)
         iterated = frozenset((site, row.iteration) for row in rows.rows if row.iteration for site in _sites(row))
-        self.names: list[Named] = [named(node, iterated) for node in self.nodes]
-        self.own_groups: set[str] = set()
+        self.names: list[NodeName] = [parse_node_name(node, iterated) for node in self.nodes]
+        self.user_groups: set[str] = set()
         number = {node.name: i for i, node in enumerate(self.nodes)}
         pairs = {(number[link.parent], number[link.child]): link for link in graph.links}
-        root, self.loops = nested(self._items(), list(pairs), self._several())
+        root, self.loops = group_by_module(self._items(), list(pairs), self._repeated_modules())
         self.order: list[int] = []
         """Nodes of the graph as they are drawn."""
         self.groups: list[tuple[str, int, int, int]] = []
         """Address, group around it, first node, end."""
         self.home: list[int] = []
-        self._flatten(pruned(root), -1)
+        self._flatten(drop_single_item_groups(root), -1)
         self.place = {i: place for place, i in enumerate(self.order)}
-        self._roll()
+        self._find_passes()
         self.pairs = sorted(
             (pair for pair in pairs if self.place[pair[0]] < self.place[pair[1]]),
             key=lambda pair: (self.place[pair[1]], self.place[pair[0]]),
@@ -158,16 +158,20 @@ class _Draft:
         used = frozenset(node.group for node in self.nodes)
         items = []
         for node, name in zip(self.nodes, self.names, strict=True):
-            is_source = node.role in _HELD or node.role == "input"
-            way = () if node.role == "input" and name.own.startswith("in") else self.modules.way(node.group, used)
+            is_source = node.role in _STATE_ROLES or node.role == "input"
+            path = (
+                ()
+                if node.role == "input" and name.local_name.startswith("in")
+                else self.modules.around(node.group, used)
+            )
             within = self.arrangement.within(node)
             if within:
-                self.own_groups.add(within)
-                way = (within, *way)
-            items.append(Item(self.arrangement.order(node), way, is_source, name.finishes))
+                self.user_groups.add(within)
+                path = (within, *path)
+            items.append(Item(self.arrangement.order(node), path, is_source, name.finishes))
         return items
 
-    def _several(self) -> frozenset[str]:
+    def _repeated_modules(self) -> frozenset[str]:
         """Modules that ran more than once."""
         passes: dict[str, set[str]] = {}
         for name in self.names:
@@ -175,11 +179,11 @@ class _Draft:
                 passes.setdefault(address, set()).add(pass_)
         return frozenset(address for address, found in passes.items() if len(found) > 1)
 
-    def _flatten(self, nest: Nest, around: int) -> None:
+    def _flatten(self, module: ModuleGroup, around: int) -> None:
         group = len(self.groups)
-        self.groups.append((nest.address, around, len(self.order), 0))
-        for one in nest.inside:
-            if isinstance(one, Nest):
+        self.groups.append((module.address, around, len(self.order), 0))
+        for one in module.inside:
+            if isinstance(one, ModuleGroup):
                 self._flatten(one, group)
             else:
                 self.order.append(one)
@@ -187,28 +191,28 @@ class _Draft:
         address, around, first, _ = self.groups[group]
         self.groups[group] = (address, around, first, len(self.order))
 
-    def _roll(self) -> None:
+    def _find_passes(self) -> None:
         """Which nodes and groups are further passes of which."""
         firsts: dict[object, int] = {}
         counts: dict[int, int] = {}
         self.rolled: list[int] = []
         self.pass_: list[int] = []
         for place, i in enumerate(self.order):
-            rep = firsts.setdefault(self.names[i].looped, place)
+            rep = firsts.setdefault(self.names[i].loop_key, place)
             counts[rep] = counts.get(rep, 0) + 1
             self.rolled.append(rep)
             self.pass_.append(counts[rep])
         self.group_rolled, self.group_pass = list(range(len(self.groups))), [1] * len(self.groups)
         n_passes = [1] * len(self.groups)
         for place, rep in enumerate(self.rolled):
-            firsts_of = {self.groups[group][0]: group for group in self._up(self.home[rep])}
-            for group in self._up(self.home[place]):
+            firsts_of = {self.groups[group][0]: group for group in self._groups_around(self.home[rep])}
+            for group in self._groups_around(self.home[place]):
                 here = firsts_of.get(self.groups[group][0], group)
                 if here < group and self.group_rolled[here] == here and self.group_rolled[group] == group:
                     n_passes[here] += 1
                     self.group_rolled[group], self.group_pass[group] = here, n_passes[here]
 
-    def _up(self, group: int) -> list[int]:
+    def _groups_around(self, group: int) -> list[int]:
         """A group and all around it but the whole picture."""
         found = []
         while group > 0:
@@ -252,19 +256,19 @@ class _Draft:
         if wanted:
             return wanted
         around = self._around(place)
-        site = parsed(name.base)
-        if site is None or site.name is not None or not (name.finishes or name.own != name.base):
-            return name.own or name.base
-        is_held = node.role in _HELD
+        site = parse_site(name.base)
+        if site is None or site.name is not None or not (name.finishes or name.local_name != name.base):
+            return name.local_name or name.base
+        is_held = node.role in _STATE_ROLES
         home = site.address.rpartition(".")[0] if is_held else site.address.removeprefix(ROOT)
-        if name.own and home == around:
-            return name.own
+        if name.local_name and home == around:
+            return name.local_name
         if not home:
-            return name.own or self.title
+            return name.local_name or self.title
         is_inside = home == around or not around or home.startswith(f"{around}.")
         tail = home.rpartition(".")[2] if home == around else home.removeprefix(f"{around}.")
         inside = home if not around or not is_inside else ".".join(home.split(".")[-2:]) if tail.isdecimal() else tail
-        return f"{inside}{'.' if is_held else ' '}{name.own}" if name.own else inside
+        return f"{inside}{'.' if is_held else ' '}{name.local_name}" if name.local_name else inside
 
     def _class(self, place: int) -> str:
         """The class of the module whose result a node is."""
@@ -282,23 +286,23 @@ class _Draft:
 
     def _form(self, place: int) -> Form:
         i = self.order[place]
-        if self.nodes[i].role in _HELD:
+        if self.nodes[i].role in _STATE_ROLES:
             return "small"
         results = self.names[i].finishes.keys() - {ROOT}
         return "leaf" if results and self._around(place) not in results else "function"
 
     def group_columns(self) -> GroupColumns:
         n = len(self.groups)
-        several: dict[str, int] = {}
+        repeated: dict[str, int] = {}
         for address, _, _, _ in self.groups:
-            several[address] = several.get(address, 0) + 1
+            repeated[address] = repeated.get(address, 0) + 1
         met: dict[str, int] = {}
         labels, depth = [], [0] * n
         for group, (address, around, _, _) in enumerate(self.groups):
             met[address] = met.get(address, 0) + 1
-            labels.append(f"{address}:{met[address]}" if several[address] > 1 else address)
+            labels.append(f"{address}:{met[address]}" if repeated[address] > 1 else address)
             depth[group] = depth[around] + 1 if around >= 0 else 0
-        held = [self.rows_of_modules.get(address or ROOT) for address, _, _, _ in self.groups]
+        held = [self.module_rows.get(address or ROOT) for address, _, _, _ in self.groups]
         counts = [one.n_parameters if one is not None else 0 for one in held]
         return GroupColumns(
             parent=tuple(around for _, around, _, _ in self.groups),
@@ -321,8 +325,8 @@ class _Draft:
         )
 
     def _class_name(self, address: str) -> str:
-        if address in self.own_groups:
-            return _OWN
+        if address in self.user_groups:
+            return _USER_GROUP
         return self.modules.classes.get(address, "module") if address else ""
 
     @cached_property
@@ -335,14 +339,14 @@ class _Draft:
         children = tuple(self.place[child] for _, child in self.pairs)
         return EdgeColumns(parents, children, ("",) * len(parents), ())
 
-    def likeness(self, place: int) -> object:
+    def signature(self, place: int) -> object:
         """What identical blocks have in common beside the shape of the graph: names as their frames see them, roles."""
         node, name = self.nodes[self.order[place]], self.names[self.order[place]]
-        site = parsed(name.base)
+        site = parse_site(name.base)
         address = name.base if site is None or site.name is not None else site.address
         seen = seen_from(self._around(place) or ROOT, address)
         # What a model returned from inside a block is numbered by the block.
-        own = name.own if address != ROOT else _NUMBER.sub("#", name.own)
+        own = name.local_name if address != ROOT else _NUMBER.sub("#", name.local_name)
         results = len(name.finishes.keys() - {ROOT})  # the last block's may be the model's as well
         return seen, own, node.role, node.parts, results, self._n_flat.get(node.name, 0)
 
@@ -381,8 +385,8 @@ class _Draft:
             pass_ = passes.pop() if len(passes) == 1 else 0
             base = (shown[own[0]].node or shown[own[0]].base) if own else name.base
             parts = tuple(dict.fromkeys(shown[row].part for row in own))
-            several = parts if len(parts) > 1 else ()
-            found.append(NodeRows(node.name, base, iteration, pass_, node.role, node.sites, tuple(own), several))
+            repeated = parts if len(parts) > 1 else ()
+            found.append(NodeRows(node.name, base, iteration, pass_, node.role, node.sites, tuple(own), repeated))
         return tuple(found)
 
     def _owners(self) -> dict[int, list[int]]:

@@ -15,6 +15,7 @@ from cutaway.store.format.records import GRAD, Row
 from cutaway.store.reading.archive import Archive
 from cutaway.store.runs.run import Run
 from cutaway.views.pages.page_items import PageItem, collection_item, result_item
+from cutaway.views.run.arrangement import structure_hash
 from cutaway.views.run.rows import RunRows
 
 RunState = Literal["live", "ended", "killed", "unknown"]
@@ -259,7 +260,7 @@ def edition(rows: RunRows) -> str:
 
 def structure_at(run: Run, step: int) -> str:
     """The hash of the dependency graph of a step; "" where it is not known."""
-    return _structure_of(run.at(step).about)
+    return structure_hash(run.at(step).about)
 
 
 def _row_view(number: int, row: Row, n_passes: int) -> RowView:
@@ -284,7 +285,7 @@ def _structures(run: Run) -> tuple[tuple[StructureView, ...], tuple[int, ...]]:
     kinds: list[dict[str, None]] = []
     found = []
     for record in run.timeline.records:
-        number = numbers.setdefault(_structure_of(record.about), len(steps))
+        number = numbers.setdefault(structure_hash(record.about), len(steps))
         if number == len(steps):
             steps.append([record.step, 0])
             kinds.append({})
@@ -298,11 +299,6 @@ def _structures(run: Run) -> tuple[tuple[StructureView, ...], tuple[int, ...]]:
         for hash_, (first, n_steps), of in zip(hashes, steps, kinds, strict=True)
     )
     return tuple(views), tuple(found)
-
-
-def _structure_of(about: Mapping[str, Any]) -> str:
-    found = about.get("structure")
-    return found if isinstance(found, str) else ""
 
 
 def _sessions(run: Run) -> tuple[int, ...]:

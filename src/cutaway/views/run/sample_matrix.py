@@ -12,10 +12,10 @@ from cutaway.core.errors import DamagedError, InputError
 from cutaway.core.statistics import PER_SAMPLE
 from cutaway.store.format.records import UPDATE, Row, what_of
 from cutaway.store.runs.step import Step
-from cutaway.views.run.kept_values import array_beside, n_samples, row_at
+from cutaway.views.run.kept_values import n_samples, recorded_table, row_at
 from cutaway.views.run.rows import Matrix, RunRows
 
-_HELD: Final = ("parameter", "buffer")
+_STATE_ROLES: Final = ("parameter", "buffer")
 
 
 def sample_matrix(rows: RunRows, step: int, sample: int) -> Matrix:
@@ -35,23 +35,23 @@ def sample_matrix(rows: RunRows, step: int, sample: int) -> Matrix:
         own = row_at(at, row)
         if own is None:
             continue
-        if row.role in _HELD or what_of(row.of) == UPDATE:
+        if row.role in _STATE_ROLES or what_of(row.of) == UPDATE:
             out[number] = batch[number]
             continue
-        for name, value in _own(at, own, sample, n).items():
+        for name, value in _sample_statistics(at, own, sample, n).items():
             if name in places:
                 out[number, places[name]] = value
     return out
 
 
-def _own(at: Step, row: Row, sample: int, n: int) -> Mapping[str, float]:
+def _sample_statistics(at: Step, row: Row, sample: int, n: int) -> Mapping[str, float]:
     """The statistics of one of `n` samples, as far as they are known."""
     try:
         raw = at.raw(row)
         if raw is not None and raw.shape[:1] == (n,):
             values = raw.array()[sample]
             return _statistics(np.abs(values) if values.dtype.kind == "c" else values)
-        each = array_beside(at, row, "samples")
+        each = recorded_table(at, row, "samples")
     except DamagedError:
         return {}
     if each is None or len(each) <= sample:

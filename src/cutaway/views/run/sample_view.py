@@ -22,7 +22,7 @@ _MOST_TEXT: Final = 20_000
 _MOST_TOKENS: Final = 4_096
 _MOST_SIDE: Final = 128
 """Pixels of an image in each direction."""
-_OWN: Final = ("ids", "label", "text", "tokens", "image")
+_SHOWN_FIELDS: Final = ("ids", "label", "text", "tokens", "image")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +88,15 @@ def sample_item(samples: Samples, number: int) -> SampleItem:
     """One of the kept samples, with all that is known of it."""
     known = {name: values[number] for name, values in samples.fields.items()}
     tokens = tuple(str(token) for token in known["tokens"][:_MOST_TOKENS]) if _is_list(known.get("tokens")) else ()
-    text = _said(known["text"]) if "text" in known else _joined(tokens, known.get("tokens"))
-    others = [(name, _said(value)) for name, value in known.items() if name not in _OWN]
-    others += [("tokens", _said(known["tokens"]))] if "tokens" in known and not _is_list(known["tokens"]) else []
+    text = _field_text(known["text"]) if "text" in known else _join_tokens(tokens, known.get("tokens"))
+    others = [(name, _field_text(value)) for name, value in known.items() if name not in _SHOWN_FIELDS]
+    others += [("tokens", _field_text(known["tokens"]))] if "tokens" in known and not _is_list(known["tokens"]) else []
     picture = _image(known["image"]) if "image" in known else None
-    others += [("image", _said(known["image"]))] if "image" in known and picture is None else []
+    others += [("image", _field_text(known["image"]))] if "image" in known and picture is None else []
     return SampleItem(
         number=number,
-        id=_said(known["ids"]) if "ids" in known else "",
-        label=_said(known["label"]) if "label" in known else "",
+        id=_field_text(known["ids"]) if "ids" in known else "",
+        label=_field_text(known["label"]) if "label" in known else "",
         text=text,
         tokens=tokens,
         image=picture,
@@ -108,13 +108,13 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, list) or (isinstance(value, np.ndarray) and value.ndim == 1)
 
 
-def _joined(tokens: tuple[str, ...], given: Any) -> str:
+def _join_tokens(tokens: tuple[str, ...], given: Any) -> str:
     """Tokens as a text: one after the other as they are, numbers with spaces."""
     is_text = isinstance(given, list) and bool(given) and isinstance(given[0], str)
     return ("" if is_text else " ").join(tokens)[:_MOST_TEXT]
 
 
-def _said(value: Any) -> str:
+def _field_text(value: Any) -> str:
     """A field of a sample in words."""
     if isinstance(value, str):
         return value[:_MOST_TEXT]

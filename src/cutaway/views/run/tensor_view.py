@@ -16,18 +16,18 @@ from cutaway.core.statistics import N_SAMPLED, PER_SAMPLE, PER_UNIT, STATISTICS,
 from cutaway.core.zscores import robust_z
 from cutaway.store.format.records import UPDATE, Row
 from cutaway.store.runs.step import Step
-from cutaway.views.run.companions import Beside, TokenValues, beside, by_token
+from cutaway.views.run.companions import Beside, TokenValues, by_token, companions
 from cutaway.views.run.kept_values import (
-    Kept,
-    array_beside,
-    array_of_kept,
-    kept,
-    normalised,
-    numbers_of_kept,
+    KeptValues,
+    kept_array,
+    kept_numbers,
+    kept_values,
     one_sample,
+    recorded_table,
     row_at,
+    standardize,
 )
-from cutaway.views.run.outliers import APART, are_alike, z_of_row
+from cutaway.views.run.outliers import SIBLING_RATIO, are_siblings, z_of_row
 from cutaway.views.run.rows import RunRows
 from cutaway.views.run.sample_view import SampleItem, sample_item
 from cutaway.views.values.image import Layout
@@ -164,7 +164,7 @@ def tensor_view(
             sibling = _sibling(rows, number, matrix)
         except DamagedError as error:
             problems.append(str(error))
-    part = _Part(rows, row, at)
+    part = _ValueReader(rows, row, at)
     try:
         part.read(sample, recorded, is_normalised=is_normalised, tile=tile, is_each=is_each)
     except CutawayError as error:
@@ -192,7 +192,7 @@ def tensor_view(
         is_normalised=is_normalised,
         picture=part.picture,
         tokens=part.tokens,
-        beside=() if sample is None else beside(rows, at, number, sample),
+        beside=() if sample is None else companions(rows, at, number, sample),
         units=_table(part, "unit"),
         samples=_table(part, "samples"),
         about_units=_about_units(rows, at, row),
@@ -205,22 +205,22 @@ def tensor_values(
 ) -> Array:
     """All kept values of a row at a step, or those of one sample without that dimension."""
     row, at = rows.row(number), rows.run.at(step)
-    found = kept(rows.run, at, row)
-    array = array_of_kept(found)
+    found = kept_values(rows.run, at, row)
+    array = kept_array(found)
     if is_normalised:
         stats = dict(zip(rows.statistics, rows.matrix(at)[number].tolist(), strict=True))
-        array = normalised(numbers_of_kept(found), found, array_beside(at, row, "unit"), stats)
+        array = standardize(kept_numbers(found), found, recorded_table(at, row, "unit"), stats)
     return array if sample is None else one_sample(array, found, sample)[0]
 
 
 def unit_values(rows: RunRows, number: int, *, step: int) -> NDArray[np.float32]:
     """Statistics of each unit, `[unit, statistic]`: of the whole batch where recorded, else of what was kept."""
-    return _filled(rows, rows.row(number), rows.run.at(step), "unit")
+    return _table_values(rows, rows.row(number), rows.run.at(step), "unit")
 
 
 def sample_values(rows: RunRows, number: int, *, step: int) -> NDArray[np.float32]:
     """Statistics of each sample, `[sample, statistic]`: of the whole batch where recorded, else of what was kept."""
-    return _filled(rows, rows.row(number), rows.run.at(step), "samples")
+    return _table_values(rows, rows.row(number), rows.run.at(step), "samples")
 
 
 # statistics
@@ -269,7 +269,7 @@ def _sibling(rows: RunRows, number: int, matrix: NDArray[Any]) -> Sibling | None
         other
         for other, found in enumerate(rows.rows)
         if (found.role, found.of, found.iteration, found.pass_) == (row.role, row.of, row.iteration, row.pass_)
-        and are_alike(row.base, found.base)
+        and are_siblings(row.base, found.base)
     ]
     sizes = matrix[:, rows.statistics.index(size)].astype(np.float64)
     known = sorted((other for other in alike if 0 < sizes[other] < math.inf), key=lambda other: float(sizes[other]))
@@ -277,12 +277,16 @@ def _sibling(rows: RunRows, number: int, matrix: NDArray[Any]) -> Sibling | None
         return None
     middle = known[len(known) // 2]
     ratio = float(sizes[number] / sizes[middle])
-    return Sibling(middle, rows.row(middle).base, len(known), ratio) if not 1 / APART < ratio < APART else None
+    return (
+        Sibling(middle, rows.row(middle).base, len(known), ratio)
+        if not 1 / SIBLING_RATIO < ratio < SIBLING_RATIO
+        else None
+    )
 
 
 def _dead_units(at: Step, row: Row) -> int | None:
     try:
-        units = array_beside(at, row, "unit")
+        units = recorded_table(at, row, "unit")
     except CutawayError:
         return None
     return None if units is None else int((units[:, _ZERO_SHARE] >= 1).sum())
@@ -304,13 +308,13 @@ def _histogram(recorded: Mapping[str, float]) -> Histogram | None:
 # values
 
 
-class _Part:
+class _ValueReader:
     """What is shown of the kept values; as much of it as could be read."""
 
     def __init__(self, rows: RunRows, row: Row, at: Step) -> None:
         self.rows, self.row, self.at = rows, row, at
         self.dtype, self.shape, self.n_samples = "", (), 0
-        self.kept: Kept | None = None
+        self.kept: KeptValues | None = None
         self.sample: SampleItem | None = None
         self.picture: ValuePicture | None = None
         self.tokens: TokenValues | None = None
@@ -320,11 +324,11 @@ class _Part:
     def read(
         self, sample: int | None, recorded: Mapping[str, float], *, is_normalised: bool, tile: int | None, is_each: bool
     ) -> None:
-        found = self.kept = kept(self.rows.run, self.at, self.row)
+        found = self.kept = kept_values(self.rows.run, self.at, self.row)
         self.dtype, self.shape, self.n_samples = found.raw.dtype, found.shape, found.n_samples
-        array = numbers_of_kept(found)
+        array = kept_numbers(found)
         if is_normalised:
-            array = normalised(array, found, array_beside(self.at, self.row, "unit"), recorded)
+            array = standardize(array, found, recorded_table(self.at, self.row, "unit"), recorded)
         if sample is not None and found.n_samples:
             array = one_sample(array, found, sample)
         layout = Layout(found.unit_dimension, found.n_samples > 0, tile, is_each)
@@ -334,9 +338,9 @@ class _Part:
             text = value_picture(array[0], 0).text if self.picture.text else ""
             self.picture = replace(self.picture, shape=found.shape[1:], text=text)
         if sample is not None:
-            self._tell(sample, array, found, tile)
+            self._describe_sample(sample, array, found, tile)
 
-    def _tell(self, sample: int, array: Array, found: Kept, tile: int | None) -> None:
+    def _describe_sample(self, sample: int, array: Array, found: KeptValues, tile: int | None) -> None:
         """What the sample is, and what the tensor holds for each of its tokens."""
         samples = self.at.samples
         if sample < len(samples):
@@ -359,20 +363,20 @@ def _about_units(rows: RunRows, at: Step, row: Row) -> str:
     return "This run was recorded by an older version, which guessed from sizes which dimension counts units."
 
 
-def _table(part: _Part, what: Literal["unit", "samples"]) -> TableView | None:
+def _table(part: _ValueReader, what: Literal["unit", "samples"]) -> TableView | None:
     """What the table of a row holds; None if there is none."""
     columns = PER_UNIT if what == "unit" else PER_SAMPLE
     try:
-        recorded = array_beside(part.at, part.row, what)
+        recorded = recorded_table(part.at, part.row, what)
     except CutawayError:
         return None
     if recorded is not None:
         return TableView(columns, len(recorded), "batch")
-    n = 0 if part.kept is None else _n_of(part.kept, what)
+    n = 0 if part.kept is None else _n_table_rows(part.kept, what)
     return TableView(columns, n, "kept") if n else None
 
 
-def _n_of(found: Kept, what: Literal["unit", "samples"]) -> int:
+def _n_table_rows(found: KeptValues, what: Literal["unit", "samples"]) -> int:
     if not math.prod(found.shape):
         return 0
     if what == "samples":
@@ -380,14 +384,14 @@ def _n_of(found: Kept, what: Literal["unit", "samples"]) -> int:
     return found.n_units
 
 
-def _filled(rows: RunRows, row: Row, at: Step, what: Literal["unit", "samples"]) -> NDArray[np.float32]:
-    recorded = array_beside(at, row, what)
+def _table_values(rows: RunRows, row: Row, at: Step, what: Literal["unit", "samples"]) -> NDArray[np.float32]:
+    recorded = recorded_table(at, row, what)
     if recorded is not None:
         return np.ascontiguousarray(recorded, np.float32)
-    found = kept(rows.run, at, row)
-    if not _n_of(found, what):
+    found = kept_values(rows.run, at, row)
+    if not _n_table_rows(found, what):
         raise NotSavedError(f"what was kept of {row.site!r} at step {at.step} has no {what.removesuffix('s')}s.")
-    values = numbers_of_kept(found)
+    values = kept_numbers(found)
     if what == "samples":
         each = values.reshape(len(values), -1).astype(np.float64)
     else:
