@@ -293,7 +293,7 @@ class ColouredText:
                 len(text.values), len(self.channels), f"rows of values of the text {text.title!r}", "channels"
             )
             if any(not -1 <= channel < len(self.channels) for channel in text.chooses):
-                raise InputError(f"chooses= has {sorted(set(text.chooses))}, but there are {len(self.channels)} channels.")
+                raise InputError(f"chooses= has {sorted(set(text.chooses))}, of {len(self.channels)} channels.")
         if self.is_contest and (self.link or any(text.chooses for text in self.texts)):
             raise InputError("competing channels cannot be linked, and tokens cannot select them.")
         own = self.most or [

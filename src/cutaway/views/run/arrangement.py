@@ -1,4 +1,4 @@
-"""The recorded dependency graph as the user wants to see it: hidden nodes, groups, order and names of their own."""
+"""Applies the user's layout overrides to the recorded dependency graph: hidden nodes, groups, order and labels."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _STATE_ROLES: Final = ("parameter", "buffer")
 
 
 def dependencies_of(rows: RunRows, structure: str | None) -> tuple[Dependencies, str, str]:
-    """The recorded graph, its hash, and why there is none: then all tensors stand without links.
+    """The recorded graph, its hash, and why there is none; without one, all tensors are nodes without links.
 
     Args:
-        structure: its hash; that of the newest step which has one where nothing is said.
+        structure: hash of the graph; by default that of the newest step that has one.
     """
     documents = rows.run.documents
     if structure is None:
         records = reversed(rows.run.timeline.records)
         structure = next((found for record in records if (found := structure_hash(record.about))), "")
     if not structure:
-        why = "no dependency graph was recorded: graph=False was given, or no step could be traced."
+        why = "no dependency graph was recorded: recorded with graph=False, or no step could be traced."
         return _without_links(rows), "", why
     content = documents.get(f"{_PREFIX}{structure}")
     if content is None:
@@ -49,7 +49,7 @@ def structure_hash(about: Mapping[str, Any]) -> str:
 
 
 def _without_links(rows: RunRows) -> Dependencies:
-    """A node for each tensor."""
+    """One node per tensor."""
     found: dict[str, Node] = {}
     for row in rows.rows:
         name = rows.node_name(row)
@@ -66,10 +66,10 @@ def _without_links(rows: RunRows) -> Dependencies:
 
 
 class Arrangement:
-    """What `run.arrange` was told, as it was written down; of what contradicts itself the last counts.
+    """The layout overrides of `run.arrange`; the last one wins.
 
     Args:
-        more: further wishes of the same form, by whoever looks at it.
+        more: further overrides of the same form, from the viewer.
     """
 
     def __init__(self, document: Any, more: Sequence[Any] = ()) -> None:
@@ -77,7 +77,7 @@ class Arrangement:
         self._overrides = [override for override in overrides if isinstance(override, dict)]
 
     def apply(self, graph: Dependencies) -> Dependencies:
-        """The graph with the wished groups, and with what is hidden marked."""
+        """The graph with groups and hidden flags applied."""
         nodes = []
         for node in graph.nodes:
             group, is_hidden = self._override(node, "group", str), self._override(node, "hidden", bool)
@@ -86,16 +86,16 @@ class Arrangement:
         return Dependencies(tuple(nodes), graph.links) if self._overrides else graph
 
     def order(self, node: Node) -> float:
-        """Its place among all nodes, where nothing else decides."""
+        """The order of a node, the tie-breaker of the layout."""
         order = self._override(node, "order", (int, float))
         return float(node.order if order is None else order)
 
     def label(self, node: Node) -> str:
-        """The name it was given; "" for none."""
+        """The label given by the user; "" for none."""
         return self._override(node, "label", str) or ""
 
     def within(self, node: Node) -> str:
-        """A group of the reader's own around it and its modules; "" for none."""
+        """The user's group around a node and its modules; "" for none."""
         return self._override(node, "within", str) or ""
 
     def _override(self, node: Node, key: str, kind: type | tuple[type, ...]) -> Any:
@@ -116,7 +116,7 @@ def _matches(at: Any, node: Node) -> bool:
 
 
 def without_hidden(graph: Dependencies) -> Dependencies:
-    """The nodes that are shown, linked also where the way leads through hidden ones."""
+    """The visible nodes, with links that bridge hidden ones."""
     hidden = {node.name for node in graph.nodes if node.is_hidden}
     if not hidden:
         return graph

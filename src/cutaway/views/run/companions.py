@@ -1,4 +1,4 @@
-"""What stands beside a tensor where one sample is looked at: a number for each token, the output, the target."""
+"""Companions of a tensor for one sample: a value per token, the model's output, and the target."""
 
 from __future__ import annotations
 
@@ -18,44 +18,44 @@ from cutaway.views.values.value_view import finite_or_none
 
 _FEW: Final = 64
 _MEASURES: Final = ("mean", "norm", "max")
-_LOOKED_AT: Final = "looked at"
+_LOOKED_AT: Final = "attention received"
 _OUTPUT: Final = re.compile(r"\.(:\d+)?(@out(\.\w+)*)?")
-"""What the model returned, or a part of it."""
+"""Sites of the model's output, or a part of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenValues:
-    """What the tensor holds for each token of the chosen sample."""
+    """The values of a tensor per token of the chosen sample."""
 
     tokens: tuple[str, ...]
     measures: tuple[str, ...]
     values: tuple[tuple[float | None, ...], ...]
-    """By measure, by token."""
+    """(measure, token)."""
     is_square: bool
-    """Whether the last two dimensions both count tokens: which of them looks at which."""
+    """Whether the last two dimensions are both tokens, as in attention weights."""
 
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """Another tensor of the same sample that belongs beside it: the target, the output of the model."""
+    """A companion of a tensor for the same sample: the target, or the model's output."""
 
     row: int
     site: str
     role: str
     shape: tuple[int, ...]
     text: str
-    """Its elements, if they are few; else how many there are."""
+    """Its elements, if they are few; else their number."""
     verdict: str
-    """Of an output: how it compares with the target, in words; "" where that cannot be said."""
+    """For an output: how it compares with the target; "" if unknown."""
 
 
 def by_token(array: Array, tokens: tuple[str, ...], longest: int, tile: int | None) -> TokenValues | None:
-    """One number for each token, where some dimension counts tokens; what is padded is left out.
+    """One value per token, if some dimension is the tokens; padding is left out.
 
     Args:
         array: the values of one sample.
-        longest: how many tokens the longest of the samples has.
-        tile: where tokens look at tokens, the one head that counts.
+        longest: number of tokens of the longest sample.
+        tile: for attention weights, the head to show.
     """
     sizes = (longest, len(tokens))
     n = len(tokens)
@@ -77,7 +77,7 @@ def by_token(array: Array, tokens: tuple[str, ...], longest: int, tile: int | No
 
 
 def companions(rows: RunRows, at: Step, number: int, sample: int) -> tuple[Beside, ...]:
-    """What the model returned and what it should have, of the same sample; in rounds that of the same round."""
+    """The output of the model and the target for the same sample; with iterations, those of the same iteration."""
     found: list[tuple[int, Row, Array]] = []
     for other, row in enumerate(rows.rows):
         if row.of != VALUE or not (row.role == "target" or _is_output(row)) or row_at(at, row) is None:
@@ -91,11 +91,11 @@ def companions(rows: RunRows, at: Step, number: int, sample: int) -> tuple[Besid
     own = rows.row(number).iteration
     shown = own if own in rounds else max(rounds, default=0)
     found = [entry for entry in found if entry[1].iteration in (0, shown)]
-    # Of an output that came in several passes, that of the same pass; where it has none such, all of them.
+    # An output with several passes: the same pass, or all passes if it has no such pass.
     pass_ = rows.row(number).pass_
     paired = {row.base for _, row, _ in found if row.pass_ == pass_}
     found = [entry for entry in found if entry[1].pass_ == pass_ or entry[1].base not in paired]
-    # Values beside values say more than scores beside a class.
+    # A comparison with float targets is more informative than one with class numbers.
     targets = [(row.base, values) for _, row, values in found if row.role == "target"]
     targets.sort(key=lambda entry: entry[1].dtype.kind != "f")
     verdicts = _verdicts([values for _, row, values in found if row.role != "target"], targets)
@@ -117,7 +117,7 @@ def _is_output(row: Row) -> bool:
 
 
 def _verdicts(outputs: list[Array], targets: list[tuple[str, Array]]) -> dict[int, str]:
-    """How outputs compare with targets, by their `id`: scores beside numbers of classes, or values beside values."""
+    """How outputs compare with targets, by `id` of the output: class scores with classes, or values with values."""
     found: dict[int, str] = {}
     for name, target in targets:
         like = [
@@ -127,15 +127,15 @@ def _verdicts(outputs: list[Array], targets: list[tuple[str, Array]]) -> dict[in
         for values in like if target.dtype.kind == "f" else []:
             with np.errstate(all="ignore"):
                 far = float(np.abs(values.astype(np.float64) - target.astype(np.float64)).mean())
-            found.setdefault(id(values), f"{far:.4g} away from {name} on average")
-        # A hidden state may be returned, too: it is longer than there are classes.
+            found.setdefault(id(values), f"mean absolute difference to {name}: {far:.4g}")
+        # A returned hidden state also looks like class scores, but it has more entries than there are classes.
         for values in sorted(scores, key=lambda entry: entry.shape[-1])[:1]:
             found.setdefault(id(values), _prediction_text(values.argmax(-1), name, target))
     return found
 
 
 def _are_class_scores(values: Array, target: Array) -> bool:
-    """Whether there is a number for each class that the target might have named."""
+    """Whether there is a score for each class the target could name."""
     is_class = target.dtype.kind in "iu" and target.size > 0 and values.dtype.kind == "f"
     return is_class and values.ndim > 0 and values.shape[:-1] == target.shape and 1 < values.shape[-1] > target.max()
 
@@ -143,14 +143,14 @@ def _are_class_scores(values: Array, target: Array) -> bool:
 def _prediction_text(best: Array, name: str, target: Array) -> str:
     if not target.ndim:
         is_right = int(best) == int(target)
-        return f"largest at {int(best)}, {'as' if is_right else f'and not at {int(target)} as'} {name} says"
-    said = f"largest at {_format_values(best)}, " if best.size <= _FEW else "largest "
-    counts = target >= 0  # others stand for what is left out
-    return f"{said}{int((best == target)[counts].sum()):,} of {int(counts.sum()):,} as {name} says"
+        return f"prediction {int(best)}, {'correct' if is_right else 'wrong'}: {name} is {int(target)}"
+    prediction = f"prediction {_format_values(best)}, " if best.size <= _FEW else ""
+    counts = target >= 0  # negative classes are ignored, as in cross_entropy's ignore_index
+    return f"{prediction}{int((best == target)[counts].sum()):,} of {int(counts.sum()):,} match {name}"
 
 
 def _format_values(values: Array) -> str:
-    """The elements, each with four figures, as Python writes lists."""
+    """The elements with four significant digits, as a Python list."""
     shown = np.array2string(
         values,
         separator=", ",

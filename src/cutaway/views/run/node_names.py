@@ -1,4 +1,4 @@
-"""What the nodes of a dependency graph are called in a picture, which modules are around them, which pass they are."""
+"""Names of the nodes of a dependency graph: label, enclosing modules, pass and iteration."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ from cutaway.graph.dependencies.graph import Node
 from cutaway.views.run.node_order import ModulePath
 
 _CONTAINERS = frozenset({"ModuleList", "ModuleDict", "ParameterList", "ParameterDict"})
-"""Modules that hold others and never run."""
+"""Modules that only contain others and never run."""
 _DEEPEST = 64
 _ITERATION = re.compile(r"(.+)~([0-9]+)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class NodeName:
-    """What a node is called."""
+    """The parts of a node's name."""
 
     base: str
-    """The name without iteration: that of all its iterations."""
+    """The name without iteration, shared by all iterations."""
     iteration: int
     finishes: Mapping[str, str]
-    """The modules whose results it is → which pass of each."""
+    """Modules that return this tensor → the pass of each."""
     local_name: str
-    """The name that tells it from others in its module; "" for the result of the module."""
+    """The name within its module; "" for the result of the module."""
     is_output: bool
     output: str
-    """Its place in what the model returned."""
+    """Its path in the model's output."""
 
     @property
     def loop_key(self) -> tuple[str, bool, str]:
-        """The same for all passes and iterations of one tensor."""
+        """Key shared by all passes and iterations of one tensor."""
         return self.base, self.iteration > 0, self.local_name
 
 
 def parse_node_name(node: Node, iterated: frozenset[tuple[str, int]]) -> NodeName:
-    """Read the names of a node.
+    """Parses the names of a node.
 
     Args:
-        iterated: sites of rows and the iterations they have.
+        iterated: sites of rows with their iterations.
     """
     match = _ITERATION.fullmatch(node.name)
     is_iterated = match is not None and (match[1], int(match[2][:9])) in iterated
@@ -62,7 +62,7 @@ def parse_node_name(node: Node, iterated: frozenset[tuple[str, int]]) -> NodeNam
 
 
 def parse_site(text: str) -> Site | None:
-    """A site; None where the text is none."""
+    """The site, or None if the text is not one."""
     try:
         return Site.parse(text)
     except (SiteSyntaxError, ValueError):
@@ -88,7 +88,7 @@ def _local_name(site: Site, is_held: bool) -> str:
 
 
 class Modules:
-    """The modules of a run, as its document says; of a run without one nothing is known."""
+    """The modules of a run, from its document; empty for a run without one."""
 
     def __init__(self, document: Any) -> None:
         columns: Mapping[str, Any] = document if isinstance(document, dict) else {}
@@ -99,10 +99,10 @@ class Modules:
             self.classes = {str(address): str(name) for address, name in pairs}
 
     def around(self, group: str, used: frozenset[str]) -> ModulePath:
-        """The modules around something in `group`; those that only hold others are left out.
+        """The enclosing modules of a group, outermost first; pure containers are left out.
 
         Args:
-            used: addresses that something stands in.
+            used: addresses of groups with nodes.
         """
         if group in ("", ROOT):
             return ()

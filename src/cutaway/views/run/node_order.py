@@ -1,4 +1,4 @@
-"""The nodes of a dependency graph in an order that suits a picture: parents first, those of one module together."""
+"""Orders the nodes of a dependency graph for display: parents first, nodes of one module together."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 
 ModulePath = tuple[str, ...]
-"""The modules around something, by address, the outermost first."""
+"""Addresses of enclosing modules, outermost first."""
 Links = Sequence[tuple[int, int]]
-"""Parent and child, by number."""
+"""(parent, child) by number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """What is put in order."""
+    """A node to order."""
 
     order: float
     modules: ModulePath
     is_source: bool = False
-    """Whether it belongs at the head of a module, as a parameter does; only without parents."""
+    """Whether it goes first in a module, as a parameter does; only if it has no parents."""
     finishes: Mapping[str, str] = field(default_factory=dict)
-    """The modules whose results it is → which pass of each."""
+    """Modules that return this tensor → the pass of each."""
 
 
 @dataclass(slots=True, eq=False)
 class ModuleGroup:
-    """One stay in a module: a module that ran several times, or in between others, has several."""
+    """A contiguous group of nodes of one module; a module that runs repeatedly, or between others, has several."""
 
     address: str
     above: ModuleGroup | None = None
     heads: list[int | ModuleGroup] = field(default_factory=list)
-    """Sources."""
+    """Sources, such as parameters."""
     inside: list[int | ModuleGroup] = field(default_factory=list)
     finished: str = ""
 
@@ -40,7 +40,7 @@ class ModuleGroup:
         return [*self.heads, *self.inside]
 
     def items(self) -> Iterator[int]:
-        """All that is in it, in order."""
+        """All items in it, in order."""
         for entry in self.content:
             if isinstance(entry, ModuleGroup):
                 yield from entry.items()
@@ -49,12 +49,12 @@ class ModuleGroup:
 
 
 def topological_order(items: Sequence[Item], links: Links) -> tuple[list[int], list[tuple[int, int]]]:
-    """Parents before children, and the links that had to be left out because they close a loop.
+    """Parents before children, and the links that were left out because they close a loop.
 
-    What is in the module just entered comes first, until its result is there; all else by order.
+    Nodes of the module just entered come first, until its result is reached; otherwise by `order`.
 
     >>> items = [Item(0, ()), Item(3, ("a",)), Item(1, ("a",)), Item(2, ())]
-    >>> sequence(items, [(0, 1), (0, 3), (2, 1)])
+    >>> topological_order(items, [(0, 1), (0, 3), (2, 1)])
     ([0, 2, 1, 3], [])
     """
     loop = _strongly_connected(len(items), links)
@@ -62,7 +62,7 @@ def topological_order(items: Sequence[Item], links: Links) -> tuple[list[int], l
     below: list[list[int]] = [[] for _ in items]
     n_open = [0] * len(items)
     for parent, child in links:
-        if loop[parent] != loop[child] or rank[parent] < rank[child]:  # within a loop the order decides
+        if loop[parent] != loop[child] or rank[parent] < rank[child]:  # within a loop `order` decides
             below[parent].append(child)
             n_open[child] += 1
     ready: dict[ModulePath, list[tuple[int, int]]] = {}
@@ -90,7 +90,7 @@ def topological_order(items: Sequence[Item], links: Links) -> tuple[list[int], l
 
 
 def _strongly_connected(n: int, links: Links) -> list[int]:
-    """For each item the loop it is in: the same number for all that lead to each other (Tarjan, without recursion)."""
+    """The strongly connected component of each item (Tarjan's algorithm, iterative)."""
     below: list[list[int]] = [[] for _ in range(n)]
     for parent, child in links:
         below[parent].append(child)
@@ -135,10 +135,10 @@ def _next(ready: Mapping[ModulePath, list[tuple[int, int]]], at: ModulePath, kno
 def group_by_module(
     items: Sequence[Item], links: Links, repeated: frozenset[str]
 ) -> tuple[ModuleGroup, list[tuple[int, int]]]:
-    """The items within their modules, and the links that lead back.
+    """The items in nested module groups, and the links that lead back.
 
     Args:
-        several: addresses of modules that ran several times: after a result, the next pass begins.
+        repeated: addresses of modules that run several times: after a result the next pass starts.
     """
     has_parents = {child for _, child in links}
     sources = [i for i, item in enumerate(items) if item.is_source and i not in has_parents]
@@ -168,10 +168,10 @@ def group_by_module(
 
 
 def absorb_between(items: Sequence[Item], links: Links, repeated: frozenset[str]) -> list[Item]:
-    """The items, those that stand between two of one module moved into it: it would be torn apart by them.
+    """The items, where those between two items of a module are moved into it, so that it stays in one piece.
 
-    What a model returns along the way, such as keys and values for a cache, is made in the middle of a module and used
-    there. Passes of one module are left apart.
+    Outputs computed along the way, such as keys and values for a cache, are made and used in the middle of a module.
+    Passes of one module stay separate.
     """
     chain, _ = topological_order(items, links)
     place = {i: at for at, i in enumerate(chain)}
@@ -207,7 +207,7 @@ def absorb_between(items: Sequence[Item], links: Links, repeated: frozenset[str]
 
 
 def _is_repeated(address: str, repeated: frozenset[str], finished: Set[str]) -> bool:
-    """Whether a module ran several times, as far as its own results or those of its parts tell."""
+    """Whether a module runs several times, judged by its own results or those of its children."""
     if address in repeated or address in finished:
         return address in repeated
     return any(other.startswith(f"{address}.") for other in repeated)
@@ -221,7 +221,7 @@ def _build_groups(chain: Sequence[int], items: Sequence[Item], repeated: frozens
         while shared < min(len(path), len(modules)) and path[shared].address == modules[shared]:
             group = path[shared]
             if group.address in repeated and group.finished not in ("", items[i].finishes.get(group.address)):
-                break  # its next pass
+                break  # the next pass of the module
             shared += 1
         while depth > shared and at.above is not None:
             at, depth = at.above, depth - 1
@@ -243,9 +243,9 @@ def _place_source(
     first: Mapping[str, ModuleGroup],
     made: dict[tuple[int, str], ModuleGroup],
 ) -> None:
-    """Put a source where it belongs: in its own module, as near to its first reader as that allows."""
+    """Adds a source to its own module, as close to its first reader as possible."""
     at = reader
-    if at is None:  # nobody reads it
+    if at is None:  # no reader
         at = next((first[address] for address in reversed(modules) if address in first), first[""])
     path = _path(at)
     shared = 0
@@ -253,7 +253,7 @@ def _place_source(
         shared += 1
     group = path[shared - 1] if shared else first[""]
     for address in modules[shared:]:
-        if address in first:  # its module is elsewhere, and will not be torn apart for it
+        if address in first:  # its module is elsewhere; do not split it
             break
         inner = made.get((id(group), address))
         if inner is None:
@@ -264,7 +264,7 @@ def _place_source(
 
 
 def _path(group: ModuleGroup) -> list[ModuleGroup]:
-    """A nest and all around it but the outermost, the innermost last."""
+    """A group and its enclosing groups without the root, innermost last."""
     found: list[ModuleGroup] = []
     at: ModuleGroup | None = group
     while at is not None and at.above is not None:
@@ -281,7 +281,7 @@ def _walk_groups(group: ModuleGroup) -> Iterator[ModuleGroup]:
 
 
 def drop_single_item_groups(group: ModuleGroup) -> ModuleGroup:
-    """The same without modules that hold a single item: a frame around one box says nothing."""
+    """The same without groups of a single item, which need no frame."""
     found = ModuleGroup(group.address)
     for entry in group.content:
         if isinstance(entry, ModuleGroup):

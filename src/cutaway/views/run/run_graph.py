@@ -1,4 +1,4 @@
-"""The dependency graph of a run as a `GraphView`: recorded tensors as nodes within the modules they belong to."""
+"""The dependency graph of a run as a `GraphView`: recorded tensors as nodes, grouped by module."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from cutaway.views.values.value_view import printable
 
 @dataclass(frozen=True, slots=True)
 class NodeRows:
-    """What was recorded of one node of the graph."""
+    """The recorded data of one node of the graph."""
 
     name: str
     node: str
-    """The same without iteration and pass: `node` of its rows, or their site where that is empty."""
+    """The name without iteration and pass: `node` of its rows, or their site if that is empty."""
     iteration: int
-    """From 1; 0 where it has none, or where its tensors are of several."""
+    """Iteration from 1; 0 if it has none, or its tensors have several."""
     pass_: int
-    """Within its iteration, from 1; 0 where its tensors are of several."""
+    """Pass within the iteration, from 1; 0 if its tensors have several."""
     role: str
     sites: tuple[str, ...]
-    """Every name of its tensors."""
+    """All names of its tensors."""
     rows: tuple[int, ...]
     """The viewer's rows of its tensors: values, gradients, updates; the main tensor first."""
     parts: tuple[str, ...]
-    """The parts its tensors play in it; empty where there is but one."""
+    """The parts of its tensors; empty if there is only one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +49,20 @@ class RunGraph:
     """The dependency graph of one structure."""
 
     structure: str
-    """Its hash; "" where nothing is known but the tensors."""
+    """Hash of the structure; "" if only the tensors are known."""
     view: GraphView
-    """`row` of its nodes is an index into `nodes`; groups are modules."""
+    """The view; `row` of a node is an index into `nodes`; groups are modules."""
     nodes: tuple[NodeRows, ...]
     group_node: tuple[int, ...]
-    """By group, the node that is the result of its module; -1 for none."""
+    """By group, the node that its module returns; -1 for none."""
     no_gradient: tuple[int, ...]
     """Edges that carry no gradient."""
     manual: tuple[int, ...]
-    """Edges that were drawn by hand."""
+    """Edges added by the user."""
     loops: tuple[tuple[int, int], ...]
-    """Links that lead back to an earlier node, as can be where a node holds several tensors: parent, child."""
+    """(parent, child) links back to an earlier node, which occur if a node has several tensors."""
     n_hidden: int
-    """Nodes that are hidden on the user's own request."""
+    """Number of nodes hidden by the user."""
     why_missing: str
     """Why there are no links; "" if there are."""
 
@@ -83,15 +83,15 @@ _RANKS: Final = {VALUE: 0, GRAD: 1, UPDATE: 3}
 def run_graph(
     rows: RunRows, structure: str | None = None, *, with_hidden: bool = False, overrides: Sequence[Any] = ()
 ) -> RunGraph:
-    """The dependency graph of a run, to be folded and placed like that of a trace.
+    """The dependency graph of a run, folded and laid out like that of a trace.
 
-    It depends on the structure, the module tree and the arrangement alone, so that it is the same at all steps and in
-    all runs that have these. Where no graph was recorded, the tensors stand in their modules without links.
+    It depends only on the structure, the module tree and the arrangement, so it is the same at all steps and in all
+    runs with the same ones. Without a recorded graph, tensors are grouped by module without links.
 
     Args:
-        structure: its hash; that of the newest step which has one where nothing is said.
-        with_hidden: whether nodes are drawn that the user has hidden. Else what led through them leads past them.
-        wishes: what `run.arrange` might have been told besides: `{"at": site, "within": name}` puts a frame of that
+        structure: hash of the graph; by default that of the newest step that has one.
+        with_hidden: whether to draw hidden nodes. Otherwise links bridge them.
+        overrides: layout overrides in addition to `run.arrange`: `{"at": site, "within": name}` puts a frame of that
             name around nodes with their modules.
     """
     graph, hash_, why = dependencies_of(rows, structure)
@@ -125,7 +125,7 @@ def run_graph(
 
 
 class _GraphBuilder:
-    """What is drawn, in its order."""
+    """Builds the columns of the view, with nodes in drawing order."""
 
     def __init__(self, rows: RunRows, graph: Dependencies, arrangement: Arrangement) -> None:
         self.rows, self.graph, self.nodes, self.arrangement = rows, graph, graph.nodes, arrangement
@@ -141,9 +141,9 @@ class _GraphBuilder:
         pairs = {(number[link.parent], number[link.child]): link for link in graph.links}
         root, self.loops = group_by_module(self._items(), list(pairs), self._repeated_modules())
         self.order: list[int] = []
-        """Nodes of the graph as they are drawn."""
+        """Nodes of the graph in drawing order."""
         self.groups: list[tuple[str, int, int, int]] = []
-        """Address, group around it, first node, end."""
+        """Address, parent group, first node, end."""
         self.home: list[int] = []
         self._flatten(drop_single_item_groups(root), -1)
         self.place = {i: place for place, i in enumerate(self.order)}
@@ -172,7 +172,7 @@ class _GraphBuilder:
         return items
 
     def _repeated_modules(self) -> frozenset[str]:
-        """Modules that ran more than once."""
+        """Modules that run more than once."""
         passes: dict[str, set[str]] = {}
         for name in self.names:
             for address, pass_ in name.finishes.items():
@@ -192,7 +192,7 @@ class _GraphBuilder:
         self.groups[group] = (address, around, first, len(self.order))
 
     def _find_passes(self) -> None:
-        """Which nodes and groups are further passes of which."""
+        """Finds which nodes and groups are later passes of others."""
         firsts: dict[object, int] = {}
         counts: dict[int, int] = {}
         self.rolled: list[int] = []
@@ -213,7 +213,7 @@ class _GraphBuilder:
                     self.group_rolled[group], self.group_pass[group] = here, n_passes[here]
 
     def _groups_around(self, group: int) -> list[int]:
-        """A group and all around it but the whole picture."""
+        """A group and its enclosing groups, without the root."""
         found = []
         while group > 0:
             found.append(group)
@@ -250,7 +250,7 @@ class _GraphBuilder:
         return self.groups[self.home[place]][0]
 
     def _label(self, place: int) -> str:
-        """What tells a node from the others in its frame; the frame says the rest."""
+        """The shortest label that identifies a node within its frame."""
         node, name = self.nodes[self.order[place]], self.names[self.order[place]]
         wanted = self.arrangement.label(node)
         if wanted:
@@ -271,7 +271,7 @@ class _GraphBuilder:
         return f"{inside}{'.' if is_held else ' '}{name.local_name}" if name.local_name else inside
 
     def _class(self, place: int) -> str:
-        """The class of the module whose result a node is."""
+        """The class of the module that returns a node."""
         name = self.names[self.order[place]]
         address = next((address for address in name.finishes if address != ROOT), "")
         return self.modules.classes.get(address, "")
@@ -331,7 +331,7 @@ class _GraphBuilder:
 
     @cached_property
     def _counts(self) -> list[bool]:
-        """By node, whether it counts among what a module holds: what comes from outside does not."""
+        """By node, whether it counts as content of a module; inputs and buffers do not."""
         return [self.nodes[i].role not in ("input", "buffer") for i in self.order]
 
     def edge_columns(self) -> EdgeColumns:
@@ -340,26 +340,26 @@ class _GraphBuilder:
         return EdgeColumns(parents, children, ("",) * len(parents), ())
 
     def signature(self, place: int) -> object:
-        """What identical blocks have in common beside the shape of the graph: names as their frames see them, roles."""
+        """What identical blocks share besides the graph structure: names relative to their frames, and roles."""
         node, name = self.nodes[self.order[place]], self.names[self.order[place]]
         site = parse_site(name.base)
         address = name.base if site is None or site.name is not None else site.address
         seen = seen_from(self._around(place) or ROOT, address)
-        # What a model returned from inside a block is numbered by the block.
+        # Outputs that a model returns from inside a block contain the block number.
         own = name.local_name if address != ROOT else _NUMBER.sub("#", name.local_name)
-        results = len(name.finishes.keys() - {ROOT})  # the last block's may be the model's as well
+        results = len(name.finishes.keys() - {ROOT})  # the result of the last block may also be the model's
         return seen, own, node.role, node.parts, results, self._n_flat.get(node.name, 0)
 
     @cached_property
     def _n_flat(self) -> dict[str, int]:
-        """Node → links into it where a gradient ends; from what has none of its own they never carry one."""
+        """Node → number of incoming links without gradient, from nodes that could have one."""
         made = {link.child for link in self.links}
         return Counter(link.child for link in self.links if not link.carries_gradient and link.parent in made)
 
-    # beside
+    # tables beside the view
 
     def group_nodes(self) -> tuple[int, ...]:
-        """By group, the last of its own nodes that its module returned."""
+        """By group, the last node that its module returns."""
         found = [-1] * len(self.groups)
         for place, i in enumerate(self.order):
             group = self.home[place]
@@ -390,7 +390,7 @@ class _GraphBuilder:
         return tuple(found)
 
     def _owners(self) -> dict[int, list[int]]:
-        """Node → the rows of its tensors."""
+        """Node → rows of its tensors."""
         by_name = {node.name: i for i, node in enumerate(self.nodes)}
         by_site: dict[str, list[int]] = {}
         for i, node in enumerate(self.nodes):
@@ -404,7 +404,7 @@ class _GraphBuilder:
         return found
 
     def _owner(self, row: Row, by_name: Mapping[str, int], by_site: Mapping[str, list[int]]) -> int | None:
-        """The node of a row in this structure, which may be of steps with more passes than others, or fewer."""
+        """The node of a row in this structure, which may come from steps with more or fewer passes."""
         sites = _sites(row)
         for site in sites:
             owner = by_name.get(row.node or (f"{site}~{row.iteration}" if row.iteration else site))
@@ -415,6 +415,6 @@ class _GraphBuilder:
 
 
 def _sites(row: Row) -> tuple[str, ...]:
-    """How a graph may name the tensor of a row: a first pass has a number only where the step had another."""
+    """Possible names of a row's tensor in a graph: pass 1 is numbered only if the step had more passes."""
     numbered = f"{row.base}:{row.pass_}"
     return (numbered, row.base) if row.pass_ == 1 else (numbered,)

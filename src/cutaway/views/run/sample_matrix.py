@@ -1,4 +1,4 @@
-"""All statistics of one kept sample at a step, so that a graph can be coloured by it as by the whole batch."""
+"""All statistics of one kept sample at a step, to color a graph by sample."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _STATE_ROLES: Final = ("parameter", "buffer")
 
 
 def sample_matrix(rows: RunRows, step: int, sample: int) -> Matrix:
-    """What `RunRows.matrix` says of the batch, of one of its samples: `[row, statistic]`.
+    """`RunRows.matrix` for one sample of the batch: `[row, statistic]`.
 
-    Computed from kept values, else as it was recorded for each sample. Parameters are the same for all samples. What is
-    known of the whole batch only is NaN.
+    Computed from kept values, else from recorded per-sample statistics. Parameters are the same for all samples.
+    Statistics known only for the whole batch are NaN.
     """
     at = rows.run.at(step)
     n = n_samples(at)
     if not 0 <= sample < n:
-        raise InputError(f"sample {sample} was asked for, and step {step} has kept {n}.")
+        raise InputError(f"sample {sample} was not kept: step {step} has {n} samples, counted from 0.")
     batch = rows.matrix(at)
     out: Matrix = np.full_like(batch, np.nan)
     places = {name: column for column, name in enumerate(rows.statistics)}
@@ -45,7 +45,7 @@ def sample_matrix(rows: RunRows, step: int, sample: int) -> Matrix:
 
 
 def _sample_statistics(at: Step, row: Row, sample: int, n: int) -> Mapping[str, float]:
-    """The statistics of one of `n` samples, as far as they are known."""
+    """The known statistics of one of `n` samples."""
     try:
         raw = at.raw(row)
         if raw is not None and raw.shape[:1] == (n,):
@@ -80,6 +80,6 @@ def _statistics(values: NDArray[Any]) -> dict[str, float]:
             "zeros": float(n - np.count_nonzero(numbers)),
         }
     nans = infs = 0.0
-    if not np.isfinite(squares):  # seldom, and never without one that is not finite or nearly so
+    if not np.isfinite(squares):  # rare: only then are there non-finite or nearly infinite values
         nans, infs = float(np.isnan(numbers).sum()), float(np.isinf(numbers).sum())
     return found | {"nans": nans, "infs": infs, "nonfinite": nans + infs}

@@ -50,9 +50,7 @@ def attention_page(attention: Attention) -> Page:
         notes = [Prose(note) for note in attention.notes]
         sections[0] = replace(sections[0], plates=[*notes, *sections[0].plates])
     of = "" if is_one else f"{plural(len(attention.layers), 'layer')} × {plural(attention.n_heads, 'head')}"
-    about = summary_line(
-        model_name(attention.about), "attention weights", of, *map(_remark, _rests(attention)[:1])
-    )
+    about = summary_line(model_name(attention.about), "attention weights", of, *map(_remark, _rests(attention)[:1]))
     return Page(attention.title, about, sections, topic="language")
 
 
@@ -141,9 +139,7 @@ def _maps(attention: Attention) -> list[Section]:
         means = attention.mean()
         some = np.unique(np.linspace(0, len(means) - 1, min(_MOST_MEANS, len(means))).round().astype(int))
         maps = [(f"layer {attention.layers[i]}, mean over heads", means[i]) for i in some.tolist()]
-    about = (
-        "Rows are queries, columns are keys. The full color is the largest share of any token other than the first."
-    )
+    about = "Rows are queries, columns are keys. The full color is the largest share of any token other than the first."
     if attention.n_heads > 1:
         about += " pick(layer, head) shows a single head."
     rows, columns = ([readable(piece) for piece in each] for each in (attention.queries, attention.keys))

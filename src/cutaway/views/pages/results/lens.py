@@ -36,9 +36,7 @@ def lens_page(lens: Lens) -> Page:
         sections += _watched(lens, lens.watched, shown, names)
     sections += [_lines(lens, shown, names), _distances(lens), _layers(lens), *_words(lens, shown, names)]
     n = plural(len(lens), "layer")
-    about = summary_line(
-        model_name(lens.about), f"{n}, read by the logit lens", plural(len(lens.targets), "target")
-    )
+    about = summary_line(model_name(lens.about), f"{n}, read by the logit lens", plural(len(lens.targets), "target"))
     return Page(lens.title, about, sections, topic="language")
 
 

@@ -37,9 +37,7 @@ def saliency_page(saliency: Saliency) -> Page:
         sections.append(Section("For and against", about, [_text(saliency, is_signed=True)], is_wide=True))
     shown = _map(saliency)
     if shown is not None:
-        sections.append(
-            Section("All targets", "Rows are targets, columns are the tokens read.", [shown], is_wide=True)
-        )
+        sections.append(Section("All targets", "Rows are targets, columns are the tokens read.", [shown], is_wide=True))
     sections += [Section("Highest scores", "", [_best(saliency)], is_wide=True), _provenance(saliency)]
     about = summary_line(model_name(saliency.about), saliency.described, plural(len(saliency), "target"))
     return Page(saliency.title, about, sections, topic="language")

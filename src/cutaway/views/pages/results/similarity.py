@@ -105,9 +105,7 @@ def _map(similarity: Similarity) -> Section:
     is_wide = len(columns) > _MOST_NUMBERS
     low = _low(similarity.values)
     heatmap = Heatmap(rows, columns, similarity.values.tolist(), low=low, high=1.0, shows_numbers=not is_wide)
-    about = (
-        "All pairs." if similarity.is_within else "Rows are the first argument, columns the second."
-    )
+    about = "All pairs." if similarity.is_within else "Rows are the first argument, columns the second."
     return Section("Map", about, [heatmap], is_wide=is_wide)
 
 
