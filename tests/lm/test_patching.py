@@ -163,7 +163,7 @@ def test_models_without_the_part_say_so() -> None:
         swept("bert_tagger", "stream")
     with pytest.raises(InputError, match="each prompt needs exactly one mask"):
         patch(tiny("bert"), words(), clean="the cat", corrupted="the mat")
-    with pytest.raises(InputError, match="masks stand at positions 0 and 1"):
+    with pytest.raises(InputError, match="masks are at positions 0 and 1"):
         patch(tiny("bert"), words(), clean=[4, 30], corrupted=[30, 4])
 
 

@@ -44,7 +44,7 @@ def test_without_a_model_it_says_how_to_get_one() -> None:
 
 def test_it_can_be_read_and_tabulated() -> None:
     gen = cutaway.generate(tiny("t5"), tokenizer(), "the cat", max_new_tokens=3)
-    assert repr(gen).startswith("Generation (encoder-decoder, T5ForConditionalGeneration): 3 tokens written:")
+    assert repr(gen).startswith("Generation (encoder-decoder, T5ForConditionalGeneration): 3 tokens generated:")
     rows = gen.table()
     assert len(rows) == 3
     assert gen.about["tokenizer"] == type(tokenizer()).__name__
@@ -81,7 +81,7 @@ def test_the_list_of_saved_results_knows_its_model_and_topic(tmp_path: Path) -> 
     cutaway.generate(tiny("gpt2"), tokenizer(), "the cat", max_new_tokens=2).save(tmp_path / "gen")
     about = described(Archive(tmp_path / "gen"))
     assert (about.type, about.topic, about.of["model"]) == ("Generation", "language", "GPT2LMHeadModel")
-    assert about.title.startswith("Written: ")
+    assert about.title.startswith("Generated: ")
 
 
 def test_thousands_of_steps_are_saved(tmp_path: Path) -> None:
@@ -109,4 +109,4 @@ def test_reading_one_needs_no_torch(tmp_path: Path) -> None:
         "assert isinstance(gen, cutaway.Generation); assert not {'torch', 'transformers'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "gen"), str(tmp_path / "gen.html")], check=True)
-    assert "<title>Written: " in (tmp_path / "gen.html").read_text()
+    assert "<title>Generated: " in (tmp_path / "gen.html").read_text()

@@ -268,8 +268,8 @@ class Generation:
         """A title that tells results apart: the generated text, cut if it is long."""
         text = " ".join(self.text.split())
         cut = text if len(text) <= _MOST_TITLE else f"{text[: _MOST_TITLE - 1]}…"
-        verb = {"masked": "Filled in", "classifier": "Said"}.get(self.kind, "Written")
-        return f"{verb}: {cut or 'nothing that can be read'}"
+        verb = {"masked": "Filled in", "classifier": "Label"}.get(self.kind, "Generated")
+        return f"{verb}: {cut or '(no readable text)'}"
 
     def table(self) -> Any:
         """One row per target: a pandas DataFrame if pandas is installed, else a list of dicts.
@@ -338,7 +338,7 @@ class Generation:
             for piece, prob, rank in zip(self.targets.pieces, self.steps.probs, self.steps.ranks, strict=True)
         ]
         rest = len(shown) - _MOST_SHOWN
-        what = {"masked": "masks filled", "classifier": "labels"}.get(self.kind, "tokens written")
+        what = {"masked": "masks filled", "classifier": "labels"}.get(self.kind, "tokens generated")
         name = self.about.get("model", "")
         head = f"Generation ({self.kind}{f', {name}' if name else ''}): {len(self)} {what}: {self.text!r}"
         return "\n".join([head, *shown[:_MOST_SHOWN], *([f"  and {rest} more"] if rest > 0 else [])])

@@ -441,9 +441,9 @@ def test_svcca_keeps_no_more_directions_than_there_are() -> None:
         similarity(X, Y, "svcca", n=9)
     with pytest.raises(InputError, match="a has 8 units that change, which allow at most 8"):
         similarity({"a": RNG.normal(size=(10, 8)), "b": RNG.normal(size=(10, 12))}, method="svcca", n=9)
-    with pytest.raises(InputError, match="a has 10 rows, which hold two directions less: 8 is the most"):
+    with pytest.raises(InputError, match="a has 10 rows, which allow at most 8"):
         similarity(RNG.normal(size=(10, 12)), RNG.normal(size=(10, 12)), "svcca", n=9)
-    with pytest.raises(InputError, match="takes 9 directions, as many as its 10 rows hold"):
+    with pytest.raises(InputError, match="takes 9 directions, as many as its 10 rows allow"):
         similarity(RNG.normal(size=(10, 50)), RNG.normal(size=(10, 50)), "svcca", variance=1.0)
 
 

@@ -22,9 +22,9 @@ def group_targets(rows: Sequence[int], at_once: int) -> list[list[int]]:
         rows: the row of each target, in a causal model.
         at_once: rows of a matrix that the device processes at once; a group has at least a quarter of them.
 
-    >>> groups([7, 8, 9], 1024)
+    >>> group_targets([7, 8, 9], 1024)
     [[0, 1, 2]]
-    >>> [len(each) for each in groups(range(4, 304), 1024)]
+    >>> [len(each) for each in group_targets(range(4, 304), 1024)]
     [20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20]
     """
     order = sorted(range(len(rows)), key=lambda i: rows[i])

@@ -64,7 +64,7 @@ def kept_values(run: Run, step: Step, row: Row) -> KeptValues:
             how = "call run.tensor(name, tensor) inside a step to keep one"
         elif n_kept:
             how = "tensors without a batch dimension are kept up to 65,536 elements"
-        raise NotSavedError(f"only statistics of {row.site!r} were recorded at step {step.step}: {how}.")
+        raise NotSavedError(f"only statistics were recorded at step {step.step} for {row.site!r}: {how}.")
     layout = _layout(run, step, own, raw.shape, n_kept)
     if layout is None:
         return KeptValues(raw, raw.shape, 0, None, None)

@@ -54,7 +54,7 @@ def test_written_tokens_have_numbers_and_frames_and_given_ones_have_none() -> No
 def test_an_encoder_decoder_has_two_texts_and_masks_show_what_filled_them() -> None:
     double, masked = ASKED["encoder-decoder"](), ASKED["masked"]()
     (plate,) = plates(double.page(), "Text")
-    assert [text.title for text in plate.texts] == ["source", "written"]
+    assert [text.title for text in plate.texts] == ["source", "generated"]
     assert plate.texts[0].tokens == double.source.pieces
     (plate,) = plates(masked.page(), "Text")
     assert plate.texts[0].marks == tuple(masked.rows)
@@ -92,10 +92,10 @@ def test_candidates_are_kept_or_cut_by_what_cut_them() -> None:
         targets=replace(gen.targets, ids=np.array(chosen)),
         decoding={"top_k": 4, "top_p": 0.5, "seed": 0},
     )
-    expected = ["written", "kept", "cut by top-p", "cut by top-p", *["cut by top-k"] * 4]
+    expected = ["generated", "possible", "excluded by top-p", "excluded by top-p", *["excluded by top-k"] * 4]
     assert fates(cut) == [expected] * len(gen)
     unsure = replace(cut, decoding={"top_k": 4, "top_p": 0.5, "repetition_penalty": 1.3, "seed": 0})
-    assert fates(unsure)[0][2:] == ["cut"] * 6
+    assert fates(unsure)[0][2:] == ["excluded"] * 6
 
 
 def test_a_token_that_was_no_candidate_has_a_row_of_its_own() -> None:
