@@ -82,7 +82,7 @@ def patch(
     columns = _columns(positions, both.n)
     taken = both.clean.forward(list(dict.fromkeys(row.site for row in rows)))
 
-    def measured(logits: Tensor) -> Any:
+    def logit_difference(logits: Tensor) -> Any:
         """(sample,): the logit difference."""
         return (logits[:, 0, wanted] - logits[:, 0, other]).double().cpu().numpy()
 
@@ -93,14 +93,16 @@ def patch(
     for start in progress(starts, len(starts), "batches of patches"):
         some = cells[start : start + n_each]
         patches = dict(_patches(some, rows, columns, taken.values, both.n))
-        scores[start : start + len(some)] = measured(both.corrupted.forward(changes=patches, n=len(some)).logits)
+        scores[start : start + len(some)] = logit_difference(
+            both.corrupted.forward(changes=patches, n=len(some)).logits
+        )
     names = [both.pieces[0], both.pieces[1]] if positions is not None else [(), ()]
     return Patching(
         model=type(core).__name__,
         sites=tuple(row.site for row in rows),
         positions=np.array([-1 if column is None else column for column in columns], np.int64),
-        clean=np.asarray(measured(taken.logits)[0]),
-        corrupted=np.asarray(measured(both.corrupted.forward().logits)[0]),
+        clean=np.asarray(logit_difference(taken.logits)[0]),
+        corrupted=np.asarray(logit_difference(both.corrupted.forward().logits)[0]),
         scores=scores.reshape(len(rows), len(columns)),
         heads=np.array([row.head for row in rows], np.int64) if at == "heads" else None,
         row_names=tuple(row.name for row in rows),

@@ -13,7 +13,7 @@ from cutaway.core.dataframes import framed
 from cutaway.core.errors import InputError
 from cutaway.core.formatting import plural
 from cutaway.results.result import Result
-from cutaway.results.token_names import question
+from cutaway.results.token_names import contrast_question
 
 Floats = NDArray[np.float64]
 AttributedBy = Literal["layer", "component", "head", "mlp", "neuron"]
@@ -148,7 +148,7 @@ class LogitAttribution(Result):
     def title(self) -> str:
         """A title that tells results apart: a contrast comes first."""
         if self.contrast:
-            return f"{question(self.targets, self.contrast)} What added to the lead, by {self.by}"
+            return f"{contrast_question(self.targets, self.contrast)} What added to the lead, by {self.by}"
         return f"What added to the logit, by {self.by}"
 
     def table(self) -> Any:

@@ -14,7 +14,7 @@ from cutaway.core.errors import InputError
 from cutaway.core.formatting import plural
 from cutaway.results.generation import Segment
 from cutaway.results.result import Result
-from cutaway.results.token_names import question
+from cutaway.results.token_names import contrast_question
 
 SaliencyUnit = Literal["token", "word", "segment"]
 
@@ -212,7 +212,7 @@ class Saliency(Result):
     def title(self) -> str:
         """A title that tells results apart: a contrast comes first."""
         of = "" if self.unit == "token" else f" of {self.unit}s"
-        asked = f"{question(self.targets, self.contrast)} " if self.contrast else ""
+        asked = f"{contrast_question(self.targets, self.contrast)} " if self.contrast else ""
         return f"{asked}Saliency{of} by {self._method}"
 
     def __repr__(self) -> str:

@@ -29,11 +29,13 @@ def quoted(piece: str) -> str:
     return f"“{readable(piece)}”"
 
 
-def question(targets: Sequence[str], contrast: Sequence[str]) -> str:
+def contrast_question(targets: Sequence[str], contrast: Sequence[str]) -> str:
     """The question that a contrast asks, for titles.
 
-    >>> question([" are"], [" is"]), question([" are", ":"], [" is", " is"]), question(["a", "b"], ["c", "d"])
-    ('Why ·are rather than ·is?', 'Why … rather than ·is?', 'Why a, b rather than c, d?')
+    >>> contrast_question([" are"], [" is"]), contrast_question([" are", ":"], [" is", " is"])
+    ('Why ·are rather than ·is?', 'Why … rather than ·is?')
+    >>> contrast_question(["a", "b"], ["c", "d"])
+    'Why a, b rather than c, d?'
     """
     own, others = (list(dict.fromkeys(readable(piece) for piece in each)) for each in (targets, contrast))
     if len(others) > _MOST_TITLED:

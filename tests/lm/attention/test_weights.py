@@ -219,7 +219,7 @@ def test_one_head_is_picked_shown_and_saved(llama: tuple[Any, Attention], tmp_pa
     one = found.pick(layer=1, head=2)
     np.testing.assert_array_equal(one.weights[0, 0], found.weights[1, 2])
     assert "Layer 1, head 2" in one.text()
-    assert "Head by head" in found.text()
+    assert "Attention by head" in found.text()
     one.save(tmp_path / "head")
     again = cutaway.load(tmp_path / "head")
     np.testing.assert_array_equal(again.weights, one.weights)

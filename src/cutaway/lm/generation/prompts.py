@@ -134,21 +134,21 @@ def _encode_chat(tokenizer: Any, messages: Sequence[Mapping[str, Any]]) -> Promp
     is_begun = str(messages[-1].get("role")) == "assistant"  # the model continues an answer that has begun
     how = {"continue_final_message": True} if is_begun else {"add_generation_prompt": True}
 
-    def rendered(contents: Sequence[Any]) -> str:
+    def render(contents: Sequence[Any]) -> str:
         given = [{**message, "content": content} for message, content in zip(messages, contents, strict=True)]
         found: str = encode.apply_chat_template(given, tokenize=False, **how)
         return found
 
     contents = [message.get("content") for message in messages]
-    text, used = rendered(contents), dict[str, int]()
+    text, used = render(contents), dict[str, int]()
     names = [_unique_name(str(message.get("role", "message")), used) for message in messages]
-    places = _message_spans(text, contents, rendered)
+    places = _message_spans(text, contents, render)
     spans = [(name, *place) for name, place in zip(names, places, strict=True) if place is not None]
     return _encode_text(encode, text, spans, add_special_tokens=False)
 
 
 def _message_spans(
-    text: str, contents: Sequence[Any], rendered: Callable[[Sequence[Any]], str]
+    text: str, contents: Sequence[Any], render: Callable[[Sequence[Any]], str]
 ) -> list[tuple[int, int] | None]:
     """The characters of each message in the rendered text; None if they are not found.
 
@@ -160,7 +160,7 @@ def _message_spans(
         f"\u27e6{i}\u27e7" if is_marked else each
         for i, (each, is_marked) in enumerate(zip(contents, is_text, strict=True))
     ]
-    rest, at, found = rendered(marks), 0, list[tuple[int, int] | None]()
+    rest, at, found = render(marks), 0, list[tuple[int, int] | None]()
     for content, mark, is_marked in zip(contents, marks, is_text, strict=True):
         before, split, rest = rest.partition(mark) if is_marked else ("", "", rest)
         forms = (content, content.strip()) if split else ()

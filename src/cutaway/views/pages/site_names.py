@@ -6,12 +6,12 @@ import re
 from collections.abc import Sequence
 
 
-def shortened(sites: Sequence[str]) -> list[str]:
+def short_site_names(sites: Sequence[str]) -> list[str]:
     """Sites without their common prefix and suffix; layers keep their numbers.
 
-    >>> shortened(["model.layers.0.mlp.down_proj@in.0", "model.layers.10.mlp.down_proj@in.0"])
+    >>> short_site_names(["model.layers.0.mlp.down_proj@in.0", "model.layers.10.mlp.down_proj@in.0"])
     ['0', '10']
-    >>> shortened(["encoder.0.mlp", "decoder.0.mlp"]), shortened(["h.3"])
+    >>> short_site_names(["encoder.0.mlp", "decoder.0.mlp"]), short_site_names(["h.3"])
     (['encoder', 'decoder'], ['h.3'])
     """
     if len(set(sites)) < 2:

@@ -194,7 +194,7 @@ def _histogram(plate: Histogram, width: int) -> Iterator[str]:
 
 def _heatmap(plate: Heatmap, width: int) -> Iterator[str]:
     if plate.shows_numbers or plate.texts:
-        yield from _numbered(plate, width)
+        yield from _heatmap_table(plate, width)
         return
     wide = min(max(map(len, map(one_line, plate.row_names)), default=0), width // 3)
     n = (width - wide - 2) // 2
@@ -223,7 +223,7 @@ def _shade(value: float, ground: float, most: float) -> str:
     return ("-" if share < 0 and level else " ") + _SHADES[level]
 
 
-def _numbered(plate: Heatmap, width: int) -> Iterator[str]:
+def _heatmap_table(plate: Heatmap, width: int) -> Iterator[str]:
     columns = [Column("", "text"), *(Column(name, "text" if plate.texts else "number") for name in plate.column_names)]
     rows: list[tuple[Cell, ...]] = []
     for place, (name, row) in enumerate(zip(plate.row_names, plate.values, strict=True)):

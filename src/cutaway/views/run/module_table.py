@@ -74,7 +74,7 @@ def network_view(rows: RunRows) -> NetworkView:
             total[above[i]] = [a + b for a, b in zip(total[above[i]], total[i], strict=True)]
     place = {-1: -1} | {i: number for number, i in enumerate(order)}
     depth: dict[int, int] = {-1: -1}
-    held = _held(rows)
+    held = _own_rows(rows)
     modules = []
     for i in order:
         depth[i] = depth[above[i]] + 1
@@ -128,7 +128,7 @@ def _around(address: str, known: dict[str, int]) -> int:
     return known.get(ROOT, -1) if address != ROOT else -1
 
 
-def _held(rows: RunRows) -> dict[str, list[int]]:
+def _own_rows(rows: RunRows) -> dict[str, list[int]]:
     """Module → rows of its own parameters and buffers."""
     found: dict[str, list[int]] = {}
     for number, row in enumerate(rows.rows):

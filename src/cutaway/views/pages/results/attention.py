@@ -45,12 +45,14 @@ def attention_page(attention: Attention) -> Page:
     ]
     is_one = len(attention.layers) * attention.n_heads == 1
     if is_one:
-        sections.insert(-1, Section("Head statistics", "", [Facts(_rests(attention))]))
+        sections.insert(-1, Section("Head statistics", "", [Facts(_sink_facts(attention))]))
     if attention.notes:
         notes = [Prose(note) for note in attention.notes]
         sections[0] = replace(sections[0], plates=[*notes, *sections[0].plates])
     of = "" if is_one else f"{plural(len(attention.layers), 'layer')} × {plural(attention.n_heads, 'head')}"
-    about = summary_line(model_name(attention.about), "attention weights", of, *map(_remark, _rests(attention)[:1]))
+    about = summary_line(
+        model_name(attention.about), "attention weights", of, *map(_remark, _sink_facts(attention)[:1])
+    )
     return Page(attention.title, about, sections, topic="language")
 
 
@@ -70,7 +72,7 @@ def _provenance(attention: Attention) -> Section:
     return provenance_section(attention.about, more, "Each row of weights sums to 1.")
 
 
-def _rests(attention: Attention) -> list[Fact]:
+def _sink_facts(attention: Attention) -> list[Fact]:
     is_one = len(attention.layers) * attention.n_heads == 1
     of = "" if is_one else "mean over heads"
     found = [("on the first token", attention.first)]
@@ -86,7 +88,7 @@ def _by_target(attention: Attention) -> list[Section]:
         return []
     rows = attention.of_targets().mean((0, 1), dtype=np.float64)
     values = [_visible(attention, target, rows[target]) for target in range(len(attention.targets))]
-    most = [_most(row) for row in values]
+    most = [_largest_share(row) for row in values]
     at = _places(attention)
     chooses = [at.get(place, -1) for place in range(len(attention.keys))] if at else []
     text = Text(list(attention.keys), values, marks=sorted(at), chooses=chooses)
@@ -108,14 +110,14 @@ def _by_head(attention: Attention) -> list[Section]:
     if not len(attention.rows) or len(attention.layers) * attention.n_heads == 1:
         return []
     rows = attention.of_targets()
-    order = _restless(attention)[:_MOST_CHANNELS]
+    order = _heads_by_sink(attention)[:_MOST_CHANNELS]
     targets = range(min(len(attention.targets), _MOST_TARGETS))
     names = _targets(attention)
     texts = []
     for target in targets:
         values = [_visible(attention, target, rows[i, j, target]) for i, j in order]
         texts.append(Text(list(attention.keys), values, names[target]))
-    most = [_most([value for text in texts for value in text.values[c]]) for c in range(len(order))]
+    most = [_largest_share([value for text in texts for value in text.values[c]]) for c in range(len(order))]
     about = "Choose a head: one text per target, colored by the attention of that head when it was predicted."
     if len(targets) < len(names):
         about += f" {len(targets)} of {len(names):,} targets."
@@ -153,7 +155,7 @@ def _maps(attention: Attention) -> list[Section]:
                     columns,
                     _past(attention, values),
                     low=0.0,
-                    high=_clip(values),
+                    high=_map_maximum(values),
                     is_share=True,
                     shows_numbers=m <= _MOST_NUMBERS,
                 )
@@ -197,7 +199,7 @@ def _table(attention: Attention) -> Table:
     columns.append(Column("site"))
     entropy, first = attention.entropy, attention.first
     rows: list[list[Cell]] = []
-    for i, j in _restless(attention)[:_MOST_ROWS]:
+    for i, j in _heads_by_sink(attention)[:_MOST_ROWS]:
         row: list[Cell] = [_name(attention, i, j), float(entropy[i, j]), float(first[i, j])]
         if own is not None:
             row += [float(own[0][i, j]), float(own[1][i, j])]
@@ -205,7 +207,7 @@ def _table(attention: Attention) -> Table:
     return Table(columns, rows)
 
 
-def _restless(attention: Attention) -> list[tuple[int, int]]:
+def _heads_by_sink(attention: Attention) -> list[tuple[int, int]]:
     """Indices of the heads, those with the least attention to the first token first."""
     first = np.nan_to_num(attention.first, nan=1.0)
     order = np.argsort(first, axis=None, kind="stable")
@@ -228,12 +230,12 @@ def _past(attention: Attention, values: np.ndarray) -> list[list[float | None]]:
     return [[float(value) if j <= i else None for j, value in enumerate(row)] for i, row in enumerate(values)]
 
 
-def _most(row: list[float | None]) -> float:
+def _largest_share(row: list[float | None]) -> float:
     """The largest share of any token other than the first."""
     return max((value for value in row[1:] if value is not None), default=0.0) or 1.0
 
 
-def _clip(values: np.ndarray) -> float:
+def _map_maximum(values: np.ndarray) -> float:
     """The same for a whole map."""
     return float(np.nan_to_num(values)[:, 1:].max(initial=0.0)) or 1.0
 

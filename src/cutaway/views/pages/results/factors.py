@@ -22,7 +22,7 @@ from cutaway.views.pages.model import (
     Text,
 )
 from cutaway.views.pages.provenance import model_name, provenance_section, summary_line
-from cutaway.views.pages.site_names import brief_neuron, shortened
+from cutaway.views.pages.site_names import brief_neuron, short_site_names
 
 _MOST_TOKENS = 5
 _MOST_UNITS = 4
@@ -48,7 +48,7 @@ def factors_page(factors: Factors) -> Page:
     )
 
 
-def named(factors: Factors, factor: int) -> str:
+def factor_name(factors: Factors, factor: int) -> str:
     """A factor by its number and the token where it is strongest."""
     best = factors.top_tokens(factor, 1)
     return f"{factor} {readable(best[0][0])}" if best else str(factor)
@@ -57,7 +57,7 @@ def named(factors: Factors, factor: int) -> str:
 def _text(factors: Factors) -> list[Section]:
     if not factors.pieces:
         return []
-    channels = [named(factors, factor) for factor in range(len(factors))]
+    channels = [factor_name(factors, factor) for factor in range(len(factors))]
     about = "Strength of each factor when a token was read; a token has the color of its strongest factor."
     if factors.is_written.any():
         about = (
@@ -96,7 +96,7 @@ def _over_positions(factors: Factors) -> list[Section]:
         return []
     most = np.abs(factors.weights).max(axis=1, keepdims=True)
     own = factors.weights / np.where(most > 0, most, 1.0)
-    lines = [Line(named(factors, factor), own[factor].tolist()) for factor in range(len(factors))]
+    lines = [Line(factor_name(factors, factor), own[factor].tolist()) for factor in range(len(factors))]
     x = list(range(factors.n_positions))
     names = [readable(piece) for piece in factors.pieces[: len(x)]]
     x_names = names if len(names) == len(x) else ()
@@ -151,10 +151,10 @@ def _positions(factors: Factors, factor: int) -> str:
 def _layers(factors: Factors) -> list[Section]:
     if len(factors.layer_names) < 2:
         return []
-    names = [named(factors, factor) for factor in range(len(factors))]
+    names = [factor_name(factors, factor) for factor in range(len(factors))]
     heatmap = Heatmap(
         names,
-        shortened(factors.layer_names),
+        short_site_names(factors.layer_names),
         factors.layer_shares.tolist(),
         low=0.0,
         is_share=True,

@@ -33,7 +33,7 @@ def lens_page(lens: Lens) -> Page:
     notes = [Prose(_sentence(note)) for note in lens.notes]
     sections[0] = replace(sections[0], plates=[*notes, *sections[0].plates])
     if lens.watched is not None and len(lens.watched):
-        sections += _watched(lens, lens.watched, shown, names)
+        sections += _watched_sections(lens, lens.watched, shown, names)
     sections += [_lines(lens, shown, names), _distances(lens), _layers(lens), *_words(lens, shown, names)]
     n = plural(len(lens), "layer")
     about = summary_line(model_name(lens.about), f"{n}, read by the logit lens", plural(len(lens.targets), "target"))
@@ -50,7 +50,7 @@ def _in_short(lens: Lens) -> list[Fact]:
     settled = lens.settled
     n_first = int((settled >= 0).sum())
     facts = [
-        Fact("targets", f"{len(lens.targets):,}", _said_of(lens)),
+        Fact("targets", f"{len(lens.targets):,}", _chosen_text(lens)),
         Fact("layers", f"{len(lens):,}", "including the embedding, before the first block"),
         Fact("final norm", "at every layer" if lens.norm else "only at the last layer", "" if lens.norm else "raw"),
         Fact("most likely at the output", f"{n_first:,}", f"of {len(lens.targets):,} targets"),
@@ -61,7 +61,7 @@ def _in_short(lens: Lens) -> list[Fact]:
     return facts
 
 
-def _said_of(lens: Lens) -> str:
+def _chosen_text(lens: Lens) -> str:
     n = int(lens.is_written.sum())
     return "all chosen by the model" if n == len(lens.targets) else f"{n:,} of them chosen by the model"
 
@@ -106,7 +106,7 @@ def _note(lens: Lens, pieces: np.ndarray, layer: int, target: int) -> str:
     return f"{own}; most likely: {most_likely}"
 
 
-def _watched(lens: Lens, watched: Watched, shown: np.ndarray, names: list[str]) -> list[Section]:
+def _watched_sections(lens: Lens, watched: Watched, shown: np.ndarray, names: list[str]) -> list[Section]:
     tokens = [readable(piece) for piece in watched.pieces]
     low = float(max(10, min(_PALEST, lens.n_classes or _PALEST)))
     found = []

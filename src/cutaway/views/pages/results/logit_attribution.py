@@ -50,7 +50,9 @@ def _layers(found: LogitAttribution) -> list[Section]:
     plates: list[Plate] = [Prose(note) for note in found.notes]
     shown = range(min(len(found), _MOST_BARS))
     for target in shown:
-        plates.append(Bars(names[::-1], values[target, ::-1].tolist(), is_signed=True, title=_titled(found, target)))
+        plates.append(
+            Bars(names[::-1], values[target, ::-1].tolist(), is_signed=True, title=_target_title(found, target))
+        )
     more = f" The first {_MOST_BARS} targets; the map shows all." if len(found) > _MOST_BARS else ""
     sections = [
         Section(
@@ -104,7 +106,7 @@ def _heads(found: LogitAttribution) -> list[Section]:
         rows = [f"layer {group.layer}" for group, _ in groups]
         columns = [str(head) for head in range(values.shape[2])]
         maps = [("mean over targets", values.mean(0))] if len(found) > 1 else []
-        maps += [(_titled(found, target), values[target]) for target in range(min(len(found), _MOST_MAPS))]
+        maps += [(_target_title(found, target), values[target]) for target in range(min(len(found), _MOST_MAPS))]
         plates = [
             Heatmap(rows[::-1], columns, each[::-1].tolist(), is_diverging=True, shows_numbers=False, title=title)
             for title, each in maps
@@ -168,6 +170,6 @@ def _targets(found: LogitAttribution) -> list[str]:
     return [f"{i} {readable(piece)}" for i, piece in enumerate(found.targets)]
 
 
-def _titled(found: LogitAttribution, target: int) -> str:
+def _target_title(found: LogitAttribution, target: int) -> str:
     against = f" rather than {readable(found.contrast[target])}, lead" if found.contrast else ", logit"
     return f"{target} {readable(found.targets[target])}{against} {figures(float(found.logits[target]))}"

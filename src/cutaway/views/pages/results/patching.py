@@ -9,7 +9,7 @@ from cutaway.core.formatting import figures
 from cutaway.results.patching import Patching
 from cutaway.results.token_names import readable
 from cutaway.views.pages.model import Bars, Column, Fact, Facts, Heatmap, Page, Section, Table
-from cutaway.views.pages.site_names import shortened
+from cutaway.views.pages.site_names import short_site_names
 
 _PARTS = {
     "stream": "output of the layer",
@@ -62,7 +62,7 @@ def _of_heads(patching: Patching, heads: NDArray[np.int64]) -> Section:
     for site, head, value in zip(patching.sites, heads.tolist(), most.tolist(), strict=True):
         values[sites.index(site), head] = value
     about = "Each head of each layer" + (", at the token with the largest effect." if share.shape[1] > 1 else ".")
-    rows = [f"layer {name}" if name.isdigit() else name for name in shortened(sites)]
+    rows = [f"layer {name}" if name.isdigit() else name for name in short_site_names(sites)]
     heatmap = _heatmap(rows, [f"head {head}" for head in range(values.shape[1])], values)
     return Section("Heads", about, [heatmap], is_wide=True)
 
@@ -81,7 +81,7 @@ def _best(patching: Patching) -> Section:
 
 
 def _row_names(patching: Patching) -> list[str]:
-    return list(patching.row_names) if patching.row_names else shortened(patching.sites)
+    return list(patching.row_names) if patching.row_names else short_site_names(patching.sites)
 
 
 def _column_names(patching: Patching) -> list[str]:

@@ -31,7 +31,7 @@ _MOST_BEST = 5
 def saliency_page(saliency: Saliency) -> Page:
     """The page of a saliency."""
     notes = [Prose(note) for note in saliency.notes]  # warnings come before the colors
-    sections = [Section("Text", _reading(saliency), [*notes, _text(saliency, is_signed=False)], is_wide=True)]
+    sections = [Section("Text", _text_intro(saliency), [*notes, _text(saliency, is_signed=False)], is_wide=True)]
     if saliency.has_signs:
         about = "Red supports the target, blue opposes it: sums over the embedding."
         sections.append(Section("For and against", about, [_text(saliency, is_signed=True)], is_wide=True))
@@ -52,7 +52,7 @@ def _provenance(saliency: Saliency) -> Section:
     return provenance_section(saliency.about, [("method", saliency.described), *more], summary)
 
 
-def _reading(saliency: Saliency) -> str:
+def _text_intro(saliency: Saliency) -> str:
     what = "label" if (saliency.places < 0).all() else "target"
     how = "Choose a label" if what == "label" else "Point at a target, or choose one"
     about = f"{how}: the text is colored by how much each {saliency.unit} mattered to it"
@@ -73,7 +73,7 @@ def _text(saliency: Saliency, *, is_signed: bool) -> ColouredText:
     texts = []
     for role in dict.fromkeys(saliency.roles):
         at = [i for i, each in enumerate(saliency.roles) if each == role]
-        pieces = [_spaced(saliency, i) for i in at]
+        pieces = [_display_text(saliency, i) for i in at]
         places = set(saliency.places.tolist())
         marks = [j for j, i in enumerate(at) if i in places]
         chooses = [target_at.get(i, -1) for i in at] if marks else []
@@ -104,7 +104,7 @@ def _map(saliency: Saliency) -> Heatmap | None:
 
 
 def _best(saliency: Saliency) -> Table:
-    columns = [Column("target"), _explained(saliency)]
+    columns = [Column("target"), _value_column(saliency)]
     if saliency.delta is not None:
         columns.append(Column("error", "number", "the sum minus the change along the path"))
     columns += [Column("highest"), Column("its share", "share"), Column("next")]
@@ -123,7 +123,7 @@ def _best(saliency: Saliency) -> Table:
     return Table(columns, rows)
 
 
-def _explained(saliency: Saliency) -> Column:
+def _value_column(saliency: Saliency) -> Column:
     """The column of the explained value, or of the lead over the contrast."""
     if not saliency.contrast:
         return Column(saliency.explained, "number", "the explained value of the target")
@@ -143,5 +143,5 @@ def _channels(saliency: Saliency) -> list[str]:
     ]
 
 
-def _spaced(saliency: Saliency, i: int) -> str:
+def _display_text(saliency: Saliency, i: int) -> str:
     return saliency.positions[i] if saliency.unit == "token" else f" {saliency.positions[i]}"

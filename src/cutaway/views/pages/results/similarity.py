@@ -29,7 +29,7 @@ _MOST_NUMBERS = 14
 """Wider maps have colors only; the number shows on hover."""
 _MOST_PAIRS = 500
 _MOST_CELLS = 120
-_WHAT = {
+_METHOD_SUMMARIES = {
     "cca": "Mean of the canonical correlations: 1 if one is an invertible linear map of the other.",
     "svcca": "Mean canonical correlation of the directions of largest variance.",
     "pwcca": "Canonical correlations, weighted by how much of the units each accounts for.",
@@ -40,10 +40,10 @@ _WHAT = {
 
 def similarity_page(similarity: Similarity) -> Page:
     """The page of a similarity: for two representations a number, for more a map."""
-    sections = [Section("In short", _WHAT[similarity.method], _in_short(similarity))]
+    sections = [Section("In short", _METHOD_SUMMARIES[similarity.method], _in_short(similarity))]
     n_rows, n_columns = similarity.shape
     if n_rows > 1 and n_columns > 1:
-        sections += [_map(similarity), *_neighbours(similarity)]
+        sections += [_map(similarity), *_adjacent_pairs(similarity)]
     elif n_rows > 1 or n_columns > 1:
         sections.append(_against_one(similarity))
     else:
@@ -91,7 +91,7 @@ def _in_short(similarity: Similarity) -> list[Plate]:
         ):
             facts.append(Fact(f"units of {name}", f"{units:,}"))
     else:
-        pairs = _found(similarity)
+        pairs = _unique_pairs(similarity)
         values = [value for *_, value in pairs if math.isfinite(value)]
         if values:
             facts.append(Fact("pairs", f"{len(pairs):,}", f"from {min(values):.3f} to {max(values):.3f}"))
@@ -101,19 +101,19 @@ def _in_short(similarity: Similarity) -> list[Plate]:
 
 
 def _map(similarity: Similarity) -> Section:
-    rows, columns = _shortened(similarity.row_names), _shortened(similarity.column_names)
+    rows, columns = _short_names(similarity.row_names), _short_names(similarity.column_names)
     is_wide = len(columns) > _MOST_NUMBERS
-    low = _low(similarity.values)
+    low = _palest_value(similarity.values)
     heatmap = Heatmap(rows, columns, similarity.values.tolist(), low=low, high=1.0, shows_numbers=not is_wide)
     about = "All pairs." if similarity.is_within else "Rows are the first argument, columns the second."
     return Section("Map", about, [heatmap], is_wide=is_wide)
 
 
-def _neighbours(similarity: Similarity) -> list[Section]:
+def _adjacent_pairs(similarity: Similarity) -> list[Section]:
     """Of one model, each layer and the next: where a bar is short, much changes."""
     if not similarity.is_within or len(similarity.row_names) < 3:
         return []
-    names = _shortened(similarity.row_names)
+    names = _short_names(similarity.row_names)
     steps = [f"{here} → {there}" for here, there in pairwise(names)]
     values = [float(similarity.values[i, i + 1]) for i in range(len(steps))]
     bars = Bars(steps, values, is_signed=min(values) < 0)
@@ -130,7 +130,7 @@ def _against_one(similarity: Similarity) -> Section:
     if steps is not None:
         plate = Lines("step", similarity.described, steps, [Line(f"with {other}", values)])
     else:
-        plate = Bars(_shortened(names), values, is_signed=min(values) < 0)
+        plate = Bars(_short_names(names), values, is_signed=min(values) < 0)
     return Section(f"Similarity with {other}", "", [plate], is_wide=True)
 
 
@@ -147,13 +147,15 @@ def _spectrum(similarity: Similarity) -> list[Section]:
 
 
 def _pairs(similarity: Similarity) -> Table:
-    found = sorted(_found(similarity), key=lambda pair: -pair[2] if math.isfinite(pair[2]) else math.inf)[:_MOST_PAIRS]
+    found = sorted(_unique_pairs(similarity), key=lambda pair: -pair[2] if math.isfinite(pair[2]) else math.inf)[
+        :_MOST_PAIRS
+    ]
     heads = ("first", "second") if similarity.is_within else ("row", "column")
     columns = [Column(heads[0]), Column(heads[1]), Column(similarity.described, "bar")]
     return Table(columns, found)
 
 
-def _found(similarity: Similarity) -> list[tuple[str, str, float]]:
+def _unique_pairs(similarity: Similarity) -> list[tuple[str, str, float]]:
     """Each pair once, without pairs of the same."""
     values = similarity.values
     is_even = similarity.is_within and np.allclose(values, values.T, equal_nan=True)
@@ -165,14 +167,14 @@ def _found(similarity: Similarity) -> list[tuple[str, str, float]]:
     ]
 
 
-def _low(values: NDArray[np.float64]) -> float:
+def _palest_value(values: NDArray[np.float64]) -> float:
     """The value with the palest color: 0 if values are spread, else a tenth below the least."""
     finite = values[np.isfinite(values)]
     least = float(finite.min()) if len(finite) else 0.0
     return min(math.floor(least * 10) / 10, 0.9) if least < 0 or least > 0.5 else 0.0
 
 
-def _shortened(names: Sequence[str]) -> list[str]:
+def _short_names(names: Sequence[str]) -> list[str]:
     """Names without their common prefix, up to a dot or a space: layers by number."""
     if len(names) < 2:
         return list(names)
