@@ -88,7 +88,7 @@ def test_a_text_is_explained_from_every_side(tmp_path: Path) -> None:
     tiny("llama").save_pretrained(tmp_path / "model")
     tokenizer().save_pretrained(tmp_path / "model")
     text = ran("language.py", tmp_path, "--model", "model", "--tokens", "4", "--factors", "2", "--neurons", "5")
-    assert "Generation (causal, LlamaForCausalLM): 4 tokens written" in text
+    assert "Generation (causal, LlamaForCausalLM): 4 tokens generated" in text
     assert "What made it write" in text
     assert "parts that sum to the logit" in text
     assert "Factors by NMF: 2 of 120 units in 3 layers" in text

@@ -133,13 +133,16 @@ def test_without_a_target_it_is_what_the_model_would_write() -> None:
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"corrupted": "the"}, "has 2 tokens, the| cat, and the corrupted one 1, the: choose words of equally many"),
-        ({"at": "embedding"}, "stream, attention, mlp, heads; other sites are for cutaway.studies.patch"),
+        (
+            {"corrupted": "the"},
+            "has 2 tokens, the| cat, but the corrupted one has 1, the: choose words with the same number",
+        ),
+        ({"at": "embedding"}, "stream, attention, mlp, heads; cutaway.studies.patch takes any site"),
         ({"target": " the", "contrast": " the"}, "target and contrast are both ' the'"),
         ({"corrupted": "the cat"}, "both prompts lead to"),
         ({"target": "no single token"}, "no single token"),
         ({"positions": [2]}, "the prompts have 2 tokens, counted from 0"),
-        ({"positions": "all"}, 'give "each", some numbers, or None'),
+        ({"positions": "all"}, 'give "each", a list of positions, or None'),
         ({"positions": []}, "positions= is empty"),
         ({"clean": ""}, "the prompt is empty"),
     ],
@@ -154,13 +157,13 @@ def test_what_cannot_be_compared_says_why(options: dict[str, Any], why: str) -> 
 
 
 def test_models_without_the_part_say_so() -> None:
-    with pytest.raises(InputError, match="MambaForCausalLM has none: nothing in its blocks weighs positions"):
+    with pytest.raises(InputError, match="MambaForCausalLM has none: no softmax over positions"):
         swept("mamba", "attention")
     with pytest.raises(InputError, match="labels each token"):
         swept("bert_tagger", "stream")
-    with pytest.raises(InputError, match="each prompt needs one mask"):
+    with pytest.raises(InputError, match="each prompt needs exactly one mask"):
         patch(tiny("bert"), words(), clean="the cat", corrupted="the mat")
-    with pytest.raises(InputError, match="masks stand at positions 0 and 1"):
+    with pytest.raises(InputError, match="masks are at positions 0 and 1"):
         patch(tiny("bert"), words(), clean=[4, 30], corrupted=[30, 4])
 
 

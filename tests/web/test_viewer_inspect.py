@@ -410,8 +410,8 @@ def test_a_sample_stands_beside_its_values_its_output_and_its_target(base: Viewe
         shown = [number(one) for one in output.locator("code").inner_text().strip("[]").split(", ")]
         assert shown == pytest.approx(scores, rel=1e-3)
         is_right = int(scores.argmax()) == label
-        verdict = "as $target says" if is_right else f"and not at {label} as $target says"
-        assert output.locator(".verdict").inner_text() == f"largest at {int(scores.argmax())}, {verdict}"
+        verdict = f"{'correct' if is_right else 'wrong'}: $target is {label}"
+        assert output.locator(".verdict").inner_text() == f"prediction {int(scores.argmax())}, {verdict}"
     opened(page, "Samples").get_by_role("row").nth(3).click()
     page.locator(".sample h3", has_text="sample 2").wait_for()
 

@@ -1,19 +1,18 @@
-"""Language models: what they wrote, and why.
+"""Language models: generate text, and explain it.
 
     gen = cutaway.generate(model, tokenizer, "1, 2, 3,")
     cutaway.lm.classify(model, tokenizer, "What a film!", target="POSITIVE")
 
-Nothing is imported until it is used.
+Names are imported on first use.
 
     attention/          Attention weights, also where a fused kernel never materializes them
     factorization/      Neuron factors: activations factorized by NMF, PCA or clustering
-    generation/         Generates text, keeps what the model read and chose, and describes it
+    generation/         Generates text, stores what the model read and chose, and describes it
     lens/               The logit lens: what each layer would have predicted
     logit_attribution/  Direct logit attribution: what each part of the model adds to a logit
-    model/              The structure of a language model, found by tracing it, and how it is run again
-    patching            Where a language model holds what makes two prompts differ: values of one put into the other,
-                        many at a time
-    saliency/           Saliency of input tokens: gradients, occlusion, rollout
+    model/              Finds the structure of a language model by tracing it, and runs the model again
+    patching            Activation patching: copies values of a clean run into a corrupted one, in batches
+    saliency/           Saliency of input tokens: gradients, occlusion, attention rollout and flow
     similarities/       Similarity of representations: CKA, CCA, RSA
 """
 

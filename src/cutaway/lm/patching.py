@@ -1,4 +1,4 @@
-"""Where a language model holds what makes two prompts differ: values of one put into the other, many at a time."""
+"""Activation patching for language models: copies values of a clean run into a corrupted one, in batches."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from torch import Tensor, nn
 
 from cutaway.core.errors import InputError
 from cutaway.core.progress import progress
-from cutaway.lm.generation.classify import label_of, labels_of
+from cutaway.lm.generation.classify import label_id, label_names
 from cutaway.lm.generation.generate import start_token
-from cutaway.lm.generation.model_kind import check_ids, check_length, eager, kind_of, n_tokens
-from cutaway.lm.generation.prompts import Prompt, prompted
-from cutaway.lm.generation.tokens import Pieces
-from cutaway.lm.model.forward_run import Reading, ValueFn, logits_of, reading
+from cutaway.lm.generation.model_kind import check_ids, check_length, eager_module, kind_of, vocab_size
+from cutaway.lm.generation.prompts import Prompt, encode_prompt
+from cutaway.lm.generation.tokens import TokenReader
+from cutaway.lm.model.forward_run import PromptRun, ValueFn, logits_of, prompt_run
 from cutaway.results.generation import GenerationKind
 from cutaway.results.patching import Patching
 
 PatchedPart = Literal["stream", "attention", "mlp", "heads"]
-"""What of each layer is patched:
+"""What is patched in each layer:
 
-stream      what leaves the block
-attention   what its attention adds to the stream
-mlp         what its feed-forward adds
-heads       each of its heads, where they enter the output projection
+stream      the output of the block
+attention   what its attention adds to the residual stream
+mlp         what its feed-forward network adds
+heads       each of its heads, at the input of the output projection
 """
 _TOKENS_AT_ONCE = 1024
-"""How many tokens run as one batch; more cost memory, and gain nothing."""
+"""How many tokens run as one batch; more take memory and are not faster."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One row of the sweep."""
+    """One row of the result: a layer, or a head of it."""
 
     site: str
     name: str
     head: int = -1
     units: slice = field(default_factory=lambda: slice(None))
-    """Of the last dimension: those of the head."""
+    """Units of the last dimension that belong to the head."""
 
 
 def patch(
@@ -55,34 +55,34 @@ def patch(
     at: PatchedPart = "stream",
     positions: Literal["each"] | Sequence[int] | None = "each",
 ) -> Patching:
-    """Put single values of a clean prompt into the run of a corrupted one, and measure how much of the answer returns.
+    """Copy single values of a clean run into a corrupted run, and measure how much of the clean answer returns.
 
         cutaway.lm.patch(
             model, tokenizer, clean="The capital of France is", corrupted="The capital of Italy is",
             target=" Paris", contrast=" Rome",
         ).text()
 
-    What is measured is the logit of `target` less that of `contrast`: `recovered` is 0 where a patch changes nothing,
-    and 1 where the difference is that of the clean prompt.
+    The score is the logit of `target` minus that of `contrast`: `recovered` is 0 if a patch changes nothing, and 1 if
+    the difference is that of the clean prompt.
 
     Args:
-        clean: the prompt that values are taken from.
-        corrupted: the one they are put into; as many tokens.
-        target: what the clean prompt leads to: a token as text or id, a label; the likeliest if not given.
-        contrast: what the corrupted one leads to; the likeliest if not given.
-        at: of each layer the "stream", what "attention" or "mlp" adds to it, or each of its "heads".
-        positions: one after the other, "each" or some; None patches all of a layer at once.
+        clean: the prompt that values are copied from.
+        corrupted: the prompt that they are copied into; it must have as many tokens.
+        target: the answer to the clean prompt: a token by text or id, or a label; the most likely by default.
+        contrast: the answer to the corrupted prompt; the most likely by default.
+        at: what to patch in each layer: "stream", "attention", "mlp", or each of its "heads".
+        positions: "each" position one by one, or some; None patches all positions of a layer at once.
     """
     if at not in get_args(PatchedPart):
-        raise InputError(f"at={at!r}: {', '.join(get_args(PatchedPart))}; other sites are for cutaway.studies.patch.")
-    core = eager(model)
+        raise InputError(f"at={at!r}: give {', '.join(get_args(PatchedPart))}; cutaway.studies.patch takes any site.")
+    core = eager_module(model)
     both = _Pair.of(core, tokenizer, clean, corrupted)
     wanted, other = both.answers(target, contrast)
     rows = _rows(both.clean, at)
     columns = _columns(positions, both.n)
-    taken = both.clean.see(list(dict.fromkeys(row.site for row in rows)))
+    taken = both.clean.forward(list(dict.fromkeys(row.site for row in rows)))
 
-    def measured(logits: Tensor) -> Any:
+    def logit_difference(logits: Tensor) -> Any:
         """(sample,): the logit difference."""
         return (logits[:, 0, wanted] - logits[:, 0, other]).double().cpu().numpy()
 
@@ -93,14 +93,16 @@ def patch(
     for start in progress(starts, len(starts), "batches of patches"):
         some = cells[start : start + n_each]
         patches = dict(_patches(some, rows, columns, taken.values, both.n))
-        scores[start : start + len(some)] = measured(both.corrupted.see(changes=patches, n=len(some)).logits)
+        scores[start : start + len(some)] = logit_difference(
+            both.corrupted.forward(changes=patches, n=len(some)).logits
+        )
     names = [both.pieces[0], both.pieces[1]] if positions is not None else [(), ()]
     return Patching(
         model=type(core).__name__,
         sites=tuple(row.site for row in rows),
         positions=np.array([-1 if column is None else column for column in columns], np.int64),
-        clean=np.asarray(measured(taken.logits)[0]),
-        corrupted=np.asarray(measured(both.corrupted.see().logits)[0]),
+        clean=np.asarray(logit_difference(taken.logits)[0]),
+        corrupted=np.asarray(logit_difference(both.corrupted.forward().logits)[0]),
         scores=scores.reshape(len(rows), len(columns)),
         heads=np.array([row.head for row in rows], np.int64) if at == "heads" else None,
         row_names=tuple(row.name for row in rows),
@@ -118,26 +120,26 @@ def patch(
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """Two prompts of one length, each with the row of the logits that answers it."""
+    """Two prompts of the same length, and the row of the logits that answers them."""
 
-    clean: Reading
-    corrupted: Reading
+    clean: PromptRun
+    corrupted: PromptRun
     pieces: tuple[tuple[str, ...], tuple[str, ...]]
     labels: Sequence[str] | None
-    """Of a classifier."""
-    known: Pieces
+    """Names of the labels, for a classifier."""
+    reader: TokenReader
 
     @staticmethod
     def of(model: nn.Module, tokenizer: Any, clean: Any, corrupted: Any) -> _Pair:
         kind = kind_of(model)
-        known = Pieces(tokenizer, n_tokens(model))
-        prompts = [prompted(tokenizer, prompt) for prompt in (clean, corrupted)]
-        pieces = tuple(tuple(known.pieces(prompt.ids)) for prompt in prompts)
+        reader = TokenReader(tokenizer, vocab_size(model))
+        prompts = [encode_prompt(tokenizer, prompt) for prompt in (clean, corrupted)]
+        pieces = tuple(tuple(reader.pieces(prompt.ids)) for prompt in prompts)
         if len(pieces[0]) != len(pieces[1]):
             raise InputError(
-                f"the clean prompt has {len(pieces[0])} tokens, {_listed(pieces[0])}, and the corrupted one "
-                f"{len(pieces[1])}, {_listed(pieces[1])}: choose words of equally many tokens, so that each position "
-                "of the one stands for that of the other."
+                f"the clean prompt has {len(pieces[0])} tokens, {_joined(pieces[0])}, but the corrupted one has "
+                f"{len(pieces[1])}, {_joined(pieces[1])}: choose words with the same number of tokens, so that "
+                "positions correspond."
             )
         rows = []
         for prompt in prompts:
@@ -145,14 +147,14 @@ class _Pair:
             check_length(model, len(prompt.ids))
             rows.append(_row(kind, tokenizer, prompt.ids))
         if rows[0] != rows[1]:
-            raise InputError(f"the masks stand at positions {rows[0]} and {rows[1]}: they have to stand at the same.")
-        one, other = (_reading(model, kind, prompt, rows[0]) for prompt in prompts)
+            raise InputError(f"the masks are at positions {rows[0]} and {rows[1]}: they must be at the same position.")
+        one, other = (_prompt_run(model, kind, prompt, rows[0]) for prompt in prompts)
         labels = _labels(one) if kind == "classifier" else None
-        return _Pair(one, other, (pieces[0], pieces[1]), labels, known)
+        return _Pair(one, other, (pieces[0], pieces[1]), labels, reader)
 
     @property
     def n(self) -> int:
-        """Positions."""
+        """Number of positions."""
         return len(self.pieces[0])
 
     def answers(self, target: Any, contrast: Any) -> tuple[int, int]:
@@ -164,25 +166,25 @@ class _Pair:
         if found[0] == found[1]:
             how = "both prompts lead to" if target is None or contrast is None else "target and contrast are both"
             raise InputError(
-                f"{how} {self.name_of(found[0])!r}, so that nothing tells the runs apart: give target=' Paris' and "
-                "contrast=' Rome', say."
+                f"{how} {self.name_of(found[0])!r}, so there is no difference to measure: give target=' Paris' and "
+                "contrast=' Rome', for example."
             )
         return found[0], found[1]
 
     def _id_of(self, given: Any) -> int:
-        return self.known.id_of(given) if self.labels is None else label_of(list(self.labels), given)
+        return self.reader.id_of(given) if self.labels is None else label_id(list(self.labels), given)
 
     def name_of(self, number: int) -> str:
-        return self.known.pieces([number])[0] if self.labels is None else self.labels[number]
+        return self.reader.pieces([number])[0] if self.labels is None else self.labels[number]
 
 
-def _labels(run: Reading) -> list[str]:
-    with run.still():
+def _labels(run: PromptRun) -> list[str]:
+    with run.eval_mode():
         shape = logits_of(run.call(), run.model).shape
     if len(shape) != 2:
         name = type(run.model).__name__
-        raise InputError(f"{name} labels each token, and no single answer is measured: use cutaway.studies.patch.")
-    return labels_of(run.model, int(shape[-1]))
+        raise InputError(f"{name} labels each token, so there is no single answer: use cutaway.studies.patch.")
+    return label_names(run.model, int(shape[-1]))
 
 
 def _row(kind: GenerationKind, tokenizer: Any, ids: list[int]) -> int:
@@ -190,24 +192,24 @@ def _row(kind: GenerationKind, tokenizer: Any, ids: list[int]) -> int:
     if kind == "masked":
         masks = [i for i, number in enumerate(ids) if number == getattr(tokenizer, "mask_token_id", None)]
         if len(masks) != 1:
-            raise InputError(f"each prompt needs one mask, where the answer is to stand; one has {len(masks)}.")
+            raise InputError(f"each prompt needs exactly one mask, for the answer; one has {len(masks)}.")
         return masks[0]
     return len(ids) - 1 if kind == "causal" else 0
 
 
-def _reading(model: nn.Module, kind: GenerationKind, prompt: Prompt, row: int) -> Reading:
+def _prompt_run(model: nn.Module, kind: GenerationKind, prompt: Prompt, row: int) -> PromptRun:
     device = next(model.parameters()).device
     inputs = {"input_ids": torch.tensor([prompt.ids], device=device)}
     if kind == "encoder-decoder":
         inputs["decoder_input_ids"] = torch.tensor([[start_token(model)]], device=device)
-    bare = reading(model, kind, inputs, [row], [0])
-    more = {name: torch.tensor([numbers], device=device) for name, numbers in prompt.more.items()}
+    bare = prompt_run(model, kind, inputs, [row], [0])
+    more = {name: torch.tensor([numbers], device=device) for name, numbers in prompt.extra_inputs.items()}
     inputs |= {name: numbers for name, numbers in more.items() if name in bare.accepted}
-    return reading(model, kind, inputs, [row], [0])
+    return prompt_run(model, kind, inputs, [row], [0])
 
 
-def _rows(run: Reading, at: PatchedPart) -> list[_Row]:
-    """Of an encoder–decoder, the layers of the encoder: it is what reads the prompt."""
+def _rows(run: PromptRun, at: PatchedPart) -> list[_Row]:
+    """The rows to patch; of an encoder–decoder, layers of the encoder, which reads the prompt."""
     stack = run.anatomy.part("encoder")
     if at == "stream":
         return [_Row(block.output, f"layer {block.index}") for block in stack.blocks]
@@ -216,7 +218,7 @@ def _rows(run: Reading, at: PatchedPart) -> list[_Row]:
         for block, heads in zip(stack.blocks, run.anatomy.heads("encoder"), strict=True):
             for each in heads:
                 if each.mixed is None:
-                    raise InputError(f"the heads of {block.address!r} enter no projection, and are mixed already.")
+                    raise InputError(f"the heads of {block.address!r} have no output projection to patch before.")
                 parts = [slice(head * each.head_dim, (head + 1) * each.head_dim) for head in range(each.n_heads)]
                 found += [
                     _Row(each.mixed, f"layer {block.index} head {head}", head, units)
@@ -225,7 +227,7 @@ def _rows(run: Reading, at: PatchedPart) -> list[_Row]:
         return found
     rows = [_Row(each.site, f"layer {block.index}") for block in stack.blocks for each in block.of(at)]
     if not rows:
-        reason = run.anatomy.missing.get(at, f"nothing in its blocks adds {at} to the stream")
+        reason = run.anatomy.missing.get(at, f"no part of its blocks adds {at} to the residual stream")
         raise InputError(f"at={at!r}: {run.anatomy.model_name} has none: {reason}.")
     return rows
 
@@ -235,7 +237,7 @@ def _columns(positions: Any, n: int) -> list[int | None]:
         return [None]
     if isinstance(positions, str):
         if positions != "each":
-            raise InputError(f'positions={positions!r}: give "each", some numbers, or None for all at once.')
+            raise InputError(f'positions={positions!r}: give "each", a list of positions, or None for all at once.')
         return [*range(n)]
     found: list[int | None] = []
     for position in positions:
@@ -243,7 +245,7 @@ def _columns(positions: Any, n: int) -> list[int | None]:
             raise InputError(f"position {position!r}: the prompts have {n} tokens, counted from 0.")
         found.append(int(position) % n)
     if not found:
-        raise InputError('positions= is empty: give "each", some numbers, or None for all at once.')
+        raise InputError('positions= is empty: give "each", a list of positions, or None for all at once.')
     return found
 
 
@@ -254,14 +256,14 @@ def _patches(
     clean: dict[str, Tensor],
     n: int,
 ) -> Iterator[tuple[str, ValueFn]]:
-    """For each site what puts clean values into those samples of the batch that are patched there."""
+    """For each site, the function that copies clean values into the samples of the batch that are patched there."""
     by_site: dict[str, list[tuple[int, _Row, int | None]]] = {}
     for sample, (row, column) in enumerate(cells):
         by_site.setdefault(rows[row].site, []).append((sample, rows[row], columns[column]))
 
     def patch(site: str, here: list[tuple[int, _Row, int | None]]) -> ValueFn:
         def put(value: Tensor) -> Tensor:
-            new = value.reshape(len(cells), n, -1).clone()  # some models have samples and positions in one dimension
+            new = value.reshape(len(cells), n, -1).clone()  # some models merge samples and positions
             source = clean[site].reshape(n, -1).to(value)
             for sample, row, column in here:
                 where = slice(None) if column is None else column
@@ -274,5 +276,5 @@ def _patches(
         yield site, patch(site, here)
 
 
-def _listed(pieces: Sequence[str]) -> str:
+def _joined(pieces: Sequence[str]) -> str:
     return "|".join(pieces) if len(pieces) <= 12 else "|".join(pieces[:12]) + "|…"

@@ -22,7 +22,7 @@ from cutaway.views.draw.svg import svg
 from cutaway.views.graph.from_trace import graph_view
 from cutaway.views.graph.measures import measures
 from cutaway.views.graph.op_details import Detail, detail, details
-from cutaway.views.pages.html import still as still_page
+from cutaway.views.pages.html import static_html as static_page
 from cutaway.views.pages.model import Page
 from cutaway.views.pages.result_pages import page_of
 
@@ -115,7 +115,7 @@ def static_html(view: GraphView | Page) -> str:
     It is an `<img>`, because the styles of an inline SVG would apply to every other SVG in the page.
     """
     if isinstance(view, Page):
-        return still_page(view)
+        return static_page(view)
     picture = overview_picture(view)
     data = b64encode(svg(picture, place(picture)).encode()).decode()
     style = "max-width: 100%; max-height: 70vh"

@@ -17,7 +17,7 @@ from tests.lm.unchanged_model import unchanged
 import cutaway
 from cutaway.core.errors import InputError, MemoryLimitError
 from cutaway.lm.attention.weights import attention_weights
-from cutaway.lm.model.forward_run import reading
+from cutaway.lm.model.forward_run import prompt_run
 from cutaway.results.attention import Attention
 
 
@@ -64,7 +64,7 @@ def test_a_fast_path_of_torch_is_looked_into() -> None:
     torch.manual_seed(0)
     model = Written().eval()
     ids = torch.tensor([[1, 2, 3, 4]])
-    found = attention_weights(reading(model, "causal", {"input_ids": ids}, [3], [1]))
+    found = attention_weights(prompt_run(model, "causal", {"input_ids": ids}, [3], [1]))
     with torch.no_grad():
         x = model.embed(ids)
         mix: Any = model.body[0].mix
@@ -178,10 +178,10 @@ def test_an_encoder_decoder_has_three_kinds() -> None:
     assert cross.of_targets().shape == (LAYERS, HEADS, 3, n)
     assert encoder.rollout().shape == (n, n)
     for call, message in (
-        (cross.rollout, "one way of several"),
+        (cross.rollout, "combines all kinds of attention"),
         (lambda: cross.previous, "keys are those of the encoder"),
-        (encoder.of_targets, "nothing is written where an encoder reads"),
-        (lambda: gen.attention(role="encoder", rows="targets"), "nothing is written where an encoder reads"),
+        (encoder.of_targets, "an encoder predicts no targets"),
+        (lambda: gen.attention(role="encoder", rows="targets"), "an encoder predicts no targets"),
         (lambda: gen.attention(role="encoder", cross=True), "leave out role="),
     ):
         with pytest.raises(InputError, match=message):
@@ -219,14 +219,14 @@ def test_one_head_is_picked_shown_and_saved(llama: tuple[Any, Attention], tmp_pa
     one = found.pick(layer=1, head=2)
     np.testing.assert_array_equal(one.weights[0, 0], found.weights[1, 2])
     assert "Layer 1, head 2" in one.text()
-    assert "Head by head" in found.text()
+    assert "Attention by head" in found.text()
     one.save(tmp_path / "head")
     again = cutaway.load(tmp_path / "head")
     np.testing.assert_array_equal(again.weights, one.weights)
     assert (again.layers.tolist(), again.heads, again.text()) == ([1], (2,), one.text())
     for call, message in (
-        (lambda: found.pick(layer=7), "there is no layer 7 here"),
-        (lambda: one.rollout(), "goes through all layers"),
+        (lambda: found.pick(layer=7), "there is no layer 7"),
+        (lambda: one.rollout(), "needs all layers"),
         (lambda: gen.attention(layers=[3]), "layers has 3: there are 3 layers"),
         (lambda: gen.attention(rows="some"), "give 'all', or 'targets'"),
         (lambda: gen.attention(cross=True), "LlamaForCausalLM has no encoder"),

@@ -55,8 +55,8 @@ def test_values_below_zero_count_as_zero_and_are_told() -> None:
     signed = NOISY - 1.0
     found = factored(signed, 3)
     assert np.allclose(found.weights, factored(np.maximum(signed, 0), 3).weights)
-    assert any("below 0 counted as 0" in note for note in found.notes)
-    with pytest.raises(InputError, match="no activation is above 0"):
+    assert any("Negative values counted as 0" in note for note in found.notes)
+    with pytest.raises(InputError, match="no activation is positive"):
         factored(-NOISY, 3)
 
 
@@ -161,7 +161,7 @@ def test_units_are_named_by_layer_and_number_there() -> None:
     acts = Activations.of(LAYERS)
     assert np.array_equal(factored(acts, 3, "pca").layers, found.layers)
     assert factored(acts, 3).top_units(0) == factored(LAYERS_32, 3).top_units(0)
-    with pytest.raises(InputError, match="factor 3 was asked for, and there are 3"):
+    with pytest.raises(InputError, match="there is no factor 3: there are 3"):
         found.top_units(3)
 
 
@@ -175,7 +175,7 @@ def test_given_tokens_show_responses_and_written_ones_causes() -> None:
     assert found.top_positions(0, 1)[0][1] in (" c", " d")
     alone = factored(x, 2, "kmeans", pieces="abcd")
     assert alone.shown.shape == (2, 4)
-    with pytest.raises(InputError, match="6 texts of tokens were given for 4 positions"):
+    with pytest.raises(InputError, match="6 token texts were given for 4 positions"):
         factored(x, 2, pieces="abcdef")
 
 
@@ -195,28 +195,28 @@ def test_a_result_is_its_own_and_says_what_it_is() -> None:
 
 def test_there_are_no_more_factors_than_positions() -> None:
     assert len(factored(NOISY[:4], 10)) == 4
-    assert "4 positions have no more" in factored(NOISY[:4], 10).notes[0]
+    assert "there are only 4 positions" in factored(NOISY[:4], 10).notes[0]
     assert len(factored(NOISY[:4], 10, "pca")) == 3
     assert len(factored(np.repeat(NOISY[:, :2], 3, axis=1), 5, "kmeans")) == 2
 
 
 def test_rounds_that_were_too_few_are_told() -> None:
-    assert any("still moving after 2 rounds" in note for note in factored(NOISY, 3, max_iter=2).notes)
+    assert any("did not converge in 2 iterations" in note for note in factored(NOISY, 3, max_iter=2).notes)
 
 
 @pytest.mark.parametrize(
     ("values", "options", "why"),
     [
-        (NOISY, {"n": 0}, "1 is the least"),
+        (NOISY, {"n": 0}, "or more"),
         (NOISY, {"start": "zeros"}, "'svd' or 'random'"),
         (NOISY, {"method": "ica"}, "'nmf', 'pca' or 'kmeans'"),
         (NOISY, {"method": "pca", "max_iter": 3}, "method='pca' has no option 'max_iter'; it has none"),
         (np.full((3, 4), np.nan), {}, "NaN or infinite"),
         ({"h.0": NOISY, "h.1": NOISY[:3]}, {}, "h.0 has 30, h.1 has 3"),
-        ({}, {}, "no layer"),
-        (np.zeros((2, 3, 4)), {}, r"of \[layer, position, unit\] make a mapping"),
-        (NOISY[:0], {}, "one at least"),
-        (NOISY[:1], {"method": "pca"}, "two at least"),
+        ({}, {}, "at least one layer"),
+        (np.zeros((2, 3, 4)), {}, r"For \[layer, position, unit\], give a mapping"),
+        (NOISY[:0], {}, "at least one"),
+        (NOISY[:1], {"method": "pca"}, "at least two"),
     ],
 )
 def test_what_cannot_be_factored_says_why(values: Any, options: dict[str, Any], why: str) -> None:
@@ -225,7 +225,7 @@ def test_what_cannot_be_factored_says_why(values: Any, options: dict[str, Any], 
 
 
 def test_other_units_cannot_be_transformed() -> None:
-    with pytest.raises(InputError, match=r"39 units were given, and the factors are of 40: .* h.0, h.1, h.10"):
+    with pytest.raises(InputError, match=r"39 units, but the factors have 40: .* h.0, h.1, h.10"):
         factored(LAYERS, 2).transform(NOISY[:, 1:])
 
 

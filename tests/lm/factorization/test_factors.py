@@ -15,7 +15,7 @@ from tests.lm.unchanged_model import unchanged
 
 import cutaway
 from cutaway.core.errors import InputError
-from cutaway.lm.model.parts import chosen_layers
+from cutaway.lm.model.parts import layer_indices
 from cutaway.results.factors import Factors
 from cutaway.results.generation import Generation
 
@@ -108,7 +108,7 @@ def test_twelve_layers_stand_in_true_order_and_are_chosen_by_number() -> None:
 @pytest.mark.parametrize("layers", [3, -4, [0, 3], slice(3, None), [], "1", True, 1.5])
 def test_layers_that_are_not_there_say_so(layers: Any) -> None:
     with pytest.raises(InputError, match="counted from 0"):
-        chosen_layers(layers, LAYERS)
+        layer_indices(layers, LAYERS)
 
 
 # defect 6: results are their own
@@ -149,7 +149,7 @@ def test_each_text_of_several_shows_its_own_factors() -> None:
         start = sum(len(each.read) for each in gens[:i])
         there = together.shown[:, start : start + len(gen.read)]
         assert np.array_equal(there, own.shown, equal_nan=True)
-    with pytest.raises(InputError, match="text 3 was asked for, and there are 3"):
+    with pytest.raises(InputError, match="there is no text 3: there are 3"):
         together.of_text(3)
 
 
@@ -199,7 +199,7 @@ def test_what_cannot_be_taken_says_how_to_get_it(tmp_path: Path) -> None:
         again.factors(2)
     with pytest.raises(InputError, match="leave out '#"):
         gen.factors(2, at="transformer.h.0.mlp.c_proj@in.0#3")
-    with pytest.raises(InputError, match="needs the same model"):
+    with pytest.raises(InputError, match="use its model"):
         gen.factors(2).on(written("llama"))
     with pytest.raises(InputError, match=r"factors.transform\(values\)"):
         cutaway.lm.factored(np.eye(3), 2).on(gen)

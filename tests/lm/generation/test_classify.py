@@ -111,24 +111,24 @@ def test_a_pair_of_texts_is_told_apart() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: cutaway.lm.fill(tiny("bert"), tokenizer(), "the cat"), "has no mask: write <mask> where"),
-        (lambda: cutaway.lm.fill(tiny("gpt2"), tokenizer(), TEXT), "GPT2LMHeadModel fills no masks"),
+        (lambda: cutaway.lm.fill(tiny("bert"), tokenizer(), "the cat"), "has no mask: write <mask> in place"),
+        (lambda: cutaway.lm.fill(tiny("gpt2"), tokenizer(), TEXT), "GPT2LMHeadModel is not a masked language model"),
         (lambda: cutaway.lm.fill(tiny("bert"), tokenizer(), TEXT, text=" cat"), "has 1 tokens for 2 masks"),
         (lambda: cutaway.lm.fill(tiny("bert"), object(), TEXT), "has no mask token"),
-        (lambda: cutaway.lm.classify(tiny("bert"), tokenizer(), "the"), "BertForMaskedLM gives no labels"),
+        (lambda: cutaway.lm.classify(tiny("bert"), tokenizer(), "the"), "BertForMaskedLM is not a classifier"),
         (
             lambda: cutaway.lm.classify(tiny("bert_classifier"), tokenizer(), "the", target="LABEL_9"),
-            "no label of this model. Nearest: 'LABEL_2'",
+            "not a label of this model. Nearest: 'LABEL_2'",
         ),
         (lambda: cutaway.lm.classify(tiny("bert_classifier"), tokenizer(), "the", target=3), "has 3 labels"),
         (lambda: cutaway.lm.classify(tiny("bert_classifier"), tokenizer(), "the", positions=[0]), "whole texts"),
         (lambda: cutaway.lm.classify(tiny("bert_tagger"), tokenizer(), "the", positions=[9]), "the text has 1 tokens"),
         (
             lambda: cutaway.lm.classify(tiny("bert_classifier"), tokenizer(), " the" * 80),
-            "the prompt has 80 tokens, and BertForSequenceClassification reads 64 at most: shorten it",
+            "the prompt has 80 tokens, but BertForSequenceClassification reads at most 64: shorten it",
         ),
         (lambda: cutaway.lm.classify(tiny("bert_classifier"), tokenizer(), ""), "the prompt is empty: give"),
-        (lambda: cutaway.generate(tiny("bert"), tokenizer(), TEXT, do_sample=True), "writes nothing step by step"),
+        (lambda: cutaway.generate(tiny("bert"), tokenizer(), TEXT, do_sample=True), "does not generate step by step"),
     ],
 )
 def test_bad_input_is_answered_with_one_sentence(call: Any, message: str) -> None:
@@ -177,8 +177,8 @@ def test_a_number_has_no_probability_and_is_explained_as_it_is() -> None:
     found = gen.saliency()
     assert found.target == "logit"
     assert np.isfinite(found.scores).all()
-    assert "nan" not in gen.page().text()
-    with pytest.raises(InputError, match="gives numbers, which have no probability"):
+    assert "nan" not in gen.page().text().replace("Provenance", "")
+    with pytest.raises(InputError, match="is a regression model without probabilities"):
         gen.saliency(target="probability")
 
 

@@ -137,9 +137,9 @@ def test_threads_that_ask_one_model_leave_it_as_it_was() -> None:
     ("options", "why"),
     [
         ({"max_length": 8}, "max_length= is set by cutaway.generate: give max_new_tokens="),
-        ({"attention_mask": 1}, "every token of a prompt is read"),
-        ({"text": " cat", "temperature": 2.0}, "text= is given, so that nothing is generated: temperature= has no"),
-        ({"num_beams": 2, "on_token": print}, "on_token= is for num_beams=1"),
+        ({"attention_mask": 1}, "all tokens of a prompt are attended to"),
+        ({"text": " cat", "temperature": 2.0}, "text= is given, so nothing is generated: leave out temperature="),
+        ({"num_beams": 2, "on_token": print}, "use on_token= with num_beams=1 only"),
     ],
 )
 def test_options_without_a_meaning_are_refused(options: dict[str, Any], why: str) -> None:
@@ -384,15 +384,15 @@ def test_an_edit_changes_what_is_written() -> None:
 @pytest.mark.parametrize(
     ("prompt", "options", "message"),
     [
-        ("", {}, "the prompt is empty: give the model at least one token"),
+        ("", {}, "the prompt is empty: give at least one token"),
         ([], {}, "the list of prompts is empty"),
         ([1, -2], {}, "the prompt has token -2: ids count from 0"),
         (3.5, {}, "the prompt is a float: give a text"),
-        ("the " * 80, {}, f"and LlamaForCausalLM reads {CONTEXT} at most: shorten it"),
+        ("the " * 80, {}, f"but LlamaForCausalLM reads at most {CONTEXT}: shorten it"),
         ("the cat", {"max_new_tokens": 63}, "give max_new_tokens=62 or less"),
         ("the cat", {"max_new_tokens": 0}, "max_new_tokens=0: give a whole number"),
         ("the cat", {"text": ""}, "has no tokens"),
-        ("the cat", {"num_return_sequences": 2}, "ask with several seeds"),
+        ("the cat", {"num_return_sequences": 2}, "call it with several seeds"),
         (["a", "b"], {"text": ["c"]}, "1 texts were given for 2 prompts"),
     ],
 )
@@ -408,12 +408,14 @@ def test_a_tokenizer_of_another_model_is_noticed() -> None:
         def __call__(self, text: str, **options: Any) -> dict[str, list[int]]:
             return {"input_ids": [5, VOCAB + 7], "attention_mask": [1, 1]}
 
-    with pytest.raises(InputError, match=r"token 327, and LlamaForCausalLM knows 320 tokens, so Other is of another"):
+    with pytest.raises(
+        InputError, match=r"token 327, but LlamaForCausalLM has 320 tokens, so Other belongs to another"
+    ):
         cutaway.generate(tiny("llama"), Other(), "the cat")
 
 
 def test_beyond_the_context_of_learned_positions_is_one_sentence() -> None:
-    with pytest.raises(InputError, match="RobertaForMaskedLM cannot read 66 tokens, most likely because"):
+    with pytest.raises(InputError, match="RobertaForMaskedLM failed on 66 tokens, most likely because"):
         cutaway.generate(tiny("roberta"), tokenizer(), [4] * 66)
 
 
@@ -424,14 +426,14 @@ def test_a_chat_without_a_template_and_a_text_without_a_tokenizer_say_so() -> No
 
     with pytest.raises(InputError, match="Bare has no chat template: give one text, or set"):
         cutaway.generate(tiny("llama"), Bare(), [{"role": "user", "content": "a"}])
-    with pytest.raises(InputError, match="a text needs a tokenizer, and this is a NoneType"):
+    with pytest.raises(InputError, match="a text needs a tokenizer, got a NoneType"):
         cutaway.generate(tiny("llama"), None, "the cat")
 
 
 def test_what_is_no_model_is_told_apart() -> None:
-    with pytest.raises(InputError, match=r"must be a loaded torch\.nn\.Module, and this is a str"):
+    with pytest.raises(InputError, match=r"must be a loaded torch\.nn\.Module, got a str"):
         cutaway.generate("gpt2", tokenizer(), "the cat")
-    with pytest.raises(InputError, match="Linear is no language model: its forward takes no input_ids"):
+    with pytest.raises(InputError, match="Linear is not a language model: its forward takes no input_ids"):
         cutaway.generate(torch.nn.Linear(2, 2), tokenizer(), "the cat")
 
 

@@ -8,23 +8,23 @@ import pytest
 from tests.lm.tiny_lms import tokenizer
 
 from cutaway.core.errors import InputError
-from cutaway.lm.generation.prompts import Template, continuation, is_several, prompted
+from cutaway.lm.generation.prompts import Template, encode_continuation, encode_prompt, is_prompt_list
 
 
 def test_a_template_knows_where_its_fields_are() -> None:
     made = Template("{a} and {{b}} and {b}{c}", a="one", b=2, c="")
     assert made.text == "one and {b} and 2"
     assert made.spans == [("a", 0, 3), ("b", 16, 17), ("c", 17, 17)]
-    found = prompted(tokenizer(), made)
+    found = encode_prompt(tokenizer(), made)
     assert [segment.name for segment in found.segments] == ["a", "b"], "an empty field has no tokens"
-    with pytest.raises(InputError, match="the template has a field 'b', and given were 'a'"):
+    with pytest.raises(InputError, match="needs a value for the field 'b'; given: 'a'"):
         Template("{a} {b}", a=1)
     with pytest.raises(InputError, match="the template has no field 'c'"):
         Template("{a}", a=1, c=2)
 
 
 def test_the_same_field_twice_is_two_segments() -> None:
-    found = prompted(tokenizer(), Template("{a} sat {a}", a="cat"))
+    found = encode_prompt(tokenizer(), Template("{a} sat {a}", a="cat"))
     assert [segment.name for segment in found.segments] == ["a", "a 2"]
 
 
@@ -34,30 +34,30 @@ def test_messages_of_one_role_are_numbered() -> None:
         {"role": "assistant", "content": "sat"},
         {"role": "user", "content": "the cat"},
     ]
-    found = prompted(tokenizer(), messages)
+    found = encode_prompt(tokenizer(), messages)
     assert [segment.name for segment in found.segments] == ["user", "assistant", "user 2"]
     assert found.segments[0].end <= found.segments[1].start < found.segments[2].start
 
 
 def test_several_prompts_are_told_from_one() -> None:
-    assert not is_several("a")
-    assert not is_several([1, 2])
-    assert not is_several([{"role": "user", "content": "a"}])
-    assert not is_several(("a", "b")), "a pair is one prompt"
-    assert is_several([[1, 2], [3]])
-    assert is_several([[{"role": "user", "content": "a"}]])
-    assert is_several([Template("a")])
+    assert not is_prompt_list("a")
+    assert not is_prompt_list([1, 2])
+    assert not is_prompt_list([{"role": "user", "content": "a"}])
+    assert not is_prompt_list(("a", "b")), "a pair is one prompt"
+    assert is_prompt_list([[1, 2], [3]])
+    assert is_prompt_list([[{"role": "user", "content": "a"}]])
+    assert is_prompt_list([Template("a")])
 
 
 def test_a_continuation_has_no_special_tokens() -> None:
-    assert continuation(tokenizer(), " cat") == tokenizer()(" cat", add_special_tokens=False)["input_ids"]
-    assert continuation(None, [3, 4]) == [3, 4]
+    assert encode_continuation(tokenizer(), " cat") == tokenizer()(" cat", add_special_tokens=False)["input_ids"]
+    assert encode_continuation(None, [3, 4]) == [3, 4]
 
 
 def test_fields_are_written_as_a_format_says_and_share_no_token() -> None:
     made = Template("{x:.2f} {y!r}", x=3.14159, y="cat")
     assert made.text == "3.14 'cat'"
-    found = prompted(tokenizer(), Template("{a}{b} sat", a="c", b="at"))
+    found = encode_prompt(tokenizer(), Template("{a}{b} sat", a="c", b="at"))
     assert [(each.name, each.start, each.end) for each in found.segments] == [("b", 0, 1)], "it has more of the token"
 
 
@@ -68,7 +68,7 @@ def test_a_message_is_found_behind_what_a_template_says_of_its_own() -> None:
         "<system>the cat sat</system>{% for m in messages %}<{{ m.role }}>{{ m.content | trim }}</{{ m.role }}>"
         "{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
     )
-    found = prompted(own, [{"role": "user", "content": " cat "}, {"role": "user", "content": "sat"}])
+    found = encode_prompt(own, [{"role": "user", "content": " cat "}, {"role": "user", "content": "sat"}])
     assert found.text == "<system>the cat sat</system><user>cat</user><user>sat</user><assistant>"
     offsets = own(found.text, return_offsets_mapping=True, add_special_tokens=False)["offset_mapping"]
     texts = [found.text[offsets[each.start][0] : offsets[each.end - 1][1]] for each in found.segments]
@@ -79,6 +79,6 @@ def test_a_message_is_found_behind_what_a_template_says_of_its_own() -> None:
 
 def test_an_answer_that_is_begun_is_gone_on_from() -> None:
     messages = [{"role": "user", "content": "the cat"}, {"role": "assistant", "content": "sat on"}]
-    found = prompted(tokenizer(), messages)
+    found = encode_prompt(tokenizer(), messages)
     assert found.text is not None
     assert found.text.endswith("sat on")

@@ -16,9 +16,9 @@ from tests.lm.unchanged_model import unchanged
 import cutaway
 from cutaway.core.errors import InputError
 from cutaway.lm.lens import lens as lens_module
-from cutaway.lm.lens.scores import laid, likeliest
-from cutaway.lm.model.forward_run import Reading
-from cutaway.lm.model.head import tail
+from cutaway.lm.lens.scores import split_by_target, top_k
+from cutaway.lm.model.forward_run import PromptRun
+from cutaway.lm.model.head import head_logits
 from cutaway.results.generation import Generation
 from cutaway.results.lens import Lens
 
@@ -68,8 +68,8 @@ def close(lens: Lens, expected: dict[str, np.ndarray]) -> None:
 def test_every_number_is_that_of_the_logits_of_the_layer(name: str) -> None:
     gen = explained(name)
     lens = gen.lens()
-    one = Reading.of(gen)
-    logits = tail(one, one.hidden(), one.rows.tolist())
+    one = PromptRun.of(gen)
+    logits = head_logits(one, one.hidden(), one.rows.tolist())
     if logits.shape[1] != len(gen):
         logits = logits.expand(-1, len(gen), -1)
     close(lens, brute(logits, gen.target_ids))
@@ -169,7 +169,7 @@ def test_where_norms_stand_in_the_stream_it_is_taken_behind_them() -> None:
     lens = gen.lens(after=("attention", "block"))
     expected = logits.double().log_softmax(-1)[torch.arange(len(gen)), torch.tensor(gen.target_ids)]
     np.testing.assert_allclose(lens.logprobs[1], expected, atol=1e-5)
-    assert "behind them" in lens.notes[0]
+    assert "after them" in lens.notes[0]
 
 
 # tokens that are watched
@@ -179,8 +179,8 @@ def test_watched_tokens_have_the_ranks_and_probabilities_of_their_logits() -> No
     gen = explained("llama")
     asked = [" cat", " sat", 200]
     lens = gen.lens(watch=asked)
-    one = Reading.of(gen)
-    logits = tail(one, one.hidden(), one.rows.tolist())
+    one = PromptRun.of(gen)
+    logits = head_logits(one, one.hidden(), one.rows.tolist())
     found = lens.watch(asked)
     assert found.pieces[:2] == (" cat", " sat")
     for place, token in enumerate(found.ids.tolist()):
@@ -197,7 +197,7 @@ def test_labels_are_watched_by_name() -> None:
     both = gen.lens().watch(["LABEL_0", "LABEL_1"])
     np.testing.assert_allclose(gen.lens(watch=[0, 1, 2]).watched.probs.sum(-1), 1, atol=1e-6)
     assert both.ranks.shape == (LAYERS + 1, 1, 2)
-    with pytest.raises(InputError, match="'GOOD' is no label of this model; there are 'LABEL_0'"):
+    with pytest.raises(InputError, match="'GOOD' is not a label of this model; its labels are 'LABEL_0'"):
         gen.lens(watch="GOOD")
 
 
@@ -206,8 +206,8 @@ def test_labels_are_watched_by_name() -> None:
     [
         ({"watch": [" cat sat"]}, "' cat sat' is 2 tokens"),
         ({"watch": 9999}, "token 9999 is unknown"),
-        ({"after": "heads"}, "a lens looks after 'attention', 'mlp', 'block'"),
-        ({"after": ()}, "a lens looks after"),
+        ({"after": "heads"}, "give 'attention', 'mlp', 'block'"),
+        ({"after": ()}, "or several of these"),
         ({"k": 0}, "1 or more"),
     ],
 )
@@ -239,7 +239,7 @@ def test_every_position_of_a_model_that_sees_both_sides_has_the_token_at_it() ->
     assert (lens.target_ids[~lens.is_written] == gen.token_ids[~lens.is_written]).all()
     tags = explained("bert_tagger").lens(positions=True)
     assert (tags.ranks[-1] == 1).all()
-    with pytest.raises(InputError, match="as a whole"):
+    with pytest.raises(InputError, match="classifies whole texts"):
         explained("bert_classifier").lens(positions=True)
 
 
@@ -269,7 +269,7 @@ def test_nothing_of_the_model_is_changed(name: str, monkeypatch: pytest.MonkeyPa
         def fail(*_: Any) -> None:
             raise KeyError
 
-        monkeypatch.setattr(lens_module, "_check", fail)
+        monkeypatch.setattr(lens_module, "_check_last_layer", fail)
         for norm in (True, False):
             with pytest.raises(KeyError):
                 gen.lens(norm)
@@ -292,7 +292,7 @@ def test_a_last_row_that_is_not_the_models_is_an_error() -> None:
     fc.register_forward_hook(lambda module, args, result: setattr(module, "seen", float(result.detach().std())))
     model.register_forward_pre_hook(lambda *_: setattr(fc, "seen", 0.0))
     model.__class__ = type("Leaky", (type(model),), {"forward": forward})
-    with pytest.raises(InputError, match="the last layer of this lens is not what Leaky says"):
+    with pytest.raises(InputError, match="the last layer of this lens differs from the output of Leaky"):
         gen.lens()
 
 
@@ -315,7 +315,7 @@ def test_half_precision_and_logits_that_are_cut_work() -> None:
 @given(st.integers(1, 900), st.integers(1, 12), st.integers(0, 3))
 def test_the_likeliest_are_those_of_topk(n: int, k: int, seed: int) -> None:
     z = torch.randn(3, n, generator=torch.Generator().manual_seed(seed))
-    values, places = likeliest(z, k)
+    values, places = top_k(z, k)
     expected = z.topk(min(k, n))
     assert torch.equal(values, expected.values)
     assert torch.equal(places, expected.indices)
@@ -326,7 +326,7 @@ def test_pieces_cover_every_cell_once(n_targets: int, n_layers: int, size: int) 
     n = n_targets * n_layers
     seen = []
     for start in range(0, n, size):
-        for target, layers, part in laid(n_targets, n_layers, slice(start, min(n, start + size))):
+        for target, layers, part in split_by_target(n_targets, n_layers, slice(start, min(n, start + size))):
             assert part.stop - part.start == len(layers)
             seen += [(target, layer) for layer in layers]
     assert seen == [(target, layer) for target in range(n_targets) for layer in range(n_layers - 1, -1, -1)]
@@ -345,7 +345,7 @@ def test_it_is_saved_with_what_was_watched_and_read_without_its_model(tmp_path: 
     assert (found.top_pieces == lens.top_pieces).all()
     assert found.layers == lens.layers
     assert (found.watch(" sat").ranks == lens.watch(" sat").ranks).all()
-    with pytest.raises(InputError, match=r"no model to ask for ' the'.*watched are ' cat', ' sat'"):
+    with pytest.raises(InputError, match=r"no model to look up ' the'.*watched are ' cat', ' sat'"):
         found.watch([" the"])
     assert found.text() == lens.text()
 

@@ -16,7 +16,7 @@ from torch import nn
 
 import cutaway
 from cutaway.core.errors import InputError, MemoryLimitError
-from cutaway.lm.logit_attribution.logit_attribution import WAYS
+from cutaway.lm.logit_attribution.logit_attribution import LEVELS
 from cutaway.lm.model.frozen_norms import frozen_norm
 from cutaway.results.logit_attribution import LogitAttribution
 
@@ -144,17 +144,15 @@ def test_taking_a_neuron_away_takes_away_what_it_added(name: str) -> None:
     group = [each for each in found.groups if each.kind == "neuron"][-1]
     start = sum(each.n for each in found.groups[: found.groups.index(group)])
     unit = int(np.argmax(np.abs(found.values[0, start : start + group.n])))
-    reading = cutaway.lm.model.forward_run.Reading.of(gen)  # type: ignore[attr-defined]
-    before = reading.hidden()[-1][reading.rows]
+    run = cutaway.lm.model.forward_run.PromptRun.of(gen)  # type: ignore[attr-defined]
+    before = run.hidden()[-1][run.rows]
     with cutaway.edit(model, at=group.part(unit), to=0):
-        after = reading.see([reading.anatomy.stack.stream[-1]]).values[reading.anatomy.stack.stream[-1]][0][
-            reading.rows
-        ]
-    norm = dict(model.named_modules())[reading.anatomy.stack.final_norm]
+        after = run.forward([run.anatomy.stack.stream[-1]]).values[run.anatomy.stack.stream[-1]][0][run.rows]
+    norm = dict(model.named_modules())[run.anatomy.stack.final_norm]
     with torch.no_grad():
         lost = _held(norm, before, before) - _held(norm, after, before)
         scale = D**-0.5 if name == "t5" and model.config.tie_word_embeddings else 1.0
-        weights = model.get_output_embeddings().weight.double()[reading.classes]
+        weights = model.get_output_embeddings().weight.double()[run.classes]
         expected = (lost * weights * scale).sum(-1)
     np.testing.assert_allclose(found.values[:, start + unit], expected, rtol=1e-3, atol=1e-5)
 
@@ -191,8 +189,8 @@ def test_a_contrast_is_the_difference_of_two() -> None:
     other = gen.logit_attribution(contrast=ids)
     sums(other)
     assert other.contrast == tuple(gen.steps.candidate_pieces[i][1] for i in range(4))
-    reading = cutaway.lm.model.forward_run.Reading.of(gen)  # type: ignore[attr-defined]
-    logits = reading.logits().numpy()
+    run = cutaway.lm.model.forward_run.PromptRun.of(gen)  # type: ignore[attr-defined]
+    logits = run.logits().numpy()
     expected = [logits[i, a] - logits[i, b] for i, (a, b) in enumerate(zip(gen.target_ids, ids, strict=True))]
     np.testing.assert_allclose(other.logits, expected, rtol=1e-4, atol=1e-5)
     assert not np.allclose(one.values, other.values)
@@ -207,7 +205,7 @@ def test_a_scale_behind_the_head_is_part_of_it() -> None:
     config = GraniteConfig(vocab_size=320, num_key_value_heads=3, pad_token_id=0, eos_token_id=2, **sizes, **scales)
     model = GraniteForCausalLM(config).eval()
     gen = cutaway.generate(model, tokenizer(), "the cat", max_new_tokens=3)
-    for by in WAYS:
+    for by in LEVELS:
         found = gen.logit_attribution(by)
         sums(found, 1e-4)
         assert not found.is_capped
@@ -234,13 +232,13 @@ def test_a_custom_model_without_a_norm_is_attributed_too() -> None:
     from tests.lm.model.test_anatomy import Written
 
     from cutaway.lm.logit_attribution.direction import direction
-    from cutaway.lm.model.forward_run import reading
-    from cutaway.lm.saliency.targets import Explained
+    from cutaway.lm.model.forward_run import prompt_run
+    from cutaway.lm.saliency.targets import Objective
 
     torch.manual_seed(0)
     model = Written().eval()
-    one = reading(model, "causal", {"input_ids": torch.tensor([[1, 2, 3, 4]])}, [2, 3], [7, 9])
-    found = direction(one, Explained("logit", one.classes), one.hidden()[-1])
+    one = prompt_run(model, "causal", {"input_ids": torch.tensor([[1, 2, 3, 4]])}, [2, 3], [7, 9])
+    found = direction(one, Objective("logit", one.classes), one.hidden()[-1])
     np.testing.assert_allclose(found.u, _array(model.out.weight)[[7, 9]], rtol=1e-5)
     np.testing.assert_allclose(found.constant, _array(model.out.bias)[[7, 9]], rtol=1e-5)
 
@@ -264,24 +262,24 @@ def test_norms_are_known_by_what_they_do(norm: nn.Module, is_one: bool) -> None:
     u = torch.randn(4, 9)
     moved = found(x + 0.1) - found(x)  # affine: what changes does not depend on where
     torch.testing.assert_close(moved, found(2 * x + 0.1) - found(2 * x), rtol=1e-4, atol=1e-5)
-    back = (found.back(u) * x.double()).sum(-1) + (u.double() * found.bias).sum(-1)
+    back = (found.pull_back(u) * x.double()).sum(-1) + (u.double() * found.bias).sum(-1)
     torch.testing.assert_close(back.float(), (u * found(x)).sum(-1), rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", sorted(POST_NORM))
 def test_a_norm_in_the_stream_is_refused_in_one_sentence(name: str) -> None:
-    with pytest.raises(InputError, match=r"puts a norm behind each addition .* gen\.saliency\(\) explains it"):
+    with pytest.raises(InputError, match=r"has norms in its residual stream.* use gen\.saliency\(\) instead"):
         wrote(name).logit_attribution()
 
 
 def test_bad_questions_are_told() -> None:
     gen = wrote("llama")
     for call, message in (
-        (lambda: gen.logit_attribution("neurons"), "Nearest: 'neuron'"),
+        (lambda: gen.logit_attribution("neurons"), "Did you mean 'neuron'"),
         (lambda: gen.logit_attribution(only=[4]), "only has 4: there are 4 targets"),
         (lambda: wrote("mamba").logit_attribution("head"), "MambaForCausalLM has no attention"),
         (lambda: wrote("mamba").logit_attribution("neuron"), "has no feed-forward neurons"),
-        (lambda: gen.logit_attribution("layer").of("head"), "ask for it with by='head'"),
+        (lambda: gen.logit_attribution("layer").of("head"), "call it with by='head'"),
         (lambda: gen.logit_attribution("layer").name(99), "there is no part 99"),
     ):
         with pytest.raises(InputError, match=message):
@@ -290,7 +288,7 @@ def test_bad_questions_are_told() -> None:
         gen.logit_attribution("neuron", limit=1000)
 
 
-@pytest.mark.parametrize("by", WAYS)
+@pytest.mark.parametrize("by", LEVELS)
 def test_it_is_shown_and_saved(by: str, tmp_path: Path) -> None:
     found = wrote("t5").logit_attribution(by)
     page = found.page()
@@ -310,7 +308,7 @@ def test_it_is_shown_and_saved(by: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_real_model_sums_to_its_logits() -> None:
     gen = cutaway.generate(*smol(), "1, 2, 3,", max_new_tokens=6)
-    for by in WAYS:
+    for by in LEVELS:
         found = gen.logit_attribution(by)
         sums(found, 1e-5)
         np.testing.assert_allclose(found.logits, gen.steps.logits, rtol=1e-4)

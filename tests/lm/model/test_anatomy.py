@@ -13,7 +13,7 @@ from torch import nn
 import cutaway
 from cutaway.core.errors import InputError
 from cutaway.lm.model.anatomy import anatomy
-from cutaway.lm.model.forward_run import Reading, reading
+from cutaway.lm.model.forward_run import PromptRun, prompt_run
 from cutaway.lm.model.unit_values import unit_values
 
 IDS = [5, 6, 7, 100, 200, 300, 90, 6]
@@ -30,14 +30,14 @@ NORMS = [
 ]
 
 
-def read(name: str, model: Any = None) -> Reading:
+def read(name: str, model: Any = None) -> PromptRun:
     inputs = {"input_ids": torch.tensor([IDS])}
     if name in ENCODER_DECODER:
         inputs["decoder_input_ids"] = torch.tensor([[0, 9, 10, 11, 12]])
     kind: Any = "encoder-decoder" if name in ENCODER_DECODER else "masked" if name in MASKED else "causal"
     kind = "classifier" if name in CLASSIFIERS else kind
     rows = [0] if name in ("bert_classifier", "llama_classifier") else [1, 3]
-    return reading(tiny(name) if model is None else model, kind, inputs, rows, [1] * len(rows))
+    return prompt_run(tiny(name) if model is None else model, kind, inputs, rows, [1] * len(rows))
 
 
 @pytest.mark.parametrize("name", TINY)
@@ -87,11 +87,11 @@ def test_mid_points_are_the_stream_after_each_addition(name: str) -> None:
     one = read(name)
     for stack in one.anatomy.stacks:
         for block in stack.blocks:
-            sites = [each.site for each in block.added] + [each.seen for each in block.added]
+            sites = [each.site for each in block.added] + [each.cheaper_site for each in block.added]
             parts = [part.site for part in block.contributions]
             values = one.values(list(dict.fromkeys([block.input, block.output, *sites, *parts])))
             for each in block.added:
-                torch.testing.assert_close(values[each.site], values[each.seen], rtol=0, atol=0)
+                torch.testing.assert_close(values[each.site], values[each.cheaper_site], rtol=0, atol=0)
                 if block.is_residual:
                     total = values[block.input] + sum(values[part] for part in parts[: each.n])
                     torch.testing.assert_close(total, values[each.site], rtol=1e-5, atol=1e-5)
@@ -135,9 +135,9 @@ def test_what_enters_the_projections_gives_what_they_return(name: str) -> None:
 def test_mamba_says_what_it_does_not_have() -> None:
     found = read("mamba").anatomy
     assert [part.kind for block in found.blocks for part in block.contributions] == ["other"] * LAYERS
-    with pytest.raises(InputError, match="MambaForCausalLM has no attention: nothing in its blocks"):
+    with pytest.raises(InputError, match="MambaForCausalLM has no attention: no softmax over positions"):
         found.heads()
-    with pytest.raises(InputError, match=r"has no feed-forward neurons.* Say where units are"):
+    with pytest.raises(InputError, match=r"has no feed-forward neurons.* Give a site"):
         found.units()
 
 
@@ -188,7 +188,7 @@ def test_experts_that_run_one_by_one_are_still_a_feed_forward(how: str) -> None:
     assert one.anatomy.blocks[0].of("mlp")[0].units is not None
     model.set_experts_implementation(how)
     assert [part.kind for part in one.anatomy.blocks[0].contributions] == ["attention", "mlp"]
-    with pytest.raises(InputError, match=r"its experts run one by one, and model\.set_experts_implementation"):
+    with pytest.raises(InputError, match=r"its experts run one by one; model\.set_experts_implementation"):
         unit_values(one)
 
 
@@ -241,7 +241,7 @@ def test_a_gate_is_no_feed_forward_and_one_expert_not_all_of_them(is_shared: boo
             found.units()
 
 
-def _routes(one: Reading) -> list[list[int]]:
+def _routes(one: PromptRun) -> list[list[int]]:
     found: list[Any] = []
     gate = dict(one.model.named_modules())["model.layers.0.mlp.gate"]
     handle = gate.register_forward_hook(lambda module, args, result: found.append(result[2]))
@@ -362,7 +362,7 @@ def test_blocks_can_be_named_and_are_missed_with_a_sentence() -> None:
 
     model = Flat().eval()
     inputs = {"input_ids": torch.tensor([IDS])}
-    with pytest.raises(InputError, match=r"the blocks of Flat were not found.* Name them, once: cutaway\.lm\.anatomy"):
+    with pytest.raises(InputError, match=r"found no blocks in Flat.* Name them once: cutaway\.lm\.anatomy"):
         anatomy(model, inputs)
     found = anatomy(model, inputs, blocks="*o*")  # of "one", "two" and "out" the first two have a stream between them
     assert [block.address for block in found.blocks] == ["one", "two"]
@@ -370,7 +370,7 @@ def test_blocks_can_be_named_and_are_missed_with_a_sentence() -> None:
     assert gen.lens().sites[-2:] == ("one", "two")
     assert gen.saliency().scores.shape == (1, len(gen.token_ids))
     assert anatomy(model, inputs) == found
-    with pytest.raises(InputError, match="were not found"):
+    with pytest.raises(InputError, match="found no blocks"):
         anatomy(model, inputs, blocks="auto")
 
 

@@ -13,10 +13,10 @@ from tests.lm.unchanged_model import unchanged
 
 import cutaway
 from cutaway.core.errors import InputError
-from cutaway.lm.model.forward_run import Reading
+from cutaway.lm.model.forward_run import PromptRun
 
 
-def own_logits(one: Reading) -> torch.Tensor:
+def own_logits(one: PromptRun) -> torch.Tensor:
     """The model called by hand, without anything of ours."""
     with torch.no_grad():
         logits = one.model(**one.inputs).logits[0]
@@ -87,7 +87,7 @@ def test_values_and_logits_come_from_one_forward() -> None:
     one = read("gpt2")
     calls = []
     handle = one.model.register_forward_hook(lambda *_: calls.append(1))
-    seen = one.see([one.anatomy.blocks[0].output, one.anatomy.blocks[1].output])
+    seen = one.forward([one.anatomy.blocks[0].output, one.anatomy.blocks[1].output])
     handle.remove()
     assert len(calls) == 1
     assert [tuple(value.shape) for value in seen.values.values()] == [(1, 8, D)] * 2
@@ -97,13 +97,13 @@ def test_values_and_logits_come_from_one_forward() -> None:
 def test_positions_are_apart_from_samples_where_a_model_joins_them() -> None:
     one = read("opt")
     site = one.anatomy.units()[0].site
-    assert one.see([site], n=2).values[site].shape[:2] == (2, 8)
+    assert one.forward([site], n=2).values[site].shape[:2] == (2, 8)
 
 
 def test_a_value_can_be_changed_at_a_site() -> None:
     one = read("llama")
     site = one.anatomy.blocks[0].output
-    changed = one.see(changes={site: lambda value: value * 0}).logits
+    changed = one.forward(changes={site: lambda value: value * 0}).logits
     with cutaway.edit(one.model, at=site, to=0), torch.no_grad():
         expected = one.model(**one.inputs).logits[0, one.rows]
     torch.testing.assert_close(changed[0], expected)
@@ -114,7 +114,7 @@ def test_other_inputs_run_as_a_batch() -> None:
     one = read("gpt2")
     ids = one.inputs["input_ids"].repeat(3, 1)
     ids[1, 0] = 50
-    found = one.see([one.anatomy.blocks[2].output], inputs={"input_ids": ids})
+    found = one.forward([one.anatomy.blocks[2].output], inputs={"input_ids": ids})
     torch.testing.assert_close(found.logits[0], found.logits[2])
     assert not torch.allclose(found.logits[0], found.logits[1])
     assert found.values[one.anatomy.blocks[2].output].shape == (3, 8, D)
@@ -123,7 +123,7 @@ def test_other_inputs_run_as_a_batch() -> None:
 def test_a_site_that_ran_several_times_asks_for_its_pass() -> None:
     one = read("albert")
     address = one.anatomy.blocks[0].address
-    with pytest.raises(InputError, match="ran more than once: name its pass"):
+    with pytest.raises(InputError, match="ran more than once: choose a pass"):
         one.values([address])
     values = one.values([f"{address}:{i}" for i in (1, 2, 3)])
     assert len({float(value.sum()) for value in values.values()}) == 3
@@ -153,7 +153,7 @@ def test_nothing_of_the_model_is_changed(name: str) -> None:
         leaves: Any = {role: value[None].clone().requires_grad_() for role, value in one.embeddings().items()}
         torch.autograd.grad(one.logits_of(leaves).sum(), list(leaves.values()))
         with pytest.raises(ZeroDivisionError):
-            one.see(changes={one.anatomy.blocks[0].output: lambda value: value * (1 / 0)})
+            one.forward(changes={one.anatomy.blocks[0].output: lambda value: value * (1 / 0)})
 
 
 def test_a_reading_works_inside_inference_mode_and_no_grad() -> None:
@@ -166,7 +166,7 @@ def test_a_reading_works_inside_inference_mode_and_no_grad() -> None:
 
 def test_a_compiled_model_is_read_by_its_eager_source() -> None:
     gen: Any = cutaway.generate(torch.compile(tiny("gpt2")), tokenizer(), "the cat", max_new_tokens=2)
-    assert Reading.of(gen).model is tiny("gpt2")
+    assert PromptRun.of(gen).model is tiny("gpt2")
 
 
 def test_every_analysis_leaves_a_model_that_caches_and_counts_as_it_was() -> None:

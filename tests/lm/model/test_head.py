@@ -9,13 +9,13 @@ from tests.lm.tiny_lms import LAYERS, TINY
 from tests.lm.unchanged_model import unchanged
 from torch import nn
 
-from cutaway.lm.model.head import bypassed, tail, tails
+from cutaway.lm.model.head import bypass_blocks, head_logits, iter_head_logits
 
 
 @pytest.mark.parametrize("name", TINY)
 def test_the_last_layer_gives_the_models_logits(name: str) -> None:
     one = read(name)
-    found = tail(one, one.hidden(), one.rows.tolist())
+    found = head_logits(one, one.hidden(), one.rows.tolist())
     assert found.shape == (LAYERS + 1, one.n_targets, one.logits().shape[-1])
     torch.testing.assert_close(found[-1], one.logits(), rtol=1e-5, atol=1e-5)
     assert not torch.allclose(found[0], found[-1])
@@ -46,17 +46,17 @@ def test_every_layer_goes_through_norm_caps_and_projections(name: str) -> None:
     hidden = one.hidden()
     with torch.no_grad():
         expected = torch.stack([by_hand(name, each[None])[0] for each in hidden])
-    torch.testing.assert_close(tail(one, hidden), expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(head_logits(one, hidden), expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["llama", "t5", "bert_tagger", "llama_classifier"])
 def test_pieces_are_the_same_as_the_whole(name: str) -> None:
     one = read(name)
     hidden = one.hidden()
-    whole = tail(one, hidden)
+    whole = head_logits(one, hidden)
     found = torch.zeros(whole.shape[0] * whole.shape[1], whole.shape[2])
     covered = 0
-    for cells, logits in tails(one, hidden, limit=3 * whole.shape[2] * 4):
+    for cells, logits in iter_head_logits(one, hidden, limit=3 * whole.shape[2] * 4):
         assert len(logits) <= 3
         found[cells] = logits
         covered += len(logits)
@@ -68,13 +68,13 @@ def test_more_cells_than_the_text_has_tokens_stay_within_the_context() -> None:
     one = read("gpt2")
     many = torch.randn(40, 8, 24)
     with torch.no_grad():
-        torch.testing.assert_close(tail(one, many), by_hand("gpt2", many), rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(head_logits(one, many), by_hand("gpt2", many), rtol=1e-5, atol=1e-5)
 
 
 def test_it_can_be_differentiated() -> None:
     one = read("gpt2")
     hidden = one.hidden()[-1:].clone().requires_grad_()
-    (grad,) = torch.autograd.grad(tail(one, hidden)[0, 3, 5], hidden)
+    (grad,) = torch.autograd.grad(head_logits(one, hidden)[0, 3, 5], hidden)
     other = hidden.detach().clone().requires_grad_()
     (expected,) = torch.autograd.grad(by_hand("gpt2", other)[0, 3, 5], other)
     torch.testing.assert_close(grad, expected)
@@ -86,11 +86,11 @@ def test_nothing_of_the_model_is_changed_even_after_an_error(name: str) -> None:
     one = read(name, model)
     with unchanged(model):
         hidden = one.hidden()
-        tail(one, hidden)
-        with pytest.raises(KeyError), bypassed(one, hidden):
+        head_logits(one, hidden)
+        with pytest.raises(KeyError), bypass_blocks(one, hidden):
             raise KeyError
     with torch.no_grad():
-        torch.testing.assert_close(tail(one, hidden, one.rows.tolist())[-1], one.logits(), rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(head_logits(one, hidden, one.rows.tolist())[-1], one.logits(), rtol=1e-5, atol=1e-5)
 
 
 def test_a_forward_of_the_users_own_is_put_back() -> None:
@@ -100,5 +100,5 @@ def test_a_forward_of_the_users_own_is_put_back() -> None:
     own = lambda *args, **kwargs: original(*args, **kwargs)  # noqa: E731
     block.forward = own
     one = read("gpt2", model)
-    tail(one, one.hidden())
+    head_logits(one, one.hidden())
     assert block.forward is own

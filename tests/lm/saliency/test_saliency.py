@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +30,12 @@ from tests.lm.unchanged_model import unchanged
 import cutaway
 from cutaway.core.errors import InputError, MemoryLimitError
 from cutaway.lm.attention.weights import attention_weights
-from cutaway.lm.model.forward_run import Reading
-from cutaway.lm.saliency.memory import Growth, cost
-from cutaway.lm.saliency.rollout import Step, flow, rollout, steps_of
-from cutaway.lm.saliency.target_groups import groups
+from cutaway.lm.model.forward_run import PromptRun
+from cutaway.lm.saliency.memory import Growth, memory_cost
+from cutaway.lm.saliency.rollout import AttentionStep, attention_steps, flow, rollout
+from cutaway.lm.saliency.target_groups import group_targets
 from cutaway.results.generation import Generation
-from cutaway.results.saliency import Saliency
+from cutaway.results.saliency import METHODS, Saliency
 
 ALL = [*CAUSAL, *ENCODER_DECODER, *MASKED, *CLASSIFIERS]
 GRADIENTS = ("gradient", "grad_x_input")
@@ -80,12 +81,12 @@ def test_gradients_are_those_of_one_backward_for_each_prefix(name: str) -> None:
             (plain, [g[0] for g in grads]),
             (times, [(g * leaf)[0] for g, leaf in zip(grads, leaves, strict=True)]),
         ):
-            joined = torch.cat(parts).double().detach().numpy()
-            norms = np.linalg.norm(joined, axis=1)
+            merge_groups = torch.cat(parts).double().detach().numpy()
+            norms = np.linalg.norm(merge_groups, axis=1)
             n = len(norms)
-            size = max(1.0, float(np.abs(joined).max()))
+            size = max(1.0, float(np.abs(merge_groups).max()))
             assert np.abs(found.scores[target, :n] - norms / norms.sum()).max() < SLACK
-            assert np.abs(found.signed[target, :n] - joined.sum(1)).max() < 5 * SLACK * size
+            assert np.abs(found.signed[target, :n] - merge_groups.sum(1)).max() < 5 * SLACK * size
             assert np.isnan(found.scores[target, n:]).all()
             assert np.isnan(found.signed[target, n:]).all()
 
@@ -96,7 +97,7 @@ def test_targets_in_groups_are_explained_as_they_are_alone(name: str, method: st
     """A long text goes back in groups, each through its own part of the text; in any order that is asked for."""
     gen = cutaway.generate(tiny(name), tokenizer(), "the", text=" cat sat on the mat and it" * 5)
     order = [*range(1, len(gen), 2), *range(0, len(gen), 2)]
-    assert len(groups(gen.rows[order].tolist(), 1024)) > 1
+    assert len(group_targets(gen.rows[order].tolist(), 1024)) > 1
     options = {"steps": 3} if method == "integrated_gradients" else {}
     together = gen.saliency(method, only=order, contrast=gen.target_ids[::-1][order].tolist(), **options)
     assert [np.isfinite(row).sum() for row in together.scores] == [gen.rows[i] + 1 for i in order]
@@ -213,8 +214,8 @@ def test_the_signed_sum_is_the_change_by_scaling_a_token_up(name: str, slack: fl
     model = TINY[name]().double()
     gen = made(name, model)
     found = gen.saliency(target="logprob")
-    reading, step = Reading.of(gen), 1e-4 if slack < 1e-3 else 1e-3  # the norms of some compute in single precision
-    own = reading.embeddings()
+    run, step = PromptRun.of(gen), 1e-4 if slack < 1e-3 else 1e-3  # the norms of some compute in single precision
+    own = run.embeddings()
     n_source = len(own.get("encoder", ()))
     for role, value in own.items():
         for at in range(len(value)):
@@ -222,8 +223,8 @@ def test_the_signed_sum_is_the_change_by_scaling_a_token_up(name: str, slack: fl
             sides[0, at] *= 1 + step
             sides[1, at] *= 1 - step
             with torch.no_grad():
-                up, down = reading.see(embeds={role: sides}).logits.log_softmax(-1)
-            slope = (up - down)[torch.arange(len(gen)), reading.classes].numpy() / (2 * step)
+                up, down = run.forward(embeds={role: sides}).logits.log_softmax(-1)
+            slope = (up - down)[torch.arange(len(gen)), run.classes].numpy() / (2 * step)
             row = found.signed[:, at + (0 if role == "encoder" or len(own) == 1 else n_source)]
             seen = ~np.isnan(row)
             assert np.abs(row[seen] - slope[seen]).max(initial=0) < slack
@@ -234,18 +235,18 @@ def test_the_signed_sum_is_the_change_by_scaling_a_token_up(name: str, slack: fl
 def test_occlusion_is_one_forward_for_each_token_replaced(name: str) -> None:
     model, gen = tiny(name), made(name)
     found = gen.saliency("occlusion", baseline=MASK, target="logit")
-    reading = Reading.of(gen)
-    whole = reading.logits()[torch.arange(len(gen)), reading.classes]
+    run = PromptRun.of(gen)
+    whole = run.logits()[torch.arange(len(gen)), run.classes]
     at = 0
-    for role in reading.roles:
-        own = "decoder_input_ids" if role == "decoder" and len(reading.roles) > 1 else "input_ids"
-        for i in range(len(reading.ids(role))):
-            ids = reading.inputs[own].clone()
+    for role in run.roles:
+        own = "decoder_input_ids" if role == "decoder" and len(run.roles) > 1 else "input_ids"
+        for i in range(len(run.ids(role))):
+            ids = run.inputs[own].clone()
             ids[0, i] = MASK
             with torch.no_grad():
-                logits = model(**{**reading.inputs, own: ids}).logits[0]
-            logits = logits[None] if logits.dim() == 1 else logits[reading.rows]
-            lost = (whole - logits[torch.arange(len(gen)), reading.classes]).double().numpy()
+                logits = model(**{**run.inputs, own: ids}).logits[0]
+            logits = logits[None] if logits.dim() == 1 else logits[run.rows]
+            lost = (whole - logits[torch.arange(len(gen)), run.classes]).double().numpy()
             seen = ~np.isnan(found.signed[:, at])
             assert np.abs(found.signed[seen, at] - lost[seen]).max(initial=0) < 1e-5
             at += 1
@@ -306,7 +307,7 @@ def test_a_contrast_with_itself_has_no_saliency_and_says_so() -> None:
     gen = made("gpt2")
     found = gen.saliency(contrast=[int(gen.target_ids[0]), " the", " the"])
     assert found.scores[0, : gen.n_prompt].tolist() == [0.0] * gen.n_prompt
-    assert "Nothing changes the logprob of target 0" in found.notes[0]
+    assert "No token changes the logprob of target 0" in found.notes[0]
 
 
 @pytest.mark.parametrize("name", ["gpt2", "mixtral", "t5", "bert"])
@@ -315,8 +316,8 @@ def test_small_chunks_give_the_same(name: str, method: str) -> None:
     gen = made(name)
     options = {"baseline": "pad", "steps": 5} if method == "integrated_gradients" else {}
     whole = gen.saliency(method, **options)
-    costs = cost(Reading.of(gen), 2**30)
-    tight = gen.saliency(method, limit=int(2.2 * (costs.kept + costs.passing)), **options)
+    costs = memory_cost(PromptRun.of(gen), 2**30)
+    tight = gen.saliency(method, limit=int(2.2 * (costs.saved + costs.transient)), **options)
     np.testing.assert_allclose(whole.scores, tight.scores, atol=SLACK)
     one = gen.saliency(method, only=-1, **options)
     np.testing.assert_allclose(one.scores[0], whole.scores[-1], atol=SLACK)
@@ -335,7 +336,7 @@ def test_memory_is_told_before_anything_is_run() -> None:
     gen = made("gpt2")
     with pytest.raises(MemoryLimitError, match=r"over 5 tokens need about .* limit=1 \* 2\*\*30"):
         gen.saliency(limit=1000)
-    small, large = Growth.through((2, 2 * 3 + 4 * 5), (6, 6 * 3 + 36 * 5)), Growth(3, 5)
+    small, large = Growth.fit((2, 2 * 3 + 4 * 5), (6, 6 * 3 + 36 * 5)), Growth(3, 5)
     assert small(100) == pytest.approx(large(100))
 
 
@@ -358,7 +359,7 @@ def test_words_and_segments_keep_all_sums() -> None:
     assert not np.isnan(segments.scores[1, 3])
     with pytest.raises(InputError, match="no segments"):
         made("gpt2").saliency().segments()
-    with pytest.raises(InputError, match="ask the saliency of tokens"):
+    with pytest.raises(InputError, match="on the saliency of tokens"):
         words.words()
 
 
@@ -393,9 +394,9 @@ def test_rollout_is_the_product_of_mean_attention_and_the_residual() -> None:
 
 def test_rollout_mixes_what_the_encoder_gave_through_cross_attention() -> None:
     gen = made("t5")
-    reading = Reading.of(gen)
+    run = PromptRun.of(gen)
     parts = [("encoder", False), ("decoder", False), ("decoder", True)]
-    below, own, cross = (attention_weights(reading, role, is_cross=c).double().numpy().mean(1) for role, c in parts)
+    below, own, cross = (attention_weights(run, role, is_cross=c).double().numpy().mean(1) for role, c in parts)
     encoder = np.eye(below.shape[-1])
     for each in below:
         encoder = (each + np.eye(len(encoder))) / 2 @ encoder
@@ -408,7 +409,7 @@ def test_rollout_mixes_what_the_encoder_gave_through_cross_attention() -> None:
     np.testing.assert_allclose(found.scores[-1, : n_source + n - 1], mixed[gen.rows[-1], : n_source + n - 1], atol=1e-6)
 
 
-def cheapest_cut(steps: list[Step], row: int, token: int) -> float:
+def cheapest_cut(steps: list[AttentionStep], row: int, token: int) -> float:
     """The most that flows, as the least cut: all ways to part the nodes are tried."""
     n = len(steps[0].own)
     free = [(d, i) for d in range(len(steps) + 1) for i in range(n) if (d, i) not in ((len(steps), row), (0, token))]
@@ -428,7 +429,7 @@ def cheapest_cut(steps: list[Step], row: int, token: int) -> float:
 
 def test_flow_is_the_least_cut() -> None:
     weights = np.random.default_rng(0).dirichlet(np.ones(3), (2, 1, 3))  # (layer, head, row, position)
-    steps = steps_of(weights)
+    steps = attention_steps(weights)
     found = flow(steps, [0, 2])
     for i, row in enumerate([0, 2]):
         for token in range(3):
@@ -442,19 +443,19 @@ def test_flow_is_the_least_cut() -> None:
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"method": "grad_x_inputs"}, "Nearest: 'grad_x_input'"),
-        ({"target": "logits"}, "Nearest: 'logit'"),
+        ({"method": "grad_x_inputs"}, "Did you mean 'grad_x_input'?"),
+        ({"target": "logits"}, "Did you mean 'logit'?"),
         ({"contrast": "the cat"}, "tokens: "),
         ({"contrast": [5, 6]}, "2 tokens for 3 targets"),
         ({"only": [3]}, "there are 3 targets"),
         ({"method": "rollout", "contrast": 5}, "attention alone"),
-        ({"method": "integrated_gradients", "steps": 0}, "1 is the least"),
-        ({"method": "integrated_gradients", "baseline": "unseen"}, "is for occlusion"),
+        ({"method": "integrated_gradients", "steps": 0}, "1 or more"),
+        ({"method": "integrated_gradients", "baseline": "unseen"}, "is for method='occlusion'"),
         ({"method": "occlusion", "baseline": "mean"}, "give 'zero', 'pad', 'mask'"),
-        ({"method": "occlusion", "baseline": 5000}, "knows 320 tokens"),
-        ({"method": "occlusion", "baseline": [1.0, 2.0]}, "an embedding (24,)"),
-        ({"target": lambda logits, ids: logits[0, 0]}, "one value a target"),
-        ({"target": lambda logits, ids: logits[..., 0], "contrast": 5}, "is its own contrast"),
+        ({"method": "occlusion", "baseline": 5000}, "has 320 tokens"),
+        ({"method": "occlusion", "baseline": [1.0, 2.0]}, "an embedding has (24,)"),
+        ({"target": lambda logits, ids: logits[0, 0]}, "one value per target"),
+        ({"target": lambda logits, ids: logits[..., 0], "contrast": 5}, "takes no contrast="),
     ],
 )
 def test_what_cannot_be_done_is_told_in_a_sentence(asked: dict[str, Any], said: str) -> None:
@@ -512,6 +513,13 @@ def test_options_that_a_method_does_not_know_are_refused(method: str, options: d
         made("llama").saliency(method, **options)
 
 
+def test_every_method_of_the_table_has_a_function_and_a_summary() -> None:
+    for name, method in METHODS.items():
+        module, _, function = method.place.partition(":")
+        assert callable(getattr(import_module(module), function)), name
+        assert method.summary.endswith("."), name
+
+
 def test_targets_can_be_a_slice() -> None:
     gen = made("llama")
     assert gen.saliency(only=slice(1, None)).targets == gen.saliency(only=[1, 2]).targets
@@ -525,4 +533,4 @@ def test_a_model_that_has_changed_since_is_told() -> None:
     with torch.no_grad():
         model.lm_head.weight.mul_(1.5)
     for ask in asked:
-        assert any("is not as it was when this was written" in note for note in ask().notes)
+        assert any("has changed since this was generated" in note for note in ask().notes)

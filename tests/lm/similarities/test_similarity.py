@@ -217,7 +217,7 @@ def test_judgements_of_others_can_be_compared_as_distances() -> None:
     judged = Dissimilarities(squareform(pdist(SHARED)), metric="judged")
     found = similarity([X, NOISE], {"people": judged}, "rsa", metric="euclidean")
     assert found["0", "people"] > 0.5 > 0.2 > found["1", "people"]
-    with pytest.raises(InputError, match="which method='rsa' compares, not 'cka'"):
+    with pytest.raises(InputError, match="use method='rsa', not 'cka'"):
         similarity(X, judged)
 
 
@@ -251,7 +251,7 @@ def test_ecco_weighs_by_its_own_directions() -> None:
 def test_ecco_s_svcca_is_ours_on_full_directions() -> None:
     ours, theirs = (similarity(LIVE, Y, "svcca", n=5, compat=compat) for compat in ("", "ecco"))  # type: ignore[arg-type]
     assert float(ours) == pytest.approx(float(theirs), abs=1e-7)
-    with pytest.raises(InputError, match="give fewer directions"):
+    with pytest.raises(InputError, match="Give a smaller n="):
         similarity(LIVE, Y, "svcca", compat="ecco")
     for method, why in (("cka", "the same as ours"), ("rsa", "Ecco has no rsa")):
         with pytest.raises(InputError, match=why):
@@ -420,11 +420,11 @@ def test_rows_have_to_be_the_same_items() -> None:
 def test_canonical_correlations_of_more_units_than_rows_are_refused() -> None:
     wide = RNG.normal(size=(20, 30))
     for method in ("cca", "pwcca"):
-        with pytest.raises(InputError, match=r"wide has 30 units and 20 rows: .* every canonical correlation is 1"):
+        with pytest.raises(InputError, match=r"wide has 30 units and 20 rows.* every canonical correlation is 1"):
             similarity({"wide": wide, "x": X[:20, :3]}, method=method)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="needs more rows than units"):
         similarity(wide, wide, "cca", compat="ecco")
-    with pytest.warns(UserWarning, match=r"2 of their canonical correlations are 1 whatever the data"):
+    with pytest.warns(UserWarning, match=r"2 of their canonical correlations are 1 for any data"):
         forced = similarity(wide[:, :10], wide[:, 15:26], "cca")
     assert forced.correlations is not None
     assert np.allclose(forced.correlations[0, 0, :2], 1)
@@ -435,13 +435,15 @@ def test_svcca_keeps_no_more_directions_than_there_are() -> None:
     few = similarity(X[:, :3], Y, "svcca")
     assert few.correlations is not None
     assert few.correlations.shape == (1, 1, 3)
-    with pytest.raises(InputError, match="n=9 directions were asked for, and a has 8 units that change: 8 is the most"):
+    with pytest.raises(
+        InputError, match="n=9 directions are too many: a has 8 units that change, which allow at most 8"
+    ):
         similarity(X, Y, "svcca", n=9)
-    with pytest.raises(InputError, match="a has 8 units that change: 8 is the most"):
+    with pytest.raises(InputError, match="a has 8 units that change, which allow at most 8"):
         similarity({"a": RNG.normal(size=(10, 8)), "b": RNG.normal(size=(10, 12))}, method="svcca", n=9)
-    with pytest.raises(InputError, match="a has 10 rows, which hold two directions less: 8 is the most"):
+    with pytest.raises(InputError, match="a has 10 rows, which allow at most 8"):
         similarity(RNG.normal(size=(10, 12)), RNG.normal(size=(10, 12)), "svcca", n=9)
-    with pytest.raises(InputError, match="takes 9 directions, as many as its 10 rows hold"):
+    with pytest.raises(InputError, match="takes 9 directions, as many as its 10 rows allow"):
         similarity(RNG.normal(size=(10, 50)), RNG.normal(size=(10, 50)), "svcca", variance=1.0)
 
 
@@ -456,27 +458,27 @@ def test_values_that_are_no_numbers_are_named() -> None:
     ("given", "options", "why"),
     [
         ((X,), {}, "one representation was given"),
-        ((X, Y), {"method": "ckaa"}, "no method is called 'ckaa'. Did you mean 'cka'"),
+        ((X, Y), {"method": "ckaa"}, "method='ckaa' is unknown. Did you mean 'cka'"),
         ((X, Y), {"method": "cca", "debiased": True}, "method='cca' has no option 'debiased'; it has none"),
-        ((X, Y), {"bandwidth": 2.0}, "of kernel='rbf' alone"),
-        ((X, Y), {"kernel": "rbf", "bandwidth": 0.0}, "a positive share"),
+        ((X, Y), {"bandwidth": 2.0}, "is for kernel='rbf' only"),
+        ((X, Y), {"kernel": "rbf", "bandwidth": 0.0}, "a positive factor"),
         ((X, Y), {"kernel": "poly"}, "'linear' or 'rbf'"),
-        ((X, Y), {"compat": "google"}, "'ecco', or nothing"),
+        ((X, Y), {"compat": "google"}, "'ecco', or leave it out"),
         ((X, Y), {"method": "svcca", "n": 2, "variance": 0.5}, "both given"),
         ((X, Y), {"method": "svcca", "variance": 1.5}, "a share above 0"),
-        ((X, Y), {"method": "svcca", "n": 0}, "1 is the least"),
+        ((X, Y), {"method": "svcca", "n": 0}, "or more"),
         ((X, Y), {"method": "pwcca", "weights": "c"}, "'fewer', 'a', 'b' or 'mean'"),
         ((X, Y), {"method": "rsa", "metric": "manhattan"}, "'correlation', 'euclidean', 'cosine'"),
         ((X, Y), {"method": "rsa", "agreement": "tau"}, "'spearman', 'kendall' or 'pearson'"),
-        ((X[:3], Y[:3]), {"debiased": True}, "divides by rows - 3"),
-        ((X[:2], Y[:2]), {"method": "rsa"}, "three rows are the least"),
-        ((X[:1], Y[:1]), {}, "two are the least"),
-        ((np.ones((9, 3)), Y[:9]), {}, "a is the same at every row"),
+        ((X[:3], Y[:3]), {"debiased": True}, "at least 4 rows"),
+        ((X[:2], Y[:2]), {"method": "rsa"}, "at least three rows"),
+        ((X[:1], Y[:1]), {}, "at least two"),
+        ((np.ones((9, 3)), Y[:9]), {}, "a is the same in every row"),
         ((np.zeros((2, 3, 4)),), {}, r"list\(x\)"),
-        ((X, np.eye(300, 4)), {"kernel": "rbf"}, "most of its rows are equal"),
+        ((X, np.eye(300, 4)), {"kernel": "rbf"}, "most rows are equal"),
         ((X, np.tile(np.arange(300.0)[:, None], 3)), {"method": "rsa"}, "are the same in all units"),
-        ((np.eye(9), Y[:9]), {"method": "rsa"}, "all rows are as far from each other"),
-        (({},), {}, "holds nothing to compare"),
+        ((np.eye(9), Y[:9]), {"method": "rsa"}, "all rows have the same distance from each other"),
+        (({},), {}, "a is empty"),
     ],
 )
 def test_what_cannot_be_compared_says_why(given: Any, options: dict[str, Any], why: str) -> None:
@@ -487,7 +489,7 @@ def test_what_cannot_be_compared_says_why(given: Any, options: dict[str, Any], w
 def test_distances_of_too_many_rows_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rsa, "MOST_BYTES", 10_000)
     for ask in (lambda: rdm(X), lambda: similarity(X, Y, "rsa")):
-        with pytest.raises(MemoryLimitError, match="choose rows"):
+        with pytest.raises(MemoryLimitError, match="choose fewer rows"):
             ask()
 
 
@@ -503,7 +505,7 @@ def test_a_result_is_its_own_and_can_be_read_in_many_ways() -> None:
     assert list(table["row"]) == ["x", "x", "y", "y"]
     assert list(table["cka"]) == found.values.ravel().tolist()
     assert len(similarity([X, Y, NOISE]).table()) == 3
-    with pytest.raises(InputError, match="nothing here is called 'z'; there are 'x', 'y'"):
+    with pytest.raises(InputError, match="there is no 'z'; there are 'x', 'y'"):
         _ = found["z", "x"]
     with pytest.raises(InputError, match="2 × 2 representations were compared"):
         float(found)

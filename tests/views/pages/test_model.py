@@ -15,7 +15,7 @@ from tests.views.pages.example_pages import HOSTILE, every_plate
 
 from cutaway.core.errors import InputError
 from cutaway.server.view_json import text as as_json
-from cutaway.views.pages.html import still
+from cutaway.views.pages.html import static_html
 from cutaway.views.pages.model import (
     Bars,
     ColouredText,
@@ -75,26 +75,26 @@ def _linked(*channels: list[str]) -> Page:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: Bars(["a"], [1, 2]), "there are 2 values, and 1 names of bars"),
-        (lambda: Bars("ab", [1, 2]), "this is one text: 'ab'"),
-        (lambda: Bars(["a"], ["x"]), "a number is needed here, and this is a str: 'x'"),
-        (lambda: Table([Column("a")], [(1,), (1, 2)]), "there are 2 cells of row 1, and 1 columns"),
-        (lambda: Line("l", [1, 2], low=[1]), "1 low ends of line 'l', and 2 points"),
-        (lambda: Lines("x", "y", [1, 2], [Line("l", [1])]), "1 points of line 'l', and 2 places on x"),
-        (lambda: Lines("x", "y", [2, 1], []), "has to ascend"),
-        (lambda: Histogram([0, 1], [Series("s", [1, 2])]), "3 edges that the counts of 's' need, and 2 edges"),
-        (lambda: Heatmap(["r"], ["c"], [[1, 2]]), "2 columns, and 1 names of columns"),
-        (lambda: Heatmap(["r"], ["c"], [[1]], texts=[["a", "b"]]), "2 texts of cells, and 1 names of columns"),
-        (lambda: Heatmap(["r"], ["c"], [[1]], notes=[["a"], ["b"]]), "2 rows of notes, and 1 names of rows"),
-        (lambda: Heatmap(["r"], ["c"], [[0]], is_log=True), "ends above zero, and these are 0 and 0"),
-        (lambda: Text(["a"], [[1, 2]]), "2 values, and 1 tokens"),
-        (lambda: Text(["a"], [[1]], marks=[1]), r"marks \[1\] lie outside"),
-        (lambda: Text(["a"], [[1]], chooses=[0, 0]), "2 choices, and 1 tokens"),
-        (lambda: ColouredText(["u"], [Text(["a"], [[1]], chooses=[1])]), r"tokens choose \[1\] of 1 channels"),
-        (lambda: ColouredText(["u"], [], is_contest=True, link="a"), "neither linked nor chosen"),
-        (lambda: _linked(["u"], ["u", "v"]), "2 channels of a text linked by 'a', and 1 of another one"),
-        (lambda: Lines("x", "y", [1, 2], [], x_names=["a"]), "1 names, and 2 places on x"),
-        (lambda: ColouredText(["u", "v"], [Text(["a"], [[1]])]), "1 rows of values of the text '', and 2 channels"),
+        (lambda: Bars(["a"], [1, 2]), "there are 2 values, but 1 bar names"),
+        (lambda: Bars("ab", [1, 2]), "not a single text: 'ab'"),
+        (lambda: Bars(["a"], ["x"]), "give a number, not a str: 'x'"),
+        (lambda: Table([Column("a")], [(1,), (1, 2)]), "there are 2 cells of row 1, but 1 columns"),
+        (lambda: Line("l", [1, 2], low=[1]), "1 low ends of line 'l', but 2 points"),
+        (lambda: Lines("x", "y", [1, 2], [Line("l", [1])]), "1 points of line 'l', but 2 x positions"),
+        (lambda: Lines("x", "y", [2, 1], []), "must be finite and ascending"),
+        (lambda: Histogram([0, 1], [Series("s", [1, 2])]), "3 edges that the counts of 's' need, but 2 edges"),
+        (lambda: Heatmap(["r"], ["c"], [[1, 2]]), "2 columns, but 1 column names"),
+        (lambda: Heatmap(["r"], ["c"], [[1]], texts=[["a", "b"]]), "2 texts of cells, but 1 column names"),
+        (lambda: Heatmap(["r"], ["c"], [[1]], notes=[["a"], ["b"]]), "2 rows of notes, but 1 row names"),
+        (lambda: Heatmap(["r"], ["c"], [[0]], is_log=True), "positive low= and high=, not 0 and 0"),
+        (lambda: Text(["a"], [[1, 2]]), "2 values, but 1 tokens"),
+        (lambda: Text(["a"], [[1]], marks=[1]), r"marks \[1\] are outside"),
+        (lambda: Text(["a"], [[1]], chooses=[0, 0]), "2 choices, but 1 tokens"),
+        (lambda: ColouredText(["u"], [Text(["a"], [[1]], chooses=[1])]), r"chooses= has \[1\], of 1 channels"),
+        (lambda: ColouredText(["u"], [], is_contest=True, link="a"), "competing channels cannot be linked"),
+        (lambda: _linked(["u"], ["u", "v"]), "2 channels of a text linked by 'a', but 1 channels of another one"),
+        (lambda: Lines("x", "y", [1, 2], [], x_names=["a"]), "1 names, but 2 x positions"),
+        (lambda: ColouredText(["u", "v"], [Text(["a"], [[1]])]), "1 rows of values of the text '', but 2 channels"),
     ],
 )
 def test_what_does_not_fit_together_is_told(make: Any, said: str) -> None:
@@ -114,7 +114,7 @@ def test_cells_have_texts_and_notes_and_ranks_are_full_at_one() -> None:
     )
     assert (plate.low, plate.high) == (100, 1)
     assert shown(plate)[-1].split() == ["r", "<x>", "1", "y", "100"]
-    found = still(Page("P", sections=[Section("S", plates=[plate])]))
+    found = static_html(Page("P", sections=[Section("S", plates=[plate])]))
     assert "&lt;x&gt; <small>1</small>" in found
     assert 'title="100 m"' in found
     shades = Heatmap(["r"], ["a", "b", "c"], [[1, 10, 100]], low=100, high=1, is_log=True, shows_numbers=False)
@@ -229,7 +229,7 @@ class Reader(html.parser.HTMLParser):
 
 def test_the_still_page_holds_texts_as_texts_and_runs_nothing() -> None:
     reader = Reader()
-    reader.feed(still(every_plate()))
+    reader.feed(static_html(every_plate()))
     assert HOSTILE in reader.said
     allowed = {"div", "h2", "h3", "p", "table", "tr", "td", "th", "b", "span", "img"}
     assert set(reader.elements) <= allowed

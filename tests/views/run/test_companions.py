@@ -74,7 +74,7 @@ def test_where_tokens_look_at_tokens_each_is_told_how_much_it_is_looked_at(tmp_p
         for sample, n in ((0, 5), (1, 4)):
             view = tensor_view(rows, number(rows, "weights"), step=0, sample=sample, tile=tile)
             assert view.tokens is not None
-            assert (view.tokens.measures, view.tokens.is_square) == (("looked at",), True)
+            assert (view.tokens.measures, view.tokens.is_square) == (("attention received",), True)
             expected = looks[sample, of_head, :n, :n].astype(float).mean((0, 1))
             np.testing.assert_allclose(view.tokens.values[0], expected)
     assert "heads 1–3 of 3" in tensor_view(rows, number(rows, "weights"), step=0).picture.image.caption  # type: ignore[union-attr]
@@ -117,5 +117,5 @@ def test_of_a_network_that_runs_in_rounds_the_output_is_that_of_the_round(tmp_pa
     wanted = int(step["$class"].value[1])
     last = beside("cell", 3)
     assert last["$class"].text == str(wanted)
-    assert last["out"].verdict == f"largest at {wanted}, as $class says"
-    assert next(one.verdict for one in last.values() if one.shape == (4,)) == "0.5 away from $wanted on average"
+    assert last["out"].verdict == f"prediction {wanted}, correct: $class is {wanted}"
+    assert next(one.verdict for one in last.values() if one.shape == (4,)) == "mean absolute difference to $wanted: 0.5"

@@ -411,7 +411,7 @@ def test_a_group_of_the_readers_own_stands_around_nodes_and_their_modules() -> N
     rows = RunRows(trained())
     usual = run_graph(rows)
     wishes = [{"at": node.name, "within": "mine"} for node in usual.nodes if node.name.startswith(("h.0", "h.1"))]
-    graph = run_graph(rows, wishes=[*wishes, "nonsense", {"at": 3}])
+    graph = run_graph(rows, overrides=[*wishes, "nonsense", {"at": 3}])
     groups = graph.view.groups
     [mine] = [group for group, label in enumerate(groups.label) if label == "mine"]
     assert groups.class_name[mine] == "your group"

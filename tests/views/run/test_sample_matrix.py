@@ -39,5 +39,5 @@ def test_samples_differ_and_parameters_do_not(rows: RunRows) -> None:
 
 
 def test_a_sample_that_was_not_kept_is_refused(rows: RunRows) -> None:
-    with pytest.raises(InputError, match=f"has kept {KEPT}"):
+    with pytest.raises(InputError, match=f"has {KEPT} samples"):
         sample_matrix(rows, 3, KEPT)

@@ -91,7 +91,7 @@ def test_one_sample_is_its_part_of_the_values_with_its_content(rows: RunRows) ->
     assert samples.text is not None
     assert (view.sample.text, view.sample.id, view.sample.label) == (samples.text[2], "3/2", str(samples.label[2]))
     assert [name for name, _ in view.sample.others] == ["weight"]
-    with pytest.raises(InputError, match="sample 7 was asked for, and 3 were kept"):
+    with pytest.raises(InputError, match="sample 7 was not kept: 3 were"):
         tensor_values(rows, at, step=3, sample=7)
     assert "0 to 2" in tensor_view(rows, at, step=3, sample=7).why_missing
 
@@ -177,7 +177,7 @@ def test_where_only_statistics_were_kept_that_is_said(rows: RunRows) -> None:
     at = number(rows, "h.0.norm.weight")
     view = tensor_view(rows, at, step=2)
     assert view.picture is None
-    assert view.why_missing.startswith("of 'h.0.norm.weight' only statistics were recorded at step 2:")
+    assert view.why_missing.startswith("only statistics were recorded at step 2 for 'h.0.norm.weight':")
     assert stat(view, "mean").value == rows.run.at(2)["h.0.norm.weight"].stats["mean"]
     with pytest.raises(NotSavedError):
         tensor_values(rows, at, step=2)
@@ -395,7 +395,7 @@ def test_samples_and_units_are_those_of_the_graph(tmp_path: Path) -> None:
     np.testing.assert_allclose(unit_values(rows, at, step=0)[:, 0], hidden[:, :3].mean((0, 1)), rtol=1e-5, atol=1e-7)
     refused = tensor_view(rows, number(rows, "choice"), step=0)
     assert refused.units is None
-    assert "is not known: it was selected or sorted by the data" in refused.about_units
+    assert "is unknown: it was selected or sorted by the data" in refused.about_units
 
 
 def test_a_run_of_an_older_version_says_that_units_were_guessed() -> None:

@@ -297,89 +297,89 @@ export interface Image {
   ranges: [number, number][];
 }
 
-/** One entry in the list of a folder. */
+/** One entry of the viewer's list. */
 export interface RunItem {
-  /** Short, the same at every start, and safe in an address. */
+  /** Short, stable across restarts, and safe in a URL. */
   id: string;
   name: string;
   path: string;
   kind: RunKind;
-  /** `unknown` where another machine may be writing it. */
+  /** `unknown` if another machine may be writing it. */
   state: RunState;
   n_steps: number;
   last_step: number | null;
   n_tensors: number;
-  /** Kinds of steps, in the order they first were. */
+  /** Kinds of steps, in order of first occurrence. */
   kinds: string[];
-  /** What is damaged, or why it could not be opened. */
+  /** Damage, or why it could not be opened. */
   problems: string[];
-  /** The ranks that wrote; all else here is about the first of them, or the one that was asked for. */
+  /** The ranks that wrote; other fields describe the first of them, or the requested one. */
   ranks: number[];
-  /** Of a collection, or a saved result; none of all else, and of what could not be opened. */
+  /** Details of a collection or a saved result; None for runs and traces, and if it could not be opened. */
   page: PageItem | null;
 }
 
-/** What the list says of a collection, or of a saved result. */
+/** One entry of the list: a collection or a saved result. */
 export interface PageItem {
-  /** The tab it stands on; what has no topic stands with the neurons. */
+  /** The tab that lists it; entries without a topic are listed with the neurons. */
   topic: Topic;
-  /** The class of the result; "Activations" for a collection. */
+  /** Class of the result; "Activations" for a collection. */
   type: string;
   title: string;
-  /** When, in seconds since 1970; 0 where that is not known. */
+  /** Creation time in seconds since 1970; 0 if unknown. */
   made: number;
   n_rows: number;
   n_units: number;
-  /** Of a collection; none for all else. */
+  /** Sites of a collection; empty for other entries. */
   sites: SiteItem[];
-  /** Changes when something else lies there, or more of it. */
+  /** Changes when the content changes or grows. */
   edition: string;
 }
 
 /** One site of a collection. */
 export interface SiteItem {
   site: string;
-  /** How many units it has. */
+  /** Number of units. */
   width: number;
-  /** The largest number that one of them has; one less than the width, unless only some were kept. */
+  /** Largest unit number; the width minus 1, unless only some units were collected. */
   last: number;
 }
 
-/** All that is known of a run before any statistics or values are read. */
+/** Everything about a run except statistics and values. */
 export interface RunView {
   item: RunItem;
-  /** The recorded steps in order. */
+  /** The recorded steps, in order. */
   steps: number[];
   kinds: string[];
   /** By step, its kind: an index into `kinds`. */
   kind_of: number[];
   structures: StructureView[];
-  /** By step, its dependency graph: an index into `structures`; -1 where it is not known. */
+  /** By step, its dependency graph: an index into `structures`; -1 if unknown. */
   structure_of: number[];
-  /** The steps with which a resumed session began. */
+  /** The first step of each resumed session. */
   sessions: number[];
   rows: RowView[];
   /** The columns of every matrix. */
   statistics: string[];
-  /** Changes when rows or statistics were added: matrices got before that are shorter. */
+  /** Changes when rows or statistics are added; matrices fetched before are smaller. */
   digest: string;
-  /** Changes when steps that were there before may hold something else: resumed, recorded anew, rows were added. */
+  /** Changes when existing steps may have changed: the run was resumed or recorded again, or rows were added. */
   edition: string;
   iterations: number[];
-  /** The losses with gradients of their own, `grad/<loss>`; in old runs a number may be a step of the optimizer. */
+  /** Losses with separate gradients, `grad/<loss>`; in old runs a number may be an optimizer step. */
   losses: string[];
   scalars: string[];
-  /** The first and the last step of which a number was logged; empty where none was. */
+  /** The first and last step with logged scalars; empty if there are none. */
   logged: number[];
-  /** The newest ones, in the order they were noted. */
+  /** The newest notes, in order. */
   notes: NoteView[];
   n_notes: number;
-  /** What is known of samples, at some step: text, label… */
+  /** Fields of samples at any step: text, label… */
   sample_fields: string[];
   config: Record<string, unknown>;
   environment: Record<string, unknown>;
   problems: string[];
-  /** What could not be written. */
+  /** Data that could not be written. */
   lost: LostView[];
 }
 
@@ -392,30 +392,30 @@ export interface StructureView {
   kinds: string[];
 }
 
-/** One tensor and what of it was recorded: one row of every matrix of statistics. */
+/** One recorded row: a tensor, or its gradient or update; one row of every matrix of statistics. */
 export interface RowView {
-  /** The viewer's own number, the same over all steps and schemas, also while the run grows. */
+  /** The viewer's number, the same over all steps and schemas, also while the run grows. */
   row: number;
   /** Without its pass: the same for all passes of a tensor. */
   site: string;
   /** "value", "grad", "grad/<loss>", "grad@2", "inner_grad", "update"… */
   of: string;
-  /** From 1; 0 where steps have none. */
+  /** From 1; 0 if steps have no iterations. */
   iteration: number;
   /** Within its iteration, from 1. */
   pass_: number;
-  /** The most passes that a step of the run has of the tensor, over all iterations. */
+  /** The largest number of passes of the tensor in any step, over all iterations. */
   n_passes: number;
-  /** "input", "target", "loss", "parameter", "buffer", "value"; or whatever the writer said. */
+  /** "input", "target", "loss", "parameter", "buffer", "value"; or any role given by the user. */
   role: string;
-  /** The node of the dependency graph it was given to; "" for one of its own. */
+  /** The node of the dependency graph given by the user; "" for its own node. */
   node: string;
   part: string;
-  /** Further names of the same tensor, without passes. */
+  /** Other names of the same tensor, without passes. */
   names: string[];
 }
 
-/** Something that was said during a run. */
+/** A note logged during a run. */
 export interface NoteView {
   step: number | null;
   /** Seconds since 1970. */
@@ -425,7 +425,7 @@ export interface NoteView {
   about: Record<string, unknown>;
 }
 
-/** Something that could not be written, and why. */
+/** Data that could not be written, and why. */
 export interface LostView {
   what: string;
   steps: number[];
@@ -435,47 +435,47 @@ export interface LostView {
 
 /** The dependency graph of one structure. */
 export interface RunGraph {
-  /** Its hash; "" where nothing is known but the tensors. */
+  /** Hash of the structure; "" if only the tensors are known. */
   structure: string;
-  /** `row` of its nodes is an index into `nodes`; groups are modules. */
+  /** The view; `row` of a node is an index into `nodes`; groups are modules. */
   view: GraphView;
   nodes: NodeRows[];
-  /** By group, the node that is the result of its module; -1 for none. */
+  /** By group, the node that its module returns; -1 for none. */
   group_node: number[];
   /** Edges that carry no gradient. */
   no_gradient: number[];
-  /** Edges that were drawn by hand. */
+  /** Edges added by the user. */
   manual: number[];
-  /** Links that lead back to an earlier node, as can be where a node holds several tensors: parent, child. */
+  /** (parent, child) links back to an earlier node, which occur if a node has several tensors. */
   loops: [number, number][];
-  /** Nodes that are hidden on the user's own request. */
+  /** Number of nodes hidden by the user. */
   n_hidden: number;
   /** Why there are no links; "" if there are. */
   why_missing: string;
 }
 
-/** What was recorded of one node of the graph. */
+/** The recorded data of one node of the graph. */
 export interface NodeRows {
   name: string;
-  /** The same without iteration and pass: `node` of its rows, or their site where that is empty. */
+  /** The name without iteration and pass: `node` of its rows, or their site if that is empty. */
   node: string;
-  /** From 1; 0 where it has none, or where its tensors are of several. */
+  /** Iteration from 1; 0 if it has none, or its tensors have several. */
   iteration: number;
-  /** Within its iteration, from 1; 0 where its tensors are of several. */
+  /** Pass within the iteration, from 1; 0 if its tensors have several. */
   pass_: number;
   role: string;
-  /** Every name of its tensors. */
+  /** All names of its tensors. */
   sites: string[];
   /** The viewer's rows of its tensors: values, gradients, updates; the main tensor first. */
   rows: number[];
-  /** The parts its tensors play in it; empty where there is but one. */
+  /** The parts of its tensors; empty if there is only one. */
   parts: string[];
 }
 
 /** The kept samples of one step. */
 export interface SamplesView {
   step: number;
-  /** Also counted where nothing is known of them, or they are too many to be listed. */
+  /** Number of kept samples, also if nothing is known about them or they are too many to list. */
   n_kept: number;
   fields: string[];
   items: SampleItem[];
@@ -485,32 +485,32 @@ export interface SamplesView {
 
 /** One sample. */
 export interface SampleItem {
-  /** Its place among the kept ones. */
+  /** Index among the kept samples. */
   number: number;
   id: string;
-  /** Its category; "" where it is not known. */
+  /** Class label; "" if unknown. */
   label: string;
-  /** Its text; that of its tokens where no other was given. */
+  /** The text; joined tokens if no text was given. */
   text: string;
   tokens: string[];
   image: SampleImage | null;
-  /** Further fields: name, what it says. */
+  /** Other fields: (name, text). */
   others: [string, string][];
 }
 
-/** A sample's picture. */
+/** The image of a sample. */
 export interface SampleImage {
   rows: number;
   columns: number;
-  /** 1 for grey, 3 for red, green and blue, 4 with opacity. */
+  /** 1 for grayscale, 3 for RGB, 4 for RGBA. */
   n_channels: number;
-  /** Base64 of a byte for each pixel and channel, row by row, channels last; low is 0 and high is 255. */
+  /** Base64, one byte per pixel and channel, row by row, channels last; 0 is `low` and 255 is `high`. */
   data: string;
   low: number;
   high: number;
 }
 
-/** One row of the matrix of a step, with all that is known of it. */
+/** One row at one step, with everything known about it. */
 export interface TensorView {
   row: number;
   /** Without its pass. */
@@ -520,94 +520,94 @@ export interface TensorView {
   /** Within its iteration, from 1. */
   pass_: number;
   step: number;
-  /** Of the step. */
+  /** Kind of the step. */
   kind: string;
   role: string;
   node: string;
   part: string;
   names: string[];
   statistics: StatisticView[];
-  /** Where one differs by powers of ten. */
+  /** A sibling that differs by a factor of 100 or more. */
   sibling: Sibling | null;
-  /** Units that are zero for the whole batch; None where units were not recorded. */
+  /** Number of units that are zero for the whole batch; None if units were not recorded. */
   dead_units: number | null;
-  /** Of at most 1,024 values of the whole tensor, as it was recorded. */
+  /** Histogram of up to 1,024 recorded values of the whole tensor. */
   histogram: Histogram | null;
-  /** Of the kept value; "" if none was kept. */
+  /** Dtype of the kept value; "" if none was kept. */
   dtype: string;
-  /** Of the kept value. */
+  /** Shape of the kept value. */
   shape: number[];
-  /** How many samples its first dimension counts; 0 where it counts none. */
+  /** Size of the first dimension if it is the samples, else 0. */
   n_samples: number;
   /** The chosen sample. */
   sample: SampleItem | null;
-  /** Whether the picture is of deviations from the mean over the batch, in standard deviations. */
+  /** Whether the picture shows z-scores over the batch. */
   is_normalised: boolean;
   picture: ValuePicture | null;
   tokens: TokenValues | null;
   beside: Beside[];
   units: TableView | null;
   samples: TableView | null;
-  /** What has to be known of its units: why they are not known, or that an older version guessed them; else "". */
+  /** Why units are unknown, or that an older version guessed them; else "". */
   about_units: string;
   /** Why there is no picture; "" if there is one. */
   why_missing: string;
 }
 
-/** One statistic at one step, and how far it is from what is usual. */
+/** One statistic at one step, with its z-scores. */
 export interface StatisticView {
   name: string;
-  /** None where there is none, or it is not finite. */
+  /** None if there is none, or it is not finite. */
   value: number | null;
-  /** "nan", "inf" or "-inf" where that is the value; "" of a number, and where such tensors have no such statistic. */
+  /** "nan", "inf" or "-inf" if that is the value; "" for a number, and for statistics the tensor cannot have. */
   word: string;
-  /** Robust z-score among this tensor's own last steps of the same kind; None where there are too few. */
+  /** Robust z-score among recent steps of this tensor of the same kind; None if there are too few. */
   z_history: number | null;
-  /** Robust z-score among the tensors of the same role at this step; None where there are too few. */
+  /** Robust z-score among tensors of the same role at this step; None if there are too few. */
   z_step: number | null;
-  /** How many earlier steps it was compared with. */
+  /** Number of earlier steps compared with. */
   n_history: number;
-  /** How many other tensors it was compared with. */
+  /** Number of other tensors compared with. */
   n_step: number;
 }
 
-/** A tensor that should be alike and is not: the same name in the module next door, or the next block. */
+/** A tensor of the same name in a sibling module or another block, with a very different magnitude. */
 export interface Sibling {
   row: number;
   site: string;
-  /** How many such tensors there are; of several this is the one in the middle. */
+  /** Number of siblings; of several this is the median. */
   n: number;
-  /** How many times the size of its values the own ones have; 0 where those are all zero. */
+  /** Magnitude of this tensor divided by that of the sibling; 0 if this tensor is all zero. */
   ratio: number;
 }
 
-/** What the tensor holds for each token of the chosen sample. */
+/** The values of a tensor per token of the chosen sample. */
 export interface TokenValues {
   tokens: string[];
   measures: string[];
-  /** By measure, by token. */
+  /** (measure, token). */
   values: ((number | null)[])[];
-  /** Whether the last two dimensions both count tokens: which of them looks at which. */
+  /** Whether the last two dimensions are both tokens, as in attention weights. */
   is_square: boolean;
 }
 
-/** Another tensor of the same sample that belongs beside it: the target, the output of the model. */
+/** A companion of a tensor for the same sample: the target, or the model's output. */
 export interface Beside {
   row: number;
   site: string;
   role: string;
   shape: number[];
-  /** Its elements, if they are few; else how many there are. */
+  /** Its elements, if they are few; else their number. */
   text: string;
-  /** Of an output: how it compares with the target, in words; "" where that cannot be said. */
+  /** For an output: how it compares with the target; "" if unknown. */
   verdict: string;
 }
 
-/** A table that is fetched apart: one line for each unit or each sample. */
+/** A table that is fetched separately: one row per unit or sample. */
 export interface TableView {
   columns: string[];
   n_rows: number;
-  /** Whether it is of the whole batch, or only of the samples whose values were kept. */
+  /** Whether it covers the whole batch, or only the kept samples. */
   source: TableSource;
 }
 
@@ -621,26 +621,26 @@ export interface NetworkView {
   why_missing: string;
 }
 
-/** One module; those inside it follow. */
+/** One module; its children follow. */
 export interface ModuleRow {
   /** "." is the model itself. */
   address: string;
   /** The last part of the address. */
   name: string;
   class_name: string;
-  /** The row around it; -1 for none. */
+  /** Row of the parent; -1 for none. */
   parent: number;
   depth: number;
-  /** With all that is inside it; a shared parameter counts where it is first met. */
+  /** Including children; a shared parameter counts at its first module. */
   n_parameters: number;
   n_trainable: number;
   bytes: number;
   n_buffers: number;
-  /** Without what is inside it. */
+  /** Without children. */
   own_parameters: number;
   own_trainable: number;
   own_bytes: number;
-  /** The viewer's rows of its own parameters and buffers, their values. */
+  /** The viewer's rows of its own parameters and buffers. */
   rows: number[];
 }
 

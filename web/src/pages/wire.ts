@@ -2,47 +2,47 @@
 
 export type ColumnKind = "text" | "number" | "share" | "bar";
 
-/** What is shown of a result: `cutaway.show(page)`, `page.to_html("page.html")`, or `print(page)`. */
+/** A page about a result: `cutaway.show(page)`, `page.to_html("page.html")`, or `print(page)`. */
 export interface Page {
   title: string;
   about: string;
   sections: Section[];
-  /** What it is about, and with that the tab of the viewer that lists it where it is saved: "neurons", say. */
+  /** The subject, which decides the tab of the viewer that lists a saved page: "neurons" or "language". */
   topic: string;
   kind: "page";
 }
 
-/** Plates that belong together, below one title. */
+/** Plates with a common title. */
 export interface Section {
   title: string;
   about: string;
   plates: (Prose | Facts | Table | Lines | Bars | Histogram | Heatmap | ColouredText)[];
-  /** Whether it takes the whole width where two sections would stand side by side. */
+  /** Whether it takes the full width; other sections may be side by side. */
   is_wide: boolean;
 }
 
-/** Paragraphs of plain text, with an empty line between them. */
+/** Paragraphs of plain text, separated by empty lines. */
 export interface Prose {
   text: string;
   title: string;
   kind: "prose";
 }
 
-/** Names and what they are: `Facts([("units", "2,304"), ("accuracy", "0.93", "± 0.01")])`. */
+/** Names and values: `Facts([("units", "2,304"), ("accuracy", "0.93", "± 0.01")])`. */
 export interface Facts {
   items: Fact[];
   title: string;
   kind: "facts";
 }
 
-/** One thing that is so. */
+/** One named value. */
 export interface Fact {
   name: string;
   value: string;
   remark: string;
 }
 
-/** Rows of cells; the reader sorts them. */
+/** Rows of cells; the reader can sort them. */
 export interface Table {
   columns: Column[];
   rows: ((string | number | null)[])[];
@@ -50,117 +50,117 @@ export interface Table {
   kind: "table";
 }
 
-/** The head of a column. */
+/** The header of a column. */
 export interface Column {
   name: string;
   kind: ColumnKind;
-  /** What its numbers are, for who points at it. */
+  /** Explains the column, in its tooltip. */
   about: string;
 }
 
-/** Numbers over a number: an accuracy over how many units are kept. */
+/** A line chart, such as accuracy over the number of units kept. */
 export interface Lines {
   x_name: string;
   y_name: string;
   x: (number | null)[];
   lines: Line[];
   is_log_x: boolean;
-  /** What stands at each place on x, a token say; none, or one a place. */
+  /** Label of each x position, such as a token; empty, or one per position. */
   x_names: string[];
   title: string;
   kind: "lines";
 }
 
-/** One line over the x of its plate. */
+/** One line of a chart. */
 export interface Line {
   name: string;
   y: (number | null)[];
-  /** The lower end of an interval around each point; none, or one a point. */
+  /** Lower end of an interval around each point; empty, or one per point. */
   low: (number | null)[];
   high: (number | null)[];
   is_dashed: boolean;
 }
 
-/** One number a name, each as long as it is large. */
+/** A bar chart: one number per name. */
 export interface Bars {
   names: string[];
   values: (number | null)[];
-  /** The lower end of an interval around each value; none, or one a value. */
+  /** Lower end of an interval around each value; empty, or one per value. */
   low: (number | null)[];
   high: (number | null)[];
-  /** Whether bars go both ways from the middle. */
+  /** Whether bars start in the middle and go both ways. */
   is_signed: boolean;
   title: string;
   kind: "bars";
 }
 
-/** How values are spread, one series for each kind of them. */
+/** A histogram with one series per kind of value. */
 export interface Histogram {
-  /** Of the bins, ascending: one more than there are bins. */
+  /** Bin edges, ascending: one more than bins. */
   edges: (number | null)[];
   series: Series[];
   title: string;
   kind: "histogram";
 }
 
-/** How many values of one kind lie in each bin. */
+/** Counts per bin for one kind of value. */
 export interface Series {
   name: string;
   counts: (number | null)[];
 }
 
-/** A matrix, each number as a colour. */
+/** A matrix shown as colors. */
 export interface Heatmap {
   row_names: string[];
   column_names: string[];
   values: ((number | null)[])[];
-  /** What has the palest colour; the least value if nothing is said. Diverging, it is the other side of `high`. It may be the greater one: ranks have their full colour at 1. */
+  /** The value with the palest color; the least by default. If diverging, the negative of `high`. It may be greater than `high`: ranks have the full color at 1. */
   low: number | null;
   high: number | null;
-  /** Whether zero is the middle, and both ends are remarkable. */
+  /** Whether the scale is symmetric around zero. */
   is_diverging: boolean;
-  /** Whether colours go by the logarithm; values and ends are above zero then. */
+  /** Whether the color scale is logarithmic; values and ends must be positive. */
   is_log: boolean;
   shows_numbers: boolean;
-  /** Whether values are shares from 0 to 1, read as percent. */
+  /** Whether values are shares from 0 to 1, shown as percent. */
   is_share: boolean;
-  /** What stands in each cell beside its number, a token say; none, or one a cell. */
+  /** Text in each cell beside its number, such as a token; empty, or one per cell. */
   texts: string[][];
-  /** What is said of each cell to who points at it; none, or one a cell. */
+  /** Tooltip of each cell; empty, or one per cell. */
   notes: string[][];
   title: string;
   kind: "heatmap";
 }
 
-/** Texts whose tokens are coloured by one channel at a time: a unit, a head, a factor. */
+/** Texts with tokens colored by one channel at a time: a unit, a head, a factor. */
 export interface ColouredText {
   channels: string[];
   texts: Text[];
-  /** Whether values below zero have a colour of their own. */
+  /** Whether negative values have their own color. */
   is_signed: boolean;
-  /** The size of a value that has the full colour, for each channel; the largest there is if nothing is said. */
+  /** The magnitude with the full color, per channel; the largest by default. */
   most: number[];
-  /** Whether the channels contend for the tokens, as factors do: each has a colour and a line of its own beside the text, and a token has the colour of the one that is largest there. */
+  /** Whether channels compete for tokens, as factors do: each has its own color and a curve beside the text, and a token has the color of its strongest channel. */
   is_contest: boolean;
-  /** Whether values are shares from 0 to 1, read as percent. */
+  /** Whether values are shares from 0 to 1, shown as percent. */
   is_share: boolean;
-  /** What is said of a token without a number. */
+  /** Tooltip of a token without a value. */
   missing: string;
-  /** Coloured texts of one page with the same link, if it is not empty, always show the same channel. */
+  /** Colored texts of a page with the same nonempty link always show the same channel. */
   link: string;
   title: string;
   kind: "text";
 }
 
-/** Tokens with numbers. */
+/** Tokens with values. */
 export interface Text {
   tokens: string[];
-  /** One row for each channel of the plate, one number for each token; None for a token without one. */
+  /** One row per channel of the plate, one number per token; None for a token without a value. */
   values: ((number | null)[])[];
   title: string;
-  /** Places of the tokens that are meant: they are framed. */
+  /** Positions of tokens to frame. */
   marks: number[];
-  /** For each token the channel that it chooses when it is pointed at or clicked, -1 for none; empty where tokens choose nothing. */
+  /** For each token, the channel that it selects on hover or click, -1 for none; empty if tokens select nothing. */
   chooses: number[];
 }
 

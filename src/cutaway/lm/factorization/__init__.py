@@ -1,5 +1,5 @@
 """Neuron factors: activations factorized by NMF, PCA or clustering.
 
-factorize  Activations taken apart into few factors: by NMF, by PCA, or as clusters of units
-factors    The neurons of a model while it wrote, as a few factors: of one text or several, of all layers or some
+factorize  Factorizes activations by NMF, PCA or k-means clustering of units
+factors    `gen.factors()`: factorizes the activations of neurons over one text or several
 """

@@ -1,4 +1,4 @@
-"""Activations taken apart into few factors: by NMF, by PCA, or as clusters of units.
+"""Factorizes activations by NMF, PCA or k-means clustering of units.
 
 Non-negative factors of neurons as in Olah et al., "The Building Blocks of Interpretability", 2018, and in Alammar,
 "Interfaces for Explaining Transformer Language Models", 2020.
@@ -21,18 +21,18 @@ from cutaway.store.activations.activations import Activations
 
 Floats = NDArray[np.float64]
 Start = Literal["svd", "random"]
-"""Where NMF begins:
+"""How NMF is initialized:
 
-svd      at the singular vectors, without their negative parts (Boutsidis and Gallopoulos 2008)
-random   at random numbers, as Ecco does; factors that lie apart may be missed, and the seed decides which
+svd      from the singular vectors without their negative parts (NNDSVD, Boutsidis and Gallopoulos 2008)
+random   from random numbers, as Ecco does; distinct factors may be missed, depending on the seed
 """
 _STARTS = 4
-"""From how many starts k-means takes the best."""
+"""Number of k-means initializations; the best is used."""
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """Activations taken apart."""
+class Factorization:
+    """Factors of activations: about `weights.T @ units`, plus `mean` for PCA."""
 
     weights: Floats
     """(factor, position)"""
@@ -52,7 +52,7 @@ def factored(
     n_prompt: int | None = None,
     **options: Any,
 ) -> Factors:
-    """Positions × units as a sum of n factors.
+    """Factorize positions × units into n factors.
 
     >>> when = np.array([[1.0, 0, 1, 0], [0, 2.0, 0, 2]])
     >>> which = np.array([[1.0, 1, 0], [0, 0, 3.0]])
@@ -61,24 +61,26 @@ def factored(
     ([1, 0, 1, 0], [1, 2], 0.0)
 
     Args:
-        values: positions × units as an array, a tensor or `Activations`; or a mapping of layer → such an array, in the
-            order of the model.
-        n: how many factors; there are never more than positions.
-        seed: of NMF's and k-means' start.
-        pieces: the text of each token, one a position, or one more for what was written last.
-        n_prompt: how many of the tokens were given.
-        options: of NMF: `start` ("svd", or "random" as in Ecco), `max_iter` (500) and `tolerance` (1e-4).
+        values: positions × units as an array, a tensor or `Activations`; or a mapping from layer to such an array, in
+            the order of the model.
+        n: how many factors; never more than positions.
+        seed: seed for the initialization of NMF and k-means.
+        pieces: the text of each token, one per position, or one more for the last generated token.
+        n_prompt: how many of the tokens belong to the prompt.
+        options: for NMF: `start` ("svd", or "random" as in Ecco), `max_iter` (500) and `tolerance` (1e-4).
     """
     names, parts = _layers(values)
     x = np.concatenate(parts, axis=1)  # (position, unit)
     if n < 1:
-        raise InputError(f"{n} factors were asked for: 1 is the least.")
+        raise InputError(f"n={n}: give 1 factor or more.")
     if pieces and not len(x) <= len(pieces) <= len(x) + 1:
-        raise InputError(f"{len(pieces):,} texts of tokens were given for {len(x):,} positions: one each, or one more.")
-    found = _taken(x, n, method, seed, options)
-    order = _by_size(found)
+        raise InputError(
+            f"{len(pieces):,} token texts were given for {len(x):,} positions: give one each, or one more."
+        )
+    factors = _factorize(x, n, method, seed, options)
+    order = _size_order(factors)
     target = np.maximum(x, 0.0) if method == "nmf" else x
-    weights, units = found.weights[order], found.units[order]
+    weights, units = factors.weights[order], factors.units[order]
     widths = [part.shape[1] for part in parts]
     return Factors(
         method=method,
@@ -87,70 +89,74 @@ def factored(
         layer_names=names,
         layers=np.repeat(np.arange(len(names), dtype=np.int64), widths),
         indices=np.concatenate([np.arange(width, dtype=np.int64) for width in widths]),
-        error=left_over(target, weights, units, found.mean),
-        mean=found.mean,
+        error=relative_error(target, weights, units, factors.mean),
+        mean=factors.mean,
         texts=(FactorText(0, len(x), tuple(pieces), n_prompt),),
         about={"n": n, "seed": seed, **options},
-        notes=found.notes,
+        notes=factors.notes,
     )
 
 
-def nmf(x: Any, n: int, *, seed: int = 0, start: Start = "svd", max_iter: int = 500, tolerance: float = 1e-4) -> Taken:
-    """Non-negative factors by scikit-learn's coordinate descent; what is below 0 counts as 0."""
+def nmf(
+    x: Any, n: int, *, seed: int = 0, start: Start = "svd", max_iter: int = 500, tolerance: float = 1e-4
+) -> Factorization:
+    """Non-negative matrix factorization by scikit-learn's coordinate descent; negative activations count as 0."""
     if start not in ("svd", "random"):
-        raise InputError(f"start={start!r}: 'svd' or 'random'.")
+        raise InputError(f"start={start!r}: give 'svd' or 'random'.")
     NMF = _sklearn("decomposition").NMF
     from sklearn.exceptions import ConvergenceWarning
 
     positive = np.maximum(x, 0)
     if not positive.any():
-        raise InputError("no activation is above 0, and non-negative factors are sums of such: use method='pca'.")
-    kept = min(n, *x.shape)
-    least = "positions" if len(x) == kept else "units"
-    notes = [f"{n} factors were asked for, and {kept} {least} have no more."] if kept < n else []
+        raise InputError("no activation is positive, so there are no non-negative factors: use method='pca'.")
+    n_factors = min(n, *x.shape)
+    least = "positions" if len(x) == n_factors else "units"
+    notes = [f"{n_factors} factors instead of {n}: there are only {n_factors} {least}."] if n_factors < n else []
     if (x < 0).any():
         size = float(np.abs(x[x < 0]).sum() / np.abs(x).sum())
-        notes.append(f"Values below 0 counted as 0: {100 * size:.1f} % of the size of the activations.")
+        notes.append(f"Negative values counted as 0: {100 * size:.1f} % of the size of the activations.")
     init = "random" if start == "random" else "nndsvda"
-    model = NMF(kept, init=init, random_state=seed, max_iter=max_iter, tol=tolerance, solver="cd")
+    model = NMF(n_factors, init=init, random_state=seed, max_iter=max_iter, tol=tolerance, solver="cd")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # it is noted instead
+        warnings.simplefilter("ignore", ConvergenceWarning)  # reported in the notes instead
         weights = model.fit_transform(positive)
     if model.n_iter_ >= max_iter:
-        notes.append(f"NMF was still moving after {max_iter} rounds: max_iter= gives it more.")
-    return Taken(np.asarray(weights.T, np.float64), np.asarray(model.components_, np.float64), None, tuple(notes))
+        notes.append(f"NMF did not converge in {max_iter} iterations: increase max_iter=.")
+    return Factorization(
+        np.asarray(weights.T, np.float64), np.asarray(model.components_, np.float64), None, tuple(notes)
+    )
 
 
-def pca(x: Any, n: int) -> Taken:
-    """Directions of most variance over the positions; the largest entry of each is above 0."""
+def pca(x: Any, n: int) -> Factorization:
+    """Principal components over the positions; signs are such that the largest entry of each is positive."""
     if len(x) < 2:
-        raise InputError(f"{len(x)} position has no variance: PCA needs two at least.")
+        raise InputError(f"{len(x)} position has no variance: PCA needs at least two.")
     values = x.astype(np.float64)
     mean = values.mean(axis=0)
     u, s, vt = np.linalg.svd(values - mean, full_matrices=False)
-    kept = min(n, len(x) - 1, x.shape[1])
-    notes = (f"{n} factors were asked for, and {kept} directions are all there are.",) if kept < n else ()
-    signs = np.sign(vt[np.arange(kept), np.abs(vt[:kept]).argmax(axis=1)])
+    n_factors = min(n, len(x) - 1, x.shape[1])
+    notes = (f"{n_factors} factors instead of {n}: there are no more components.",) if n_factors < n else ()
+    signs = np.sign(vt[np.arange(n_factors), np.abs(vt[:n_factors]).argmax(axis=1)])
     signs[signs == 0] = 1.0
-    return Taken((u[:, :kept] * s[:kept] * signs).T, vt[:kept] * signs[:, None], mean, notes)
+    return Factorization((u[:, :n_factors] * s[:n_factors] * signs).T, vt[:n_factors] * signs[:, None], mean, notes)
 
 
-def kmeans(x: Any, n: int, *, seed: int = 0) -> Taken:
-    """Clusters of units whose activations are alike at all positions; a factor is the mean of its members."""
+def kmeans(x: Any, n: int, *, seed: int = 0) -> Factorization:
+    """Clusters of units with similar activations over the positions; a factor is the mean of its members."""
     KMeans = _sklearn("cluster").KMeans
-    kept = min(n, x.shape[1])
+    n_factors = min(n, x.shape[1])
     columns = np.ascontiguousarray(x.T, np.float64)  # (unit, position)
-    n_distinct = len(np.unique(columns, axis=0)) if kept > 1 else 1
-    kept = min(kept, n_distinct)
-    notes = (f"{n} clusters were asked for, and {kept} units differ.",) if kept < n else ()
-    labels = KMeans(kept, n_init=_STARTS, random_state=seed).fit_predict(columns)
-    units = (labels == np.arange(kept)[:, None]).astype(np.float64)  # (cluster, unit)
-    return Taken(units @ columns / units.sum(axis=1, keepdims=True), units, None, notes)
+    n_distinct = len(np.unique(columns, axis=0)) if n_factors > 1 else 1
+    n_factors = min(n_factors, n_distinct)
+    notes = (f"{n_factors} clusters instead of {n}: only {n_factors} units differ.",) if n_factors < n else ()
+    labels = KMeans(n_factors, n_init=_STARTS, random_state=seed).fit_predict(columns)
+    units = (labels == np.arange(n_factors)[:, None]).astype(np.float64)  # (cluster, unit)
+    return Factorization(units @ columns / units.sum(axis=1, keepdims=True), units, None, notes)
 
 
-def _taken(x: NDArray[Any], n: int, method: str, seed: int, options: Mapping[str, Any]) -> Taken:
+def _factorize(x: NDArray[Any], n: int, method: str, seed: int, options: Mapping[str, Any]) -> Factorization:
     if method not in ("nmf", "pca", "kmeans"):
-        raise InputError(f"method={method!r}: 'nmf', 'pca' or 'kmeans'.")
+        raise InputError(f"method={method!r}: give 'nmf', 'pca' or 'kmeans'.")
     offered = ("start", "max_iter", "tolerance") if method == "nmf" else ()
     for option in options:
         if option not in offered:
@@ -161,43 +167,43 @@ def _taken(x: NDArray[Any], n: int, method: str, seed: int, options: Mapping[str
 
 
 def _layers(values: Any) -> tuple[tuple[str, ...], list[NDArray[Any]]]:
-    """Names of layers, and of each (position, unit)."""
+    """The names of the layers, and (position, unit) of each."""
     if isinstance(values, Activations):
         given = [(site, values.at(site)) for site in values.sites]
     elif isinstance(values, Mapping):
         given = [(str(name), each) for name, each in values.items()]
     elif getattr(values, "ndim", 2) == 3:
         raise InputError(
-            f"an array of shape {list(values.shape)} was given: of [layer, position, unit] make a mapping of names, "
-            "{'h.0': x[0], …}; of [sequence, position, unit] make each position a row, x.reshape(-1, x.shape[-1])."
+            f"values has the shape {list(values.shape)}. For [layer, position, unit], give a mapping from names, "
+            "{'h.0': x[0], …}; for [sequence, position, unit], make each position a row, x.reshape(-1, x.shape[-1])."
         )
     else:
         given = [("", values)]
     if not given:
-        raise InputError("no layer was given.")
+        raise InputError("give at least one layer.")
     parts = []
     for name, each in given:
         try:
             parts.append(as_matrix(each).array())
         except InputError as error:
-            raise InputError(f"{name}: {error}" if name else str(error)) from error
+            raise type(error)(f"{name}: {error}" if name else str(error)) from error
     lengths = {len(part) for part in parts}
     if len(lengths) > 1 or 0 in lengths:
-        told = ", ".join(f"{name} has {len(part):,}" for (name, _), part in zip(given, parts, strict=True))
-        raise InputError(f"all layers need the same positions, one at least: {told or 'there are none'}.")
+        counts = ", ".join(f"{name} has {len(part):,}" for (name, _), part in zip(given, parts, strict=True))
+        raise InputError(f"all layers need the same positions, at least one: {counts or 'there are none'}.")
     return tuple(name for name, _ in given), parts
 
 
-def _by_size(found: Taken) -> NDArray[np.int64]:
-    """Factors by the size of what they say, largest first; PCA by variance, as they come."""
-    if found.mean is not None:
-        return np.arange(len(found.weights))
-    sizes = np.abs(found.weights).sum(axis=1) * np.abs(found.units).sum(axis=1)
+def _size_order(factors: Factorization) -> NDArray[np.int64]:
+    """Order of the factors by size, largest first; components of PCA are ordered by variance already."""
+    if factors.mean is not None:
+        return np.arange(len(factors.weights))
+    sizes = np.abs(factors.weights).sum(axis=1) * np.abs(factors.units).sum(axis=1)
     return np.asarray(np.argsort(-sizes, kind="stable"), np.int64)
 
 
-def left_over(x: NDArray[Any], weights: Floats, units: Floats, mean: Floats | None) -> float:
-    """‖X - WᵀH‖ / ‖X‖, a block of positions at a time."""
+def relative_error(x: NDArray[Any], weights: Floats, units: Floats, mean: Floats | None) -> float:
+    """‖X - WᵀH‖ / ‖X‖, computed in blocks of positions."""
     left = total = 0.0
     for start in range(0, len(x), 256):
         block = x[start : start + 256].astype(np.float64)

@@ -1,4 +1,4 @@
-"""The neurons of a model while it wrote, as a few factors: of one text or several, of all layers or some."""
+"""`gen.factors()`: factorizes the activations of neurons over one text or several."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 
 from cutaway.capture.interventions.targets import units_by_site
 from cutaway.core.errors import InputError
-from cutaway.lm.factorization.factorize import factored, left_over
-from cutaway.lm.model.forward_run import Reading
-from cutaway.lm.model.parts import Layers, Role, Stack, chosen_layers
+from cutaway.lm.factorization.factorize import factored, relative_error
+from cutaway.lm.model.forward_run import PromptRun
+from cutaway.lm.model.parts import Layers, Role, Stack, layer_indices
 from cutaway.lm.model.unit_values import unit_values
 from cutaway.results.factors import FactorMethod, Factors, FactorText
 from cutaway.results.generation import Generation
 
-_OWN = ("layers", "at", "role")
-"""What says which neurons were taken, so that it can be done again for another text."""
+_SELECTION = ("layers", "at", "role")
+"""Options that say which neurons were used, so that `Factors.on` can collect them for another text."""
 
 
 def factors(
@@ -33,54 +33,54 @@ def factors(
     role: Role | None = None,
     **options: Any,
 ) -> Factors:
-    """The activations of feed-forward neurons while a text was read and written, as a sum of few factors.
+    """Factorize the activations of feed-forward neurons over the tokens that a model read and generated.
 
         gen.factors(5).text()
         cutaway.lm.factors([gen, other], 8, layers=slice(6, None))
 
     Args:
-        gen: a generation, or several that are taken together: factor 2 is then the same in all of them.
+        gen: a generation, or several that share their factors.
         n: how many factors.
-        layers: blocks, counted from 0: `4`, `-1`, `[0, 1]`, `slice(6, None)`; all if not given. Of a model with encoder
-            and decoder, of both.
+        layers: blocks, counted from 0: `4`, `-1`, `[0, 1]`, `slice(6, None)`; all by default. In an encoder–decoder,
+            of both stacks.
         method: "nmf", "pca" or "kmeans" (clusters of neurons).
-        seed: of where NMF and k-means begin.
-        at: sites to take instead, where a model has no feed-forward neurons: `"backbone.layers.*.mixer.out_proj@in.0"`.
-        role: "encoder" or "decoder" alone; both, where a model has them, if not given.
-        options: of NMF: `start`, `max_iter`, `tolerance`.
+        seed: seed for the initialization of NMF and k-means.
+        at: other sites, for a model without feed-forward neurons: `"backbone.layers.*.mixer.out_proj@in.0"`.
+        role: only "encoder" or "decoder"; by default both, if the model has both.
+        options: for NMF: `start`, `max_iter`, `tolerance`.
     """
-    gens = _several(gen)
-    taken = _taken(gens, layers, at, role)
-    parts = {name: taken.values[:, place] for name, place in taken.places.items()}
+    gens = _as_list(gen)
+    neurons = _neuron_matrix(gens, layers, at, role)
+    parts = {name: neurons.values[:, place] for name, place in neurons.places.items()}
     found = factored(parts, n, method, seed=seed, **options)
     of = {name: gens[0].about[name] for name in ("model", "name") if name in gens[0].about}
-    how = {**of, "n": n, "seed": seed, **options, **taken.chosen}
-    return replace(found, texts=taken.texts, about=how, notes=(*taken.notes, *found.notes))
+    how = {**of, "n": n, "seed": seed, **options, **neurons.chosen}
+    return replace(found, texts=neurons.texts, about=how, notes=(*neurons.notes, *found.notes))
 
 
 def on(found: Factors, gen: Generation | Sequence[Generation]) -> Factors:
-    """Factors that were found in one text, on another."""
-    if not set(_OWN) & set(found.about):
-        raise InputError("these factors are of plain activations: factors.transform(values) takes others of that kind.")
-    chosen = {name: found.about.get(name) for name in _OWN}
-    taken = _taken(_several(gen), chosen["layers"], chosen["at"], chosen["role"])  # type: ignore[arg-type]
-    if tuple(taken.places) != found.layer_names:
+    """Factors of one text, applied to another."""
+    if not set(_SELECTION) & set(found.about):
+        raise InputError("these factors are of plain activations: use factors.transform(values).")
+    chosen = {name: found.about.get(name) for name in _SELECTION}
+    neurons = _neuron_matrix(_as_list(gen), chosen["layers"], chosen["at"], chosen["role"])  # type: ignore[arg-type]
+    if tuple(neurons.places) != found.layer_names:
         raise InputError(
-            f"this generation has neurons at {next(iter(taken.places))!r} and {len(taken.places) - 1} more sites, the "
-            f"factors are of {found.layer_names[0]!r} and {len(found.layer_names) - 1} more: it needs the same model."
+            f"this generation has neurons at {next(iter(neurons.places))!r} and {len(neurons.places) - 1} more sites, "
+            f"but the factors are of {found.layer_names[0]!r} and {len(found.layer_names) - 1} more: use its model."
         )
-    weights = found.transform(taken.values)
-    target = np.maximum(taken.values, 0) if found.method == "nmf" else taken.values
-    error = left_over(target, weights, found.units, found.mean)
-    return replace(found, weights=weights, texts=taken.texts, error=error, notes=taken.notes)
+    weights = found.transform(neurons.values)
+    target = np.maximum(neurons.values, 0) if found.method == "nmf" else neurons.values
+    error = relative_error(target, weights, found.units, found.mean)
+    return replace(found, weights=weights, texts=neurons.texts, error=error, notes=neurons.notes)
 
 
 @dataclass(frozen=True, slots=True)
-class _Taken:
-    """Neurons of some texts, as a matrix."""
+class _NeuronMatrix:
+    """The neurons of some texts as a matrix."""
 
     values: NDArray[np.float32]
-    """(position, unit): the texts one below the other."""
+    """(position, unit): the texts one after another."""
     places: dict[str, slice]
     """Site → its columns, in the order of the model."""
     texts: tuple[FactorText, ...]
@@ -88,90 +88,89 @@ class _Taken:
     notes: tuple[str, ...]
 
 
-def _taken(gens: list[Generation], layers: Layers, at: Any, role: Role | None) -> _Taken:
+def _neuron_matrix(gens: list[Generation], layers: Layers, at: Any, role: Role | None) -> _NeuronMatrix:
     blocks: list[tuple[FactorText, dict[str, NDArray[np.float32]]]] = []
     chosen: dict[str, object] = {"layers": None, "at": None, "role": role}
     notes: tuple[str, ...] = ()
     start = 0
     for number, gen in enumerate(gens):
-        reading = Reading.of(gen)
-        for each in _roles(reading, role, at):
-            stack = reading.anatomy.part(each)
+        run = PromptRun.of(gen)
+        for each in _roles(run, role, at):
+            stack = run.anatomy.part(each)
             if at is not None:
-                columns = _at_sites(reading, at)
+                columns = _at_sites(run, at)
                 chosen["at"] = list(columns)
             else:
-                own = chosen_layers(layers, len(stack.blocks))
-                columns, notes = _feed_forward(reading, stack, own)
+                own = layer_indices(layers, len(stack.blocks))
+                columns, notes = _feed_forward(run, stack, own)
                 chosen["layers"] = None if layers is None else own
-            text = _text(gen, each, start, f"{number}" if len(gens) > 1 else "", len(reading.roles) > 1)
+            text = _text(gen, each, start, f"{number}" if len(gens) > 1 else "", len(run.roles) > 1)
             columns = {site: values[: text.end - start] for site, values in columns.items()}
             blocks.append((text, columns))
             start = text.end
     widths = {site: values.shape[1] for _, columns in blocks for site, values in columns.items()}
     ends = np.cumsum([0, *widths.values()])
     places = {site: slice(int(a), int(b)) for site, a, b in zip(widths, ends, ends[1:], strict=False)}
-    matrix = np.zeros((start, int(ends[-1])), np.float32)  # the decoder's neurons are 0 where the encoder reads
+    matrix = np.zeros((start, int(ends[-1])), np.float32)  # neurons of the decoder are 0 at positions of the encoder
     for text, columns in blocks:
         for site, values in columns.items():
             if values.shape[1] != widths[site]:
-                raise InputError(f"{site!r} has {values.shape[1]} and {widths[site]} units: all texts need one model.")
+                raise InputError(
+                    f"{site!r} has {values.shape[1]} and {widths[site]} units: use one model for all texts."
+                )
             matrix[text.start : text.end, places[site]] = values
-    return _Taken(matrix, places, tuple(text for text, _ in blocks), chosen, notes)
+    return _NeuronMatrix(matrix, places, tuple(text for text, _ in blocks), chosen, notes)
 
 
 def _feed_forward(
-    reading: Reading, stack: Stack, layers: list[int]
+    run: PromptRun, stack: Stack, layers: list[int]
 ) -> tuple[dict[str, NDArray[np.float32]], tuple[str, ...]]:
-    found = unit_values(reading, stack.role, layers=layers)
+    found = unit_values(run, stack.role, layers=layers)
     units = [c.units for layer in layers for c in stack.blocks[layer].contributions if c.units is not None]
     if not units:
-        raise InputError(
-            f"layers={layers} of {reading.anatomy.model_name} have no feed-forward neurons: choose others."
-        )
+        raise InputError(f"layers={layers} of {run.anatomy.model_name} have no feed-forward neurons: choose others.")
     most = max(units, key=lambda each: each.n_experts)
     n_experts = most.n_experts
     note = (
-        f"Neurons of the {n_experts} experts of a layer are counted one expert after the other, {most.width} each; "
-        "they share a site, so that an edit of one reaches the same neuron of every expert."
+        f"Neurons of the {n_experts} experts of a layer are counted one expert after another, {most.width} each. They "
+        "share a site, so an edit of one reaches the same neuron of every expert."
     )
     columns = {each.site: _array(values) for each, values in zip(units, found, strict=True)}
     return columns, (note,) if n_experts > 1 else ()
 
 
-def _at_sites(reading: Reading, at: Any) -> dict[str, NDArray[np.float32]]:
-    sites = units_by_site(reading.model, at)
+def _at_sites(run: PromptRun, at: Any) -> dict[str, NDArray[np.float32]]:
+    sites = units_by_site(run.model, at)
     for site, units in sites.items():
         if units is not None:
-            raise InputError(f"at= names single units of {site!r}: factors are of all of them, leave out '#…'.")
-    return {site: _array(value) for site, value in reading.unit_rows(list(sites)).items()}
+            raise InputError(f"at= names single units of {site!r}, but factors need all of them: leave out '#…'.")
+    return {site: _array(value) for site, value in run.unit_rows(list(sites)).items()}
 
 
-def _text(gen: Generation, role: Role, start: int, number: str, is_double: bool) -> FactorText:
-    """What a stack read; the last token that was written, nobody has read."""
+def _text(gen: Generation, role: Role, start: int, number: str, is_encoder_decoder: bool) -> FactorText:
+    """The tokens that a stack read; the last generated token was never read."""
     if role == "encoder" and gen.source is not None:
         name = f"{number} encoder".strip()
         return FactorText(start, start + len(gen.source), gen.source.pieces, None, name)
-    name = f"{number} decoder".strip() if is_double else number
+    name = f"{number} decoder".strip() if is_encoder_decoder else number
     is_written = gen.kind in ("causal", "encoder-decoder") and len(gen) > 0
     n = int(gen.rows.max()) + 1 if is_written else len(gen.read)
     return FactorText(start, start + n, gen.pieces, gen.n_prompt if is_written else None, name)
 
 
-def _roles(reading: Reading, role: Role | None, at: Any) -> tuple[Role, ...]:
-    if role is not None and role not in reading.roles:
-        raise InputError(f"role={role!r}: this model has {' and '.join(reading.roles)}.")
+def _roles(run: PromptRun, role: Role | None, at: Any) -> tuple[Role, ...]:
+    if role is not None and role not in run.roles:
+        raise InputError(f"role={role!r}: this model has {' and '.join(run.roles)}.")
     if at is not None and role is None:
-        return reading.roles[-1:]
-    return reading.roles if role is None else (role,)
+        return run.roles[-1:]
+    return run.roles if role is None else (role,)
 
 
-def _several(gen: Any) -> list[Generation]:
+def _as_list(gen: Any) -> list[Generation]:
     found = [gen] if isinstance(gen, Generation) else gen
     if not isinstance(found, (list, tuple)) or not found or not all(isinstance(each, Generation) for each in found):
         raise InputError(
-            "factors are of what a model wrote: give a generation of cutaway.generate, or a list of them; "
-            "activations that you have are for cutaway.lm.factored."
+            "give a generation of cutaway.generate, or a list of them; for plain activations use cutaway.lm.factored."
         )
     return list(found)
 

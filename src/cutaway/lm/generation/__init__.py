@@ -1,13 +1,11 @@
-"""Generates text, keeps what the model read and chose, and describes it.
+"""Generates text, stores what the model read and chose, and describes it.
 
-beams       Beams: what a beam search had alive at each step, as a tree
-build       A `Generation` out of ids: run once more as a whole for the scores, and described
-classify    Models that write nothing: masks that are filled, sequences and tokens that get labels
-generate    The verb `generate`: a model writes, and what it read and chose is kept as it was
-model_kind  What sort of language model a model is, found by asking it
-prompts     What a model is asked with: a text, a template with fields, messages of a chat, a pair of texts, or
-            plain ids
-scores      Step scores: how sure a model was of what it chose, and of what else
-tokens      Tokens as people read them: display text, words and special tokens, whatever the tokenizer's way of
-            writing
+beams       Records all beams of a beam search as a tree
+build       Builds a `Generation` from token ids
+classify    Masked language models and classifiers: fill masks, label texts or tokens
+generate    `cutaway.generate`: runs a language model and stores exactly what it read and chose
+model_kind  The kind of a language model, found by running it
+prompts     Encodes prompts: a text, a template, chat messages, a pair of texts, or token ids
+scores      Scores of each step: probability, entropy and rank of the choice, and the most likely alternatives
+tokens      Converts token ids to readable text, words and special tokens
 """

@@ -1,30 +1,30 @@
-"""Beams: what a beam search had alive at each step, as a tree."""
+"""Records all beams of a beam search as a tree."""
 
 from __future__ import annotations
 
 import numpy as np
 from torch import Tensor
 
-from cutaway.lm.generation.tokens import Pieces
+from cutaway.lm.generation.tokens import TokenReader
 from cutaway.results.generation import Beams
 
 
-class BeamWatcher:
-    """Stands among the processors of logits and notes what every beam is at each step; it changes nothing.
+class BeamRecorder:
+    """A logits processor that records every beam at each step. It returns the scores unchanged.
 
     Args:
-        ends: the tokens that end a beam.
+        ends: ids of the end-of-sequence tokens.
     """
 
     def __init__(self, ends: frozenset[int]) -> None:
         self._ends = sorted(ends)
         self._rows: list[tuple[int, ...]] = []
         self._scores: Tensor | None = None
-        """(beam, token): log-probabilities, of the last step."""
+        """(beam, token): log-probabilities of the last step."""
         self._nodes: dict[tuple[int, ...], float] = {}
-        """Beam → the log-probability of its last token."""
+        """Beam → log-probability of its last token."""
         self._ended: dict[tuple[int, ...], float] = {}
-        """The same for every beam with one more token, that ended it."""
+        """Beam extended by an end-of-sequence token → log-probability of that token."""
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         rows = [tuple(row) for row in input_ids.tolist()]
@@ -37,14 +37,14 @@ class BeamWatcher:
         return scores
 
     def _note(self, rows: list[tuple[int, ...]]) -> None:
-        """The log-probability with which each of these went on from a beam of the step before."""
+        """Stores the log-probability of each row that extends a beam of the previous step."""
         before = {row: i for i, row in reversed(list(enumerate(self._rows)))}
         for row in rows:
             if self._scores is not None and row[:-1] in before and row not in self._nodes:
                 self._nodes[row] = float(self._scores[before[row[:-1]], row[-1]])
 
-    def tree(self, sequences: Tensor, prefix: int, best: list[int], pieces: Pieces) -> Beams:
-        """All beams, those included that ended early; `best` is what was returned."""
+    def tree(self, sequences: Tensor, prefix: int, best: list[int], pieces: TokenReader) -> Beams:
+        """All beams, also those that ended early. `best` is the returned sequence."""
         finished = [tuple(row) for row in sequences.tolist()]
         start = finished[0][:prefix]
         self._note([row[: len(self._rows[0]) + 1] for row in finished])

@@ -1,4 +1,4 @@
-"""What a model is asked with: a text, a template with fields, messages of a chat, a pair of texts, or plain ids."""
+"""Encodes prompts: a text, a template, chat messages, a pair of texts, or token ids."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from string import Formatter
 from typing import Any
 
-from cutaway.core.errors import InputError
+from cutaway.core.errors import InputError, InputTypeError
 from cutaway.results.generation import Segment
 
 Span = tuple[str, int, int]
-"""A name, and the characters from and to which it goes."""
-_HOW = "give a text, a list of chat messages, a Template, or ids; several of these in a list for several"
+"""A name, and the start and end of its characters."""
+_CHOICES = "give a text, a list of chat messages, a Template, or token ids; or a list of these"
 
 
 class Template:
-    """A text with fields, each of which is a segment of its own: which of them mattered can then be asked.
+    """A text with named fields. Each field is a segment, so `saliency.segments()` can tell which one mattered.
 
     >>> Template("Q: {question} A:", question="Why?").text
     'Q: Why? A:'
@@ -33,11 +33,11 @@ class Template:
                 continue
             if name not in fields:
                 given = ", ".join(map(repr, fields)) or "none"
-                raise InputError(f"the template has a field {name!r}, and given were {given}.")
+                raise InputError(f"the template needs a value for the field {name!r}; given: {given}.")
             start = len(self.text)
             value = formatter.convert_field(fields[name], conversion) if conversion else fields[name]
             self.text += format(value, spec) if spec else str(value)
-            self.spans.append((_numbered(name, used), start, len(self.text)))
+            self.spans.append((_unique_name(name, used), start, len(self.text)))
         if used.keys() != fields.keys():
             raise InputError(f"the template has no field {sorted(fields.keys() - used.keys())[0]!r}.")
 
@@ -47,19 +47,19 @@ class Template:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A prompt as a model reads it."""
+    """An encoded prompt."""
 
     ids: list[int]
     text: str | None = None
     segments: tuple[Segment, ...] = ()
-    more: Mapping[str, list[int]] = field(default_factory=dict)
-    """What the tokenizer gives besides: `token_type_ids`."""
+    extra_inputs: Mapping[str, list[int]] = field(default_factory=dict)
+    """Other outputs of the tokenizer, such as `token_type_ids`."""
 
 
-def is_several(prompt: Any) -> bool:
-    """Whether this is a list of prompts, and not one.
+def is_prompt_list(prompt: Any) -> bool:
+    """Whether this is a list of prompts rather than one prompt.
 
-    >>> is_several(["a", "b"]), is_several([1, 2]), is_several([{"role": "user", "content": "a"}])
+    >>> is_prompt_list(["a", "b"]), is_prompt_list([1, 2]), is_prompt_list([{"role": "user", "content": "a"}])
     (True, False, False)
     """
     if not isinstance(prompt, list):
@@ -67,52 +67,52 @@ def is_several(prompt: Any) -> bool:
     return not prompt or not all(isinstance(each, Mapping) or _is_number(each) for each in prompt)
 
 
-def prompted(tokenizer: Any, prompt: Any) -> Prompt:
-    """The ids of a prompt, with its segments; special tokens as the tokenizer adds them."""
+def encode_prompt(tokenizer: Any, prompt: Any) -> Prompt:
+    """The ids and segments of a prompt, with the tokenizer's special tokens."""
     if isinstance(prompt, Template):
-        return _encoded(tokenizer, prompt.text, prompt.spans)
+        return _encode_text(tokenizer, prompt.text, prompt.spans)
     if isinstance(prompt, str):
-        return _encoded(tokenizer, prompt, ())
+        return _encode_text(tokenizer, prompt, ())
     if isinstance(prompt, tuple) and len(prompt) == 2 and all(isinstance(each, str) for each in prompt):
-        return _pair(tokenizer, *prompt)
+        return _encode_pair(tokenizer, *prompt)
     if isinstance(prompt, Sequence) and prompt and all(isinstance(each, Mapping) for each in prompt):
-        return _chat(tokenizer, prompt)
-    if isinstance(prompt, Mapping) and "input_ids" in prompt:  # what a tokenizer gave
+        return _encode_chat(tokenizer, prompt)
+    if isinstance(prompt, Mapping) and "input_ids" in prompt:  # the output of a tokenizer
         prompt = prompt["input_ids"]
     numbers = prompt.tolist() if hasattr(prompt, "tolist") else prompt
     if isinstance(numbers, Sequence) and len(numbers) == 1 and isinstance(numbers[0], Sequence):
         numbers = numbers[0]
     if isinstance(numbers, Sequence) and all(map(_is_number, numbers)):
-        return _checked(Prompt([int(number) for number in numbers]))
-    raise InputError(f"the prompt is a {type(prompt).__name__}: {_HOW}.")
+        return _check_not_empty(Prompt([int(number) for number in numbers]))
+    raise InputTypeError(f"the prompt is a {type(prompt).__name__}: {_CHOICES}.")
 
 
-def continuation(tokenizer: Any, text: Any) -> list[int]:
-    """The ids of a text that is to follow a prompt: as it stands, without special tokens."""
+def encode_continuation(tokenizer: Any, text: Any) -> list[int]:
+    """The ids of a text that follows a prompt, without special tokens."""
     if isinstance(text, str):
-        ids = _tokenizer(tokenizer)(text, add_special_tokens=False)["input_ids"]
+        ids = _check_tokenizer(tokenizer)(text, add_special_tokens=False)["input_ids"]
         found = [int(number) for number in ids]
     else:
-        found = prompted(None, text).ids
+        found = encode_prompt(None, text).ids
     if not found:
-        raise InputError("text='' has no tokens: give what the model is to have written.")
+        raise InputError("text='' has no tokens: give the continuation to explain.")
     return found
 
 
-def _encoded(tokenizer: Any, text: str, spans: Sequence[Span], **options: Any) -> Prompt:
+def _encode_text(tokenizer: Any, text: str, spans: Sequence[Span], **options: Any) -> Prompt:
     if not text:
-        raise InputError("the prompt is empty: give the model at least one token to go on from.")
-    encode = _tokenizer(tokenizer)
+        raise InputError("the prompt is empty: give at least one token.")
+    encode = _check_tokenizer(tokenizer)
     found = encode(text, **_offsets(encode, bool(spans)), **options)
     ids = [int(number) for number in found["input_ids"]]
     segments = _segments(spans, found.get("offset_mapping")) if spans else ()
-    return _checked(Prompt(ids, text, segments, _more(found)))
+    return _check_not_empty(Prompt(ids, text, segments, _extra_inputs(found)))
 
 
-def _pair(tokenizer: Any, one: str, other: str) -> Prompt:
+def _encode_pair(tokenizer: Any, one: str, other: str) -> Prompt:
     if not one or not other:
-        raise InputError("one text of the pair is empty: give both, or one text alone.")
-    encode = _tokenizer(tokenizer)
+        raise InputError("one text of the pair is empty: give both, or a single text.")
+    encode = _check_tokenizer(tokenizer)
     found = encode(one, other)
     numbers = found.sequence_ids() if hasattr(found, "sequence_ids") and encode.is_fast else []
     segments = []
@@ -121,44 +121,48 @@ def _pair(tokenizer: Any, one: str, other: str) -> Prompt:
         if places:
             segments.append(Segment(name, places[0], places[-1] + 1))
     ids = [int(each) for each in found["input_ids"]]
-    return Prompt(ids, f"{one}\n{other}", tuple(segments), _more(found))
+    return Prompt(ids, f"{one}\n{other}", tuple(segments), _extra_inputs(found))
 
 
-def _chat(tokenizer: Any, messages: Sequence[Mapping[str, Any]]) -> Prompt:
-    """Messages through the tokenizer's chat template, up to where the model is to answer."""
-    encode = _tokenizer(tokenizer)
+def _encode_chat(tokenizer: Any, messages: Sequence[Mapping[str, Any]]) -> Prompt:
+    """Renders messages with the tokenizer's chat template, up to where the model answers."""
+    encode = _check_tokenizer(tokenizer)
     if not getattr(encode, "chat_template", None):
         raise InputError(
             f"{type(encode).__name__} has no chat template: give one text, or set tokenizer.chat_template."
         )
-    is_begun = str(messages[-1].get("role")) == "assistant"  # the answer has a beginning, from which the model goes on
+    is_begun = str(messages[-1].get("role")) == "assistant"  # the model continues an answer that has begun
     how = {"continue_final_message": True} if is_begun else {"add_generation_prompt": True}
 
-    def rendered(contents: Sequence[Any]) -> str:
+    def render(contents: Sequence[Any]) -> str:
         given = [{**message, "content": content} for message, content in zip(messages, contents, strict=True)]
         found: str = encode.apply_chat_template(given, tokenize=False, **how)
         return found
 
     contents = [message.get("content") for message in messages]
-    text, used = rendered(contents), dict[str, int]()
-    names = [_numbered(str(message.get("role", "message")), used) for message in messages]
-    places = _places(text, contents, rendered)
+    text, used = render(contents), dict[str, int]()
+    names = [_unique_name(str(message.get("role", "message")), used) for message in messages]
+    places = _message_spans(text, contents, render)
     spans = [(name, *place) for name, place in zip(names, places, strict=True) if place is not None]
-    return _encoded(encode, text, spans, add_special_tokens=False)
+    return _encode_text(encode, text, spans, add_special_tokens=False)
 
 
-def _places(
-    text: str, contents: Sequence[Any], rendered: Callable[[Sequence[Any]], str]
+def _message_spans(
+    text: str, contents: Sequence[Any], render: Callable[[Sequence[Any]], str]
 ) -> list[tuple[int, int] | None]:
-    """Where each message stands in the text: a template may say things of its own, even the same ones.
+    """The characters of each message in the rendered text; None if they are not found.
 
-    A text with marks in the place of the messages shows what is the template's; what is left are the messages.
+    A template may contain the words of a message itself, so searching is not enough: the template is rendered again
+    with markers in place of the messages, and the text between the markers shows what belongs to the template.
     """
     is_text = [isinstance(each, str) and bool(each.strip()) for each in contents]
-    marks = [f"\u27e6{i}\u27e7" if told else each for i, (each, told) in enumerate(zip(contents, is_text, strict=True))]
-    rest, at, found = rendered(marks), 0, list[tuple[int, int] | None]()
-    for content, mark, told in zip(contents, marks, is_text, strict=True):
-        before, split, rest = rest.partition(mark) if told else ("", "", rest)
+    marks = [
+        f"\u27e6{i}\u27e7" if is_marked else each
+        for i, (each, is_marked) in enumerate(zip(contents, is_text, strict=True))
+    ]
+    rest, at, found = render(marks), 0, list[tuple[int, int] | None]()
+    for content, mark, is_marked in zip(contents, marks, is_text, strict=True):
+        before, split, rest = rest.partition(mark) if is_marked else ("", "", rest)
         forms = (content, content.strip()) if split else ()
         own = next((each for each in forms if text.startswith(before + each, at)), None)
         if own is None:
@@ -170,14 +174,14 @@ def _places(
     return found
 
 
-def _numbered(name: str, used: dict[str, int]) -> str:
-    """The name, with a number from the second time on."""
+def _unique_name(name: str, used: dict[str, int]) -> str:
+    """The name, with a number from its second use on."""
     used[name] = used.get(name, 0) + 1
     return name if used[name] == 1 else f"{name} {used[name]}"
 
 
 def _segments(spans: Sequence[Span], offsets: Any) -> tuple[Segment, ...]:
-    """The tokens of each span: those that share a character with it, and no more of them with another span."""
+    """The tokens of each span: those that share more characters with it than with any other span."""
     if offsets is None:
         return ()
     own: dict[int, list[int]] = {}
@@ -192,22 +196,22 @@ def _offsets(tokenizer: Any, wanted: bool) -> dict[str, bool]:
     return {"return_offsets_mapping": True} if wanted and getattr(tokenizer, "is_fast", False) else {}
 
 
-def _more(found: Any) -> dict[str, list[int]]:
-    """What stands beside the ids, one number a token."""
+def _extra_inputs(found: Any) -> dict[str, list[int]]:
+    """Other outputs of the tokenizer with one number per token."""
     n = len(found["input_ids"])
     names = [name for name in found if name not in ("input_ids", "attention_mask", "offset_mapping")]
     return {name: [int(each) for each in found[name]] for name in names if len(found[name]) == n}
 
 
-def _tokenizer(tokenizer: Any) -> Any:
+def _check_tokenizer(tokenizer: Any) -> Any:
     if not callable(tokenizer):
-        raise InputError(f"a text needs a tokenizer, and this is a {type(tokenizer).__name__}: {_HOW}.")
+        raise InputTypeError(f"a text needs a tokenizer, got a {type(tokenizer).__name__}: {_CHOICES}.")
     return tokenizer
 
 
-def _checked(prompt: Prompt) -> Prompt:
+def _check_not_empty(prompt: Prompt) -> Prompt:
     if not prompt.ids:
-        raise InputError("the prompt has no tokens: give the model at least one to go on from.")
+        raise InputError("the prompt has no tokens: give at least one.")
     return prompt
 
 

@@ -1,4 +1,4 @@
-"""Step scores: how sure a model was of what it chose, and of what else."""
+"""Scores of each step: probability, entropy and rank of the choice, and the most likely alternatives."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cutaway.lm.generation.tokens import Pieces
+from cutaway.lm.generation.tokens import TokenReader
 from cutaway.results.generation import Steps
 
 N_CANDIDATES = 20
-"""How many of the likeliest are kept at each step."""
+"""How many of the most likely tokens are stored per step."""
 
 
-Form = Literal["one", "many", "number"]
-"""How logits are meant: one of the classes is chosen; each by itself may be; they are numbers."""
+OutputForm = Literal["one", "many", "number"]
+"""What the logits mean: "one" class is chosen, "many" labels are independent, or a "number" is predicted."""
 
 
-def form_of(model: Any, kind: str) -> Form:
-    """As the configuration of a classifier has it; all else chooses one token."""
+def output_form(model: Any, kind: str) -> OutputForm:
+    """From the config of a classifier; all other models choose one token."""
     config = getattr(model, "config", None)
     if kind != "classifier":
         return "one"
@@ -31,31 +31,31 @@ def form_of(model: Any, kind: str) -> Form:
     return "number" if is_number else "one"
 
 
-def logprobs_of(logits: Tensor, form: Form) -> Tensor:
-    """Log-probabilities over the last dimension; numbers have none."""
+def log_probs(logits: Tensor, form: OutputForm) -> Tensor:
+    """Log-probabilities over the last dimension; NaN for a regression output."""
     if form == "number":
         return torch.full_like(logits, torch.nan)
     return torch.nn.functional.logsigmoid(logits) if form == "many" else logits.log_softmax(-1)
 
 
-def steps_of(
+def step_scores(
     logits: Tensor,
     chosen: Tensor,
-    pieces: Pieces | Sequence[str],
+    pieces: TokenReader | Sequence[str],
     processed: Tensor | None = None,
     *,
-    form: Form = "one",
+    form: OutputForm = "one",
 ) -> Steps:
     """The scores of each step.
 
     Args:
-        logits: (step, class), as the model gave them.
-        chosen: (step,).
-        pieces: reads classes: a tokenizer's pieces, or the names of labels.
-        processed: (step, class): the logits from which tokens were drawn; -inf where one was cut.
+        logits: (step, class), as the model returns them.
+        chosen: (step,): the chosen class.
+        pieces: gives the texts of classes: a token reader, or the names of labels.
+        processed: (step, class): the logits that tokens were sampled from; -inf for excluded tokens.
     """
     wide = logits.double()
-    logprobs = logprobs_of(wide, form)
+    logprobs = log_probs(wide, form)
     own = wide.gather(-1, chosen[:, None])
     k = min(N_CANDIDATES, logits.shape[-1])
     candidates = wide.topk(k, dim=-1).indices
@@ -72,7 +72,7 @@ def steps_of(
         entropies=(entropy(logprobs) if form == "one" else _entropy_of_each(logprobs)).cpu().numpy(),
         ranks=((wide > own).sum(-1) + 1).cpu().numpy().astype(np.int64),
         candidates=candidates.cpu().numpy().astype(np.int64),
-        candidate_pieces=tuple(_read(pieces, row) for row in candidates.tolist()),
+        candidate_pieces=tuple(_class_names(pieces, row) for row in candidates.tolist()),
         candidate_logprobs=top.cpu().numpy(),
         kept=kept,
         n_kept=n_kept,
@@ -81,15 +81,15 @@ def steps_of(
 
 
 def entropy(logprobs: Tensor) -> Tensor:
-    """In nats, over the last dimension; what cannot happen adds nothing."""
+    """Entropy in nats over the last dimension; classes with probability 0 add nothing."""
     return -(logprobs.exp() * logprobs.masked_fill(logprobs == -torch.inf, 0.0)).sum(-1)
 
 
 def _entropy_of_each(logprobs: Tensor) -> Tensor:
-    """The sum over classes that are chosen or not, each by itself."""
+    """Sum of the entropies of independent labels."""
     others = torch.log1p(-logprobs.exp())
     return entropy(torch.stack([logprobs, others], -1)).sum(-1)
 
 
-def _read(pieces: Pieces | Sequence[str], ids: list[int]) -> tuple[str, ...]:
-    return pieces.pieces(ids) if isinstance(pieces, Pieces) else tuple(pieces[number] for number in ids)
+def _class_names(pieces: TokenReader | Sequence[str], ids: list[int]) -> tuple[str, ...]:
+    return pieces.pieces(ids) if isinstance(pieces, TokenReader) else tuple(pieces[number] for number in ids)

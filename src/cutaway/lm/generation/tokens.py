@@ -1,4 +1,4 @@
-"""Tokens as people read them: display text, words and special tokens, whatever the tokenizer's way of writing."""
+"""Converts token ids to readable text, words and special tokens, for all kinds of tokenizers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 
 
 def _byte_letters() -> dict[str, int]:
-    """The letter that stands for each byte in byte-level vocabularies, after GPT-2: printable ones for themselves."""
+    """The character for each byte in byte-level vocabularies (GPT-2); printable bytes stand for themselves."""
     own = [*range(33, 127), *range(161, 173), *range(174, 256)]
     found = {chr(byte): byte for byte in own}
     others = (byte for byte in range(256) if byte not in own)
@@ -25,12 +25,12 @@ def _byte_letters() -> dict[str, int]:
 _LETTERS = _byte_letters()
 
 
-class Pieces:
-    """Reads the tokens of one tokenizer.
+class TokenReader:
+    """Converts the token ids of one tokenizer.
 
     Args:
-        tokenizer: any of transformers'; None for numbers without names.
-        n: how many tokens the model knows, where that can be said.
+        tokenizer: a tokenizer of transformers; None shows ids as `<320>`.
+        n: size of the model's vocabulary, if known.
     """
 
     def __init__(self, tokenizer: Any, n: int | None = None) -> None:
@@ -39,7 +39,7 @@ class Pieces:
         self._style = _style_of(tokenizer)
 
     def names(self, ids: Sequence[int]) -> tuple[str, ...]:
-        """As the tokenizer writes them; `<320>` where it has none."""
+        """Tokens as the tokenizer writes them; `<320>` for ids it does not have."""
         if self._tokenizer is None:
             return tuple(f"<{number}>" for number in ids)
         size = len(self._tokenizer)
@@ -50,11 +50,11 @@ class Pieces:
         )
 
     def pieces(self, ids: Sequence[int]) -> tuple[str, ...]:
-        """As they are read, each by itself."""
+        """The readable text of each token."""
         return tuple(self._piece(int(number), name) for number, name in zip(ids, self.names(ids), strict=True))
 
     def tokens(self, ids: Sequence[int], segments: Sequence[Segment] = ()) -> Tokens:
-        """All that is known of some tokens that follow one another."""
+        """Everything known about a sequence of tokens."""
         numbers = [int(number) for number in ids]
         names = self.names(numbers)
         pieces = tuple(self._piece(number, name) for number, name in zip(numbers, names, strict=True))
@@ -63,7 +63,7 @@ class Pieces:
         return Tokens(np.array(numbers, np.int64), names, pieces, words, special, tuple(segments))
 
     def text(self, ids: Sequence[int]) -> str:
-        """The text of tokens that follow one another, special ones left out."""
+        """The decoded text of a sequence of tokens, without special tokens."""
         if self._tokenizer is None:
             return "".join(self.names(ids))
         size = len(self._tokenizer)
@@ -72,7 +72,7 @@ class Pieces:
         return found
 
     def id_of(self, asked: str | int) -> int:
-        """The one token that a text is; an error where it is several, or none."""
+        """The id of a text that is exactly one token; raises otherwise."""
         if not isinstance(asked, str) and self._n is not None and int(asked) >= self._n:
             raise InputError(f"token {asked} is unknown: the model has {self._n:,}, counted from 0.")
         if self._tokenizer is None:
@@ -94,7 +94,7 @@ class Pieces:
         if written is not None:
             return int(written)
         if not ids or unknown in ids:
-            raise InputError(f"{asked!r} is unknown to this tokenizer: give one that it has, by text or id.")
+            raise InputError(f"{asked!r} is not in this tokenizer's vocabulary: give another token, by text or id.")
         parts = ", ".join(map(repr, self.pieces(ids)))
         raise InputError(f"{asked!r} is {len(ids)} tokens: {parts}. Give one of these; most words begin with a space.")
 
@@ -112,13 +112,13 @@ class Pieces:
         return name.replace("▁", " ")
 
     def _words(self, names: Sequence[str], pieces: Sequence[str], special: Any) -> Any:
-        """The number of the word of each token: it begins at a space, at a special token, or where the style says."""
+        """The word number of each token. A word starts at a space, at a special token, or as the style says."""
         found, word = np.zeros(len(names), np.int64), -1
         for i, (name, piece) in enumerate(zip(names, pieces, strict=True)):
             if self._style == "wordpiece":
                 begins = not name.startswith("##")
             else:
-                before = pieces[i - 1] if i else ""  # a token that is but a space belongs to the word behind it
+                before = pieces[i - 1] if i else ""  # a token that is only a space belongs to the next word
                 begins = piece[:1].isspace() or (before[-1:].isspace() and bool(before.strip()))
             if i == 0 or begins or special[i] or special[i - 1]:
                 word += 1
@@ -127,7 +127,7 @@ class Pieces:
 
 
 def _style_of(tokenizer: Any) -> str:
-    """How a vocabulary writes spaces and parts of words: "bytes", "wordpiece" or "marked"."""
+    """How a vocabulary marks spaces and word parts: "bytes", "wordpiece" or "marked"."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     kind = type(getattr(backend, "model", None)).__name__
     decoder = repr(getattr(backend, "decoder", None))

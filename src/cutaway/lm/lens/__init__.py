@@ -1,7 +1,6 @@
 """The logit lens: what each layer would have predicted.
 
-lens    `gen.lens()`: what each layer would have written, read by the model's own final norm and head
-points  Where a lens looks: the stream before the first block, after each, and on request inside of them
-scores  Logits into the numbers of a lens, in pieces that stay small: ranks, probabilities, entropy, distance to
-        the end
+lens    `gen.lens()`: the logit lens, which reads every layer with the model's own final norm and head
+points  Where a lens reads the residual stream
+scores  Computes the numbers of a lens from logits: ranks, probabilities, entropy, KL to the output
 """

@@ -1,4 +1,4 @@
-"""`gen.lens()`: what each layer would have written, read by the model's own final norm and head."""
+"""`gen.lens()`: the logit lens, which reads every layer with the model's own final norm and head."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cutaway.core.errors import InputError
-from cutaway.lm.generation.classify import labels_of
-from cutaway.lm.generation.model_kind import n_tokens
-from cutaway.lm.generation.scores import form_of
-from cutaway.lm.generation.tokens import Pieces
+from cutaway.core.errors import InputError, InputTypeError
+from cutaway.lm.generation.classify import label_names
+from cutaway.lm.generation.model_kind import vocab_size
+from cutaway.lm.generation.scores import output_form
+from cutaway.lm.generation.tokens import TokenReader
 from cutaway.lm.lens.points import Point, points
-from cutaway.lm.lens.scores import Scorer, Scores, laid
-from cutaway.lm.model.forward_run import Reading
-from cutaway.lm.model.head import LIMIT, is_whole, tails, without
-from cutaway.lm.model.output_drift import changed
+from cutaway.lm.lens.scores import Scorer, Scores, split_by_target
+from cutaway.lm.model.forward_run import PromptRun
+from cutaway.lm.model.head import LIMIT, bypass_module, is_pooled, iter_head_logits
+from cutaway.lm.model.output_drift import drift_notes
 from cutaway.results.generation import Generation
 from cutaway.results.lens import Lens, Watched
 
@@ -37,39 +37,39 @@ def lens(
     positions: bool = False,
     limit: int = LIMIT,
 ) -> Lens:
-    """What each layer would have written in the place of each target: `gen.lens()`.
+    """What each layer would have predicted in place of each target: `gen.lens()`.
 
     Args:
-        norm: whether the final norm is applied at every layer. False: at the last one alone, as Ecco does, and what the
-            rows say cannot be compared.
-        after: where to look: "block", "attention", "mlp", or several; the embedding and the end are always there.
-        watch: tokens whose ranks and probabilities are wanted, too; by text or id, labels by name.
-        k: how many of the likeliest are kept.
-        positions: every token that was read is a target, not those alone that were written.
-        limit: bytes of logits that are made at once.
+        norm: whether to apply the final norm at every layer. If False, only at the last one, as Ecco does; rows are
+            then not comparable.
+        after: where to read: after each "block", "attention", "mlp", or several; embedding and end are always included.
+        watch: tokens whose ranks and probabilities you want as well: by text or id, labels by name.
+        k: how many of the most likely tokens to store.
+        positions: whether every token that was read is a target, not only generated ones.
+        limit: bytes of logits computed at once.
     """
     if isinstance(k, bool) or k < 1:
-        raise InputError(f"k={k!r}: how many of the likeliest are kept, 1 or more.")
+        raise InputError(f"k={k!r}: give a whole number, 1 or more.")
     if not isinstance(positions, bool):
-        raise InputError(f"positions={positions!r}: give True for every token that was read, or leave it out.")
+        raise InputTypeError(f"positions={positions!r}: give True for every token that was read, or leave it out.")
     with torch.inference_mode(False):
-        reading = Reading.of(gen)
+        run = PromptRun.of(gen)
         classes = _Classes.of(gen)
         watched = [] if watch is None else classes.ids(watch)
-        where, notes = points(reading.anatomy.stack, after)
-        seen = reading.see([point.site for point in where])
-        targets = _every(gen, reading) if positions else _Targets(gen.rows, gen.target_ids, np.ones(len(gen), bool))
+        where, notes = points(run.anatomy.stack, after)
+        seen = run.forward([point.site for point in where])
+        targets = _all_positions(gen, run) if positions else _Targets(gen.rows, gen.target_ids, np.ones(len(gen), bool))
         streams = [seen.values[point.site][0] for point in where]
         scores = _scores(
-            reading, streams, targets, (k, watched), _How(seen.logits[0], _raw(reading, norm, notes), limit)
+            run, streams, targets, (k, watched), _Readout(seen.logits[0], _skipped_norm(run, norm, notes), limit)
         )
-    if form_of(gen.model, gen.kind) != "one":
+    if output_form(gen.model, gen.kind) != "one":
         notes.append(
-            "The labels of this model do not rule each other out: ranks hold, probabilities are as if they did."
+            "The labels of this model are independent: ranks are valid, but probabilities assume exclusive labels."
         )
     elif not positions:
-        notes += changed(gen, "logprob", scores.logprobs[-1].numpy())
-    made = _made(gen, scores, where, targets, classes)
+        notes += drift_notes(gen, "logprob", scores.logprobs[-1].numpy())
+    made = _result(gen, scores, where, targets, classes)
     made = replace(made, norm=norm, n_classes=int(seen.logits.shape[-1]), notes=tuple(notes))
     if watched:
         own = Watched(
@@ -79,21 +79,21 @@ def lens(
             scores.watched_logprobs.numpy(),
         )
         made = replace(made, watched=own)
-    again = partial(_watched, gen, norm=norm, after=after, positions=positions, limit=limit)
-    object.__setattr__(made, "_again", again)  # holds the generation, and that holds its model weakly
+    again = partial(_watch_again, gen, norm=norm, after=after, positions=positions, limit=limit)
+    object.__setattr__(made, "_again", again)  # keeps the generation, which holds its model by weak reference
     return made
 
 
-def _watched(gen: Generation, tokens: Sequence[str | int], **options: Any) -> Watched:
+def _watch_again(gen: Generation, tokens: Sequence[str | int], **options: Any) -> Watched:
     found = lens(gen, watch=tokens, k=1, **options).watched
     if found is None:
-        raise InputError("no token to watch was given: lens.watch([' is', ' are']).")
+        raise InputError("give at least one token to watch: lens.watch([' is', ' are']).")
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class _Targets:
-    """What stands at which row."""
+    """The class at each row."""
 
     rows: Any
     classes: Any
@@ -101,106 +101,108 @@ class _Targets:
 
 
 @dataclass(frozen=True, slots=True)
-class _How:
-    """How logits are made, and checked."""
+class _Readout:
+    """How logits are computed and checked."""
 
     own: Tensor
-    """(target, class): what the model gave for the targets of the reading."""
+    """(target, class): the model's logits for the targets of the run."""
     raw: str | None
-    """Address of the norm that is left out at all layers but the last."""
+    """Address of the norm that is skipped at all layers but the last."""
     limit: int
 
 
-def _raw(reading: Reading, norm: bool, notes: list[str]) -> str | None:
+def _skipped_norm(run: PromptRun, norm: bool, notes: list[str]) -> str | None:
     if norm:
         return None
-    found = reading.anatomy.stack.final_norm
+    found = run.anatomy.stack.final_norm
     if found is None:
-        notes.append("this model has no final norm to leave out: norm=False is the same as norm=True.")
+        notes.append("this model has no final norm: norm=False is the same as norm=True.")
     return found
 
 
-def _every(gen: Generation, reading: Reading) -> _Targets:
-    """Every position as a target: the token behind it, or at it where the model sees both sides."""
+def _all_positions(gen: Generation, run: PromptRun) -> _Targets:
+    """Every position as a target: the next token, or the token itself if the model is bidirectional."""
     n = len(gen.read)
     if gen.kind in ("causal", "encoder-decoder"):
         return _Targets(np.arange(n - 1), gen.token_ids[1:], np.arange(1, n) >= gen.n_prompt)
-    if is_whole(reading):
-        raise InputError("this model judges a text as a whole: it has no positions. Leave out positions=True.")
-    rows = torch.arange(n, device=reading.device)
+    if is_pooled(run):
+        raise InputError("this model classifies whole texts and has no positions: leave out positions=True.")
+    rows = torch.arange(n, device=run.device)
     ids = np.array(gen.token_ids)
     if gen.kind == "classifier":
-        ids = replace(reading, rows=rows, classes=rows).logits().argmax(-1).cpu().numpy()
+        ids = replace(run, rows=rows, classes=rows).logits().argmax(-1).cpu().numpy()
     ids[gen.rows] = gen.target_ids
     return _Targets(np.arange(n), ids, np.isin(np.arange(n), gen.rows))
 
 
 def _scores(
-    reading: Reading, streams: list[Tensor], targets: _Targets, asked: tuple[int, list[int]], how: _How
+    run: PromptRun, streams: list[Tensor], targets: _Targets, asked: tuple[int, list[int]], readout: _Readout
 ) -> Scores:
     k, watched = asked
-    n_layers, n_targets, n_classes = len(streams), len(targets.rows), how.own.shape[-1]
+    n_layers, n_targets, n_classes = len(streams), len(targets.rows), readout.own.shape[-1]
     scores = Scores.empty(n_layers, n_targets, min(k, n_classes), len(watched))
-    classes, others = (
-        torch.tensor(np.asarray(ids, np.int64), device=reading.device) for ids in (targets.classes, watched)
-    )
+    classes, others = (torch.tensor(np.asarray(ids, np.int64), device=run.device) for ids in (targets.classes, watched))
     scorer = Scorer(scores, classes, others)
-    places = {int(row): place for place, row in enumerate(reading.rows.tolist())}
-    if is_whole(reading):
-        pieces = _whole(reading, torch.stack(streams[::-1]), n_targets, how.raw)
+    places = {int(row): place for place, row in enumerate(run.rows.tolist())}
+    if is_pooled(run):
+        pieces = _pooled_logits(run, torch.stack(streams[::-1]), n_targets, readout.raw)
     else:
-        rows = torch.tensor(np.asarray(targets.rows), device=reading.device)
+        rows = torch.tensor(np.asarray(targets.rows), device=run.device)
         hidden = torch.stack([stream[rows] for stream in streams[::-1]], dim=1)  # (target, layer from the end, d)
-        pieces = _pieces(reading, hidden, how.raw, how.limit)
+        pieces = _logits_by_target(run, hidden, readout.raw, readout.limit)
     for target, layers, logits in pieces:
         place = places.get(int(targets.rows[target]))
         if layers[0] == n_layers - 1 and place is not None:
-            _check(logits[0], how.own[place], reading)
-        scorer.take(target, layers, logits)
+            _check_last_layer(logits[0], readout.own[place], run)
+        scorer.add(target, layers, logits)
     return scores
 
 
-def _pieces(reading: Reading, hidden: Tensor, raw: str | None, limit: int) -> Iterator[tuple[int, range, Tensor]]:
-    """Target by target, layers from the end to the beginning: (target, layers, logits (layer, class))."""
+def _logits_by_target(
+    run: PromptRun, hidden: Tensor, raw: str | None, limit: int
+) -> Iterator[tuple[int, range, Tensor]]:
+    """Logits by target, layers from last to first: (target, layers, logits (layer, class))."""
     n_targets, n_layers = hidden.shape[:2]
     if raw is None:
-        for cells, logits in tails(reading, hidden, limit=limit):
-            for target, layers, part in laid(n_targets, n_layers, cells):
+        for cells, logits in iter_head_logits(run, hidden, limit=limit):
+            for target, layers, part in split_by_target(n_targets, n_layers, cells):
                 yield target, layers, logits[part]
         return
     last = range(n_layers - 1, n_layers - 2, -1)
-    n = max(1, limit // (_width(reading, hidden) * n_layers))
+    n = max(1, limit // (_width(run, hidden) * n_layers))
     for start in range(0, n_targets, n):
         some = hidden[start : start + n]
-        ends = torch.cat([logits for _, logits in tails(reading, some[:, :1], limit=limit)])
-        with without(reading, raw):  # all of them before the next yield: nobody may see the model without its norm
-            found = torch.cat([logits for _, logits in tails(reading, some[:, 1:], limit=limit)])
+        ends = torch.cat([logits for _, logits in iter_head_logits(run, some[:, :1], limit=limit)])
+        with bypass_module(run, raw):  # collected before the yield: no caller may see it bypassed
+            found = torch.cat([logits for _, logits in iter_head_logits(run, some[:, 1:], limit=limit)])
         for target in range(len(some)):
             yield start + target, last, ends[target : target + 1]
             own = found[target * (n_layers - 1) : (target + 1) * (n_layers - 1)]
             yield start + target, range(n_layers - 2, -1, -1), own
 
 
-def _width(reading: Reading, hidden: Tensor) -> int:
-    """Bytes of the logits of one cell."""
-    _, logits = next(tails(reading, hidden[:1, :1]))
+def _width(run: PromptRun, hidden: Tensor) -> int:
+    """Bytes of the logits of one layer and target."""
+    _, logits = next(iter_head_logits(run, hidden[:1, :1]))
     return logits.shape[-1] * logits.element_size()
 
 
-def _whole(reading: Reading, hidden: Tensor, n_targets: int, raw: str | None) -> Iterator[tuple[int, range, Tensor]]:
-    """The same of a model that judges a text as a whole: all targets have the same logits."""
+def _pooled_logits(
+    run: PromptRun, hidden: Tensor, n_targets: int, raw: str | None
+) -> Iterator[tuple[int, range, Tensor]]:
+    """The same for a sequence classifier: all targets share their logits."""
     parts = [hidden] if raw is None else [hidden[:1]]
-    found = [logits for _, logits in tails(reading, parts[0])]
+    found = [logits for _, logits in iter_head_logits(run, parts[0])]
     if raw is not None:
-        with without(reading, raw):
-            found += [logits for _, logits in tails(reading, hidden[1:])]
+        with bypass_module(run, raw):
+            found += [logits for _, logits in iter_head_logits(run, hidden[1:])]
     logits = torch.cat(found)
     for target in range(n_targets):
         yield target, range(len(hidden) - 1, -1, -1), logits
 
 
-def _check(found: Tensor, own: Tensor, reading: Reading) -> None:
-    """The last row are the model's logits, or nothing of the lens can be believed."""
+def _check_last_layer(found: Tensor, own: Tensor, run: PromptRun) -> None:
+    """Raises unless the last layer gives the model's own logits; otherwise no layer of the lens can be trusted."""
     finite = torch.isfinite(own)
     apart = float((found - own).masked_fill(~finite, 0.0).abs().max())
     size = float(own.masked_fill(~finite, 0.0).abs().max())
@@ -208,25 +210,26 @@ def _check(found: Tensor, own: Tensor, reading: Reading) -> None:
     if apart <= most:
         return
     raise InputError(
-        f"the last layer of this lens is not what {type(reading.model).__name__} says: their logits are up to "
-        f"{apart:.3g} apart, of a size of {size:.3g}. Something behind its last block depends on more than the "
-        "stream, so that layers cannot be read this way; is the model the one that wrote the text, and unchanged?"
+        f"the last layer of this lens differs from the output of {type(run.model).__name__}: their logits differ by up "
+        f"to {apart:.3g}, with a size of {size:.3g}. Either the head depends on more than the residual stream, so "
+        "that a lens cannot read this model, or this is not the model that generated the text."
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Classes:
-    """Tokens, or labels, by their texts."""
+    """Converts between tokens or labels and their texts."""
 
-    tokens: Pieces | None
+    tokens: TokenReader | None
     labels: Sequence[str]
 
     @staticmethod
     def of(gen: Generation) -> _Classes:
         if gen.kind != "classifier":
-            return _Classes(Pieces(gen._tokenizer and gen.tokenizer, n_tokens(gen.model)), ())  # ids do without one
+            tokenizer = gen._tokenizer and gen.tokenizer  # without one, ids still work
+            return _Classes(TokenReader(tokenizer, vocab_size(gen.model)), ())
         n = int(getattr(getattr(gen.model, "config", None), "num_labels", 0))
-        return _Classes(None, labels_of(gen.model, n))
+        return _Classes(None, label_names(gen.model, n))
 
     def ids(self, asked: str | int | Sequence[str | int]) -> list[int]:
         given = [asked] if isinstance(asked, (str, int)) else list(asked)
@@ -239,14 +242,14 @@ class _Classes:
             return list(self.labels).index(asked)
         if isinstance(asked, str) or not 0 <= asked < len(self.labels):
             known = ", ".join(map(repr, self.labels[:12]))
-            raise InputError(f"watch: {asked!r} is no label of this model; there are {known}.")
+            raise InputError(f"watch: {asked!r} is not a label of this model; its labels are {known}.")
         return asked
 
     def pieces(self, ids: Sequence[int]) -> tuple[str, ...]:
         return tuple(self.labels[i] for i in ids) if self.tokens is None else self.tokens.pieces(ids)
 
 
-def _made(gen: Generation, scores: Scores, where: list[Point], targets: _Targets, classes: _Classes) -> Lens:
+def _result(gen: Generation, scores: Scores, where: list[Point], targets: _Targets, classes: _Classes) -> Lens:
     named = torch.unique(scores.top_ids)
     return Lens(
         layers=tuple(point.name for point in where),

@@ -1,4 +1,4 @@
-"""Where a lens looks: the stream before the first block, after each, and on request inside of them."""
+"""Where a lens reads the residual stream: before the first block, after each, and on request inside blocks."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _CROSS = "cross-attention"
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One place of the stream."""
+    """One point of the residual stream."""
 
     name: str
     site: str
 
 
 def points(stack: Stack, after: str | Sequence[str]) -> tuple[list[Point], list[str]]:
-    """The places in order, the end of the stack always the last; and what is to be said about them.
+    """The points in order, ending with the end of the stack; and notes about them.
 
     Args:
         after: "block", "attention", "mlp", or several of them.
     """
     asked = {after} if isinstance(after, str) else set(after)
     if not asked or asked - {*PARTS}:
-        raise InputError(f"after={after!r}: a lens looks after {', '.join(map(repr, PARTS))}, or several of these.")
+        raise InputError(f"after={after!r}: give {', '.join(map(repr, PARTS))}, or several of these.")
     last = stack.blocks[-1]
     found = [Point(EMBEDDING, stack.stream[0])]
     seen: set[str] = set()
@@ -46,31 +46,32 @@ def points(stack: Stack, after: str | Sequence[str]) -> tuple[list[Point], list[
 
 
 def _inside(block: Block) -> Iterator[tuple[str, Point]]:
-    """The stream after each addition but the last: which part was added there, and the place."""
+    """The stream after each addition but the last: the kind of the added part, and the point."""
     before = 0
     for added in block.added:
         new = block.contributions[before : added.n]
         before = added.n
         if len(new) != 1 or added.n == len(block.contributions):
             continue
-        site = added.seen if block.is_residual else _behind(added.seen)
-        yield new[0].kind, Point(f"{block.index} {_named(new[0])}", site)
+        site = added.cheaper_site if block.is_residual else _norm_output(added.cheaper_site)
+        yield new[0].kind, Point(f"{block.index} {_part_name(new[0])}", site)
 
 
-def _behind(site: str) -> str:
-    """What the norm gives that a sum enters, where norms stand in the stream."""
+def _norm_output(site: str) -> str:
+    """The output of the norm that takes a sum, in models with norms in the residual stream."""
     parsed = Site.parse(site)
     return str(replace(parsed, side=None, path="")) if parsed.side == "in" else site
 
 
-def _named(part: Contribution) -> str:
+def _part_name(part: Contribution) -> str:
     return _CROSS if part.heads is not None and part.heads.is_cross else part.kind
 
 
 def _notes(stack: Stack, absent: set[str], is_inside: bool) -> list[str]:
     notes = [
-        f"no place after {part} alone: blocks add it together with others, or have none." for part in sorted(absent)
+        f"no point after {part} alone: blocks add it together with other parts, or have none."
+        for part in sorted(absent)
     ]
     if is_inside and not stack.is_residual:
-        notes.append("norms stand in the stream of this model: inside of blocks it is taken behind them.")
+        notes.append("this model has norms in its residual stream: points inside blocks are read after them.")
     return notes

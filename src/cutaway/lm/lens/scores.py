@@ -1,4 +1,4 @@
-"""Logits into the numbers of a lens, in pieces that stay small: ranks, probabilities, entropy, distance to the end."""
+"""Computes the numbers of a lens from logits, in small chunks: ranks, probabilities, entropy, KL to the output."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import torch
 from torch import Tensor
 
 _CELLS = 16
-"""So many rows of logits are worked on at once: fewer waste time between operations, more leave the cache."""
+"""Rows of logits processed at once: fewer waste time between kernels, more fall out of the cache."""
 _GROUP = 64
-"""The likeliest are looked for among the largest of groups of so many."""
+"""Group size of `top_k`: the largest of each group are searched first."""
 _SAFE = (-20.0, 60.0)
-"""Where the largest logit is between these, exponentials are taken as they are: one way through memory less."""
+"""If the largest logit is in this range, exponentials cannot overflow unshifted, which saves a pass through memory."""
 _TINY = -80.0
-"""Its exponential is still a normal number: processors are many times slower with those that are not."""
+"""Its exponential is still a normal float32: CPUs are many times slower with subnormal numbers."""
 _LEAST = -1e4
-"""Below the largest by as much, a logit stands for what cannot be."""
+"""A logit this far below the largest stands for -inf."""
 
 
 @dataclass(slots=True)
 class Scores:
-    """The numbers of cells (layer, target)."""
+    """The numbers per (layer, target)."""
 
     ranks: Tensor
     logprobs: Tensor
@@ -47,28 +47,28 @@ class Scores:
 
 @dataclass(slots=True)
 class Scorer:
-    """Fills scores, target after target; of each the end comes first."""
+    """Fills the scores, one target after another; the last layer of each comes first."""
 
     scores: Scores
     classes: Tensor
     """(target,)."""
     watched: Tensor
     """(token,)."""
-    _room: Tensor = field(default_factory=lambda: torch.empty(0))
+    _scratch: Tensor = field(default_factory=lambda: torch.empty(0))
     _end: Tensor = field(default_factory=lambda: torch.empty(0))
-    """(class,): the probabilities in the end, of the target at hand."""
+    """(class,): the output probabilities of the current target."""
     _end_entropy: float = 0.0
     _has_gaps: bool = False
 
-    def take(self, target: int, layers: range, logits: Tensor) -> None:
-        """(layer, class) of one target; `layers` says which, the last of all in the first piece."""
+    def add(self, target: int, layers: range, logits: Tensor) -> None:
+        """Adds the logits (layer, class) of one target; the first chunk starts with the last layer."""
         for start in range(0, len(layers), _CELLS):
-            self._take(target, layers[start : start + _CELLS], _wide(logits[start : start + _CELLS]))
+            self._add(target, layers[start : start + _CELLS], _wide(logits[start : start + _CELLS]))
 
-    def _take(self, target: int, layers: range, z: Tensor) -> None:
+    def _add(self, target: int, layers: range, z: Tensor) -> None:
         at = (torch.tensor(list(layers)), target)
         k = self.scores.top_ids.shape[-1]
-        top, ids = likeliest(z, max(k, 1))
+        top, ids = top_k(z, max(k, 1))
         is_first = layers[0] == len(self.scores.ranks) - 1
         if is_first:
             self._has_gaps = bool(torch.isinf(z[0]).any())
@@ -76,22 +76,22 @@ class Scorer:
         values, largest = z[:, own], top[:, :1]
         if self._has_gaps:
             z = torch.maximum(z, largest + _LEAST)
-        room = self._buffer(z)
+        scratch = self._buffer(z)
         if _SAFE[0] < float(largest.min()) and float(largest.max()) < _SAFE[1]:
             largest = torch.zeros_like(largest)
-            torch.clamp(z, min=_TINY, out=room)
+            torch.clamp(z, min=_TINY, out=scratch)
         else:
-            torch.sub(z, largest, out=room).clamp_(min=_TINY)
-        room.exp_()
-        total = room.sum(-1)
+            torch.sub(z, largest, out=scratch).clamp_(min=_TINY)
+        scratch.exp_()
+        total = scratch.sum(-1)
         if is_first:
-            self._end = room[0] / total[0]
+            self._end = scratch[0] / total[0]
         lse = (largest[:, 0].double() + total.double().log()).cpu()
-        mean = (room.mul_(z).sum(-1) / total).double().cpu()  # the expected logit
+        mean = (scratch.mul_(z).sum(-1) / total).double().cpu()  # expected logit, for the entropy
         crossed = (z @ self._end).double().cpu()
         entropies = (lse - mean).clamp(min=0)
         if is_first:
-            self._end_entropy = float(lse[0] - crossed[0])  # by the same sum as below: at the end the distance is 0
+            self._end_entropy = float(lse[0] - crossed[0])  # the same sum as below, so that the KL of the end is 0
         ranks = torch.stack([self._rank(z, values[:, i : i + 1]) for i in range(len(own))], -1).cpu()
         logprobs = values.double().cpu() - lse[:, None]
         scores = self.scores
@@ -103,23 +103,27 @@ class Scorer:
         scores.top_logprobs[at] = top[:, :k].double().cpu() - lse[:, None]
 
     def _rank(self, z: Tensor, own: Tensor) -> Tensor:
-        """1 + how many are strictly greater; ones as floats add up fast, and exactly to 2²⁴."""
+        """1 + number of strictly greater logits; adding ones as float32 is fast, and exact up to 2²⁴."""
         return torch.gt(z, own, out=self._buffer(z)).sum(-1).long() + 1
 
     def _buffer(self, like: Tensor) -> Tensor:
-        if self._room.shape[-1] != like.shape[-1] or len(self._room) < len(like) or self._room.dtype != like.dtype:
-            self._room = torch.empty_like(like)
-        return self._room[: len(like)]
+        if (
+            self._scratch.shape[-1] != like.shape[-1]
+            or len(self._scratch) < len(like)
+            or self._scratch.dtype != like.dtype
+        ):
+            self._scratch = torch.empty_like(like)
+        return self._scratch[: len(like)]
 
 
 def _wide(logits: Tensor) -> Tensor:
     return logits if logits.dtype in (torch.float32, torch.float64) else logits.float()
 
 
-def likeliest(z: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The k largest of each row and where they are, largest first: as `topk`, in a third of its time.
+def top_k(z: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k largest values of each row and their indices, as `torch.topk`, in a third of the time on large rows.
 
-    >>> values, places = likeliest(torch.arange(1000.0)[None], 2)
+    >>> values, places = top_k(torch.arange(1000.0)[None], 2)
     >>> values.tolist(), places.tolist()
     ([[999.0, 998.0]], [[999, 998]])
     """
@@ -137,10 +141,10 @@ def likeliest(z: Tensor, k: int) -> tuple[Tensor, Tensor]:
     return values, torch.cat([places, rest], -1).gather(1, chosen)
 
 
-def laid(n_targets: int, n_layers: int, cells: slice) -> Iterator[tuple[int, range, slice]]:
-    """The cells of one piece, target by target: the target, its layers from the end, and where they are in the piece.
+def split_by_target(n_targets: int, n_layers: int, cells: slice) -> Iterator[tuple[int, range, slice]]:
+    """Splits a chunk of cells by target: (target, its layers from the last, their slice of the chunk).
 
-    >>> list(laid(2, 3, slice(1, 5)))
+    >>> list(split_by_target(2, 3, slice(1, 5)))
     [(0, range(1, -1, -1), slice(0, 2, None)), (1, range(2, 0, -1), slice(2, 4, None))]
     """
     at = cells.start

@@ -1,8 +1,6 @@
 """Direct logit attribution: what each part of the model adds to a logit.
 
-contributions      What one contribution to the stream is made of: heads of an attention, neurons of a feed-
-                   forward
-direction          Which way of the stream leads to a logit: its direction, with the final norm's scale held still
-logit_attribution  `gen.logit_attribution()`: what each part of a model added to the logit of each target, summing
-                   to it
+contributions      Splits a contribution to the residual stream into heads or neurons
+direction          The direction of the residual stream that leads to a logit
+logit_attribution  `gen.logit_attribution()`: what each part of a model adds to the logit of each target
 """

@@ -1,7 +1,7 @@
-"""What one contribution to the stream is made of: heads of an attention, neurons of a feed-forward.
+"""Splits a contribution to the residual stream into heads of an attention or neurons of a feed-forward network.
 
-Both are columns of a linear map that leads to the stream. What may follow it, a factor or a norm, is found by
-comparing what went in with what came out, and a norm is held still.
+Both are columns of a linear map that leads to the stream. A factor or norm after it is found by comparing the output of
+the map with the contribution; a norm is frozen.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from cutaway.lm.model.parts import Units
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """One contribution in parts; they and the bias sum to it."""
+    """One contribution in parts; parts and bias sum to it."""
 
     values: Tensor
     """(target, part), float64."""
     bias: Tensor
-    """(target,): what the map adds where nothing comes in."""
+    """(target,): the output of the map for zero input."""
 
 
 def split(named: ModelIndex, address: str | None, taken: Tensor, given: Tensor, u: Tensor, *, site: str) -> Split:
-    """What each unit that enters a linear map adds along a direction.
+    """What each input unit of a linear map adds along a direction.
 
     Args:
-        address: of the module that is, or holds, the map.
-        taken: (target, unit): what enters it.
-        given: (target, d): the contribution that comes of it.
+        address: of the module that is, or contains, the map.
+        taken: (target, unit): the input of the map.
+        given: (target, d): the contribution it leads to.
         u: (target, d): the direction.
-        site: of the contribution; where a norm made it, that is held still.
+        site: of the contribution; if a norm computes it, the norm is frozen.
     """
     for linear in _candidates(named, address):
-        made = _applied(linear, taken)
+        made = _apply(linear, taken)
         if made is None or made[0].shape != given.shape:
             continue
         out, bias = made
-        onto = _onto(named, out, given, u, site)
+        onto = _pull_back_direction(named, out, given, u, site)
         if onto is None:
             continue
         direction, rest = onto
@@ -53,16 +53,18 @@ def split(named: ModelIndex, address: str | None, taken: Tensor, given: Tensor, 
             (found,) = torch.autograd.grad((linear(leaf[None])[0].double() * direction).sum(), leaf)
         return Split(found.double() * taken.double(), (bias.double() * direction).sum(-1) + rest)
     raise InputError(
-        f"what leads from the parts of {site!r} to the stream is no linear map that could be found: by='component' "
-        "takes it as a whole."
+        f"found no linear map from the parts of {site!r} to the residual stream: use by='component', which does not "
+        "split it."
     )
 
 
-def _onto(named: ModelIndex, out: Tensor, given: Tensor, u: Tensor, site: str) -> tuple[Tensor, Tensor] | None:
-    """The direction as it is right behind the map, and what a norm's bias adds; None if neither explains it."""
+def _pull_back_direction(
+    named: ModelIndex, out: Tensor, given: Tensor, u: Tensor, site: str
+) -> tuple[Tensor, Tensor] | None:
+    """The direction right after the map, and what a norm's bias adds; None if no factor or norm explains it."""
     limit = 1e-3 if given.dtype in (torch.float32, torch.float64) else 5e-2
     x, y = out.double(), given.double()
-    factor = (x * y).sum(-1, keepdim=True) / x.square().sum(-1, keepdim=True).clamp_min(1e-300)  # or a gate, held still
+    factor = (x * y).sum(-1, keepdim=True) / x.square().sum(-1, keepdim=True).clamp_min(1e-300)  # or a frozen gate
     factor = factor.where((factor - 1).abs() >= limit / 10, 1.0)
     if bool((y - factor * x).norm() <= limit * y.norm()):
         return u * factor, torch.zeros_like(u[:, 0])
@@ -71,11 +73,11 @@ def _onto(named: ModelIndex, out: Tensor, given: Tensor, u: Tensor, site: str) -
     frozen = None if norm is None else frozen_norm(norm, out)
     if frozen is None or not bool((y - frozen(x)).norm() <= limit * y.norm()):
         return None
-    return frozen.back(u), u @ frozen.bias
+    return frozen.pull_back(u), u @ frozen.bias
 
 
 def _candidates(named: ModelIndex, address: str | None) -> Iterator[nn.Module]:
-    """The module, what it holds (`nn.MultiheadAttention` has its projection inside), and what holds it: an adapter."""
+    """The module, its children (`nn.MultiheadAttention` contains its projection), and its parent (an adapter)."""
     module = None if address is None else named.modules.get(address)
     if address is None or module is None:
         return
@@ -87,8 +89,8 @@ def _candidates(named: ModelIndex, address: str | None) -> Iterator[nn.Module]:
         yield around
 
 
-def _applied(linear: nn.Module, taken: Tensor) -> tuple[Tensor, Tensor] | None:
-    """What it makes of what enters it, and of nothing; None where it is another kind of module."""
+def _apply(linear: nn.Module, taken: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Its output for the input and for zeros; None if it is another kind of module."""
     try:
         with torch.no_grad():
             found, nothing = linear(taken[None]), linear(torch.zeros_like(taken[None]))
@@ -98,25 +100,25 @@ def _applied(linear: nn.Module, taken: Tensor) -> tuple[Tensor, Tensor] | None:
 
 
 def split_experts(named: ModelIndex, units: Units, laid: Tensor, given: Tensor, u: Tensor) -> Split:
-    """The same of experts, `expert · width + unit`: what the router weighs each by follows from the whole.
+    """The same for experts, `expert · width + unit`: the router weights follow from the contribution by least squares.
 
     Args:
-        laid: (target, expert · width): their units, 0 where a token did not go.
+        laid: (target, expert · width): their units, 0 where a token was not routed.
     """
     weights = named.tensors.get(units.down or "")  # (expert, d, unit) or (expert, unit, d)
     values = laid.double().reshape(len(laid), units.n_experts, units.width)
     for way in () if weights is None else (weights.detach(), weights.detach().mT):
         if way.shape[1:] == (given.shape[-1], units.width):
-            found = _experts(way, values, given.double(), u)
+            found = _split_by_expert(way, values, given.double(), u)
             if found is not None:
                 return found
     raise InputError(
-        f"what the experts at {units.site!r} add is not their units times {units.down!r} alone: by='component' takes "
-        "it as a whole."
+        f"what the experts at {units.site!r} add is more than their units times {units.down!r}: use by='component', "
+        "which does not split it."
     )
 
 
-def _experts(weights: Tensor, values: Tensor, given: Tensor, u: Tensor) -> Split | None:
+def _split_by_expert(weights: Tensor, values: Tensor, given: Tensor, u: Tensor) -> Split | None:
     found = torch.zeros_like(values)
     for target, (units, whole) in enumerate(zip(values, given, strict=True)):
         used = (units != 0).any(-1).nonzero()[:, 0]

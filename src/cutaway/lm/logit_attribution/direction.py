@@ -1,6 +1,6 @@
-"""Which way of the stream leads to a logit: its direction, with the final norm's scale held still.
+"""The direction of the residual stream that leads to a logit, with the scale of the final norm frozen.
 
-The model's own code behind its blocks does it all, so scales, projections and prediction heads are the model's.
+The model's own code after its blocks computes it, so scales, projections and prediction heads are the model's own.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from torch import Tensor
 from cutaway.capture.interventions.targets import ModelIndex
 from cutaway.capture.observe import observe
 from cutaway.core.errors import InputError
-from cutaway.lm.model.forward_run import Reading
-from cutaway.lm.model.frozen_norms import FrozenNorm, frozen_norm, in_place_of
-from cutaway.lm.model.head import is_whole, tail
-from cutaway.lm.saliency.targets import Explained
+from cutaway.lm.model.forward_run import PromptRun
+from cutaway.lm.model.frozen_norms import FrozenNorm, frozen_norm, replace_norm
+from cutaway.lm.model.head import head_logits, is_pooled
+from cutaway.lm.saliency.targets import Objective
 
 _AT_ONCE = 64 * 2**20
-"""Bytes of logits that are made at once."""
+"""Bytes of logits computed at once."""
 _FARTHER = 4.0
-"""How much farther along the stream is looked, to see whether logits grow in a straight line."""
+"""The stream is scaled by this factor to test whether logits are linear in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,67 +33,66 @@ class Direction:
     u: Tensor
     """(target, d), float64."""
     constant: Tensor
-    """(target,): what biases of the final norm and the head give."""
+    """(target,): the biases of the final norm and the head."""
     logits: Tensor
-    """(target,): what is explained, as the model computes it."""
+    """(target,): the logit that is explained, as the model computes it."""
     rows: Tensor
-    """(target,): the position of the stream that it comes from."""
+    """(target,): the position of the stream it comes from."""
     is_capped: bool
-    """Whether the model bends its logits afterwards: then these are the ones before."""
+    """Whether the model soft-caps its logits; then these are the logits before the cap."""
 
 
-def direction(reading: Reading, asked: Explained, hidden: Tensor) -> Direction:
-    """Of each target.
+def direction(run: PromptRun, objective: Objective, hidden: Tensor) -> Direction:
+    """The direction of each target.
 
     Args:
-        asked: which logits, or differences of two.
-        hidden: (position, d): the stream behind the last block.
+        objective: which logits, or differences of two.
+        hidden: (position, d): the residual stream after the last block.
     """
-    rows = picked(reading, hidden)
+    rows = source_positions(run, hidden)
     if rows is None:
         raise InputError(
-            f"{type(reading.model).__name__} takes several positions together for its logits: gen.saliency() explains "
-            "them."
+            f"{type(run.model).__name__} pools several positions for its logits: use gen.saliency() instead."
         )
-    step = max(1, min(len(hidden), _AT_ONCE // (4 * _n_classes(reading))))  # a tail takes no more than the text at once
+    step = max(1, min(len(hidden), _AT_ONCE // (4 * _n_classes(run))))  # the head takes at most one text length at once
     for at_head in (False, True):
         parts = []
         for start in range(0, len(rows), step):
             part = slice(start, start + step)
-            found = _part(reading, _cut(asked, part), hidden, rows[part], at_head=at_head)
+            found = _linearize(run, _slice_objective(objective, part), hidden, rows[part], at_head=at_head)
             if found is None:
                 break
             parts.append(found)
         else:
             u, constant, logits = (torch.cat(each) for each in zip(*parts, strict=True))
             return Direction(u, constant, logits, rows, at_head)
-    name = type(reading.model).__name__
+    name = type(run.model).__name__
     raise InputError(
-        f"the logits of {name} are not a linear map of its normed stream, so nothing sums to them: gen.saliency() "
-        "explains them by gradients."
+        f"the logits of {name} are not linear in its normed residual stream, so contributions do not sum to them: use "
+        "gen.saliency() instead."
     )
 
 
-def _part(
-    reading: Reading, asked: Explained, hidden: Tensor, rows: Tensor, *, at_head: bool
+def _linearize(
+    run: PromptRun, objective: Objective, hidden: Tensor, rows: Tensor, *, at_head: bool
 ) -> tuple[Tensor, Tensor, Tensor] | None:
-    """(u, constant, logits) of some targets; None where logits do not follow the stream in a straight line."""
-    address = reading.anatomy.stack.final_norm
-    norm = None if address is None else ModelIndex.of(reading.model).modules[address]
+    """(u, constant, logits) of some targets; None if the logits are not linear in the stream."""
+    address = run.anatomy.stack.final_norm
+    norm = None if address is None else ModelIndex.of(run.model).modules[address]
     cells = hidden[rows]
     frozen = None if norm is None else frozen_norm(norm, cells)
     if norm is not None and frozen is None:
         raise InputError(
-            f"the final norm {address!r} of {type(reading.model).__name__} is neither a layer norm nor an RMS norm: "
-            "its scale cannot be held still, and nothing sums to a logit."
+            f"the final norm {address!r} of {type(run.model).__name__} is neither a layer norm nor an RMS norm: its "
+            "scale cannot be frozen, so contributions do not sum to a logit."
         )
 
     def logits(at: Tensor, *, still: bool = True) -> Tensor:
         with ExitStack() as stack:
             if still and norm is not None and frozen is not None:
-                laid = frozen if not is_whole(reading) else _everywhere(frozen, hidden, rows)
-                stack.enter_context(in_place_of(norm, laid))
-            return _logits(reading, at, hidden, rows, at_head=at_head)
+                laid = frozen if not is_pooled(run) else _expand_scales(frozen, hidden, rows)
+                stack.enter_context(replace_norm(norm, laid))
+            return _logits(run, at, hidden, rows, at_head=at_head)
 
     with torch.no_grad():
         own, there, zero, farther = (
@@ -106,62 +105,64 @@ def _part(
         return None
     leaf = cells.detach().clone().requires_grad_()
     with torch.enable_grad():
-        (u,) = torch.autograd.grad(asked(logits(leaf)[None]).sum(), leaf)
-    return u.double(), asked(zero[None])[0].double(), asked(own[None])[0].double()
+        (u,) = torch.autograd.grad(objective(logits(leaf)[None]).sum(), leaf)
+    return u.double(), objective(zero[None])[0].double(), objective(own[None])[0].double()
 
 
-def _logits(reading: Reading, cells: Tensor, hidden: Tensor, rows: Tensor, *, at_head: bool) -> Tensor:
-    """(target, class): what the model makes of streams at the rows of the targets; before what follows the head."""
-    if is_whole(reading):
+def _logits(run: PromptRun, cells: Tensor, hidden: Tensor, rows: Tensor, *, at_head: bool) -> Tensor:
+    """(target, class): the logits for streams at the rows of the targets; `at_head`: before any soft cap."""
+    if is_pooled(run):
         whole = hidden.expand(len(rows), -1, -1).clone()
         whole[torch.arange(len(rows)), rows] = cells
         given = whole
     else:
         given = cells[None]
-    with _heard(reading, at_head) as heard:
-        found = tail(reading, given)
+    with _record_head(run, at_head) as recorded:
+        found = head_logits(run, given)
     if at_head:
-        found = heard[-1]
+        found = recorded[-1]
         return found.reshape(-1, found.shape[-1])[: len(cells)]
     return found.reshape(len(cells), -1)
 
 
 @contextmanager
-def _heard(reading: Reading, is_wanted: bool) -> Iterator[list[Tensor]]:
-    """What the head returns, inside the block."""
-    heard: list[Tensor] = []
+def _record_head(run: PromptRun, is_wanted: bool) -> Iterator[list[Tensor]]:
+    """Context manager: collects the outputs of the head."""
+    recorded: list[Tensor] = []
     if not is_wanted:
-        yield heard
+        yield recorded
         return
-    with observe(reading.model, reading.anatomy.head, lambda seen: heard.append(seen.tensor)):
-        yield heard
+    with observe(run.model, run.anatomy.head, lambda seen: recorded.append(seen.tensor)):
+        yield recorded
 
 
-def picked(reading: Reading, hidden: Tensor) -> Tensor | None:
-    """(target,): the position of the stream that each comes from; None where several make one logit.
+def source_positions(run: PromptRun, hidden: Tensor) -> Tensor | None:
+    """(target,): the position of the stream that each target comes from; None if several positions are pooled.
 
-    A classifier of texts takes the first position, or the last, or a mean: which, is seen by what changes its logits.
+    A sequence classifier may use the first position, the last, or a mean: the gradient of its logits shows which.
     """
-    if not is_whole(reading):
-        return reading.rows
+    if not is_pooled(run):
+        return run.rows
     leaf = hidden[None].detach().clone().requires_grad_()
     with torch.enable_grad():
-        (found,) = torch.autograd.grad(tail(reading, leaf).square().sum(), leaf)
+        (found,) = torch.autograd.grad(head_logits(run, leaf).square().sum(), leaf)
     used = found[0].abs().sum(-1).nonzero()[:, 0]
-    return used.expand(reading.n_targets) if len(used) == 1 else None
+    return used.expand(run.n_targets) if len(used) == 1 else None
 
 
-def _everywhere(frozen: FrozenNorm, hidden: Tensor, rows: Tensor) -> FrozenNorm:
-    """With a scale for each position of each sample; only those of the targets matter."""
+def _expand_scales(frozen: FrozenNorm, hidden: Tensor, rows: Tensor) -> FrozenNorm:
+    """The norm with a scale for each position of each sample; only those of the targets matter."""
     scales = torch.ones(len(rows), len(hidden), dtype=torch.float64, device=hidden.device)
     scales[torch.arange(len(rows)), rows] = frozen.scales
-    return FrozenNorm(frozen.gain, frozen.bias, scales.reshape(-1), frozen.is_centred)
+    return FrozenNorm(frozen.gain, frozen.bias, scales.reshape(-1), frozen.is_centered)
 
 
-def _cut(asked: Explained, part: slice) -> Explained:
-    return Explained(asked.target, asked.classes[part], None if asked.others is None else asked.others[part])
+def _slice_objective(objective: Objective, part: slice) -> Objective:
+    return Objective(
+        objective.target, objective.classes[part], None if objective.others is None else objective.others[part]
+    )
 
 
-def _n_classes(reading: Reading) -> int:
-    found = getattr(getattr(reading.model, "config", None), "vocab_size", None)
+def _n_classes(run: PromptRun) -> int:
+    found = getattr(getattr(run.model, "config", None), "vocab_size", None)
     return found if isinstance(found, int) else 2**16

@@ -1,7 +1,7 @@
-"""What a language model is made of, read off one traced run: embedding, blocks, what each adds, tail and head.
+"""Finds the parts of a language model from one traced run: embedding, blocks, contributions, final norm and head.
 
-No table of names: a block is what repeats, a contribution is what is added to the stream, attention is what mixes
-positions by a softmax, and a feed-forward is what mixes none.
+There is no table of model names. A block is a module that repeats, a contribution is added to the residual stream,
+attention mixes positions with a softmax, and a feed-forward network mixes no positions.
 """
 
 from __future__ import annotations
@@ -19,50 +19,50 @@ from cutaway.capture.interventions.token_positions import PROBE_PROMPT_LENGTH, t
 from cutaway.capture.model.eval_mode import device_of, eval_mode
 from cutaway.capture.model.tree import structure_of
 from cutaway.core.errors import InputError
-from cutaway.lm.model.block_parts import joins_of, nearest_linear
-from cutaway.lm.model.blocks import Chain, chains_of
-from cutaway.lm.model.parts import Added, Anatomy, Block, Role, Stack
-from cutaway.lm.model.wiring import Wiring, seen_at, site_in, site_out
+from cutaway.lm.model.block_parts import find_joins, nearest_linear
+from cutaway.lm.model.blocks import Chain, find_chains
+from cutaway.lm.model.parts import Anatomy, Block, Role, Stack, StreamPoint
+from cutaway.lm.model.wiring import Wiring, cheaper_site, site_in, site_out
 
-_known: WeakKeyDictionary[nn.Module, dict[tuple[object, ...], Anatomy]] = WeakKeyDictionary()
-_named: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
-"""Model → the pattern of its blocks that somebody gave."""
+_cache: WeakKeyDictionary[nn.Module, dict[tuple[object, ...], Anatomy]] = WeakKeyDictionary()
+_patterns: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
+"""Model → the pattern of its blocks that the user gave."""
 AUTO = "auto"
 
 
 def anatomy(model: nn.Module, inputs: Mapping[str, Any] | None = None, *, blocks: str | None = None) -> Anatomy:
-    """The parts of a model, found by tracing it on these inputs; found once for each model.
+    """The parts of a model, found by tracing it; cached per model.
 
     Args:
-        inputs: what the model is called with; a few tokens are enough, and some are made if nothing is given.
-        blocks: a pattern of the addresses of the blocks, `"decoder.layers.*"`, where they are not found, or others are
-            meant. It holds for this model from then on, for every question; `"auto"` ends that.
+        inputs: what the model is called with; a few tokens are enough. Example tokens by default.
+        blocks: a pattern of the addresses of the blocks, `"decoder.layers.*"`, if they are not found, or to choose
+            others. It applies to all later analyses of this model; `"auto"` resets it.
     """
     core: nn.Module = getattr(model, "_orig_mod", model)
     if blocks == AUTO:
-        _named.pop(core, None)
-    pattern = _named.get(core) if blocks in (None, AUTO) else blocks
-    inputs = _some_tokens(core) if inputs is None else inputs
+        _patterns.pop(core, None)
+    pattern = _patterns.get(core) if blocks in (None, AUTO) else blocks
+    inputs = _example_inputs(core) if inputs is None else inputs
     how = getattr(getattr(core, "config", None), "_attn_implementation", None)
     experts = getattr(getattr(core, "config", None), "_experts_implementation", None)
     key = (structure_of(core), pattern, how, experts, *sorted(inputs))
-    known = _known.setdefault(core, {})
+    known = _cache.setdefault(core, {})
     if key in known:
-        return _chosen(core, pattern, known[key])
-    found = _found(core, shortened(inputs), pattern)
-    if not sessions.edits:  # a changed model is no measure of what it is otherwise
+        return _remember_pattern(core, pattern, known[key])
+    found = _trace_anatomy(core, shorten(inputs), pattern)
+    if not sessions.edits:  # an edited model may have other parts, so it is not cached
         known[key] = found
-    return _chosen(core, pattern, found)
+    return _remember_pattern(core, pattern, found)
 
 
-def _chosen(model: nn.Module, pattern: str | None, found: Anatomy) -> Anatomy:
-    """What was found with a pattern that worked, which is kept."""
+def _remember_pattern(model: nn.Module, pattern: str | None, found: Anatomy) -> Anatomy:
+    """The anatomy; stores the pattern, now that it has worked."""
     if pattern is not None:
-        _named[model] = pattern
+        _patterns[model] = pattern
     return found
 
 
-def _some_tokens(model: nn.Module) -> dict[str, Any]:
+def _example_inputs(model: nn.Module) -> dict[str, Any]:
     ids = torch.arange(1, 9, device=device_of(model))[None]
     config = getattr(model, "config", None)
     found: dict[str, Any] = {"input_ids": ids % int(getattr(config, "vocab_size", None) or 9)}
@@ -72,10 +72,10 @@ def _some_tokens(model: nn.Module) -> dict[str, Any]:
     return {**found, **{name: value for name, value in fixed.items() if hasattr(config, name)}}
 
 
-def shortened(inputs: Mapping[str, Any], most: int = 8) -> dict[str, Any]:
-    """The same inputs with a few tokens only: every tensor of ids or masks is cut alike.
+def shorten(inputs: Mapping[str, Any], most: int = 8) -> dict[str, Any]:
+    """The same inputs cut to a few tokens: every 2-d tensor, ids or mask, alike.
 
-    The tokens are copies: a tensor that is a part of another would be seen as made from it.
+    The tokens are copied, because a slice would be traced as an op on the longer tensor.
     """
     return {
         name: value[:1, :most].clone() if isinstance(value, Tensor) and value.dim() == 2 else value
@@ -83,22 +83,17 @@ def shortened(inputs: Mapping[str, Any], most: int = 8) -> dict[str, Any]:
     }
 
 
-def _found(model: nn.Module, inputs: Mapping[str, Any], pattern: str | None) -> Anatomy:
-    # with autograd on, as only then modules of torch keep to Python and can be looked into
-    with (
-        token_window(PROBE_PROMPT_LENGTH),
-        eval_mode(model, gradients=True),
-        torch.enable_grad(),
-        watch(model, save=None) as trace,
-    ):
+def _trace_anatomy(model: nn.Module, inputs: Mapping[str, Any], pattern: str | None) -> Anatomy:
+    # With autograd on: without it, torch modules take fused fast paths that show no ops.
+    with token_window(PROBE_PROMPT_LENGTH), eval_mode(model, gradients=True), torch.enable_grad(), watch(model, save=None) as trace:
         model(**inputs)
     wiring = Wiring(trace, model)
     name = trace.model_name
-    chains = chains_of(wiring, pattern)
+    chains = find_chains(wiring, pattern)
     if not chains:
         raise InputError(
-            f"the blocks of {name} were not found: no modules follow one another in it with the stream between them. "
-            "Name them, once: cutaway.lm.anatomy(model, blocks='decoder.layers.*')."
+            f"found no blocks in {name}: no modules run one after another on the residual stream. "
+            "Name them once: cutaway.lm.anatomy(model, blocks='decoder.layers.*')."
         )
     roles: list[Role] = ["encoder", "decoder"] if len(chains) > 1 else ["decoder"]
     stacks = [
@@ -109,17 +104,17 @@ def _found(model: nn.Module, inputs: Mapping[str, Any], pattern: str | None) -> 
     missing = {}
     parts = [c for stack in stacks for block in stack.blocks for c in block.contributions]
     if not any(c.kind == "attention" for c in parts):
-        missing["attention"] = "nothing in its blocks weighs positions by a softmax"
+        missing["attention"] = "no softmax over positions in its blocks"
     if any(c.kind == "mlp" and c.units is None for c in parts):
         missing["mlp"] = (
-            "its experts run one by one, and model.set_experts_implementation('grouped_mm') runs them together"
+            "its experts run one by one; model.set_experts_implementation('grouped_mm') runs them together"
             if hasattr(model, "set_experts_implementation")
             else "its experts run one by one; transformers 5 can run them together"
         )
     elif not any(c.units for c in parts):
-        missing["mlp"] = "no part of its blocks works on each position by itself"
+        missing["mlp"] = "no part of its blocks works on each position separately"
     if head is None:
-        missing["head"] = "no product with weights stands between the last block and the output"
+        missing["head"] = "no linear map between the last block and the output"
     return Anatomy(name, tuple(stacks), wiring.address_of(logits if head is None else head), missing)
 
 
@@ -127,14 +122,14 @@ def _stack(model: nn.Module, wiring: Wiring, chain: Chain, role: Role) -> Stack:
     blocks = []
     for index, call in enumerate(chain.calls):
         start, end = chain.inputs[index], chain.outputs[index]
-        joins = joins_of(wiring, call, start, end)
+        joins = find_joins(wiring, call, start, end)
         contributions = tuple(each for join in joins.joins for each in join.contributions)
         added, n = [], 0
         for join in joins.joins:
             n += len(join.contributions)
             is_end = wiring.same_numbers(end) == join.node
             site = site_out(wiring, end, call=call) if is_end else site_out(wiring, join.node, within=call)
-            added.append(Added(n, site, site if is_end else seen_at(wiring, join.node, call) or site))
+            added.append(StreamPoint(n, site, site if is_end else cheaper_site(wiring, join.node, call) or site))
         blocks.append(
             Block(
                 index=index,
@@ -154,7 +149,7 @@ def _stack(model: nn.Module, wiring: Wiring, chain: Chain, role: Role) -> Stack:
 
 
 def _embedding_site(model: Any, wiring: Wiring, stream: int) -> str:
-    """The site of the token embeddings that lead into a stream: what their module returned."""
+    """The site of the token embeddings that enter a stream: the output of their module."""
     before = wiring.ancestors(stream)
     looked_up = [node for node in sorted(before | {stream}) if wiring.name(node) == "embedding"]
     ids = [node for node in looked_up if wiring.is_plain_input(wiring.parents(node)[1])]
@@ -163,8 +158,8 @@ def _embedding_site(model: Any, wiring: Wiring, stream: int) -> str:
     found = ids or [node for node in looked_up if wiring.address_of(node) in names]
     if not found:
         raise InputError(
-            f"the embedding of {wiring.trace.model_name} was not found: its tokens are looked up in no nn.Embedding."
+            f"found no embedding in {wiring.trace.model_name}: its tokens are not looked up in an nn.Embedding."
         )
     call = wiring.trace.tables.nodes.call[found[0]]
-    made = [node for _, node in wiring.rows[call].outputs]  # scaled inside the module, in Gemma 3
+    made = [node for _, node in wiring.rows[call].outputs]  # Gemma 3 scales inside the module
     return site_out(wiring, made[0] if len(made) == 1 and made[0] in before | {stream} else found[0], call=call)

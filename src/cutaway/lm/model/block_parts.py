@@ -1,22 +1,22 @@
-"""Inside a block: where something is added to the stream, what it is, and where its heads or units are."""
+"""The parts of a block: what it adds to the residual stream, and where its heads or units are."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from cutaway.lm.model.feed_forward_units import units_of
+from cutaway.lm.model.feed_forward_units import find_units
 from cutaway.lm.model.parts import Contribution, Heads
-from cutaway.lm.model.wiring import LINEAR, Wiring, is_linear, linear_input, multiplied, site_out, weight_of
+from cutaway.lm.model.wiring import LINEAR, Wiring, is_linear, linear_input, linear_operand, site_out, weight_of
 
 _FUSED = "scaled_dot_product_attention"
 _MIXING = frozenset({"conv1d", "conv2d", "cumsum", "cumprod", "fft", "rfft", "logcumsumexp", _FUSED})
-"""Functions that mix positions, by whatever weights."""
+"""Functions that mix positions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """One place where something is added to the stream."""
+    """An addition to the residual stream."""
 
     node: int
     contributions: tuple[Contribution, ...]
@@ -24,19 +24,19 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Joins:
-    """All such places of one block, in order."""
+    """All additions to the residual stream in one block, in order."""
 
     joins: tuple[Join, ...]
     is_residual: bool
 
 
-def joins_of(wiring: Wiring, call: int, start: int, end: int) -> Joins:
+def find_joins(wiring: Wiring, call: int, start: int, end: int) -> Joins:
     """What a block adds to the stream between two nodes.
 
-    A join is an addition that every way from the one to the other passes. What it adds up is the stream itself, as
-    the join before left it, and contributions; two that are added to each other first are two.
+    A join is an addition on every path between the two nodes. Its terms are the stream after the previous join, and
+    contributions. Contributions that are first added to each other count separately.
     """
-    passed = _passed_by_all(wiring, start, end)
+    passed = _dominators(wiring, start, end)
     joins: list[Join] = []
     stream, is_residual, last = start, True, start
     for node in passed:
@@ -57,14 +57,14 @@ def joins_of(wiring: Wiring, call: int, start: int, end: int) -> Joins:
 
 
 def nearest_linear(wiring: Wiring, node: int, *, ends: set[int]) -> int | None:
-    """The last product with weights on the way to a node; None if one of `ends` comes first."""
+    """The last linear op on the way to a node; None if one of `ends` comes first."""
     return next(_linears(wiring, node, ends), None)
 
 
 def _linears(wiring: Wiring, node: int, ends: set[int], *, width: int | None = None) -> Iterator[int]:
-    """The last products with weights on each way to a node, the last one first; with results of this width, if given.
+    """The last linear ops on each path to a node, latest first; only those with outputs of this width, if given.
 
-    Others are passed on the way: a gate, or what weighs experts.
+    Others, such as gates or expert weights, are passed over.
     """
     seen = {node}
     front = [node]
@@ -75,13 +75,13 @@ def _linears(wiring: Wiring, node: int, ends: set[int], *, width: int | None = N
             yield each
             continue
         for parent in wiring.parents(each):
-            if parent not in seen and parent not in ends and wiring.is_real(parent) and not wiring.is_weight(parent):
+            if parent not in seen and parent not in ends and wiring.is_float(parent) and not wiring.is_weight(parent):
                 seen.add(parent)
                 front.append(parent)
 
 
-def _passed_by_all(wiring: Wiring, start: int, end: int) -> list[int]:
-    """The nodes through which every way from `start` to `end` goes, in order; `start` is left out."""
+def _dominators(wiring: Wiring, start: int, end: int) -> list[int]:
+    """The nodes on every path from `start` to `end`, in order, without `start`."""
     between = sorted(node for node in {*wiring.ancestors(end), end} if node > start or node == start)
     reached: dict[int, int] = {start: 1}
     ways: dict[int, list[int]] = {}
@@ -103,7 +103,7 @@ def _passed_by_all(wiring: Wiring, start: int, end: int) -> list[int]:
 
 
 def _terms(wiring: Wiring, node: int, stops: set[int]) -> list[int]:
-    """What is added up here: additions of values of one shape are opened, up to the stream."""
+    """The terms of a sum: nested additions of values of the same shape are expanded, up to the stream."""
     found: list[int] = []
     stack = [node]
     while stack:
@@ -111,7 +111,9 @@ def _terms(wiring: Wiring, node: int, stops: set[int]) -> list[int]:
         plain = wiring.same_numbers(each)
         is_stop = each != node and (each in stops or plain in stops)
         parents = wiring.parents(plain)
-        is_sum = wiring.name(plain) in ("add", "iadd") and len(parents) == 2 and not _is_adapted(wiring, parents, stops)
+        is_sum = (
+            wiring.name(plain) in ("add", "iadd") and len(parents) == 2 and not _has_adapter(wiring, parents, stops)
+        )
         if is_sum and not is_stop and all(wiring.shape(parent) == wiring.shape(plain) for parent in parents):
             stack.extend(reversed(parents))
         else:
@@ -119,11 +121,11 @@ def _terms(wiring: Wiring, node: int, stops: set[int]) -> list[int]:
     return found
 
 
-def _is_adapted(wiring: Wiring, terms: Sequence[int], stops: set[int]) -> bool:
-    """Whether one is a product with weights, and the other comes from what it multiplied, too: an adapter beside it."""
+def _has_adapter(wiring: Wiring, terms: Sequence[int], stops: set[int]) -> bool:
+    """Whether one term is a linear op and the other also depends on its input: an adapter (LoRA) beside it."""
     for one, other in (terms, terms[::-1]):
         plain = wiring.same_numbers(one)
-        if plain not in stops and is_linear(wiring, plain) and multiplied(wiring, plain) in wiring.ancestors(other):
+        if plain not in stops and is_linear(wiring, plain) and linear_operand(wiring, plain) in wiring.ancestors(other):
             return True
     return False
 
@@ -139,13 +141,13 @@ def _contribution(wiring: Wiring, call: int, node: int, stream: int) -> Contribu
         return Contribution("other", site)
     d = (wiring.shape(node) or (0,))[-1]
     downs = [*_linears(wiring, node, {stream}, width=d)] or [*_linears(wiring, node, {stream})][:1]
-    inputs = [multiplied(wiring, each) for each in downs]
-    downs = [each for each in downs if not any(i in wiring.ancestors(multiplied(wiring, each)) for i in inputs)]
+    inputs = [linear_operand(wiring, each) for each in downs]
+    downs = [each for each in downs if not any(i in wiring.ancestors(linear_operand(wiring, each)) for i in inputs)]
     if not downs or not any(is_linear(wiring, each) for each in inside - {downs[0]}):
         return Contribution("other", site)
-    if len({weight_of(wiring, each) for each in downs}) > 1:  # experts, each a module of its own
+    if len({weight_of(wiring, each) for each in downs}) > 1:  # experts that are separate modules
         return Contribution("mlp", site)
-    return Contribution("mlp", site, units=units_of(wiring, downs[0], inside))
+    return Contribution("mlp", site, units=find_units(wiring, downs[0], inside))
 
 
 def _is_inside(wiring: Wiring, call: int, node: int) -> bool:
@@ -153,9 +155,9 @@ def _is_inside(wiring: Wiring, call: int, node: int) -> bool:
 
 
 def _mixes(wiring: Wiring, node: int) -> bool:
-    """Whether it mixes positions: by a function that does, or by a product of two values."""
+    """Whether an op mixes positions: by its function, or as a product of two activations."""
     name = wiring.name(node)
-    if name in _MIXING and wiring.is_real(node):
+    if name in _MIXING and wiring.is_float(node):
         return True
     if name not in LINEAR:
         return False
@@ -163,7 +165,7 @@ def _mixes(wiring: Wiring, node: int) -> bool:
 
 
 def _attention(wiring: Wiring, inside: set[int]) -> int | None:
-    """The op that weighs positions: fused, or a softmax that a product of two values follows."""
+    """The attention op: fused, or a softmax followed by a product of two activations."""
     for node in sorted(inside):
         if wiring.name(node) == _FUSED:
             return node
@@ -185,11 +187,11 @@ def _heads(wiring: Wiring, call: int, node: int, op: int, inside: set[int]) -> H
     width = 0
     mixed = None
     if out is not None:
-        mixed = multiplied(wiring, out)
+        mixed = linear_operand(wiring, out)
         width = (wiring.shape(mixed) or (0,))[-1]
     head_dim = shape[-1] if is_fused else width // max(n_heads, 1)
     sources = list(wiring.parents(op)) if is_fused else [op]
-    is_cross = _takes_another_stream(wiring, call, sources, inside)
+    is_cross = _attends_elsewhere(wiring, call, sources, inside)
     return Heads(
         op=str(wiring.trace.names.site(op)),
         is_fused=is_fused,
@@ -201,10 +203,10 @@ def _heads(wiring: Wiring, call: int, node: int, op: int, inside: set[int]) -> H
     )
 
 
-def _takes_another_stream(wiring: Wiring, call: int, sources: list[int], inside: set[int]) -> bool:
-    """Whether some value that enters the block besides its stream, as wide as it, is attended to."""
+def _attends_elsewhere(wiring: Wiring, call: int, sources: list[int], inside: set[int]) -> bool:
+    """Whether attention reads a second input of the block that is as wide as the stream: cross-attention."""
     given = wiring.rows[call].inputs
-    streams = [node for _, node in given if wiring.is_real(node) and len(wiring.shape(node) or ()) == 3]
+    streams = [node for _, node in given if wiring.is_float(node) and len(wiring.shape(node) or ()) == 3]
     width = (wiring.shape(streams[0]) or (0,))[-1] if streams else 0
     others = {node for node in streams[1:] if node != streams[0] and (wiring.shape(node) or (0,))[-1] == width}
     if not others:

@@ -1,4 +1,4 @@
-"""A reading: a loaded model, exactly the ids it read, and what is explained; run again as often as is asked."""
+"""`PromptRun`: a loaded model with the exact ids it read and the targets to explain; runs the model again."""
 
 from __future__ import annotations
 
@@ -26,45 +26,45 @@ from cutaway.lm.model.parts import Anatomy, Role
 from cutaway.results.generation import Generation, GenerationKind
 
 ValueFn = Callable[[Tensor], Tensor]
-"""From the value at a site to the one that takes its place."""
+"""From the value at a site to its replacement."""
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What one forward gave."""
+class ForwardResult:
+    """The result of one forward pass."""
 
     logits: Tensor
-    """(sample, target, class): of each target the logits of its row."""
+    """(sample, target, class): the logits of the row of each target."""
     values: dict[str, Tensor]
-    """Site → value with the samples first: (sample, position, unit) at most sites."""
+    """Site → value, samples first: (sample, position, unit) at most sites."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Reading:
-    """What is explained: logits of a model at some rows, and the class that was chosen at each.
+class PromptRun:
+    """A model with its inputs, the rows of the logits to explain, and the class chosen at each.
 
-    One target is one generated token, one filled mask, or one label. All methods leave the model as it was: mode,
-    flags, buffers, gradients, random states.
+    A target is one generated token, one filled mask, or one label. All methods leave the model as it was: training
+    mode, requires_grad flags, buffers, gradients and RNG state.
     """
 
     model: nn.Module
-    """Its eager source, where it was compiled."""
+    """The eager module, also if the model was compiled."""
     kind: GenerationKind
     inputs: Mapping[str, Any]
-    """What the model is called with, one sample: `input_ids` (1, position), for an encoder–decoder those of the encoder
-    and `decoder_input_ids` (1, position)…"""
+    """Inputs of the model, one sample: `input_ids` (1, position); for an encoder–decoder those of the encoder, and
+    `decoder_input_ids` (1, position)…"""
     rows: Tensor
-    """(target,): the row of the logits that made each target; 0 for a sequence classifier."""
+    """(target,): the row of the logits that predicts each target; 0 for a sequence classifier."""
     classes: Tensor
-    """(target,): the token, or class, of each."""
+    """(target,): the token or class of each target."""
     accepted: frozenset[str] = field(default_factory=frozenset)
-    """The names of the model's inputs."""
+    """The parameter names of the model's forward."""
     n_given: int | None = None
-    """Tokens of the prompt: from its end an edit counts negative positions; None where that cannot be told."""
+    """Number of prompt tokens; edits count negative positions from its end. None if unknown."""
 
     @staticmethod
-    def of(gen: Generation, *, model: Any = None) -> Reading:
-        """The reading behind a generation; its own model is asked unless another is given."""
+    def of(gen: Generation, *, model: Any = None) -> PromptRun:
+        """The run of a generation, with its own model unless you give another."""
         asked = gen.model if model is None else model
         core: nn.Module = getattr(asked, "_orig_mod", asked)
         device = device_of(core)
@@ -72,13 +72,13 @@ class Reading:
         if gen.source is not None:
             given = {"input_ids": _row(gen.source.ids, device), "decoder_input_ids": given["input_ids"]}
         given |= {name: _row(values, device) for name, values in gen.more_inputs.items()}
-        return reading(core, gen.kind, given, gen.rows, gen.target_ids)
+        return prompt_run(core, gen.kind, given, gen.rows, gen.target_ids)
 
-    # what it is made of
+    # structure
 
     @property
     def anatomy(self) -> Anatomy:
-        """The parts of the model, found the first time they are asked for."""
+        """The parts of the model, found on first use."""
         return anatomy(self.model, self._arguments(self.inputs))
 
     @property
@@ -87,7 +87,7 @@ class Reading:
         return ("encoder", "decoder") if "decoder_input_ids" in self.inputs else ("decoder",)
 
     def ids(self, role: Role = "decoder") -> Tensor:
-        """(position,): what this stack reads."""
+        """(position,): the ids that this stack reads."""
         is_decoder = role == "decoder" and "decoder_input_ids" in self.inputs
         found: Tensor = self.inputs["decoder_input_ids" if is_decoder else "input_ids"][0]
         return found
@@ -102,11 +102,11 @@ class Reading:
 
     @property
     def is_causal(self) -> bool:
-        """Whether a row depends on no later position of its own stack: one forward then serves all targets."""
+        """Whether a row depends on no later position of its stack, so that one forward pass serves all targets."""
         return self.kind in ("causal", "encoder-decoder")
 
-    def of_targets(self, chosen: Sequence[int]) -> Reading:
-        """With these targets alone, and without the positions that none of them can see."""
+    def select_targets(self, chosen: Sequence[int]) -> PromptRun:
+        """The run with some of the targets, without the positions that none of them can see."""
         kept = torch.tensor(list(chosen), device=self.device)
         rows, inputs = self.rows[kept], dict(self.inputs)
         if self.is_causal:
@@ -116,9 +116,9 @@ class Reading:
                     inputs[name] = inputs[name][:, :n]
         return replace(self, inputs=inputs, rows=rows, classes=self.classes[kept])
 
-    # running it
+    # forward passes
 
-    def see(
+    def forward(
         self,
         sites: Sequence[str] = (),
         *,
@@ -127,58 +127,58 @@ class Reading:
         inputs: Mapping[str, Any] | None = None,
         n: int | None = None,
         gradients: bool = False,
-    ) -> Seen:
-        """One forward: the logits of all targets, and the values at these sites.
+    ) -> ForwardResult:
+        """One forward pass: the logits of all targets, and the values at some sites.
 
         Args:
-            embeds: role → (sample, position, d): stands in the place of what the embedding gave; a role left out keeps
-                its own. With `gradients`, a leaf among them gets one.
-            changes: site → function from the value to the one that takes its place.
-            inputs: in the place of the reading's own, with one or more samples.
-            n: how many copies of the one sample run as a batch; as many as `embeds` has, if not given.
-            gradients: whether the result can be differentiated by `embeds`; weights get no gradient in any case.
+            embeds: role → (sample, position, d): replaces the output of the embedding; other roles keep theirs. With
+                `gradients`, leaves among them get gradients.
+            changes: site → function from the value to its replacement.
+            inputs: replace the inputs of the run, with one or more samples.
+            n: how many copies of the sample run as a batch; by default as many as `embeds` has.
+            gradients: whether the result is differentiable with respect to `embeds`; weights never get gradients.
         """
         given = self.inputs if inputs is None else inputs
         if n is None:
             n = max([len(each) for each in (embeds or {}).values()] or [len(given["input_ids"])])
         given = {name: value.expand(n, -1) if _is_batch(value, n) else value for name, value in given.items()}
         values: dict[str, Tensor] = {}
-        changed = self._changed(embeds or {}, changes or {})
+        changed = self._as_changes(embeds or {}, changes or {})
 
         def note(site: str, value: Tensor) -> None:
             values[site] = state.detached(value)
 
-        with self.still(gradients=gradients) as state, edit(self.model, changed) if changed else nullcontext():
-            with self.observed(sites, note):
+        with self.eval_mode(gradients=gradients) as state, edit(self.model, changed) if changed else nullcontext():
+            with self.observe(sites, note):
                 logits = state.detached(self._logits(given))
-        return Seen(logits, {site: self._laid(value, n) for site, value in values.items()})
+        return ForwardResult(logits, {site: self._split_batch(value, n) for site, value in values.items()})
 
     def logits(self) -> Tensor:
-        """(target, class): the logits that made each target, as the model gives them."""
-        return self.see().logits[0]
+        """(target, class): the logits that predict each target."""
+        return self.forward().logits[0]
 
     def logits_of(self, embeds: Mapping[Role, Tensor], **more: Any) -> Tensor:
-        """(sample, target, class): the logits when the embeddings are these; differentiable by them."""
-        return self.see(embeds=embeds, gradients=True, **more).logits
+        """(sample, target, class): the logits for these embeddings, differentiable with respect to them."""
+        return self.forward(embeds=embeds, gradients=True, **more).logits
 
     def embeddings(self) -> dict[Role, Tensor]:
-        """Role → (position, d): what the embedding gave each token, before positions are added."""
+        """Role → (position, d): the output of the embedding, before position embeddings are added."""
         sites = {role: self.anatomy.part(role).embedding for role in self.roles}
-        seen = self.see([*sites.values()])
+        seen = self.forward([*sites.values()])
         return {role: seen.values[site][0] for role, site in sites.items()}
 
     def hidden(self, role: Role | None = None) -> Tensor:
-        """(layer, position, d): the stream before the first block, and after each; the final norm is not applied."""
+        """(layer, position, d): the residual stream before the first block and after each, without the final norm."""
         stack = self.anatomy.stack if role is None else self.anatomy.part(role)
-        seen = self.see(stack.stream)
+        seen = self.forward(stack.stream)
         return torch.stack([seen.values[site][0] for site in stack.stream])
 
     def values(self, sites: Sequence[str]) -> dict[str, Tensor]:
-        """Site → the whole value without its batch: (position, d) where a site has positions."""
-        return {site: value[0] for site, value in self.see(sites).values.items()}
+        """Site → value without the batch dimension: (position, d) where a site has positions."""
+        return {site: value[0] for site, value in self.forward(sites).values.items()}
 
     def unit_rows(self, sites: Sequence[str]) -> dict[str, Tensor]:
-        """Site → (position, unit), units as a trace counts them."""
+        """Site → (position, unit), with units counted as in a trace."""
         units = LiveUnits(self.model, [Site.parse(site) for site in sites], needs_samples=True)
         found: dict[str, Tensor] = {}
 
@@ -187,43 +187,43 @@ class Reading:
             layout = units.at(seen.site, value, seen.module).check(site)
             position = layout.position
             if position is None or value.numel() != layout.n_units * layout.sizes[position]:
-                raise InputError(f"the value at {site!r} has no positions and units: its shape is {list(value.shape)}.")
+                raise InputError(f"the value at {site!r} of shape {list(value.shape)} has no positions and units.")
             found[site] = layout.rows(value).flatten(0, 1).clone()  # one sample: rows are positions
 
-        with units, self.still(), self._observing(sites, note):
+        with units, self.eval_mode(), self._observe_raw(sites, note):
             self._logits(self.inputs)
         return found
 
     @contextmanager
-    def observed(self, sites: Sequence[str], note: Callable[[str, Tensor], object]) -> Iterator[None]:
-        """Inside the block one run of the model tells the value at each site, as edits leave it."""
+    def observe(self, sites: Sequence[str], note: Callable[[str, Tensor], object]) -> Iterator[None]:
+        """Context manager: calls `note(site, value)` for each site in one run of the model, after edits."""
         if not sites:
             yield
             return
-        with self._observing(sites, lambda site, seen: note(site, seen.tensor)):
+        with self._observe_raw(sites, lambda site, seen: note(site, seen.tensor)):
             yield
 
     @contextmanager
-    def _observing(self, sites: Sequence[str], note: Callable[[str, Observation], object]) -> Iterator[None]:
+    def _observe_raw(self, sites: Sequence[str], note: Callable[[str, Observation], object]) -> Iterator[None]:
         names = {Site.parse(site): site for site in sites}
         known: set[str] = set()
 
-        def see(seen: Observation) -> None:
-            check_single(seen)
-            for site in (names[asked] for asked in seen.requested):
+        def callback(observation: Observation) -> None:
+            check_single(observation)
+            for site in (names[asked] for asked in observation.requested):
                 if site in known:
-                    raise InputError(f"{site!r} ran more than once: name its pass, '{site}:1'.")
+                    raise InputError(f"{site!r} ran more than once: choose a pass, '{site}:1'.")
                 known.add(site)
-                note(site, seen)
+                note(site, observation)
 
-        with observe(self.model, list(names), see) as observer:
+        with observe(self.model, list(names), callback) as observer:
             yield
         if observer.missing_sites:
             raise no_value_error(observer.missing_sites[0])
 
     @contextmanager
-    def still(self, *, gradients: bool = False) -> Iterator[ModelState]:
-        """Eval mode, weights without gradients; everything is as before afterwards."""
+    def eval_mode(self, *, gradients: bool = False) -> Iterator[ModelState]:
+        """Context manager: eval mode, weights without gradients; restores everything afterwards."""
         asked = [weight for weight in self.model.parameters() if weight.requires_grad] if gradients else []
         with eval_mode(self.model, gradients=gradients) as state, token_window(self.n_given):
             try:
@@ -236,11 +236,11 @@ class Reading:
                     weight.requires_grad_(True)
 
     def call(self, inputs: Mapping[str, Any] | None = None, **more: Any) -> Any:
-        """What the model returns; nothing is put still around it."""
+        """The output of the model; does not switch to eval mode."""
         return self.model(**{**self._arguments(self.inputs if inputs is None else inputs), **more})
 
-    def _laid(self, value: Tensor, n: int) -> Tensor:
-        """With samples and positions apart, where a model has put them into one dimension."""
+    def _split_batch(self, value: Tensor, n: int) -> Tensor:
+        """The value with samples and positions in separate dimensions, if the model had merged them."""
         lengths = {len(self.ids(role)) for role in self.roles}
         if value.dim() == 2 and len(value) != n and any(len(value) == n * length for length in lengths):
             return value.reshape(n, -1, value.shape[-1])
@@ -251,14 +251,14 @@ class Reading:
         return {**given, **{name: value for name, value in fixed.items() if name in self.accepted}}
 
     def _logits(self, given: Mapping[str, Any]) -> Tensor:
-        """(sample, target, class); the head runs on the rows that are asked for alone, where the model can do that."""
+        """(sample, target, class); the head runs on the rows of the targets only, if the model supports it."""
         if "logits_to_keep" in self.accepted and self.rows.numel():
             return logits_of(self.call(given, logits_to_keep=self.rows), self.model)
         found = logits_of(self.call(given), self.model)
         return found[:, None].expand(-1, self.n_targets, -1) if found.dim() == 2 else found[:, self.rows]
 
-    def _changed(self, embeds: Mapping[Role, Tensor], changes: Mapping[str, ValueFn]) -> dict[str, Change]:
-        """What `edit` is given."""
+    def _as_changes(self, embeds: Mapping[Role, Tensor], changes: Mapping[str, ValueFn]) -> dict[str, Change]:
+        """Changes for `edit`."""
         given = {self.anatomy.part(role).embedding: value for role, value in embeds.items()}
 
         def change(site: str) -> Change:
@@ -272,17 +272,17 @@ class Reading:
         return {site: change(site) for site in dict.fromkeys([*given, *changes])}
 
 
-def reading(model: nn.Module, kind: GenerationKind, inputs: Mapping[str, Any], rows: Any, classes: Any) -> Reading:
-    """A reading from plain numbers."""
+def prompt_run(model: nn.Module, kind: GenerationKind, inputs: Mapping[str, Any], rows: Any, classes: Any) -> PromptRun:
+    """A run from plain ids, rows and classes."""
     device = device_of(model)
     at, what = (_row(numbers, device)[0] for numbers in (rows, classes))
     n_given = int(at[0]) + 1 if kind == "causal" and at.numel() else inputs["input_ids"].shape[1]
     is_double = "decoder_input_ids" in inputs
-    return Reading(model, kind, inputs, at, what, accepted_by(model), None if is_double else n_given)
+    return PromptRun(model, kind, inputs, at, what, accepted_by(model), None if is_double else n_given)
 
 
 def accepted_by(model: nn.Module) -> frozenset[str]:
-    """The names of a model's inputs."""
+    """The parameter names of a model's forward."""
     forward: Callable[..., Any] = model.forward
     try:
         return frozenset(inspect.signature(forward).parameters)
@@ -291,7 +291,7 @@ def accepted_by(model: nn.Module) -> frozenset[str]:
 
 
 def logits_of(output: Any, model: nn.Module) -> Tensor:
-    """The logits among what a model returned: (sample, position, class), or (sample, class)."""
+    """The logits in the output of a model: (sample, position, class), or (sample, class)."""
     found = output if isinstance(output, Tensor) else getattr(output, "logits", None)
     if not isinstance(found, Tensor):
         name = type(model).__name__

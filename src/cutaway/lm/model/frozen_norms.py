@@ -1,7 +1,7 @@
-"""A norm with its scale held still at what it was: then it is an affine map, and sums pass through it.
+"""A norm with its scale frozen: an affine map, so that it distributes over sums.
 
-What kind of norm it is, is found by asking it, not by its name: where zero goes is its bias, whether a constant goes
-there too says that it takes the mean away, and a vector of ±1 shows the gain of each unit.
+The kind of norm is found by probing it, not by its name. The image of zero is its bias; if a constant vector maps there
+too, the norm subtracts the mean; a vector of ±1 shows the gain of each unit.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import torch
 from torch import Tensor, nn
 
 _LARGE = 1e3
-"""So large that the epsilon of a norm does not matter."""
+"""Large enough that the epsilon of the norm does not matter."""
 _MISSING: Any = object()
 
 
 @dataclass(frozen=True, slots=True)
 class FrozenNorm:
-    """x ↦ scale · gain ⊙ (x, less its mean) + bias, with one scale for each row."""
+    """x ↦ scale · gain ⊙ (x − mean, if centered) + bias, with one scale per row."""
 
     gain: Tensor
     """(d,)."""
@@ -30,50 +30,50 @@ class FrozenNorm:
     """(d,)."""
     scales: Tensor
     """(row,)."""
-    is_centred: bool
+    is_centered: bool
 
     def __call__(self, x: Tensor) -> Tensor:
-        """(row, d), rows in the order of the scales; of rows behind them the scale is 1."""
+        """(row, d), rows in the order of the scales; further rows have scale 1."""
         scales = torch.ones(len(x), dtype=self.scales.dtype, device=x.device)
         scales[: len(self.scales)] = self.scales[: len(x)]
         x64 = x.double()
-        return (scales[:, None] * self.gain * self._centred(x64) + self.bias).to(x.dtype)
+        return (scales[:, None] * self.gain * self._center(x64) + self.bias).to(x.dtype)
 
-    def back(self, u: Tensor) -> Tensor:
-        """(row, d): what a direction behind the norm is before it."""
-        return self._centred(u.double() * self.gain) * self.scales[:, None]
+    def pull_back(self, u: Tensor) -> Tensor:
+        """(row, d): the direction before the norm for a direction after it (the transposed map)."""
+        return self._center(u.double() * self.gain) * self.scales[:, None]
 
-    def _centred(self, x: Tensor) -> Tensor:
-        return x - x.mean(-1, keepdim=True) if self.is_centred else x
+    def _center(self, x: Tensor) -> Tensor:
+        return x - x.mean(-1, keepdim=True) if self.is_centered else x
 
 
 def frozen_norm(module: nn.Module, x: Tensor) -> FrozenNorm | None:
-    """The norm, frozen at these rows (row, d); None where the module is no norm of this form."""
+    """The norm frozen at these rows (row, d); None if the module is not a norm of this form."""
     d = x.shape[-1]
     signs = torch.ones(d, dtype=torch.float64, device=x.device)
     signs[1::2] = -1
     probes = torch.stack([0 * signs, signs.abs() * _LARGE, signs * _LARGE])
     try:
         with torch.no_grad():
-            zero, constant, alternating = _asked(module, probes)
-            given = _asked(module, x.double())
+            zero, constant, alternating = _call_in_float64(module, probes)
+            given = _call_in_float64(module, x.double())
     except (RuntimeError, TypeError, ValueError, NotImplementedError):
         return None
     if given.shape != x.shape:
         return None
-    is_centred = bool((constant - zero).abs().max() < 1e-2 * (alternating - zero).abs().max())
-    shown = signs - signs.mean() if is_centred else signs
+    is_centered = bool((constant - zero).abs().max() < 1e-2 * (alternating - zero).abs().max())
+    shown = signs - signs.mean() if is_centered else signs
     gain = (alternating - zero) / (shown / shown.square().mean().sqrt())
-    made = FrozenNorm(gain, zero, torch.ones(len(x), dtype=torch.float64, device=x.device), is_centred)
+    made = FrozenNorm(gain, zero, torch.ones(len(x), dtype=torch.float64, device=x.device), is_centered)
     plain = made(x.double()) - zero
     scales = ((given - zero) * plain).sum(-1) / plain.square().sum(-1).clamp_min(1e-300)
     left = (given - zero - scales[:, None] * plain).norm() / (given - zero).norm().clamp_min(1e-300)
-    return None if not bool(left < 1e-3) else FrozenNorm(gain, zero, scales, is_centred)
+    return None if not bool(left < 1e-3) else FrozenNorm(gain, zero, scales, is_centered)
 
 
 @contextmanager
-def in_place_of(module: nn.Module, frozen: FrozenNorm) -> Iterator[None]:
-    """Inside the block the module is its frozen form."""
+def replace_norm(module: nn.Module, frozen: FrozenNorm) -> Iterator[None]:
+    """Context manager: replaces the forward of the module with its frozen form."""
 
     def forward(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         return frozen(x.reshape(-1, x.shape[-1])).reshape(x.shape)
@@ -89,10 +89,10 @@ def in_place_of(module: nn.Module, frozen: FrozenNorm) -> Iterator[None]:
             module.__dict__["forward"] = before
 
 
-def _asked(module: nn.Module, x: Tensor) -> Tensor:
-    """(row, d) → (row, d), in float64 as far as the module lets it; a copy is asked."""
+def _call_in_float64(module: nn.Module, x: Tensor) -> Tensor:
+    """(row, d) → (row, d), computed by a copy of the module in float64."""
     copied = deepcopy(module).double()
     found = copied(x[None])
     if not isinstance(found, Tensor):
-        raise TypeError(f"{type(module).__name__} gives a {type(found).__name__}.")
+        raise TypeError(f"{type(module).__name__} returns a {type(found).__name__}.")
     return found[0].double()

@@ -1,4 +1,4 @@
-"""Whether a model still says what it said when a text was written."""
+"""Detects that a model no longer gives the outputs it gave when a text was generated."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from cutaway.results.generation import Generation
 
 _SLACK = {"float32": 0.01, "float64": 0.01}
 _COARSE = 0.2
-"""How far log-probabilities may be apart by rounding: in full precision, and in half."""
+"""Largest difference of log-probabilities by rounding: in float32 and float64, and in half precision."""
 
 
-def changed(gen: Generation, what: str, now: Any, chosen: Sequence[int] | None = None) -> list[str]:
-    """A note where it does not: weights were changed, an edit came or went, or it is another model.
+def drift_notes(gen: Generation, what: str, now: Any, chosen: Sequence[int] | None = None) -> list[str]:
+    """A note if the outputs differ: the weights changed, an edit is active, or it is another model.
 
     Args:
-        what: which numbers are given: "logprob", "logit" or "probability"; of others nothing can be said.
-        now: (target,).
+        what: which numbers are given: "logprob", "logit" or "probability"; others are not compared.
+        now: (target,): the current numbers.
     """
     then = {"logprob": gen.steps.logprobs, "logit": gen.steps.logits, "probability": gen.steps.probs}.get(what)
     if then is None:
@@ -31,6 +31,6 @@ def changed(gen: Generation, what: str, now: Any, chosen: Sequence[int] | None =
         return []
     name = {"logprob": "log-probabilities", "logit": "logits", "probability": "probabilities"}[what]
     return [
-        f"The model is not as it was when this was written: its {name} differ by up to {worst:.2g}. Explained is what "
-        "it says now."
+        f"The model has changed since this was generated: its {name} differ by up to {worst:.2g}. The current outputs "
+        "are explained."
     ]

@@ -1,4 +1,4 @@
-"""The parts of a language model, as nouns: stacks of blocks, what each adds to the stream, heads and units."""
+"""The parts of a language model: stacks of blocks, their contributions to the residual stream, heads and units."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from cutaway.core.errors import InputError
 Role = Literal["encoder", "decoder"]
 Kind = Literal["attention", "mlp", "other"]
 Layers = int | slice | Sequence[int] | None
-"""Which blocks, counted from 0; negative ones from the end; all for None."""
+"""Which blocks, counted from 0, negative from the end; None for all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """One attention: where its heads are."""
+    """The heads of one attention layer."""
 
     op: str
-    """Site of `scaled_dot_product_attention`, or of the softmax that made the weights."""
+    """Site of `scaled_dot_product_attention`, or of the softmax that computes the weights."""
     is_fused: bool
-    """Whether it is the former: then the weights are never made, and follow from queries, keys and mask."""
+    """Whether the op is fused: then the weights do not exist, and are computed from queries, keys and mask."""
     mixed: str | None
-    """Site of what enters the output projection, (batch, position, head · head_dim); None where nothing projects it."""
+    """Site of the input of the output projection, (batch, position, head · head_dim); None if there is none."""
     out: str | None
     """Address of the output projection."""
     n_heads: int
@@ -37,65 +37,65 @@ class Heads:
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """The neurons of one feed-forward."""
+    """The neurons of one feed-forward network."""
 
     site: str
-    """Site of the units: what enters the down-projection, (batch, position, unit), or (row, unit) of experts."""
+    """Site of the units: the input of the down-projection, (batch, position, unit), or (row, unit) for experts."""
     down: str | None
-    """Address of the down-projection, or of the parameter that holds those of all experts."""
+    """Address of the down-projection, or of the parameter with those of all experts."""
     width: int
-    """Units, of one expert where there are several."""
+    """Number of units; per expert if there are several."""
     n_experts: int = 1
     rows: str | None = None
-    """Experts: site of the token at each row; None where rows are (batch, position)."""
+    """Experts: site of the token index of each row; None if rows are (batch, position)."""
     ends: str | None = None
-    """Experts: site of where the rows of each expert end."""
+    """Experts: site of the end offsets of the rows of each expert."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """What one part of a block adds to the stream."""
+    """What one part of a block adds to the residual stream."""
 
     kind: Kind
     site: str
-    """Site of what is added, (batch, position, d)."""
+    """Site of the added value, (batch, position, d)."""
     heads: Heads | None = None
     units: Units | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Added:
-    """The stream inside a block, after an addition."""
+class StreamPoint:
+    """The residual stream inside a block, after an addition."""
 
     n: int
-    """How many contributions have been added by then."""
+    """How many contributions have been added so far."""
     site: str
-    """Its site: what is changed here, is changed for all that follows."""
-    seen: str
-    """Where its value can be looked at more cheaply: as it enters a module."""
+    """Its site: an edit here affects everything after it."""
+    cheaper_site: str
+    """A site with the same value that is cheaper to observe: the input of a module."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One run of one block; a shared layer has one for each pass."""
+    """One run of one block; a shared layer has one per pass."""
 
     index: int
-    """Counted within its stack, from 0."""
+    """Index in its stack, from 0."""
     address: str
     pass_: int
-    """Which run of the module at this address it is, from 1."""
+    """Pass of the module at this address, from 1."""
     input: str
-    """Site of the stream as it enters."""
+    """Site of the stream at the input."""
     output: str
-    """Site of the stream as it leaves."""
+    """Site of the stream at the output."""
     out_path: str
-    """Where among the things returned the stream stands; "" for a bare tensor."""
+    """Path of the stream in the module's output; "" for a bare tensor."""
     contributions: tuple[Contribution, ...]
     """In the order in which they are added."""
-    added: tuple[Added, ...]
-    """The stream after each addition, in order: the mid-points, and the end."""
+    added: tuple[StreamPoint, ...]
+    """The stream after each addition, in order."""
     is_residual: bool
-    """Whether its output is its input plus its contributions, and nothing else."""
+    """Whether the output is exactly the input plus the contributions."""
 
     def of(self, kind: Kind) -> tuple[Contribution, ...]:
         return tuple(each for each in self.contributions if each.kind == kind)
@@ -103,37 +103,37 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """Blocks that follow one another."""
+    """A sequence of blocks."""
 
     role: Role
     embedding: str
-    """Site of the token embeddings: what the embedding module returned, (batch, position, d of the embedding)."""
+    """Site of the token embeddings: the output of the embedding module, (batch, position, d of the embedding)."""
     blocks: tuple[Block, ...]
     d: int
-    """Width of the stream."""
+    """Width of the residual stream."""
     final_norm: str | None
-    """Address of the norm behind the last block; None where there is none."""
+    """Address of the norm after the last block; None if there is none."""
 
     @property
     def is_residual(self) -> bool:
-        """Whether the last stream is the first plus all contributions; not so where norms stand in it, as in BERT."""
+        """Whether the last stream is the first plus all contributions; not so with norms in the stream, as in BERT."""
         return all(block.is_residual for block in self.blocks)
 
     @property
     def stream(self) -> tuple[str, ...]:
-        """Sites of the stream: before the first block, and after each."""
+        """Sites of the residual stream: before the first block, and after each."""
         return (self.blocks[0].input, *(block.output for block in self.blocks))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Anatomy:
-    """What was found; what was not has a reason."""
+    """The parts of a model that were found, and the reasons for those that were not."""
 
     model_name: str
     stacks: tuple[Stack, ...]
-    """One, or encoder and decoder; the last one leads to the logits."""
+    """One stack, or encoder and decoder; the last one leads to the logits."""
     head: str
-    """Address of the module that makes the logits."""
+    """Address of the module that computes the logits."""
     missing: Mapping[str, str] = field(default_factory=dict)
     """Part → why it was not found."""
 
@@ -151,14 +151,14 @@ class Anatomy:
         return len(self.stack.blocks)
 
     def part(self, role: Role) -> Stack:
-        """The stack of this role; the only one answers to both."""
+        """The stack of this role; a single stack has both roles."""
         return next((stack for stack in self.stacks if stack.role == role), self.stack)
 
     def table(self) -> Any:
-        """One row a layer, with the sites of its parts: a pandas DataFrame where pandas is installed, else dicts.
+        """One row per layer, with the sites of its parts: a pandas DataFrame if pandas is installed, else dicts.
 
-        `stream` is what leaves the layer, `attention` and `mlp` what they add to it, `heads` and `units` where these
-        are found one by one: all are sites, as `cutaway.edit(at=…)` takes them.
+        `stream` is the output of the layer, `attention` and `mlp` are what they add to it, `heads` and `units` are
+        where you find single ones. All are sites for `cutaway.edit(at=…)`.
         """
         return to_dataframe(self._rows())
 
@@ -192,29 +192,29 @@ class Anatomy:
         return "\n".join([*lines, *(f"  no {part}: {reason}" for part, reason in self.missing.items())])
 
     def heads(self, role: Role | None = None) -> tuple[tuple[Heads, ...], ...]:
-        """For each block its attentions; an error where a block has none."""
+        """The attention layers of each block; raises if there are none."""
         stack = self.stack if role is None else self.part(role)
         found = tuple(tuple(c.heads for c in block.contributions if c.heads is not None) for block in stack.blocks)
         if not any(found):
-            raise InputError(f"{self.model_name} has no attention: {self.missing.get('attention', 'none was seen')}.")
+            raise InputError(f"{self.model_name} has no attention: {self.missing.get('attention', 'none was found')}.")
         return found
 
     def units(self, role: Role | None = None) -> tuple[Units, ...]:
-        """The neurons of each block that has some; an error where they cannot be told."""
+        """The neurons of each block that has some; raises if there are none."""
         stack = self.stack if role is None else self.part(role)
         found = tuple(c.units for block in stack.blocks for c in block.contributions if c.units is not None)
         if not found or "mlp" in self.missing:
             raise InputError(
-                f"{self.model_name} has no feed-forward neurons: {self.missing.get('mlp', 'none were seen')}. "
-                "Say where units are: at='backbone.layers.*.mixer.out_proj@in.0'."
+                f"{self.model_name} has no feed-forward neurons: {self.missing.get('mlp', 'none were found')}. "
+                "Give a site: at='backbone.layers.*.mixer.out_proj@in.0'."
             )
         return found
 
 
-def chosen_layers(layers: Layers, n: int) -> list[int]:
-    """Which of n layers, in the order of the model; each once.
+def layer_indices(layers: Layers, n: int) -> list[int]:
+    """The indices of the chosen layers among n, ascending, without duplicates.
 
-    >>> chosen_layers(slice(-2, None), 12), chosen_layers([10, 2, -1], 12), chosen_layers(-1, 12)
+    >>> layer_indices(slice(-2, None), 12), layer_indices([10, 2, -1], 12), layer_indices(-1, 12)
     ([10, 11], [2, 10, 11], [11])
     """
     if layers is None:
@@ -228,5 +228,5 @@ def chosen_layers(layers: Layers, n: int) -> list[int]:
                 raise InputError(f"layers has {layer!r}: there are {n} layers, counted from 0.")
             found.append(int(layer) % n)
     if not found:
-        raise InputError(f"layers={layers!r} is none of the {n} layers, which are counted from 0.")
+        raise InputError(f"layers={layers!r} selects none of the {n} layers, which are counted from 0.")
     return sorted(set(found))

@@ -1,4 +1,4 @@
-"""The activations of feed-forward neurons, layer by layer; those of experts at the tokens that went to them."""
+"""The activations of feed-forward neurons by layer; those of experts at the tokens routed to them."""
 
 from __future__ import annotations
 
@@ -8,41 +8,41 @@ import torch
 from torch import Tensor
 
 from cutaway.core.errors import InputError
-from cutaway.lm.model.forward_run import Reading, Seen
+from cutaway.lm.model.forward_run import ForwardResult, PromptRun
 from cutaway.lm.model.parts import Role, Units
 
 
-def unit_values(reading: Reading, role: Role | None = None, *, layers: Sequence[int] | None = None) -> list[Tensor]:
-    """For each feed-forward of a stack, in order of layers, (position, unit).
+def unit_values(run: PromptRun, role: Role | None = None, *, layers: Sequence[int] | None = None) -> list[Tensor]:
+    """(position, unit) of each feed-forward network of a stack, in the order of layers.
 
-    Of experts all are in a row, `expert · width + unit`; where a token did not go to one, its units are 0.
+    Experts come one after another, `expert · width + unit`; units are 0 where a token was not routed to the expert.
 
     Args:
-        layers: which blocks, counted from 0; all if not given.
+        layers: which blocks, counted from 0; all by default.
     """
-    stack = reading.anatomy.stack if role is None else reading.anatomy.part(role)
-    reading.anatomy.units(stack.role)
+    stack = run.anatomy.stack if role is None else run.anatomy.part(role)
+    run.anatomy.units(stack.role)
     chosen = range(len(stack.blocks)) if layers is None else layers
     for layer in chosen:
         if not -len(stack.blocks) <= layer < len(stack.blocks):
             raise InputError(f"layers has {layer}: there are {len(stack.blocks)} blocks, counted from 0.")
     units = [c.units for layer in chosen for c in stack.blocks[layer].contributions if c.units is not None]
-    return values_of(reading, stack.role, units)
+    return feed_forward_values(run, stack.role, units)
 
 
-def values_of(reading: Reading, role: Role, units: Sequence[Units]) -> list[Tensor]:
-    """The same of these feed-forwards."""
+def feed_forward_values(run: PromptRun, role: Role, units: Sequence[Units]) -> list[Tensor]:
+    """(position, unit) of each of these feed-forward networks."""
     sites = [site for each in units for site in (each.site, each.rows, each.ends) if site is not None]
-    seen = reading.see(list(dict.fromkeys(sites)))
-    return [_laid(seen, each, len(reading.ids(role))) for each in units]
+    seen = run.forward(list(dict.fromkeys(sites)))
+    return [_by_position(seen, each, len(run.ids(role))) for each in units]
 
 
-def _laid(seen: Seen, units: Units, n: int) -> Tensor:
+def _by_position(seen: ForwardResult, units: Units, n: int) -> Tensor:
     value = seen.values[units.site]
     if units.n_experts == 1:
         return value.reshape(n, -1)
     if units.rows is None or units.ends is None:
-        raise InputError(f"the tokens that went to the experts at {units.site!r} cannot be told.")
+        raise InputError(f"found no record of which tokens went to which expert at {units.site!r}.")
     tokens = seen.values[units.rows].reshape(-1)
     ends = seen.values[units.ends].reshape(-1)
     value = value.reshape(len(tokens), -1)

@@ -1,16 +1,15 @@
-"""Saliency of input tokens: gradients, occlusion, rollout.
+"""Saliency of input tokens: gradients, occlusion, attention rollout and flow.
 
-baselines      What stands for "nothing there": zeros, a token, or a vector, as the embedding would give it
-gradients      Saliency by gradients: one forward for the whole text, and a batch of vectors that go back through
-               it
-memory         How much memory gradients need, known before they are asked for: from two short runs, once for each
-               model
-occlusion      Saliency by occlusion: how each value changes when one token is taken away, many of these texts as
-               a batch
-rollout        What attention lets through, from the row of a target down to the tokens: rollout and flow (Abnar &
-               Zuidema 2020)
-saliency       `gen.saliency()`: how much each token mattered to each token that was written
-target_groups  Targets in groups that share a forward: what goes back for a target need not pass the text that
-               stands behind it
-targets        What is explained: one number for each target, made of the logits of its row
+To add a method, write its function in a file here and add a line to `METHODS` in `results/saliency.py`.
+
+attention_paths  Saliency by attention rollout and attention flow
+baselines        Baselines for integrated gradients and occlusion: zeros, a token, or a vector
+gradients        Saliency by gradients: gradient, gradient × input, integrated gradients
+memory           Estimates the memory that gradients need before they run
+occlusion        Saliency by occlusion: how each target changes when one token is replaced or masked
+rollout          Attention rollout and attention flow as functions of attention weights
+saliency         `gen.saliency()`: runs a method and builds the result
+target_groups    Groups of targets that share a forward pass
+targets          The value that is explained: one number per target, from the logits of its row
+task             What a saliency method receives and what it returns
 """

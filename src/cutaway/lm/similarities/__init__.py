@@ -1,14 +1,11 @@
 """Similarity of representations: CKA, CCA, RSA.
 
-cca              Canonical correlations: how far one representation is a linear map of the other
-cka              Centred kernel alignment: whether the same rows are near to each other in both representations
-ecco_cca         CCA, SVCCA and PWCCA by the rules of Ecco, which are those of Google's svcca: for numbers that
-                 can be compared
-products         Products of representations, summed over the rows: what CCA and linear CKA need of them, however
-                 many rows there are
-representations  What is compared: representations of the same rows, named, and read block by block, centred
-rsa              Representational similarity analysis: whether rows that are far apart in one representation are
-                 so in the other
-scores           What a method of similarity is asked and what it answers
-similarity       How alike two representations of the same rows are: layers, models, checkpoints
+cca              Canonical correlation analysis: CCA, SVCCA and PWCCA
+cka              Centered kernel alignment (CKA)
+ecco_cca         CCA, SVCCA and PWCCA as Ecco and Google's svcca compute them
+products         Products `XᵀY` of representations, summed over blocks of rows
+representations  Named representations of the same rows, read in centered blocks
+rsa              Representational similarity analysis (RSA)
+scores           What a similarity method receives and what it returns
+similarity       `cutaway.lm.similarity`: how similar representations of the same rows are
 """

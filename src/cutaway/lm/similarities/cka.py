@@ -1,4 +1,4 @@
-"""Centred kernel alignment: whether the same rows are near to each other in both representations.
+"""Centered kernel alignment (CKA): whether the same rows are close to each other in both representations.
 
 Kornblith et al., "Similarity of Neural Network Representations Revisited", ICML 2019. Debiased by the estimator of
 Song et al., "Feature Selection via Dependence Maximization", JMLR 2012, as in Nguyen et al., ICLR 2021.
@@ -13,81 +13,76 @@ from typing import Literal
 import numpy as np
 
 from cutaway.core.errors import InputError
+from cutaway.core.formatting import listed
 from cutaway.lm.similarities.products import products, row_squares
-from cutaway.lm.similarities.representations import Floats, Subject, blocks_of
-from cutaway.lm.similarities.scores import Question, Scores
+from cutaway.lm.similarities.representations import Floats, Representation, row_blocks
+from cutaway.lm.similarities.scores import ComparisonTask, Scores
 
 Kernel = Literal["linear", "rbf"]
 TILE_BYTES = 2**27
-"""What the tiles of all Gram matrices take that are held at a time."""
+"""Bytes of the tiles of all Gram matrices in memory at a time."""
 _MOST_ROWS_FOR_MEDIAN = 2048
 _MOST_TILE = 2048
 _HELD_BYTES = 2**29
 
 
 @dataclass(slots=True)
-class _Kernels:
-    """Sums over Gram matrices, one a subject, from which every form of HSIC follows."""
+class _GramSums:
+    """Sums over Gram matrices, one per representation; every form of HSIC follows from them."""
 
     products: Floats
-    """(subject, subject): the sum of the entries of one times those of the other; NaN where nobody asked."""
+    """(representation, representation): sum of elementwise products of two Gram matrices; NaN if not needed."""
     rows: Floats
-    """(subject, row): the sum of each row."""
+    """(representation, row): the sum of each row."""
     diagonal: Floats
-    """(subject, row)"""
+    """(representation, row)"""
 
 
-def cka(question: Question, *, kernel: Kernel = "linear", debiased: bool = False, bandwidth: float = 1.0) -> Scores:
-    """HSIC of the two kernels over the root of the product of each with itself."""
+def cka(task: ComparisonTask, *, kernel: Kernel = "linear", debiased: bool = False, bandwidth: float = 1.0) -> Scores:
+    """HSIC of two kernels, normalized by the root of the product of their own HSICs."""
     if kernel not in ("linear", "rbf"):
-        raise InputError(f"kernel={kernel!r}: 'linear' or 'rbf'.")
+        raise InputError(f"kernel={kernel!r}: give 'linear' or 'rbf'.")
     if kernel == "linear" and bandwidth != 1.0:
-        raise InputError(f"bandwidth={bandwidth!r} is of kernel='rbf' alone.")
+        raise InputError(f"bandwidth={bandwidth!r} is for kernel='rbf' only.")
     if not bandwidth > 0:
-        raise InputError(f"bandwidth={bandwidth!r}: a positive share of the median distance is needed.")
-    if debiased and question.n_rows < 4:
-        raise InputError(f"debiased CKA divides by rows - 3, and there are {question.n_rows}.")
+        raise InputError(f"bandwidth={bandwidth!r}: give a positive factor of the median distance.")
+    if debiased and task.n_rows < 4:
+        raise InputError(f"debiased CKA needs at least 4 rows, got {task.n_rows}.")
     scores = Scores()
     if kernel == "rbf":
-        sums = _over_tiles(question.subjects, _widths(question.subjects, bandwidth))
-    elif _is_gram_cheaper(question):
-        sums = _over_tiles(question.subjects, None)
+        sums = _over_tiles(task.representations, _widths(task.representations, bandwidth))
+    elif _is_gram_cheaper(task):
+        sums = _over_tiles(task.representations, None)
     else:
-        sums = _over_units(question)
+        sums = _over_units(task)
     found = _unbiased(sums) if debiased else _biased(sums)
     own = np.diag(found)
-    for i, j in question.pairs:
+    for i, j in task.pairs:
         both = own[i] * own[j]
         is_sound = min(own[i], own[j]) > 0
         scores.values[i, j] = float(found[i, j] / np.sqrt(both)) if is_sound else float("nan")
-    lost = [question.subjects[i].name for i in question.used if not own[i] > 0]
+    lost = [task.representations[i].name for i in task.used if not own[i] > 0]
     if lost:
-        scores.warnings.append(
-            f"{', '.join(lost)}: no more alike to itself than chance; its similarities are not numbers."
-        )
+        scores.warnings.append(f"{', '.join(lost)}: no more similar to itself than chance; its similarities are NaN.")
     if not debiased:
         scores.values = {pair: min(value, 1.0) for pair, value in scores.values.items()}
-        wide = [each.name for each in question.subjects if each.n_units >= each.n_rows]
+        wide = [each.name for each in task.representations if each.n_units >= each.n_rows]
         if wide:
             scores.warnings.append(
-                f"{_some(wide)}: as many units as rows or more ({question.n_rows:,}). Plain CKA is then high even for "
-                "representations that have nothing in common; debiased=True corrects for it."
+                f"{listed(wide, 3)}: at least as many units as rows ({task.n_rows:,}). Plain CKA is then high even for "
+                "unrelated representations; debiased=True corrects for it."
             )
     return scores
 
 
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-
-
-def _biased(sums: _Kernels) -> Floats:
+def _biased(sums: _GramSums) -> Floats:
     n = sums.rows.shape[1]
     totals = sums.rows.sum(axis=1)
     found: Floats = sums.products - 2 / n * sums.rows @ sums.rows.T + np.outer(totals, totals) / n**2
     return found
 
 
-def _unbiased(sums: _Kernels) -> Floats:
+def _unbiased(sums: _GramSums) -> Floats:
     n = sums.rows.shape[1]
     rows = sums.rows - sums.diagonal
     totals = rows.sum(axis=1)
@@ -98,41 +93,41 @@ def _unbiased(sums: _Kernels) -> Floats:
     return found
 
 
-def _is_gram_cheaper(question: Question) -> bool:
-    """Whether products of rows take less work than products of units."""
-    widths = [each.n_units for each in question.subjects]
-    n = question.n_rows
-    by_units = n * sum(widths[i] * widths[j] for i, j in question.pairs)
+def _is_gram_cheaper(task: ComparisonTask) -> bool:
+    """Whether Gram matrices (row, row) are cheaper than products of units."""
+    widths = [each.n_units for each in task.representations]
+    n = task.n_rows
+    by_units = n * sum(widths[i] * widths[j] for i, j in task.pairs)
     by_rows = n * n * (sum(widths) + len(widths) ** 2) / 2
     return by_rows < by_units
 
 
-def _over_units(question: Question) -> _Kernels:
-    """Of linear kernels: `‖XᵀY‖²` is the sum of the products of their entries; rows of a centred one sum to nothing."""
-    n = len(question.subjects)
+def _over_units(task: ComparisonTask) -> _GramSums:
+    """Sums for linear kernels: `‖XᵀY‖²` is the sum of elementwise products; rows of a centered Gram matrix sum to 0."""
+    n = len(task.representations)
     found = np.full((n, n), np.nan)
-    pairs = {*question.pairs, *((i, i) for i in range(n))}
-    for (i, j), product in products(question.subjects, sorted(pairs)):
+    pairs = {*task.pairs, *((i, i) for i in range(n))}
+    for (i, j), product in products(task.representations, sorted(pairs)):
         found[i, j] = found[j, i] = np.einsum("ij,ij->", product, product)
-    diagonal = row_squares(question.subjects)
-    return _Kernels(found, np.zeros_like(diagonal), diagonal)
+    diagonal = row_squares(task.representations)
+    return _GramSums(found, np.zeros_like(diagonal), diagonal)
 
 
-def _over_tiles(subjects: Sequence[Subject], widths: Floats | None) -> _Kernels:
-    """Of Gram matrices, tile by tile: none of them is ever whole.
+def _over_tiles(representations: Sequence[Representation], widths: Floats | None) -> _GramSums:
+    """Sums over Gram matrices tile by tile; no Gram matrix is ever whole in memory.
 
     Args:
-        widths: of the RBF kernel of each subject; None for linear kernels. One is taken from every entry of an RBF
-            kernel, which changes no HSIC and keeps the digits of wide ones.
+        widths: of the RBF kernel of each representation; None for linear kernels. 1 is subtracted from every entry of
+            an RBF kernel: HSIC stays the same, and wide kernels keep their digits.
     """
-    n_rows, n = subjects[0].n_rows, len(subjects)
+    n_rows, n = representations[0].n_rows, len(representations)
     size = int(max(16, min(_MOST_TILE, np.sqrt(TILE_BYTES / (8 * n)))))
-    sums = _Kernels(np.zeros((n, n)), np.zeros((n, n_rows)), np.zeros((n, n_rows)))
-    is_held = 8 * n_rows * sum(each.n_units for each in subjects) <= _HELD_BYTES
-    held = list(blocks_of(subjects, n_rows=size)) if is_held else None
+    sums = _GramSums(np.zeros((n, n)), np.zeros((n, n_rows)), np.zeros((n, n_rows)))
+    is_held = 8 * n_rows * sum(each.n_units for each in representations) <= _HELD_BYTES
+    held = list(row_blocks(representations, n_rows=size)) if is_held else None
 
     def blocks() -> Iterator[tuple[slice, list[Floats]]]:
-        return iter(held) if held is not None else blocks_of(subjects, n_rows=size)
+        return iter(held) if held is not None else row_blocks(representations, n_rows=size)
 
     for above, left in blocks():
         for beside, right in blocks():
@@ -157,7 +152,7 @@ def _over_tiles(subjects: Sequence[Subject], widths: Floats | None) -> _Kernels:
 
 
 def _radial(left: Floats, right: Floats, inner: Floats, width: float) -> Floats:
-    """`exp(-d² / 2σ²) - 1`, d being the distance of two rows."""
+    """`exp(-d² / 2σ²) - 1`, where d is the distance of two rows."""
     found: Floats = np.expm1(-_squares(left, right, inner) / (2 * width**2))
     return found
 
@@ -168,23 +163,23 @@ def _squares(left: Floats, right: Floats, inner: Floats) -> Floats:
     return found
 
 
-def _widths(subjects: Sequence[Subject], bandwidth: float) -> Floats:
-    """A share of the median distance of two rows; of many rows, some that lie evenly among them stand for all."""
-    n = subjects[0].n_rows
+def _widths(representations: Sequence[Representation], bandwidth: float) -> Floats:
+    """A factor of the median distance between rows; with many rows, the median of an evenly spaced sample."""
+    n = representations[0].n_rows
     chosen = np.unique(np.linspace(0, n - 1, min(n, _MOST_ROWS_FOR_MEDIAN)).round().astype(np.int64))
     found = []
-    for subject in subjects:
+    for representation in representations:
         values = np.concatenate(
             [
                 block[chosen[(chosen >= rows.start) & (chosen < rows.stop)] - rows.start]
-                for rows, (block,) in blocks_of([subject])
+                for rows, (block,) in row_blocks([representation])
             ]
         )
         squares = _squares(values, values, values @ values.T)[np.triu_indices(len(values), 1)]
         median = float(np.sqrt(np.median(squares)))
         if not median > 0:
             raise InputError(
-                f"{subject.name}: most of its rows are equal: the median distance, which scales the RBF kernel, is 0."
+                f"{representation.name}: most rows are equal, so the median distance that scales the RBF kernel is 0."
             )
         found.append(bandwidth * median)
     return np.array(found)

@@ -1,7 +1,7 @@
-"""CCA, SVCCA and PWCCA by the rules of Ecco, which are those of Google's svcca: for numbers that can be compared.
+"""CCA, SVCCA and PWCCA as Ecco and Google's svcca compute them, for comparable numbers.
 
-They differ by design from ours: CCA is the mean of those correlations alone that hold 98 % of their sum; a small number
-is added to every variance; PWCCA weighs by directions that are no canonical variables.
+They differ by design from ours: CCA averages only the correlations that make up 98 % of their sum; a small number is
+added to every variance; PWCCA weights by directions that are not canonical variables.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core.errors import InputError
-from cutaway.lm.similarities.representations import Floats, Subject
-from cutaway.lm.similarities.scores import Question, Scores
+from cutaway.lm.similarities.representations import Floats, Representation
+from cutaway.lm.similarities.scores import ComparisonTask, Scores
 
 _EPSILON = 1e-10
 _SHARE = 0.98
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """Canonical correlations, and the directions of both sides among the units that were kept."""
+class _CanonicalCorrelations:
+    """Canonical correlations, and the directions of both sides among the units that are kept."""
 
     correlations: Floats
     u: Floats
@@ -30,11 +30,11 @@ class _Found:
     kept_y: NDArray[np.bool_]
 
 
-def cca(question: Question) -> Scores:
-    """The mean of the largest correlations, up to where they make 98 % of the sum."""
+def cca(task: ComparisonTask) -> Scores:
+    """The mean of the largest correlations that make up 98 % of the sum."""
     scores = Scores()
-    for i, j in question.pairs:
-        s = _canonical(_array(question.subjects[i]), _array(question.subjects[j])).correlations
+    for i, j in task.pairs:
+        s = _canonical(_array(task.representations[i]), _array(task.representations[j])).correlations
         shares = np.concatenate([[0.0], np.cumsum(s)[:-1]]) / s.sum()
         reached = np.flatnonzero(shares >= _SHARE)
         scores.correlations[i, j] = s
@@ -42,32 +42,32 @@ def cca(question: Question) -> Scores:
     return scores
 
 
-def svcca(question: Question, *, n: int = 20) -> Scores:
-    """The mean of all correlations of the first directions; 20 in Ecco."""
+def svcca(task: ComparisonTask, *, n: int = 20) -> Scores:
+    """The mean of all correlations of the first n directions; 20 in Ecco."""
     scores = Scores()
-    for subject in question.subjects:
-        if n >= subject.n_rows or n > subject.n_units:
+    for representation in task.representations:
+        if n >= representation.n_rows or n > representation.n_units:
             raise InputError(
-                f"{n} directions were asked for, and {subject.name} has {subject.n_rows:,} rows × {subject.n_units:,} "
-                "units: give fewer directions with n=."
+                f"n={n} directions are too many: {representation.name} has {representation.n_rows:,} rows × "
+                f"{representation.n_units:,} units. Give a smaller n=."
             )
     largest = []
-    for subject in question.subjects:
-        values = subject.array()
+    for representation in task.representations:
+        values = representation.array()
         u, s, _ = np.linalg.svd(values, full_matrices=False)
         largest.append(u[:, :n] * s[:n])
-    for i, j in question.pairs:
+    for i, j in task.pairs:
         found = _canonical(largest[i], largest[j]).correlations
         scores.correlations[i, j] = found
         scores.values[i, j] = float(found.mean())
     return scores
 
 
-def pwcca(question: Question) -> Scores:
-    """Weighed by an orthonormal basis of the first units, turned; from the side with fewer units."""
+def pwcca(task: ComparisonTask) -> Scores:
+    """Weighted by a rotated orthonormal basis of the first units, from the side with fewer units."""
     scores = Scores()
-    for i, j in question.pairs:
-        x, y = _array(question.subjects[i]), _array(question.subjects[j])
+    for i, j in task.pairs:
+        x, y = _array(task.representations[i]), _array(task.representations[j])
         found = _canonical(x, y)
         is_x = found.kept_x.sum() <= found.kept_y.sum()
         values = x[:, found.kept_x] if is_x else y[:, found.kept_y]
@@ -80,15 +80,17 @@ def pwcca(question: Question) -> Scores:
     return scores
 
 
-def _array(subject: Subject) -> Floats:
-    values: Floats = subject.matrix.array().astype(np.float64)
+def _array(representation: Representation) -> Floats:
+    values: Floats = representation.matrix.array().astype(np.float64)
     n_rows, n_units = values.shape
     if n_units >= n_rows:
-        raise InputError(f"{subject.name} has {n_units:,} units and {n_rows:,} rows: CCA needs more rows than units.")
+        raise InputError(
+            f"{representation.name} has {n_units:,} units and {n_rows:,} rows: CCA needs more rows than units."
+        )
     return values
 
 
-def _canonical(x: Floats, y: Floats) -> _Found:
+def _canonical(x: Floats, y: Floats) -> _CanonicalCorrelations:
     n = x.shape[1]
     covariance = np.cov(x, y, rowvar=False)
     xx, xy, yy = covariance[:n, :n], covariance[:n, n:], covariance[n:, n:]
@@ -96,11 +98,11 @@ def _canonical(x: Floats, y: Floats) -> _Found:
     xx, xy, yy = xx / most_x, xy / np.sqrt(most_x * most_y), yy / most_y
     kept_x, kept_y = np.diag(xx) >= _EPSILON, np.diag(yy) >= _EPSILON
     u, s, vt = np.linalg.svd(_root(xx[kept_x][:, kept_x]) @ xy[kept_x][:, kept_y] @ _root(yy[kept_y][:, kept_y]))
-    return _Found(np.abs(s), u, vt.T, kept_x, kept_y)
+    return _CanonicalCorrelations(np.abs(s), u, vt.T, kept_x, kept_y)
 
 
 def _root(covariance: Floats) -> Floats:
-    """The symmetric root of its inverse."""
+    """The symmetric square root of its inverse."""
     inverse = np.linalg.pinv(covariance + _EPSILON * np.eye(len(covariance)))
     values, vectors = np.linalg.eigh(inverse)
     found: Floats = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T

@@ -1,4 +1,4 @@
-"""Representational similarity analysis: whether rows that are far apart in one representation are so in the other.
+"""Representational similarity analysis (RSA): whether rows that are far apart in one are far apart in the other.
 
 Kriegeskorte et al., "Representational similarity analysis", Frontiers in Systems Neuroscience 2008.
 """
@@ -10,23 +10,24 @@ from typing import Any, Literal
 import numpy as np
 
 from cutaway.core.errors import InputError, MemoryLimitError, MissingExtraError
+from cutaway.core.formatting import listed
 from cutaway.core.matrices import as_matrix
-from cutaway.lm.similarities.representations import Floats, Subject, is_several
-from cutaway.lm.similarities.scores import Question, Scores
+from cutaway.lm.similarities.representations import Floats, Representation, is_collection
+from cutaway.lm.similarities.scores import ComparisonTask, Scores
 from cutaway.results.similarity import Dissimilarities
 from cutaway.store.activations.activations import Activations
 
 Metric = Literal["correlation", "euclidean", "cosine"]
 Agreement = Literal["spearman", "kendall", "pearson"]
 MOST_BYTES = 2**31
-"""What the distances of all subjects may take together."""
+"""Bytes that the distances of all representations may take together."""
 _TIE_DIGITS = 12
-"""Distances that differ by less, as a share of the largest, are equal but for rounding, and share a rank."""
+"""Distances whose difference, relative to the largest, is below 1e-12 differ by rounding only, and share a rank."""
 _METRICS = ("correlation", "euclidean", "cosine")
 
 
 def rdm(x: Any, metric: Metric = "correlation", *, names: Any = None) -> Dissimilarities:
-    """How far each row is from each other: 1 - Pearson's correlation over the units, 1 - cosine, or Euclid's distance.
+    """Dissimilarity of each pair of rows: 1 − Pearson correlation over the units, 1 − cosine, or Euclidean distance.
 
     >>> rdm([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]], "cosine").values
     array([[0., 1., 2.],
@@ -34,62 +35,62 @@ def rdm(x: Any, metric: Metric = "correlation", *, names: Any = None) -> Dissimi
            [2., 1., 0.]])
 
     Args:
-        x: `Activations`, or rows × units as an array or tensor; of several sites, all units together.
-        names: of the rows; the words of activations stand for themselves.
+        x: `Activations`, or rows × units as an array or tensor; several sites count as one set of units.
+        names: names of the rows; the words of activations by default.
     """
-    if is_several(x) and not isinstance(x, Activations):
-        raise InputError("one matrix of rows × units has one matrix of dissimilarities: call rdm() for each of them.")
+    if is_collection(x) and not isinstance(x, Activations):
+        raise InputError("rdm() takes one matrix of rows × units: call it for each of them.")
     matrix = as_matrix(x)
     n = matrix.n_rows
     _check_memory(n, 2)
     known = tuple(map(str, names)) if names is not None else _words(x)
     if known and len(known) != n:
-        raise InputError(f"{len(known):,} names were given for {n:,} rows: each row has one.")
+        raise InputError(f"{len(known):,} names were given for {n:,} rows: give one per row.")
     found = np.zeros((n, n))
     found[np.triu_indices(n, 1)] = distances(matrix.array().astype(np.float64), metric, "x")
     return Dissimilarities(found + found.T, metric=metric, names=known)
 
 
-def rsa(question: Question, *, metric: Metric = "correlation", agreement: Agreement = "spearman") -> Scores:
-    """The correlation of the distances of all pairs of rows in both."""
+def rsa(task: ComparisonTask, *, metric: Metric = "correlation", agreement: Agreement = "spearman") -> Scores:
+    """The correlation of the row distances of two representations."""
     if agreement not in ("spearman", "kendall", "pearson"):
-        raise InputError(f"agreement={agreement!r}: 'spearman', 'kendall' or 'pearson'.")
-    if question.n_rows < 3:
-        raise InputError(f"{question.n_rows} rows have one distance: three rows are the least that RSA can compare.")
-    _check_memory(question.n_rows, len(question.subjects))
-    rows = [_compared(_distances(each, metric), agreement, each.name) for each in question.subjects]
+        raise InputError(f"agreement={agreement!r}: give 'spearman', 'kendall' or 'pearson'.")
+    if task.n_rows < 3:
+        raise InputError(f"RSA needs at least three rows, got {task.n_rows}.")
+    _check_memory(task.n_rows, len(task.representations))
+    rows = [_normalized(_distances(each, metric), agreement, each.name) for each in task.representations]
     scores = Scores()
-    for i, j in question.pairs:
-        scores.values[i, j] = agreed(rows[i], rows[j], agreement)
+    for i, j in task.pairs:
+        scores.values[i, j] = correlate(rows[i], rows[j], agreement)
     return scores
 
 
-def _distances(subject: Subject, metric: Metric) -> Floats:
-    if subject.distances is not None:
-        return subject.distances
-    return distances(subject.matrix.array().astype(np.float64), metric, subject.name)
+def _distances(representation: Representation, metric: Metric) -> Floats:
+    if representation.distances is not None:
+        return representation.distances
+    return distances(representation.matrix.array().astype(np.float64), metric, representation.name)
 
 
 def distances(values: Floats, metric: Metric, name: str) -> Floats:
-    """Of each row to each later one, as `np.triu_indices(n, 1)` orders them."""
+    """Distances of each row to each later one, in the order of `np.triu_indices(n, 1)`."""
     if metric not in _METRICS:
-        raise InputError(f"metric={metric!r}: {', '.join(map(repr, _METRICS))}.")
+        raise InputError(f"metric={metric!r}: give {', '.join(map(repr, _METRICS))}.")
     n = len(values)
     upper = np.triu_indices(n, 1)
     if metric == "euclidean":
-        centred = values - values.mean(axis=0)  # distances stay, and digits are kept
-        squares = np.einsum("ij,ij->i", centred, centred)
-        found = (squares[:, None] + squares[None, :] - 2 * centred @ centred.T)[upper]
+        centered = values - values.mean(axis=0)  # same distances, fewer lost digits
+        squares = np.einsum("ij,ij->i", centered, centered)
+        found = (squares[:, None] + squares[None, :] - 2 * centered @ centered.T)[upper]
         return np.asarray(np.sqrt(np.maximum(found, 0.0)))
     rows = values - values.mean(axis=1, keepdims=True) if metric == "correlation" else values
     length = np.linalg.norm(rows, axis=1)
     size = np.abs(values).max(axis=1)
     flat = np.flatnonzero(length <= size * rows.shape[1] * np.finfo(np.float64).eps)
     if len(flat):
-        shown = ", ".join(map(str, flat[:5].tolist())) + (f" and {len(flat) - 5:,} more" if len(flat) > 5 else "")
+        shown = listed(map(str, flat.tolist()), 5)
         why = "are the same in all units" if metric == "correlation" else "are 0 in all units"
         raise InputError(
-            f"{name}: rows {shown} {why}, so they have no {metric} with any other. Leave them out, or use "
+            f"{name}: rows {shown} {why}, so they have no {metric} with other rows. Leave them out, or use "
             "metric='euclidean'."
         )
     rows = rows / length[:, None]
@@ -97,8 +98,8 @@ def distances(values: Floats, metric: Metric, name: str) -> Floats:
     return np.clip(1 - cosines, 0.0, 2.0)
 
 
-def agreed(one: Floats, other: Floats, agreement: Agreement) -> float:
-    """The correlation of two rows of distances, which `_compared` has prepared."""
+def correlate(one: Floats, other: Floats, agreement: Agreement) -> float:
+    """The correlation of two rows of distances from `_normalized`."""
     if agreement != "kendall":
         return float(np.clip(one @ other, -1.0, 1.0))
     try:
@@ -109,7 +110,7 @@ def agreed(one: Floats, other: Floats, agreement: Agreement) -> float:
 
 
 def ranks(values: Floats) -> Floats:
-    """From 1 on, the mean of their ranks for equal values.
+    """Ranks from 1; equal values share the mean of their ranks.
 
     >>> ranks(np.array([0.3, 0.1, 0.3, 0.2]))
     array([3.5, 1. , 3.5, 2. ])
@@ -119,10 +120,10 @@ def ranks(values: Floats) -> Floats:
     return np.asarray((last - (counts - 1) / 2)[inverse], np.float64)
 
 
-def _compared(found: Floats, agreement: Agreement, name: str) -> Floats:
-    """Ready to be multiplied: ranked for Spearman, less their mean, of length one."""
+def _normalized(found: Floats, agreement: Agreement, name: str) -> Floats:
+    """Prepared for a dot product: ranked for Spearman, centered, with unit length."""
     if np.ptp(found) == 0:
-        raise InputError(f"{name}: all rows are as far from each other; there is no order that another could share.")
+        raise InputError(f"{name}: all rows have the same distance from each other, so there is nothing to correlate.")
     if agreement == "kendall":
         return np.asarray(np.round(found / found.max(), _TIE_DIGITS))
     values = ranks(np.round(found / found.max(), _TIE_DIGITS)) if agreement == "spearman" else found
@@ -134,8 +135,8 @@ def _check_memory(n_rows: int, n_subjects: int) -> None:
     n_bytes = 8 * (n_rows * (n_rows - 1) // 2 * n_subjects + 3 * n_rows * n_rows)
     if n_bytes > MOST_BYTES:
         raise MemoryLimitError(
-            f"the distances of {n_rows:,} rows to each other take {n_bytes:,} bytes, and the limit is {MOST_BYTES:,}: "
-            "choose rows, acts.rows(…), or use method='cka', which needs no such table."
+            f"the distances between {n_rows:,} rows take {n_bytes:,} bytes, but the limit is {MOST_BYTES:,}: choose "
+            "fewer rows, acts.rows(…), or use method='cka', which needs no distances."
         )
 
 

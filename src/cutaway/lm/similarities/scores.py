@@ -1,4 +1,4 @@
-"""What a method of similarity is asked and what it answers."""
+"""What a similarity method receives and what it returns."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from cutaway.lm.similarities.products import Pair
-from cutaway.lm.similarities.representations import Floats, Subject
+from cutaway.lm.similarities.representations import Floats, Representation
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """Representations, and the pairs of them that are compared."""
+class ComparisonTask:
+    """Representations, and the pairs of them to compare."""
 
-    subjects: Sequence[Subject]
+    representations: Sequence[Representation]
     pairs: Sequence[Pair]
 
     @property
     def n_rows(self) -> int:
-        return self.subjects[0].n_rows
+        return self.representations[0].n_rows
 
     @property
     def used(self) -> list[int]:
-        return sorted({subject for pair in self.pairs for subject in pair})
+        return sorted({representation for pair in self.pairs for representation in pair})
 
 
 @dataclass(slots=True)
@@ -30,11 +30,11 @@ class Scores:
     """The similarity of each pair."""
 
     values: dict[Pair, float] = field(default_factory=dict)
-    back: dict[Pair, float] = field(default_factory=dict)
-    """From the second to the first, where that is another number."""
+    reverse: dict[Pair, float] = field(default_factory=dict)
+    """From the second to the first, if that differs."""
     correlations: dict[Pair, Floats] = field(default_factory=dict)
-    """Canonical correlations, largest first, where the method has them."""
+    """Canonical correlations, largest first, for methods that have them."""
     warnings: list[str] = field(default_factory=list)
-    """What makes the numbers less than they seem."""
+    """Reasons not to trust the numbers."""
     notes: list[str] = field(default_factory=list)
-    """What was done on the way."""
+    """Remarks on how they were computed."""

@@ -1,20 +1,20 @@
-"""How alike two representations of the same rows are: layers, models, checkpoints."""
+"""`cutaway.lm.similarity`: how similar representations of the same rows are, across layers, models or checkpoints."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from inspect import signature
 from typing import Any, Literal
 
 import numpy as np
 
 from cutaway.core.errors import InputError
+from cutaway.core.formatting import hint, listed
 from cutaway.lm.similarities import cca, cka, ecco_cca, rsa
 from cutaway.lm.similarities.cka import Kernel
-from cutaway.lm.similarities.representations import check_same_rows, names_of, parts_of, subjects_of
-from cutaway.lm.similarities.scores import Question, Scores
+from cutaway.lm.similarities.representations import check_same_rows, default_names, named_parts, representations_of
+from cutaway.lm.similarities.scores import ComparisonTask, Scores
 from cutaway.results.similarity import Similarity
 
 Method = Literal["cca", "svcca", "pwcca", "cka", "rsa"]
@@ -42,7 +42,7 @@ def similarity(
     compat: Literal["", "ecco"] = "",
     **options: Any,
 ) -> Similarity:
-    """How alike representations of the same rows are: 1 for the same, about 0 for nothing in common.
+    """How similar representations of the same rows are: 1 for the same, about 0 for unrelated ones.
 
     >>> x = np.random.default_rng(0).normal(size=(1000, 5))
     >>> turned = x @ np.linalg.qr(x[:5])[0]
@@ -51,37 +51,41 @@ def similarity(
 
     Args:
         a: rows × units, as an array, a tensor or `Activations`; or several of them in a list or a mapping by name.
-            Activations of several sites are one representation for each site.
-        b: what `a` is compared with; without it, each of `a` with each other.
-        kernel: of CKA.
-        debiased: CKA without what few rows add to it.
-        compat: "ecco" for the rules of Ecco, where they differ by design.
-        options: of the method. svcca: `n` or `variance`; pwcca: `weights`; cka with kernel="rbf": `bandwidth`;
+            Activations of several sites count as one representation per site.
+        b: what `a` is compared with; without it, all pairs in `a` are compared.
+        kernel: kernel of CKA.
+        debiased: whether CKA is corrected for the bias of few rows.
+        compat: "ecco" computes as Ecco does, where it differs by design.
+        options: options of the method. svcca: `n` or `variance`; pwcca: `weights`; cka with kernel="rbf": `bandwidth`;
             rsa: `metric`, `agreement`.
     """
-    chosen = _chosen(method, compat, {**_if_said(kernel=(kernel, "linear"), debiased=(debiased, False)), **options})
-    name_a, name_b = names_of(a, b)
-    check_same_rows([*parts_of(a, name_a), *([] if b is None else parts_of(b, name_b))])
-    rows = subjects_of(a, name_a)
-    columns = rows if b is None else subjects_of(b, name_b)
-    subjects = rows if b is None else [*rows, *columns]
+    chosen = _method_with_options(
+        method, compat, {**_non_default(kernel=(kernel, "linear"), debiased=(debiased, False)), **options}
+    )
+    name_a, name_b = default_names(a, b)
+    check_same_rows([*named_parts(a, name_a), *([] if b is None else named_parts(b, name_b))])
+    rows = representations_of(a, name_a)
+    columns = rows if b is None else representations_of(b, name_b)
+    representations = rows if b is None else [*rows, *columns]
     first = 0 if b is None else len(rows)
-    given = [each.name for each in subjects if each.distances is not None]
+    given = [each.name for each in representations if each.distances is not None]
     if given and method != "rsa":
-        raise InputError(f"{given[0]} is a matrix of dissimilarities, which method='rsa' compares, not {method!r}.")
+        raise InputError(f"{given[0]} is a dissimilarity matrix: use method='rsa', not {method!r}.")
     if b is None and len(rows) < 2:
-        raise InputError(
-            "one representation was given: give what it is compared with as the second, or a list of them."
-        )
+        raise InputError("one representation was given: give a second one to compare it with, or a list of them.")
     pairs = [(i, first + j) for i in range(len(rows)) for j in range(len(columns)) if b is not None or i <= j]
-    scores = chosen(Question(subjects, pairs))
-    dead = [(each.name, each.matrix.n_units - each.n_units) for each in subjects if each.n_units < each.matrix.n_units]
+    scores = chosen(ComparisonTask(representations, pairs))
+    dead = [
+        (each.name, each.matrix.n_units - each.n_units)
+        for each in representations
+        if each.n_units < each.matrix.n_units
+    ]
     if dead:
-        told = ", ".join(f"{n:,} of {name}" for name, n in dead[:5]) + (", …" if len(dead) > 5 else "")
-        scores.notes.append(f"Units that never change say nothing: {told}.")
+        counts = listed((f"{n:,} of {name}" for name, n in dead), 5)
+        scores.notes.append(f"Constant units were left out: {counts}.")
     for each in scores.warnings:
         warnings.warn(each, UserWarning, stacklevel=2)
-    values, correlations = _arranged(scores, len(rows), len(columns), first)
+    values, correlations = _matrices(scores, len(rows), len(columns), first)
     return Similarity(
         method=method,
         values=values,
@@ -101,33 +105,31 @@ def similarity(
     )
 
 
-def _if_said(**given: tuple[Any, Any]) -> dict[str, Any]:
-    """Those options that are not what they are when nobody says anything."""
+def _non_default(**given: tuple[Any, Any]) -> dict[str, Any]:
+    """Those options that differ from their defaults."""
     return {name: value for name, (value, usual) in given.items() if value != usual}
 
 
-def _chosen(method: str, compat: str, options: Mapping[str, Any]) -> Callable[[Question], Scores]:
-    """The method with its options."""
+def _method_with_options(method: str, compat: str, options: Mapping[str, Any]) -> Callable[[ComparisonTask], Scores]:
+    """The function of a method with its options bound."""
     if method not in _METHODS:
-        near = get_close_matches(str(method), _METHODS, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise InputError(f"no method is called {method!r}.{hint} There are {', '.join(_METHODS)}.")
+        raise InputError(f"method={method!r} is unknown.{hint(method, _METHODS)} There are {', '.join(_METHODS)}.")
     if compat not in ("", "ecco"):
-        raise InputError(f"compat={compat!r}: 'ecco', or nothing.")
+        raise InputError(f"compat={compat!r}: give 'ecco', or leave it out.")
     if compat and method not in _ECCO:
         own = "Ecco's linear CKA is the same as ours" if method == "cka" else f"Ecco has no {method}"
-        raise InputError(f"compat='ecco' with method={method!r}: {own}; leave compat out.")
+        raise InputError(f"compat='ecco' with method={method!r}: {own}; leave out compat=.")
     found = (_ECCO if compat else _METHODS)[method]
-    offered = [name for name in signature(found).parameters if name != "question"]
+    offered = [name for name in signature(found).parameters if name != "task"]
     for option in options:
         if option not in offered:
-            told = f"method={method!r}{' by the rules of Ecco' if compat else ''}"
-            raise InputError(f"{told} has no option {option!r}; it has {', '.join(offered) or 'none'}.")
-    return lambda question: found(question, **options)
+            name = f"method={method!r}{' with compat=' + repr(compat) if compat else ''}"
+            raise InputError(f"{name} has no option {option!r}; it has {', '.join(offered) or 'none'}.")
+    return lambda task: found(task, **options)
 
 
-def _arranged(scores: Scores, n_rows: int, n_columns: int, first: int) -> tuple[Any, Any]:
-    """(row, column) of the values, and (row, column, correlation) where there are any, with NaN where one has fewer."""
+def _matrices(scores: Scores, n_rows: int, n_columns: int, first: int) -> tuple[Any, Any]:
+    """The values (row, column), and the correlations (row, column, correlation), if any, padded with NaN."""
     values = np.full((n_rows, n_columns), np.nan)
     longest = max((len(each) for each in scores.correlations.values()), default=0)
     correlations = np.full((n_rows, n_columns, longest), np.nan)
@@ -137,6 +139,6 @@ def _arranged(scores: Scores, n_rows: int, n_columns: int, first: int) -> tuple[
         values[i, j] = value
         correlations[i, j, : len(own)] = own
         if not first:
-            values[j, i] = scores.back.get((i, column), value)
+            values[j, i] = scores.reverse.get((i, column), value)
             correlations[j, i, : len(own)] = own
     return values, correlations if longest else None

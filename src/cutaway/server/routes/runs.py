@@ -68,12 +68,14 @@ def routes(opened: Opened, listing: Listing) -> list[Route]:
         with_z = is_asked(request, "z")
 
         def ask(held: Held) -> Answer:
-            from cutaway.views.run.outliers import compared, z_of_step
+            from cutaway.views.run.outliers import comparable_statistics, z_of_step
             from cutaway.views.run.sample_matrix import sample_matrix
 
             rows = rows_of(held)
             found = rows.matrix(step) if sample is None else sample_matrix(rows, step, sample)
-            return as_matrix(found, z_of_step(rows, found), compared(rows)) if with_z else as_numbers(found)
+            return (
+                as_matrix(found, z_of_step(rows, found), comparable_statistics(rows)) if with_z else as_numbers(found)
+            )
 
         return await answered(request, opened, ask, tag=step_tag(step))
 
@@ -163,7 +165,9 @@ def graph_answer(held: Held, structure: str | None, wishes: str = "", *, with_hi
 
     own = _wishes(wishes)
     asked = f"graph {structure} {with_hidden} {wishes}"
-    return _kept(held, asked, lambda: as_json(run_graph(rows_of(held), structure, with_hidden=with_hidden, wishes=own)))
+    return _kept(
+        held, asked, lambda: as_json(run_graph(rows_of(held), structure, with_hidden=with_hidden, overrides=own))
+    )
 
 
 def _wishes(text: str) -> list[Any]:

@@ -1,15 +1,12 @@
-"""Result pages: one model of a page, written as HTML, text or data for the viewer.
+"""Result pages: one data model of a page, rendered as HTML, text or data for the viewer.
 
-html          Pages of plates as HTML that stands still: no script, styles beside each element, every text escaped
-model         Pages of plates: the form in which results are shown, in a notebook, in a file, in the viewer and as
-              text
-page_items    Collections and saved results as entries of a list: what they are, before anything of them is read
-provenance    Where a result comes from: its model by a name that people use, and what is technical, at the end of
-              a page
-result_pages  Results as pages: what `show` and a notebook make of each kind of result about units
+html          Renders a page as static HTML: no scripts, inline styles, all text escaped
+model         The data model of a page: sections with plates
+page_items    Collections and saved results as entries of the viewer's list
+provenance    Where a result comes from: the name of its model, versions and options
+result_pages  The page of each kind of result
 results/      One page per kind of result
-site_names    Sites as names of rows and columns: what all of them share is left out
-text          Pages of plates as text: for a terminal, a log, a reader who has no browser
-unit_texts    Texts coloured by units: several units over several sentences, or one unit where it is far from its
-              mean
+site_names    Short names of sites for rows and columns
+text          Renders a page as plain text, for terminals and logs
+unit_texts    Texts colored by units: several units over several sentences, or one unit where it is far from its mean
 """

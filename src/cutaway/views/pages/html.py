@@ -1,6 +1,6 @@
-"""Pages of plates as HTML that stands still: no script, styles beside each element, every text escaped.
+"""Renders a page as static HTML: no scripts, inline styles, all text escaped.
 
-A notebook shows it where the interactive page cannot live: on GitHub, in an export, without anywidget.
+A notebook shows it where the interactive page cannot run: on GitHub, in an export, without anywidget.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from cutaway.views.pages.model import (
     Table,
     Text,
 )
-from cutaway.views.pages.text import said
+from cutaway.views.pages.text import format_number
 
 SERIES = ("#3366cc", "#d9822b", "#2a8c8c", "#8a3b8f", "#c9a227", "#c8324b", "#646a73", "#4c9f70")
-"""The colours of lines and series, in their order; the same as in `web/src/plates/colours.ts`."""
+"""Colors of lines and series, in order; the same as in `web/src/pages/colors.ts`."""
 _ABOVE, _BELOW = "#c8504c", "#4a67b0"
 _MOST_ROWS = 50
 _MONO = "font-family: ui-monospace, Menlo, Consolas, monospace; font-size: 12px"
@@ -38,8 +38,8 @@ _SOFT = "opacity: 0.7; font-size: 12px"
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM = 560, 200, 52, 34
 
 
-def still(page: Page) -> str:
-    """The whole page."""
+def static_html(page: Page) -> str:
+    """The whole page as HTML."""
     parts = [f'<h2 style="margin: 0.3em 0">{escape(page.title)}</h2>', _about(page.about)]
     for section in page.sections:
         parts += [f'<h3 style="margin: 1.2em 0 0.2em">{escape(section.title)}</h3>', _about(section.about)]
@@ -49,7 +49,7 @@ def still(page: Page) -> str:
 
 
 def _html_of(plate: Plate) -> str:
-    write: Callable[[Any], str] = _WRITERS[plate.kind]
+    write: Callable[[Any], str] = _RENDERERS[plate.kind]
     return write(plate)
 
 
@@ -96,8 +96,8 @@ def _side(column: Column) -> str:
 def _cell(column: Column, cell: Cell) -> str:
     if isinstance(cell, str):
         return f'<td style="text-align: left">{escape(cell)}</td>'
-    said_ = f"{100 * cell:.1f} %" if column.kind == "share" and cell is not None else said(cell)
-    return f'<td style="text-align: right; {_MONO}" title="{_exact(cell)}">{said_}</td>'
+    text = f"{100 * cell:.1f} %" if column.kind == "share" and cell is not None else format_number(cell)
+    return f'<td style="text-align: right; {_MONO}" title="{_exact(cell)}">{text}</td>'
 
 
 def _bars(plate: Bars) -> str:
@@ -105,12 +105,16 @@ def _bars(plate: Bars) -> str:
     rows = []
     for place, (name, value) in enumerate(zip(plate.names, plate.values, strict=True)):
         share = 100 * abs(value or 0.0) / most
-        colour = (_BELOW if (value or 0) < 0 else _ABOVE) if plate.is_signed else SERIES[0]
-        ends = f" [{said(plate.low[place])}, {said(plate.high[place])}]" if plate.low and plate.high else ""
+        color = (_BELOW if (value or 0) < 0 else _ABOVE) if plate.is_signed else SERIES[0]
+        ends = (
+            f" [{format_number(plate.low[place])}, {format_number(plate.high[place])}]"
+            if plate.low and plate.high
+            else ""
+        )
         rows.append(
             f'<tr><td style="text-align: left; {_MONO}">{escape(name)}</td><td style="width: 320px">'
-            f'<div style="width: {share:.1f}%; height: 9px; border-radius: 3px; background: {colour}"></div></td>'
-            f'<td style="text-align: right; {_MONO}" title="{_exact(value)}">{said(value)}{ends}</td></tr>'
+            f'<div style="width: {share:.1f}%; height: 9px; border-radius: 3px; background: {color}"></div></td>'
+            f'<td style="text-align: right; {_MONO}" title="{_exact(value)}">{format_number(value)}{ends}</td></tr>'
         )
     return f"<table>{''.join(rows)}</table>"
 
@@ -120,7 +124,7 @@ def _heatmap(plate: Heatmap) -> str:
     rows = []
     for place, (name, row) in enumerate(zip(plate.row_names, plate.values, strict=True)):
         cells = "".join(
-            f'<td style="text-align: center; {_MONO}; {_ground(_place(plate, value), is_signed=plate.is_diverging)}" '
+            f'<td style="text-align: center; {_MONO}; {_cell_style(plate, value)}" '
             f'title="{_note(plate, place, column)}">{_in_cell(plate, place, column)}</td>'
             for column, value in enumerate(row)
         )
@@ -128,7 +132,11 @@ def _heatmap(plate: Heatmap) -> str:
     return f"<table><tr><th></th>{head}</tr>{''.join(rows)}</table>"
 
 
-def _place(plate: Heatmap, value: float | None) -> float | None:
+def _cell_style(plate: Heatmap, value: float | None) -> str:
+    return _background(_scale_position(plate, value), is_signed=plate.is_diverging)
+
+
+def _scale_position(plate: Heatmap, value: float | None) -> float | None:
     if value is None:
         return None
     low, high, own = plate.low or 0.0, plate.high or 0.0, value
@@ -139,7 +147,7 @@ def _place(plate: Heatmap, value: float | None) -> float | None:
 
 
 def _in_cell(plate: Heatmap, row: int, column: int) -> str:
-    number = said(plate.values[row][column]) if plate.shows_numbers else ""
+    number = format_number(plate.values[row][column]) if plate.shows_numbers else ""
     if not plate.texts:
         return number
     return f"{escape(plate.texts[row][column])} <small>{number}</small>"
@@ -150,27 +158,29 @@ def _note(plate: Heatmap, row: int, column: int) -> str:
     return escape(f"{exact} {plate.notes[row][column]}") if plate.notes else exact
 
 
-def _coloured(plate: ColouredText) -> str:
-    parts = _contest(plate) if plate.is_contest else []
+def _colored_text(plate: ColouredText) -> str:
+    parts = _strongest_channel(plate) if plate.is_contest else []
     for channel, name in enumerate(plate.channels):
         most = plate.most[channel]
-        parts.append(f'<div style="{_SOFT}; margin-top: 0.5em">{escape(name)}: full colour at {said(most)}</div>')
+        parts.append(
+            f'<div style="{_SOFT}; margin-top: 0.5em">{escape(name)}: full color at {format_number(most)}</div>'
+        )
         parts += [_line_of_text(plate, text, channel, most) for text in plate.texts]
     return "".join(parts)
 
 
-def _contest(plate: ColouredText) -> list[str]:
-    """The texts in the colour of the strongest channel at each token."""
-    parts = [f'<div style="{_SOFT}">the strongest at each token</div>', _key(plate.channels)]
+def _strongest_channel(plate: ColouredText) -> list[str]:
+    """The texts, each token in the color of its strongest channel."""
+    parts = [f'<div style="{_SOFT}">the strongest at each token</div>', _legend(plate.channels)]
     for text in plate.texts:
         tokens = []
         for place, token in enumerate(text.tokens):
             sizes = [abs(row[place] or 0.0) for row in text.values]
             best = max(range(len(sizes)), key=sizes.__getitem__)
-            colour = SERIES[best % len(SERIES)]
+            color = SERIES[best % len(SERIES)]
             most = plate.most[best]
             deep = round(20 + 120 * min(1.0, sizes[best] / most)) if most and sizes[best] else 0
-            ground = f"background: {colour}{deep:02x}; box-shadow: inset 0 -2px {colour}; " if deep else ""
+            ground = f"background: {color}{deep:02x}; box-shadow: inset 0 -2px {color}; " if deep else ""
             frame = "outline: 1.5px solid; " if place in text.marks else ""
             tokens.append(
                 f'<span style="display: inline-block; padding: 1px 4px; margin: 1px; border-radius: 4px; '
@@ -186,7 +196,7 @@ def _line_of_text(plate: ColouredText, text: Text, channel: int, most: float) ->
     for place, (token, value) in enumerate(zip(text.tokens, text.values[channel], strict=True)):
         share = max(-1.0, min(1.0, (value or 0.0) / most)) if most else 0.0
         at = 0.5 + share / 2 if plate.is_signed else max(0.0, share)
-        ground = _ground(at, is_signed=plate.is_signed) if share and value is not None else ""
+        ground = _background(at, is_signed=plate.is_signed) if share and value is not None else ""
         frame = "outline: 1.5px solid; " if place in text.marks else ""
         tokens.append(
             f'<span style="display: inline-block; padding: 1px 4px; margin: 1px; border-radius: 4px; white-space: pre; '
@@ -196,12 +206,12 @@ def _line_of_text(plate: ColouredText, text: Text, channel: int, most: float) ->
     return f'<div style="line-height: 1.9; {_MONO}">{title}{"".join(tokens)}</div>'
 
 
-def _ground(at: float | None, *, is_signed: bool) -> str:
-    """A background, and letters that can be read on it."""
+def _background(at: float | None, *, is_signed: bool) -> str:
+    """A background color, and a text color with enough contrast."""
     if at is None:
         return ""
     fill = interpolate(DIVERGING if is_signed else SEQUENTIAL, at)
-    ink = max("#111111", "#ffffff", key=lambda colour: contrast(fill, colour))
+    ink = max("#111111", "#ffffff", key=lambda color: contrast(fill, color))
     return f"background: {fill}; color: {ink}"
 
 
@@ -214,14 +224,19 @@ def _lines(plate: Lines) -> str:
     drawn = []
     for number, line in enumerate(plate.lines):
         dash = ' stroke-dasharray="6 4"' if line.is_dashed else ""
-        way = _way([(_x(xs, x), None if y is None else _y(values, y)) for x, y in zip(xs, line.y, strict=True)])
-        drawn.append(f'<path fill="none" stroke="{SERIES[number % len(SERIES)]}" stroke-width="2"{dash} d="{way}"/>')
-    ends = (said(plate.x[0]), said(plate.x[-1]), said(min(values)), said(max(values)))
-    return _image(drawn, ends, f"{plate.y_name} over {plate.x_name}") + _key([line.name for line in plate.lines])
+        path = _svg_path([(_x(xs, x), None if y is None else _y(values, y)) for x, y in zip(xs, line.y, strict=True)])
+        drawn.append(f'<path fill="none" stroke="{SERIES[number % len(SERIES)]}" stroke-width="2"{dash} d="{path}"/>')
+    ends = (
+        format_number(plate.x[0]),
+        format_number(plate.x[-1]),
+        format_number(min(values)),
+        format_number(max(values)),
+    )
+    return _image(drawn, ends, f"{plate.y_name} over {plate.x_name}") + _legend([line.name for line in plate.lines])
 
 
-def _way(points: Sequence[tuple[float, float | None]]) -> str:
-    """A path through points that is broken where one is missing."""
+def _svg_path(points: Sequence[tuple[float, float | None]]) -> str:
+    """An SVG path through the points, interrupted at missing ones."""
     parts, is_on = [], False
     for x, y in points:
         parts += [] if y is None else [f"{'L' if is_on else 'M'}{x:.1f} {y:.1f}"]
@@ -241,13 +256,13 @@ def _histogram(plate: Histogram) -> str:
             for edge in (place, place + 1):
                 points.append(f"{_x(plate.edges, plate.edges[edge]):.1f},{_y(values, count or 0):.1f}")
         points.append(f"{_WIDTH - 8},{_HEIGHT - _BOTTOM}")
-        colour = SERIES[number % len(SERIES)]
+        color = SERIES[number % len(SERIES)]
         drawn.append(
-            f'<polyline fill="{colour}" fill-opacity="0.18" stroke="{colour}" stroke-width="1.5" '
+            f'<polyline fill="{color}" fill-opacity="0.18" stroke="{color}" stroke-width="1.5" '
             f'points="{" ".join(points)}"/>'
         )
-    ends = (said(plate.edges[0]), said(plate.edges[-1]), "0", said(max(values)))
-    return _image(drawn, ends, "count") + _key([each.name for each in plate.series])
+    ends = (format_number(plate.edges[0]), format_number(plate.edges[-1]), "0", format_number(max(values)))
+    return _image(drawn, ends, "count") + _legend([each.name for each in plate.series])
 
 
 def _x(xs: Sequence[float | None], x: float | None) -> float:
@@ -261,7 +276,7 @@ def _y(values: Sequence[float], y: float) -> float:
 
 
 def _image(drawn: list[str], ends: tuple[str, str, str, str], name: str) -> str:
-    """An image, because the styles of an SVG that lies in a page would reach all others in it."""
+    """An `<img>`, because styles of an inline SVG would apply to the whole page."""
     left, right, low, high = ends
     ground = _HEIGHT - _BOTTOM
     text = 'font-family="monospace" font-size="11" fill="#777"'
@@ -278,7 +293,7 @@ def _image(drawn: list[str], ends: tuple[str, str, str, str], name: str) -> str:
     return f'<img alt="{escape(name)}" style="max-width: 100%" src="data:image/svg+xml;base64,{data}">'
 
 
-def _key(names: Sequence[str]) -> str:
+def _legend(names: Sequence[str]) -> str:
     spans = (
         f'<span style="margin-right: 12px"><span style="color: {SERIES[number % len(SERIES)]}">■</span> {escape(name)}'
         "</span>"
@@ -287,7 +302,7 @@ def _key(names: Sequence[str]) -> str:
     return f'<div style="{_SOFT}">{"".join(spans)}</div>'
 
 
-_WRITERS: dict[str, Callable[[Any], str]] = {
+_RENDERERS: dict[str, Callable[[Any], str]] = {
     "prose": _prose,
     "facts": _facts,
     "table": _table,
@@ -295,5 +310,5 @@ _WRITERS: dict[str, Callable[[Any], str]] = {
     "bars": _bars,
     "histogram": _histogram,
     "heatmap": _heatmap,
-    "text": _coloured,
+    "text": _colored_text,
 }

@@ -1,4 +1,4 @@
-"""Collections and saved results as entries of a list: what they are, before anything of them is read."""
+"""Collections and saved results as entries of the viewer's list, read from their metadata alone."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ class SiteItem:
 
     site: str
     width: int
-    """How many units it has."""
+    """Number of units."""
     last: int
-    """The largest number that one of them has; one less than the width, unless only some were kept."""
+    """Largest unit number; the width minus 1, unless only some units were collected."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageItem:
-    """What the list says of a collection, or of a saved result."""
+    """One entry of the list: a collection or a saved result."""
 
     topic: Topic
-    """The tab it stands on; what has no topic stands with the neurons."""
+    """The tab that lists it; entries without a topic are listed with the neurons."""
     type: str
-    """The class of the result; "Activations" for a collection."""
+    """Class of the result; "Activations" for a collection."""
     title: str
     made: float
-    """When, in seconds since 1970; 0 where that is not known."""
+    """Creation time in seconds since 1970; 0 if unknown."""
     n_rows: int
     n_units: int
     sites: tuple[SiteItem, ...]
-    """Of a collection; none for all else."""
+    """Sites of a collection; empty for other entries."""
     edition: str
-    """Changes when something else lies there, or more of it."""
+    """Changes when the content changes or grows."""
 
 
 def collection_item(archive: Archive, *, edition: str = "") -> PageItem:
-    """A collection, from its index alone."""
+    """The entry of a collection, from its index alone."""
     source = ArchiveSource(archive)
     sites = tuple(SiteItem(site.site, site.width, int(site.indices.max(initial=0))) for site in source.sites)
     return PageItem(
@@ -63,7 +63,7 @@ def collection_item(archive: Archive, *, edition: str = "") -> PageItem:
 
 
 def result_item(archive: Archive, *, edition: str = "") -> PageItem:
-    """A saved result, from its description alone."""
+    """The entry of a saved result, from its description alone."""
     about = described(archive)
     return PageItem(
         topic="language" if about.topic == "language" else "neurons",
@@ -78,7 +78,7 @@ def result_item(archive: Archive, *, edition: str = "") -> PageItem:
 
 
 def model_of(provenance: Mapping[str, Any]) -> str:
-    """The class of a model, and the name it was loaded by."""
+    """The class of a model, and the name it was loaded from."""
     model = provenance.get("model")
     if not isinstance(model, Mapping):
         return "activations"
@@ -86,9 +86,9 @@ def model_of(provenance: Mapping[str, Any]) -> str:
     return " · ".join(parts) or "activations"
 
 
-def _time(archive: Archive, told: Any) -> float:
-    if isinstance(told, (int, float)) and math.isfinite(told) and told > 0:
-        return float(told)
+def _time(archive: Archive, recorded: Any) -> float:
+    if isinstance(recorded, (int, float)) and math.isfinite(recorded) and recorded > 0:
+        return float(recorded)
     try:
         return datetime.fromisoformat(archive.created).timestamp()
     except ValueError:

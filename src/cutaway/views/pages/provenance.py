@@ -1,4 +1,4 @@
-"""Where a result comes from: its model by a name that people use, and what is technical, at the end of a page."""
+"""Where a result comes from: a readable name of its model, and the section with versions and options."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ from cutaway.views.pages.model import Column, Section, Table
 
 _HASH = re.compile(r"^[0-9a-f]{12,}$")
 _PLAIN = ("snapshots", "blobs", "refs", "model", "models", "final", "best", "last", "output", "outputs", "")
-"""Folders whose names tell nothing of a model."""
-_NAMED = {
+"""Folder names that say nothing about a model."""
+_TITLES = {
     "model": "class",
     "name": "model",
     "n_rows": "rows",
     "kind": "labels are",
     "counts": "rows of each label",
-    "standardise": "values standardised",
-    "n": "asked for",
+    "standardise": "values standardized",  # in archives of earlier versions
+    "standardize": "values standardized",
+    "n": "requested",
 }
-_SHOWN = ("name", "model", "dtype", "tokenizer", "torch", "transformers")
-"""In this order; all else follows."""
+_FIRST = ("name", "model", "dtype", "tokenizer", "torch", "transformers")
+"""These come first; the rest follows."""
 
 
 def model_name(about: Mapping[str, object]) -> str:
-    """The model as one would call it; its class where it has no name.
+    """The usual name of a model; its class if it has no name.
 
     >>> model_name({"name": "HuggingFaceTB/SmolLM2-135M"}), model_name({"model": "GPT2LMHeadModel", "name": ""})
     ('SmolLM2-135M', 'GPT2LMHeadModel')
@@ -42,36 +43,30 @@ def model_name(about: Mapping[str, object]) -> str:
     return last.rpartition("--")[2]
 
 
-def told(*parts: object) -> str:
-    """One quiet line: `SmolLM2-135M · gradient × input · 12 targets`."""
+def summary_line(*parts: object) -> str:
+    """One line of details: `SmolLM2-135M · gradient × input · 12 targets`."""
     return " · ".join(str(part) for part in parts if part)
 
 
-def counted(n: int, what: str) -> str:
-    """
-    >>> counted(1, "layer"), counted(1200, "head")
-    ('1 layer', '1,200 heads')
-    """
-    return f"{n:,} {what}{'' if n == 1 else 's'}"
-
-
-def made_section(about: Mapping[str, object], more: Iterable[tuple[str, object]] = (), said: str = "") -> Section:
-    """What is technical: class, versions, options. No path on anybody's disk."""
-    order = [*(name for name in _SHOWN if about.get(name)), *(name for name in about if name not in _SHOWN)]
+def provenance_section(
+    about: Mapping[str, object], more: Iterable[tuple[str, object]] = (), about_it: str = ""
+) -> Section:
+    """Class, versions and options. Never shows a path on disk."""
+    order = [*(name for name in _FIRST if about.get(name)), *(name for name in about if name not in _FIRST)]
     rows = [
-        (_NAMED.get(name, name.replace("_", " ")), model_name(about) if name == "name" else _said(about[name]))
+        (_TITLES.get(name, name.replace("_", " ")), model_name(about) if name == "name" else _value_text(about[name]))
         for name in order
         if about[name] not in (None, "")
     ]
     rows += [(name, str(value)) for name, value in more]
-    return Section("How it was made", said, [Table([Column("what"), Column("")], rows)])
+    return Section("Provenance", about_it, [Table([Column("what"), Column("")], rows)])
 
 
-def _said(value: object) -> str:
+def _value_text(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {_said(each)}" for key, each in value.items())
+        return ", ".join(f"{key} {_value_text(each)}" for key, each in value.items())
     if isinstance(value, (list, tuple)):
-        return ", ".join(map(_said, value))
+        return ", ".join(map(_value_text, value))
     return f"{value:,}" if isinstance(value, int) else figures(value) if isinstance(value, float) else str(value)

@@ -1,4 +1,4 @@
-"""Results as pages: what `show` and a notebook make of each kind of result about units."""
+"""The page of each kind of result, for `show`, notebooks and the viewer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cutaway.results.report import Report
 from cutaway.results.saliency import Saliency
 from cutaway.results.similarity import Dissimilarities, Similarity
 from cutaway.results.words import Histograms, TopContexts, TopWords
-from cutaway.views.pages.html import still
+from cutaway.views.pages.html import static_html
 from cutaway.views.pages.model import Bars, Column, Fact, Facts, Heatmap, Page, Section, Table
 from cutaway.views.pages.results.ablation import ablation_page
 from cutaway.views.pages.results.attention import attention_page
@@ -46,7 +46,7 @@ _MOST_MEMBERS = 12
 
 
 def page_of(result: object) -> Page | None:
-    """The page of a result, and a page itself; None for what has none."""
+    """The page of a result; a page itself as it is; None if there is none."""
     if isinstance(result, Page):
         return result
     make = _PAGES.get(type(result))
@@ -54,12 +54,12 @@ def page_of(result: object) -> Page | None:
 
 
 def repr_html(result: object) -> str:
-    """What a notebook shows of a result that is the last value of a cell."""
-    return still(_PAGES[type(result)](result))
+    """The HTML that a notebook shows for a result."""
+    return static_html(_PAGES[type(result)](result))
 
 
 def clusters_page(clusters: Clusters) -> Page:
-    """Units that say the same, the largest clusters first."""
+    """Clusters of redundant units, largest first."""
     sizes = clusters.sizes
     order = sorted(range(len(clusters)), key=lambda cluster: -sizes[cluster])
     members = clusters.members
@@ -78,7 +78,7 @@ def clusters_page(clusters: Clusters) -> Page:
     if clusters.dead is not None and len(clusters.dead):
         facts.append(Fact("dead units", f"{len(clusters.dead):,}"))
     shown = several[:20]
-    bars = Bars([row[0] for row in rows[:20]], [int(sizes[cluster]) for cluster in shown], title="The largest clusters")
+    bars = Bars([row[0] for row in rows[:20]], [int(sizes[cluster]) for cluster in shown], title="Largest clusters")
     columns = [
         Column("stands for them", about="the unit most like all of them"),
         Column("units", "bar"),
@@ -88,23 +88,23 @@ def clusters_page(clusters: Clusters) -> Page:
         Section("In short", "", [Facts(facts), *([bars] if shown else [])]),
         Section("Clusters of several units", "", [Table(columns, rows)], is_wide=True),
     ]
-    return Page("Clusters of units", "Units whose values rise and fall together.", sections, topic="neurons")
+    return Page("Clusters of units", "Units whose values are correlated.", sections, topic="neurons")
 
 
 def stability_page(stability: Stability) -> Page:
-    """How alike the rankings of several seeds are."""
+    """How similar the rankings of several seeds are."""
     names = [f"seed {seed}" for seed in stability.seeds]
     facts = [
-        Fact("seeds", f"{len(names):,}", f"each saw {100 * stability.share:.0f} % of the rows"),
+        Fact("seeds", f"{len(names):,}", f"each with {100 * stability.share:.0f} % of the rows"),
         Fact("mean overlap", f"{stability.mean:.2f}", f"± {stability.spread:.2f}"),
-        Fact("units among the best every time", f"{len(stability.always):,}", f"of the {stability.n:,} best"),
+        Fact("units among the best for all seeds", f"{len(stability.always):,}", f"of the {stability.n:,} best"),
     ]
     overlap = Heatmap(names, names, stability.overlap.tolist(), low=0.0, high=1.0, title="Overlap of two seeds")
-    about = f"The {stability.n:,} best units by {stability.method}, with one seed after the other."
-    return Page("The same method again", about, [Section("In short", "", [Facts(facts), overlap])], topic="neurons")
+    about = f"The {stability.n:,} best units by {stability.method}, for each seed."
+    return Page("Stability of a ranking", about, [Section("In short", "", [Facts(facts), overlap])], topic="neurons")
 
 
-def _short(title: str, section: Section) -> Page:
+def _one_section_page(title: str, section: Section) -> Page:
     return Page(title, "", [section], topic="neurons")
 
 
@@ -115,10 +115,10 @@ def _name(clusters: Clusters, unit: int) -> str:
 _PAGES: dict[type, Callable[[Any], Page]] = {
     Ablation: ablation_page,
     Ranking: ranking_page,
-    TopWords: lambda words: _short(words.unit, words_section(words)),
-    TopContexts: lambda contexts: _short(contexts.unit, contexts_section(contexts)),
-    Histograms: lambda histograms: _short(histograms.unit, spread_section(histograms)),
-    Comparison: lambda comparison: _short("Methods compared", agreement_section(comparison)),
+    TopWords: lambda words: _one_section_page(words.unit, words_section(words)),
+    TopContexts: lambda contexts: _one_section_page(contexts.unit, contexts_section(contexts)),
+    Histograms: lambda histograms: _one_section_page(histograms.unit, spread_section(histograms)),
+    Comparison: lambda comparison: _one_section_page("Methods compared", agreement_section(comparison)),
     Stability: stability_page,
     Clusters: clusters_page,
     Evaluation: evaluation_page,

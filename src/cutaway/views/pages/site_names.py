@@ -1,4 +1,4 @@
-"""Sites as names of rows and columns: what all of them share is left out."""
+"""Short names of sites for rows and columns: common parts are left out."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 from collections.abc import Sequence
 
 
-def shortened(sites: Sequence[str]) -> list[str]:
-    """Sites without the parts that all begin or end with; layers are left with their numbers.
+def short_site_names(sites: Sequence[str]) -> list[str]:
+    """Sites without their common prefix and suffix; layers keep their numbers.
 
-    >>> shortened(["model.layers.0.mlp.down_proj@in.0", "model.layers.10.mlp.down_proj@in.0"])
+    >>> short_site_names(["model.layers.0.mlp.down_proj@in.0", "model.layers.10.mlp.down_proj@in.0"])
     ['0', '10']
-    >>> shortened(["encoder.0.mlp", "decoder.0.mlp"]), shortened(["h.3"])
+    >>> short_site_names(["encoder.0.mlp", "decoder.0.mlp"]), short_site_names(["h.3"])
     (['encoder', 'decoder'], ['h.3'])
     """
     if len(set(sites)) < 2:
@@ -25,7 +25,7 @@ def shortened(sites: Sequence[str]) -> list[str]:
 
 
 def neuron_name(site: str) -> str:
-    """A neuron as one says it, where its site tells the layer; else its site.
+    """A readable neuron name if its site has a layer number; otherwise the site.
 
     >>> neuron_name("model.layers.28.mlp.down_proj@in.0#1095"), neuron_name("3 head 2"), neuron_name("#4")
     ('layer 28, neuron 1095', '3 head 2', '#4')
@@ -35,7 +35,7 @@ def neuron_name(site: str) -> str:
 
 
 def brief_neuron(site: str) -> str:
-    """The same where several stand beside each other.
+    """A shorter form, for lists.
 
     >>> brief_neuron("model.layers.28.mlp.down_proj@in.0#1095"), brief_neuron("act#4")
     ('28 · 1095', 'act#4')

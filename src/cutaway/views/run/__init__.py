@@ -1,26 +1,16 @@
 """Recorded runs for the viewer: the graph, tensors, samples, outliers.
 
-arrangement    The recorded dependency graph as the user wants to see it: hidden nodes, groups, order and names of
-               their own
-companions     What stands beside a tensor where one sample is looked at: a number for each token, the output, the
-               target
-kept_values    The kept values of a tensor at a step: which dimension counts samples and which units, one sample,
-               normalised
-module_table   The modules of a recorded model as a table: how many parameters each has, alone and with all below
-               it
-node_names     What the nodes of a dependency graph are called in a picture, which modules are around them, which
-               pass they are
-node_order     The nodes of a dependency graph in an order that suits a picture: parents first, those of one
-               module together
-outliers       Which tensors of a step stand out: z-scores among those of the same role, and siblings of another
-               size
-rows           The rows of a run in one numbering over all its schemas, and matrices and curves in that numbering
-run_graph      The dependency graph of a run as a `GraphView`: recorded tensors as nodes within the modules they
-               belong to
-run_view       A run as the viewer's first page of facts: its steps, the rows of its matrices, what stands beside
-               them
-sample_matrix  All statistics of one kept sample at a step, so that a graph can be coloured by it as by the whole
-               batch
-sample_view    What the kept samples of a step are, for a page: texts, tokens, labels, small images
-tensor_view    One tensor at one step, for the inspector: statistics with marks, a picture, what its tables hold
+arrangement    Applies the user's layout overrides to the recorded dependency graph
+companions     Companions of a tensor for one sample: a value per token, the model's output, and the target
+kept_values    The kept values of a tensor at a step: the sample and unit dimensions, single samples
+module_table   The modules of a recorded model as a table, with parameter counts
+node_names     Names of the nodes of a dependency graph: label, enclosing modules, pass and iteration
+node_order     Orders the nodes of a dependency graph for display
+outliers       Outliers among the tensors of a step: z-scores within a role, siblings of a different magnitude
+rows           One numbering of the rows of a run across all its schemas
+run_graph      The dependency graph of a run as a `GraphView`: recorded tensors as nodes, grouped by module
+run_view       A run for the viewer: its steps, rows, notes and metadata
+sample_matrix  All statistics of one kept sample at a step, to color a graph by sample
+sample_view    The kept samples of a step for the viewer: texts, tokens, labels, small images
+tensor_view    One tensor at one step for the inspector: statistics with z-scores, a picture, and its tables
 """

@@ -1,4 +1,4 @@
-"""The recorded dependency graph as the user wants to see it: hidden nodes, groups, order and names of their own."""
+"""Applies the user's layout overrides to the recorded dependency graph: hidden nodes, groups, order and labels."""
 
 from __future__ import annotations
 
@@ -10,46 +10,46 @@ from cutaway.core.errors import DamagedError, NotFoundError
 from cutaway.core.sites import ROOT
 from cutaway.graph.dependencies.graph import Dependencies, Link, Node
 from cutaway.store.format.records import VALUE
-from cutaway.views.run.node_names import parsed
+from cutaway.views.run.node_names import parse_site
 from cutaway.views.run.rows import RunRows
 
 _PREFIX: Final = "structure/"
-_HELD: Final = ("parameter", "buffer")
+_STATE_ROLES: Final = ("parameter", "buffer")
 
 
 def dependencies_of(rows: RunRows, structure: str | None) -> tuple[Dependencies, str, str]:
-    """The recorded graph, its hash, and why there is none: then all tensors stand without links.
+    """The recorded graph, its hash, and why there is none; without one, all tensors are nodes without links.
 
     Args:
-        structure: its hash; that of the newest step which has one where nothing is said.
+        structure: hash of the graph; by default that of the newest step that has one.
     """
     documents = rows.run.documents
     if structure is None:
         records = reversed(rows.run.timeline.records)
-        structure = next((found for record in records if (found := _told(record.about))), "")
+        structure = next((found for record in records if (found := structure_hash(record.about))), "")
     if not structure:
-        why = "no dependency graph was recorded: graph=False was given, or no step could be traced."
-        return _unlinked(rows), "", why
+        why = "no dependency graph was recorded: recorded with graph=False, or no step could be traced."
+        return _without_links(rows), "", why
     content = documents.get(f"{_PREFIX}{structure}")
     if content is None:
         known = [name.removeprefix(_PREFIX) for name in documents if name.startswith(_PREFIX)]
-        if structure not in {_told(record.about) for record in rows.run.timeline.records}:
+        if structure not in {structure_hash(record.about) for record in rows.run.timeline.records}:
             listed = ", ".join(hash_[:12] for hash_ in known) or "none"
             raise NotFoundError(f"run {rows.run.name!r} has no structure {structure[:64]!r}. It has: {listed}.")
-        return _unlinked(rows), structure, "the dependency graph of these steps is lost: its record is damaged."
+        return _without_links(rows), structure, "the dependency graph of these steps is lost: its record is damaged."
     try:
         return Dependencies.read(content), structure, ""
     except DamagedError as error:
-        return _unlinked(rows), structure, str(error)
+        return _without_links(rows), structure, str(error)
 
 
-def _told(about: Mapping[str, Any]) -> str:
+def structure_hash(about: Mapping[str, Any]) -> str:
     found = about.get("structure")
     return found if isinstance(found, str) else ""
 
 
-def _unlinked(rows: RunRows) -> Dependencies:
-    """A node for each tensor."""
+def _without_links(rows: RunRows) -> Dependencies:
+    """One node per tensor."""
     found: dict[str, Node] = {}
     for row in rows.rows:
         name = rows.node_name(row)
@@ -57,66 +57,66 @@ def _unlinked(rows: RunRows) -> Dependencies:
             sites = tuple(dict.fromkeys((*found[name].sites, row.site, *row.names)))
             found[name] = replace(found[name], sites=sites, parts=())
             continue
-        site = parsed(row.site)
+        site = parse_site(row.site)
         group = "" if site is None or site.name is not None else site.address
-        if row.role in _HELD:
+        if row.role in _STATE_ROLES:
             group = group.rpartition(".")[0] or ROOT
         found[name] = Node(name, (row.site, *row.names), row.role or VALUE, (), group, len(found))
     return Dependencies(tuple(found.values()), ())
 
 
 class Arrangement:
-    """What `run.arrange` was told, as it was written down; of what contradicts itself the last counts.
+    """The layout overrides of `run.arrange`; the last one wins.
 
     Args:
-        more: further wishes of the same form, by whoever looks at it.
+        more: further overrides of the same form, from the viewer.
     """
 
     def __init__(self, document: Any, more: Sequence[Any] = ()) -> None:
-        wishes = [*(document if isinstance(document, list) else []), *more]
-        self._wishes = [wish for wish in wishes if isinstance(wish, dict)]
+        overrides = [*(document if isinstance(document, list) else []), *more]
+        self._overrides = [override for override in overrides if isinstance(override, dict)]
 
-    def applied(self, graph: Dependencies) -> Dependencies:
-        """The graph with the wished groups, and with what is hidden marked."""
+    def apply(self, graph: Dependencies) -> Dependencies:
+        """The graph with groups and hidden flags applied."""
         nodes = []
         for node in graph.nodes:
-            group, is_hidden = self._wish(node, "group", str), self._wish(node, "hidden", bool)
+            group, is_hidden = self._override(node, "group", str), self._override(node, "hidden", bool)
             node = node if group is None else replace(node, group=group)
             nodes.append(node if is_hidden is None else replace(node, is_hidden=is_hidden))
-        return Dependencies(tuple(nodes), graph.links) if self._wishes else graph
+        return Dependencies(tuple(nodes), graph.links) if self._overrides else graph
 
     def order(self, node: Node) -> float:
-        """Its place among all nodes, where nothing else decides."""
-        order = self._wish(node, "order", (int, float))
+        """The order of a node, the tie-breaker of the layout."""
+        order = self._override(node, "order", (int, float))
         return float(node.order if order is None else order)
 
     def label(self, node: Node) -> str:
-        """The name it was given; "" for none."""
-        return self._wish(node, "label", str) or ""
+        """The label given by the user; "" for none."""
+        return self._override(node, "label", str) or ""
 
     def within(self, node: Node) -> str:
-        """A group of the reader's own around it and its modules; "" for none."""
-        return self._wish(node, "within", str) or ""
+        """The user's group around a node and its modules; "" for none."""
+        return self._override(node, "within", str) or ""
 
-    def _wish(self, node: Node, key: str, kind: type | tuple[type, ...]) -> Any:
-        for wish in reversed(self._wishes):
-            if isinstance(wish.get(key), kind) and _is_meant(wish.get("at"), node):
-                return wish[key]
+    def _override(self, node: Node, key: str, kind: type | tuple[type, ...]) -> Any:
+        for override in reversed(self._overrides):
+            if isinstance(override.get(key), kind) and _matches(override.get("at"), node):
+                return override[key]
         return None
 
 
-def _is_meant(at: Any, node: Node) -> bool:
+def _matches(at: Any, node: Node) -> bool:
     if not isinstance(at, str):
         return False
     if at == node.name or at in node.sites:
         return True
-    pattern = parsed(at)
-    sites = (parsed(site) for site in node.sites)
+    pattern = parse_site(at)
+    sites = (parse_site(site) for site in node.sites)
     return pattern is not None and any(site is not None and pattern.matches(site) for site in sites)
 
 
 def without_hidden(graph: Dependencies) -> Dependencies:
-    """The nodes that are shown, linked also where the way leads through hidden ones."""
+    """The visible nodes, with links that bridge hidden ones."""
     hidden = {node.name for node in graph.nodes if node.is_hidden}
     if not hidden:
         return graph

@@ -1,4 +1,4 @@
-"""What stands beside a tensor where one sample is looked at: a number for each token, the output, the target."""
+"""Companions of a tensor for one sample: a value per token, the model's output, and the target."""
 
 from __future__ import annotations
 
@@ -12,50 +12,50 @@ from cutaway.core.arrays import Array
 from cutaway.core.errors import CutawayError
 from cutaway.store.format.records import VALUE, Row
 from cutaway.store.runs.step import Step
-from cutaway.views.run.kept_values import array_of_kept, kept, one_sample, row_at
+from cutaway.views.run.kept_values import kept_array, kept_values, one_sample, row_at
 from cutaway.views.run.rows import RunRows
 from cutaway.views.values.value_view import finite_or_none
 
 _FEW: Final = 64
 _MEASURES: Final = ("mean", "norm", "max")
-_LOOKED_AT: Final = "looked at"
+_LOOKED_AT: Final = "attention received"
 _OUTPUT: Final = re.compile(r"\.(:\d+)?(@out(\.\w+)*)?")
-"""What the model returned, or a part of it."""
+"""Sites of the model's output, or a part of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenValues:
-    """What the tensor holds for each token of the chosen sample."""
+    """The values of a tensor per token of the chosen sample."""
 
     tokens: tuple[str, ...]
     measures: tuple[str, ...]
     values: tuple[tuple[float | None, ...], ...]
-    """By measure, by token."""
+    """(measure, token)."""
     is_square: bool
-    """Whether the last two dimensions both count tokens: which of them looks at which."""
+    """Whether the last two dimensions are both tokens, as in attention weights."""
 
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """Another tensor of the same sample that belongs beside it: the target, the output of the model."""
+    """A companion of a tensor for the same sample: the target, or the model's output."""
 
     row: int
     site: str
     role: str
     shape: tuple[int, ...]
     text: str
-    """Its elements, if they are few; else how many there are."""
+    """Its elements, if they are few; else their number."""
     verdict: str
-    """Of an output: how it compares with the target, in words; "" where that cannot be said."""
+    """For an output: how it compares with the target; "" if unknown."""
 
 
 def by_token(array: Array, tokens: tuple[str, ...], longest: int, tile: int | None) -> TokenValues | None:
-    """One number for each token, where some dimension counts tokens; what is padded is left out.
+    """One value per token, if some dimension is the tokens; padding is left out.
 
     Args:
         array: the values of one sample.
-        longest: how many tokens the longest of the samples has.
-        tile: where tokens look at tokens, the one head that counts.
+        longest: number of tokens of the longest sample.
+        tile: for attention weights, the head to show.
     """
     sizes = (longest, len(tokens))
     n = len(tokens)
@@ -76,28 +76,28 @@ def by_token(array: Array, tokens: tuple[str, ...], longest: int, tile: int | No
     return TokenValues(tokens, _MEASURES, values, is_square=False)
 
 
-def beside(rows: RunRows, at: Step, number: int, sample: int) -> tuple[Beside, ...]:
-    """What the model returned and what it should have, of the same sample; in rounds that of the same round."""
+def companions(rows: RunRows, at: Step, number: int, sample: int) -> tuple[Beside, ...]:
+    """The output of the model and the target for the same sample; with iterations, those of the same iteration."""
     found: list[tuple[int, Row, Array]] = []
     for other, row in enumerate(rows.rows):
         if row.of != VALUE or not (row.role == "target" or _is_output(row)) or row_at(at, row) is None:
             continue
         try:
-            one = kept(rows.run, at, row)
-            found.append((other, row, one_sample(array_of_kept(one), one, sample)[0]))
+            entry = kept_values(rows.run, at, row)
+            found.append((other, row, one_sample(kept_array(entry), entry, sample)[0]))
         except CutawayError:
             continue
     rounds = {row.iteration for _, row, _ in found if row.iteration}
     own = rows.row(number).iteration
     shown = own if own in rounds else max(rounds, default=0)
-    found = [one for one in found if one[1].iteration in (0, shown)]
-    # Of an output that came in several passes, that of the same pass; where it has none such, all of them.
+    found = [entry for entry in found if entry[1].iteration in (0, shown)]
+    # An output with several passes: the same pass, or all passes if it has no such pass.
     pass_ = rows.row(number).pass_
     paired = {row.base for _, row, _ in found if row.pass_ == pass_}
-    found = [one for one in found if one[1].pass_ == pass_ or one[1].base not in paired]
-    # Values beside values say more than scores beside a class.
+    found = [entry for entry in found if entry[1].pass_ == pass_ or entry[1].base not in paired]
+    # A comparison with float targets is more informative than one with class numbers.
     targets = [(row.base, values) for _, row, values in found if row.role == "target"]
-    targets.sort(key=lambda one: one[1].dtype.kind != "f")
+    targets.sort(key=lambda entry: entry[1].dtype.kind != "f")
     verdicts = _verdicts([values for _, row, values in found if row.role != "target"], targets)
     return tuple(
         Beside(
@@ -105,10 +105,10 @@ def beside(rows: RunRows, at: Step, number: int, sample: int) -> tuple[Beside, .
             site=row.base,
             role=row.role if row.role == "target" else "output",
             shape=tuple(values.shape),
-            text=_printed(values) if values.size <= _FEW else f"{values.size:,} values",
+            text=_format_values(values) if values.size <= _FEW else f"{values.size:,} values",
             verdict="" if row.role == "target" else verdicts.get(id(values), ""),
         )
-        for other, row, values in sorted(found, key=lambda one: one[1].role == "target")
+        for other, row, values in sorted(found, key=lambda entry: entry[1].role == "target")
     )
 
 
@@ -117,45 +117,45 @@ def _is_output(row: Row) -> bool:
 
 
 def _verdicts(outputs: list[Array], targets: list[tuple[str, Array]]) -> dict[int, str]:
-    """How outputs compare with targets, by their `id`: scores beside numbers of classes, or values beside values."""
+    """How outputs compare with targets, by `id` of the output: class scores with classes, or values with values."""
     found: dict[int, str] = {}
     for name, target in targets:
         like = [
             values for values in outputs if values.shape == target.shape and values.dtype.kind == "f" and values.size
         ]
-        scores = [values for values in outputs if _are_scores(values, target)]
+        scores = [values for values in outputs if _are_class_scores(values, target)]
         for values in like if target.dtype.kind == "f" else []:
             with np.errstate(all="ignore"):
                 far = float(np.abs(values.astype(np.float64) - target.astype(np.float64)).mean())
-            found.setdefault(id(values), f"{far:.4g} away from {name} on average")
-        # A hidden state may be returned, too: it is longer than there are classes.
-        for values in sorted(scores, key=lambda one: one.shape[-1])[:1]:
-            found.setdefault(id(values), _guessed(values.argmax(-1), name, target))
+            found.setdefault(id(values), f"mean absolute difference to {name}: {far:.4g}")
+        # A returned hidden state also looks like class scores, but it has more entries than there are classes.
+        for values in sorted(scores, key=lambda entry: entry.shape[-1])[:1]:
+            found.setdefault(id(values), _prediction_text(values.argmax(-1), name, target))
     return found
 
 
-def _are_scores(values: Array, target: Array) -> bool:
-    """Whether there is a number for each class that the target might have named."""
+def _are_class_scores(values: Array, target: Array) -> bool:
+    """Whether there is a score for each class the target could name."""
     is_class = target.dtype.kind in "iu" and target.size > 0 and values.dtype.kind == "f"
     return is_class and values.ndim > 0 and values.shape[:-1] == target.shape and 1 < values.shape[-1] > target.max()
 
 
-def _guessed(best: Array, name: str, target: Array) -> str:
+def _prediction_text(best: Array, name: str, target: Array) -> str:
     if not target.ndim:
         is_right = int(best) == int(target)
-        return f"largest at {int(best)}, {'as' if is_right else f'and not at {int(target)} as'} {name} says"
-    said = f"largest at {_printed(best)}, " if best.size <= _FEW else "largest "
-    counts = target >= 0  # others stand for what is left out
-    return f"{said}{int((best == target)[counts].sum()):,} of {int(counts.sum()):,} as {name} says"
+        return f"prediction {int(best)}, {'correct' if is_right else 'wrong'}: {name} is {int(target)}"
+    prediction = f"prediction {_format_values(best)}, " if best.size <= _FEW else ""
+    counts = target >= 0  # negative classes are ignored, as in cross_entropy's ignore_index
+    return f"{prediction}{int((best == target)[counts].sum()):,} of {int(counts.sum()):,} match {name}"
 
 
-def _printed(values: Array) -> str:
-    """The elements, each with four figures, as Python writes lists."""
+def _format_values(values: Array) -> str:
+    """The elements with four significant digits, as a Python list."""
     shown = np.array2string(
         values,
         separator=", ",
         max_line_width=10**6,
         threshold=10**6,
-        formatter={"float_kind": lambda one: f"{one:.4g}", "int_kind": str},
+        formatter={"float_kind": lambda entry: f"{entry:.4g}", "int_kind": str},
     )
     return " ".join(shown.split())

@@ -1,4 +1,4 @@
-"""The modules of a recorded model as a table: how many parameters each has, alone and with all below it."""
+"""The modules of a recorded model as a table, with parameter counts: own, and including children."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from cutaway.store.format.records import VALUE
 from cutaway.views.run.rows import RunRows
 
 SEVERAL: Final = "_Several"
-"""The class that a recorder puts around several models: it is none of them."""
+"""Class of the container that a recorder puts around several models; not a model itself."""
 _COLUMNS: Final = ("parameters", "trainable", "bytes", "buffers")
 
 
 @dataclass(frozen=True, slots=True)
 class ModuleRow:
-    """One module; those inside it follow."""
+    """One module; its children follow."""
 
     address: str
     """"." is the model itself."""
@@ -24,19 +24,19 @@ class ModuleRow:
     """The last part of the address."""
     class_name: str
     parent: int
-    """The row around it; -1 for none."""
+    """Row of the parent; -1 for none."""
     depth: int
     n_parameters: int
-    """With all that is inside it; a shared parameter counts where it is first met."""
+    """Including children; a shared parameter counts at its first module."""
     n_trainable: int
     bytes: int
     n_buffers: int
     own_parameters: int
-    """Without what is inside it."""
+    """Without children."""
     own_trainable: int
     own_bytes: int
     rows: tuple[int, ...]
-    """The viewer's rows of its own parameters and buffers, their values."""
+    """The viewer's rows of its own parameters and buffers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class NetworkView:
 
 
 def network_view(rows: RunRows) -> NetworkView:
-    """The module tree of a run, as the newest of its sessions wrote it down; those of one module together."""
+    """The module tree of a run, from its newest session, in depth-first order."""
     columns = _columns(rows.run.documents.get("modules"))
     if columns is None:
         why = "this run has no record of its modules: cutaway.record writes one."
@@ -74,7 +74,7 @@ def network_view(rows: RunRows) -> NetworkView:
             total[above[i]] = [a + b for a, b in zip(total[above[i]], total[i], strict=True)]
     place = {-1: -1} | {i: number for number, i in enumerate(order)}
     depth: dict[int, int] = {-1: -1}
-    held = _held(rows)
+    held = _own_rows(rows)
     modules = []
     for i in order:
         depth[i] = depth[above[i]] + 1
@@ -101,7 +101,7 @@ def network_view(rows: RunRows) -> NetworkView:
 
 
 def _columns(document: Any) -> tuple[list[str], list[str], list[list[int]]] | None:
-    """Addresses, classes and counts; None where the document does not hold what it should."""
+    """Addresses, classes and counts; None if the document is malformed."""
     names = ("address", "class", *_COLUMNS)
     found = [document.get(name) for name in names] if isinstance(document, dict) else []
     lists: list[list[Any]] = [column for column in found if isinstance(column, list)]
@@ -119,7 +119,7 @@ def _columns(document: Any) -> tuple[list[str], list[str], list[list[int]]] | No
 
 
 def _around(address: str, known: dict[str, int]) -> int:
-    """The nearest module around one; -1 for none."""
+    """Index of the nearest enclosing module; -1 for none."""
     at = address
     while at != ROOT and "." in at:
         at = at.rpartition(".")[0]
@@ -128,8 +128,8 @@ def _around(address: str, known: dict[str, int]) -> int:
     return known.get(ROOT, -1) if address != ROOT else -1
 
 
-def _held(rows: RunRows) -> dict[str, list[int]]:
-    """Module → the rows of what it holds itself."""
+def _own_rows(rows: RunRows) -> dict[str, list[int]]:
+    """Module → rows of its own parameters and buffers."""
     found: dict[str, list[int]] = {}
     for number, row in enumerate(rows.rows):
         if row.role in ("parameter", "buffer") and row.of == VALUE:

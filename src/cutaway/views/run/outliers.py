@@ -1,4 +1,4 @@
-"""Which tensors of a step stand out: z-scores among those of the same role, and siblings of another size."""
+"""Outliers among the tensors of a step: z-scores within a role, and siblings of a different magnitude."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from cutaway.core.statistics import statistic
 from cutaway.core.zscores import peer_group, z_among_peers
 from cutaway.views.run.rows import Matrix, RunRows
 
-APART: Final = 100.0
-"""Values so many times larger than those of a sibling are no chance."""
+SIBLING_RATIO: Final = 100.0
+"""A magnitude this many times that of a sibling is reported."""
 _BETWEEN: Final = re.compile(r"[./]")
 
 
-def compared(rows: RunRows) -> tuple[str, ...]:
-    """The recorded statistics that can be compared between tensors."""
+def comparable_statistics(rows: RunRows) -> tuple[str, ...]:
+    """The recorded statistics that are comparable between tensors."""
     return tuple(name for name in rows.statistics if statistic(name).is_comparable)
 
 
 def z_of_step(rows: RunRows, matrix: Matrix) -> Matrix:
-    """The z-scores of all tensors of a step among their peers, `[row, statistic]` of the `compared` statistics.
+    """Z-scores of all tensors of a step within their peer group, `[row, statistic]` for `comparable_statistics`.
 
     Args:
-        matrix: all statistics, as `RunRows.matrix` or `sample_matrix` gives them.
+        matrix: all statistics, from `RunRows.matrix` or `sample_matrix`.
     """
-    names = compared(rows)
+    names = comparable_statistics(rows)
     columns = [rows.statistics.index(name) for name in names]
     groups = [peer_group(row.role, row.of) for row in rows.rows]
     z, _ = z_among_peers(matrix[:, columns], groups, names)
@@ -36,7 +36,7 @@ def z_of_step(rows: RunRows, matrix: Matrix) -> Matrix:
 
 
 def z_of_row(rows: RunRows, number: int, matrix: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The same of one row, for every statistic, and how many peers it has."""
+    """Z-scores of one row for every statistic, and its number of peers."""
     row = rows.row(number)
     group = peer_group(row.role, row.of)
     peers = [each for each, other in enumerate(rows.rows) if peer_group(other.role, other.of) == group]
@@ -45,10 +45,10 @@ def z_of_row(rows: RunRows, number: int, matrix: NDArray[Any]) -> tuple[NDArray[
     return z[place], n[place]
 
 
-def are_alike(site: str, other: str) -> bool:
-    """Whether two sites are the same but for one part of the address before the last: siblings of each other.
+def are_siblings(site: str, other: str) -> bool:
+    """Whether two sites differ in exactly one part of the address, and not in the last.
 
-    >>> are_alike("encoder.3.mlp", "encoder.0.mlp"), are_alike("memory/out", "output/out"), are_alike("h.0", "h.1")
+    >>> are_siblings("encoder.3.mlp", "encoder.0.mlp"), are_siblings("a/out", "b/out"), are_siblings("h.0", "h.1")
     (True, True, False)
     """
     own, its = _BETWEEN.split(site), _BETWEEN.split(other)

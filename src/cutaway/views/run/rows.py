@@ -1,8 +1,8 @@
-"""The rows of a run in one numbering over all its schemas, and matrices and curves in that numbering.
+"""One numbering of the rows of a run across all its schemas, with matrices and curves in that numbering.
 
-A run may change what it records: each of its schemas counts rows from 0. A page wants one number for one tensor, which
-stays while the run grows. Numbers follow the order in which schemas were written, which is never changed, so that they
-are also the same when the run is opened again.
+A run may change what it records, and each schema counts its rows from 0. The viewer needs one number per tensor that is
+stable while the run grows. Numbers follow the order in which schemas were written, which never changes, so they are
+also the same when the run is opened again.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from cutaway.store.runs.series import Band, Curve, Series
 from cutaway.store.runs.step import Step
 
 Key = tuple[str, str, int, int]
-"""Name of the tensor without its pass, what of it, iteration, pass."""
+"""Tensor name without its pass, `of`, iteration, pass."""
 Matrix = NDArray[np.float32]
 
-_BESIDE: Final = ("unit", "samples")
-"""Rows that hold arrays about another row, and no statistics."""
+_TABLES: Final = ("unit", "samples")
+"""Rows with per-unit or per-sample tables of another row; they have no statistics."""
 _MOST_SERIES: Final = 512
 
 
 class RunRows:
-    """The rows and statistics of a run by the viewer's own numbers; `refresh` adds and never renumbers.
+    """The rows and statistics of a run by the viewer's numbers; `refresh` adds rows and never renumbers.
 
     >>> rows = RunRows(run)                                    # doctest: +SKIP
     >>> rows.number("encoder.0", "grad"), rows.matrix(40).shape    # doctest: +SKIP
@@ -45,12 +45,12 @@ class RunRows:
         self._numbers: dict[Key, int] = {}
         self._statistics: dict[str, int] = {}
         self._seen: dict[int, Schema] = {}
-        """By `id`: the schemas that were looked at; held, so that no id comes again."""
+        """Schemas by `id`; kept alive, so that no id is reused."""
         self._maps: dict[int, tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]] = {}
         self._series: dict[tuple[int, str | None], Series] = {}
         self.digest = ""
         """Changes when rows or statistics are added."""
-        self._take()
+        self._add_schemas()
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -72,19 +72,19 @@ class RunRows:
         return self._rows[number]
 
     def number(self, site: str, of: str = VALUE, iteration: int = 0) -> int | None:
-        """The number of a row by its site, in the first pass where none is named; None if there is none."""
+        """The number of a row by site, by default its first pass; None if there is none."""
         name, pass_ = split_pass(site)
         return self._numbers.get((name, of, iteration, pass_))
 
     def refresh(self) -> bool:
-        """Read what was written since; whether there was anything."""
+        """Reads new data of the run; returns whether there was any."""
         is_new = self.run.refresh()
         if is_new:
-            self._take()
+            self._add_schemas()
         return is_new
 
-    def _take(self) -> None:
-        """Number what the schemas hold that was not seen yet; also those of steps that a later session ran again."""
+    def _add_schemas(self) -> None:
+        """Numbers the rows of new schemas, also of steps that a later session overwrote."""
         schemas = (schema for index in self.run.sessions for schema in index.schemas.values())
         new = [schema for schema in schemas if id(schema) not in self._seen]
         for schema in new:
@@ -104,7 +104,7 @@ class RunRows:
     # one step
 
     def matrix(self, step: int | Step) -> Matrix:
-        """All statistics of one step, `[row, statistic]`; NaN where it has no such row or statistic."""
+        """All statistics of one step, `[row, statistic]`; NaN for missing rows or statistics."""
         found = self.run.at(step) if isinstance(step, int) else step
         schema_rows, rows, columns = self._map(found)
         out: Matrix = np.full((len(self._rows), len(self._statistics)), np.nan, np.float32)
@@ -127,9 +127,9 @@ class RunRows:
         return step.row_number(row.site, row.of, row.iteration) is not None
 
     def _map(self, step: Step) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
-        """Rows of its schema that are shown, their numbers here, and where its statistics stand here.
+        """Shown rows of the step's schema, their numbers, and the columns of its statistics.
 
-        A tensor answers to each of its names, as it does in a series.
+        A tensor is found by each of its names, as in a series.
         """
         found = self._maps.get(id(step.rows))
         if found is None:
@@ -145,7 +145,7 @@ class RunRows:
     # over steps
 
     def series(self, number: int, *, kind: str | None = None) -> Series:
-        """One row over all steps, or those of one kind."""
+        """One row over all steps, or over those of one kind."""
         row = self.row(number)
         found = self._series.get((number, kind))
         if found is None:
@@ -156,10 +156,10 @@ class RunRows:
         return found
 
     def curve(self, number: int, statistic: str, *, kind: str | None = None) -> Curve:
-        """One statistic of one row, which is one pass, over the steps that have it."""
+        """One statistic of one row, a single pass, over the steps that have it."""
         self.run.checked([statistic])
         series = self.series(number, kind=kind)
-        if series.of not in series.has:  # a later session ran its steps again
+        if series.of not in series.has:  # a later session overwrote its steps
             return Curve(np.empty(0, np.int64), np.empty(0, np.float32), np.empty(0))
         return series.curve(statistic)
 
@@ -172,7 +172,7 @@ class RunRows:
         iteration: int | None = None,
         pass_: int | None = None,
     ) -> Band:
-        """One statistic of the tensor of a row over steps, of its passes together: all, or those that are picked."""
+        """One statistic of a row's tensor over steps, as a band over its passes: all, or the chosen ones."""
         self.run.checked([statistic])
         row = self.row(number)
         series = Series(self.run, row.base, of=row.of, iteration=iteration, pass_=pass_, kind=kind)
@@ -182,11 +182,11 @@ class RunRows:
         return series.band(statistic)
 
     def n_passes(self, row: Row) -> int:
-        """The most passes that a step of the run has of the tensor of a row."""
+        """The largest number of passes of a row's tensor in any step."""
         return self._n_passes.get(row.base, 1)
 
     def node_name(self, row: Row) -> str:
-        """The node of the dependency graph that a row belongs to, as it is named where the run has no graph."""
+        """The node of the dependency graph that a row belongs to; also defined for a run without graph."""
         if row.node:
             return row.node
         site = f"{row.base}:{row.pass_}" if self.n_passes(row) > 1 else row.base
@@ -201,9 +201,9 @@ class RunRows:
         return found
 
     def history(self, number: int, before: int, *, most: int = 200) -> NDArray[Any]:
-        """All statistics of a row at its last steps of one kind before a step of that kind, `[step, statistic]`.
+        """All statistics of a row at the last steps of the same kind before a step, `[step, statistic]`.
 
-        What is damaged is NaN.
+        Damaged data is NaN.
         """
         timeline, row = self.run.timeline, self.row(number)
         at = timeline.place(before)
@@ -243,8 +243,8 @@ class RunRows:
 
 
 def is_shown(row: Row) -> bool:
-    """Whether a row is a tensor with statistics: not what samples are, and no array about another row."""
-    return not row.is_sample and what_of(row.of) not in _BESIDE
+    """Whether a row is a tensor with statistics, not a sample field or a table of another row."""
+    return not row.is_sample and what_of(row.of) not in _TABLES
 
 
 def _place(schema: Schema, row: Row) -> int | None:
@@ -252,5 +252,5 @@ def _place(schema: Schema, row: Row) -> int | None:
 
 
 def _key(row: Row) -> Key:
-    """What a row is known by: a pass is the same one whether or not the step had others."""
+    """The identity of a row; pass 1 is the same whether or not the step had more passes."""
     return row.base, row.of, row.iteration, row.pass_

@@ -1,4 +1,4 @@
-"""A run as the viewer's first page of facts: its steps, the rows of its matrices, what stands beside them."""
+"""A run for the viewer: its steps, rows, notes and metadata, without any statistics or values."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from cutaway.store.format.records import GRAD, Row
 from cutaway.store.reading.archive import Archive
 from cutaway.store.runs.run import Run
 from cutaway.views.pages.page_items import PageItem, collection_item, result_item
+from cutaway.views.run.arrangement import structure_hash
 from cutaway.views.run.rows import RunRows
 
 RunState = Literal["live", "ended", "killed", "unknown"]
@@ -27,56 +28,56 @@ _DEEPEST: Final = 24
 
 @dataclass(frozen=True, slots=True)
 class RunItem:
-    """One entry in the list of a folder."""
+    """One entry of the viewer's list."""
 
     id: str
-    """Short, the same at every start, and safe in an address."""
+    """Short, stable across restarts, and safe in a URL."""
     name: str
     path: str
     kind: RunKind
     state: RunState
-    """`unknown` where another machine may be writing it."""
+    """`unknown` if another machine may be writing it."""
     n_steps: int
     last_step: int | None
     n_tensors: int
     kinds: tuple[str, ...]
-    """Kinds of steps, in the order they first were."""
+    """Kinds of steps, in order of first occurrence."""
     problems: tuple[str, ...]
-    """What is damaged, or why it could not be opened."""
+    """Damage, or why it could not be opened."""
     ranks: tuple[int, ...] = ()
-    """The ranks that wrote; all else here is about the first of them, or the one that was asked for."""
+    """The ranks that wrote; other fields describe the first of them, or the requested one."""
     page: PageItem | None = None
-    """Of a collection, or a saved result; none of all else, and of what could not be opened."""
+    """Details of a collection or a saved result; None for runs and traces, and if it could not be opened."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowView:
-    """One tensor and what of it was recorded: one row of every matrix of statistics."""
+    """One recorded row: a tensor, or its gradient or update; one row of every matrix of statistics."""
 
     row: int
-    """The viewer's own number, the same over all steps and schemas, also while the run grows."""
+    """The viewer's number, the same over all steps and schemas, also while the run grows."""
     site: str
     """Without its pass: the same for all passes of a tensor."""
     of: str
     """"value", "grad", "grad/<loss>", "grad@2", "inner_grad", "update"…"""
     iteration: int
-    """From 1; 0 where steps have none."""
+    """From 1; 0 if steps have no iterations."""
     pass_: int
     """Within its iteration, from 1."""
     n_passes: int
-    """The most passes that a step of the run has of the tensor, over all iterations."""
+    """The largest number of passes of the tensor in any step, over all iterations."""
     role: str
-    """"input", "target", "loss", "parameter", "buffer", "value"; or whatever the writer said."""
+    """"input", "target", "loss", "parameter", "buffer", "value"; or any role given by the user."""
     node: str
-    """The node of the dependency graph it was given to; "" for one of its own."""
+    """The node of the dependency graph given by the user; "" for its own node."""
     part: str
     names: tuple[str, ...]
-    """Further names of the same tensor, without passes."""
+    """Other names of the same tensor, without passes."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoteView:
-    """Something that was said during a run."""
+    """A note logged during a run."""
 
     step: int | None
     time: float
@@ -99,7 +100,7 @@ class StructureView:
 
 @dataclass(frozen=True, slots=True)
 class LostView:
-    """Something that could not be written, and why."""
+    """Data that could not be written, and why."""
 
     what: str
     steps: tuple[int, ...]
@@ -109,46 +110,46 @@ class LostView:
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """All that is known of a run before any statistics or values are read."""
+    """Everything about a run except statistics and values."""
 
     item: RunItem
     steps: tuple[int, ...]
-    """The recorded steps in order."""
+    """The recorded steps, in order."""
     kinds: tuple[str, ...]
     kind_of: tuple[int, ...]
     """By step, its kind: an index into `kinds`."""
     structures: tuple[StructureView, ...]
     structure_of: tuple[int, ...]
-    """By step, its dependency graph: an index into `structures`; -1 where it is not known."""
+    """By step, its dependency graph: an index into `structures`; -1 if unknown."""
     sessions: tuple[int, ...]
-    """The steps with which a resumed session began."""
+    """The first step of each resumed session."""
     rows: tuple[RowView, ...]
     statistics: tuple[str, ...]
     """The columns of every matrix."""
     digest: str
-    """Changes when rows or statistics were added: matrices got before that are shorter."""
+    """Changes when rows or statistics are added; matrices fetched before are smaller."""
     edition: str
-    """Changes when steps that were there before may hold something else: resumed, recorded anew, rows were added."""
+    """Changes when existing steps may have changed: the run was resumed or recorded again, or rows were added."""
     iterations: tuple[int, ...]
     losses: tuple[str, ...]
-    """The losses with gradients of their own, `grad/<loss>`; in old runs a number may be a step of the optimizer."""
+    """Losses with separate gradients, `grad/<loss>`; in old runs a number may be an optimizer step."""
     scalars: tuple[str, ...]
     logged: tuple[int, ...]
-    """The first and the last step of which a number was logged; empty where none was."""
+    """The first and last step with logged scalars; empty if there are none."""
     notes: tuple[NoteView, ...]
-    """The newest ones, in the order they were noted."""
+    """The newest notes, in order."""
     n_notes: int
     sample_fields: tuple[str, ...]
-    """What is known of samples, at some step: text, label…"""
+    """Fields of samples at any step: text, label…"""
     config: dict[str, Any]
     environment: dict[str, Any]
     problems: tuple[str, ...]
     lost: tuple[LostView, ...]
-    """What could not be written."""
+    """Data that could not be written."""
 
 
 def item_id(name: str) -> str:
-    """Twelve letters that stand for a run: those of its path below the folder that was opened.
+    """A 12-letter id of a run, from its path below the opened folder.
 
     >>> item_id("base") == item_id("base") != item_id("deep/base")
     True
@@ -158,10 +159,10 @@ def item_id(name: str) -> str:
 
 
 def run_item(run: Run, *, name: str | None = None) -> RunItem:
-    """A run for the list of its folder.
+    """The list entry of a run.
 
     Args:
-        name: its path below the folder that was opened; its own name where nothing is said.
+        name: path below the opened folder; the name of the run by default.
     """
     name = run.name if name is None else name
     steps = run.steps
@@ -181,14 +182,14 @@ def run_item(run: Run, *, name: str | None = None) -> RunItem:
 
 
 def other_item(name: str, path: str, *, kind: RunKind = "run", problem: str = "") -> RunItem:
-    """A saved trace, or whatever could not be opened and why, for the same list."""
+    """The list entry of a saved trace, or of something that could not be opened."""
     problems = (problem,) if problem else ()
     state: RunState = "unknown" if problem else "ended"
     return RunItem(item_id(name), name, path, kind, state, 0, None, 0, (), problems)
 
 
 def archive_item(archive: Archive, *, name: str, edition: str) -> RunItem:
-    """A collection, or a saved result."""
+    """The list entry of a collection or a saved result."""
     sessions, is_live = archive.sessions(), archive.is_live
     is_ended = bool(sessions) and sessions[-1].is_ended
     state: RunState = "unknown" if is_live is None else "live" if is_live else "ended" if is_ended else "killed"
@@ -208,10 +209,10 @@ def _state(run: Run) -> RunState:
 
 
 def run_view(rows: RunRows, *, name: str | None = None) -> RunView:
-    """What a page needs to know of a run before it asks for numbers. Neither statistics nor values are read.
+    """Everything the viewer needs about a run before it asks for numbers. Reads no statistics and no values.
 
     Args:
-        name: its path below the folder that was opened; its own name where nothing is said.
+        name: path below the opened folder; the name of the run by default.
     """
     run = rows.run
     kind_of = np.zeros(len(run), np.intp)
@@ -252,14 +253,14 @@ def run_view(rows: RunRows, *, name: str | None = None) -> RunView:
 
 
 def edition(rows: RunRows) -> str:
-    """What tells the steps of a run from those that a later session, or another run in its place, put there."""
+    """A key that changes when a later session, or another run at the same path, replaces steps."""
     numbers = dict.fromkeys(index.number for index in rows.run.timeline.indexes)
     return f"{rows.run.archive.id}.{'-'.join(map(str, numbers))}.{rows.digest}"
 
 
 def structure_at(run: Run, step: int) -> str:
-    """The hash of the dependency graph of a step; "" where it is not known."""
-    return _structure_of(run.at(step).about)
+    """The hash of the dependency graph of a step; "" if unknown."""
+    return structure_hash(run.at(step).about)
 
 
 def _row_view(number: int, row: Row, n_passes: int) -> RowView:
@@ -278,13 +279,13 @@ def _row_view(number: int, row: Row, n_passes: int) -> RowView:
 
 
 def _structures(run: Run) -> tuple[tuple[StructureView, ...], tuple[int, ...]]:
-    """The dependency graphs in the order they first were, and by step which it has."""
+    """The dependency graphs in order of first occurrence, and the index of each step's graph."""
     numbers: dict[str, int] = {"": -1}
     steps: list[list[int]] = []
     kinds: list[dict[str, None]] = []
     found = []
     for record in run.timeline.records:
-        number = numbers.setdefault(_structure_of(record.about), len(steps))
+        number = numbers.setdefault(structure_hash(record.about), len(steps))
         if number == len(steps):
             steps.append([record.step, 0])
             kinds.append({})
@@ -300,13 +301,8 @@ def _structures(run: Run) -> tuple[tuple[StructureView, ...], tuple[int, ...]]:
     return tuple(views), tuple(found)
 
 
-def _structure_of(about: Mapping[str, Any]) -> str:
-    found = about.get("structure")
-    return found if isinstance(found, str) else ""
-
-
 def _sessions(run: Run) -> tuple[int, ...]:
-    """The first step of every session but the first, as far as it counts."""
+    """The first step of every session but the first, if it has any that count."""
     firsts: dict[int, int] = {}
     for index, record in zip(run.timeline.indexes, run.timeline.records, strict=True):
         firsts.setdefault(index.number, record.step)
@@ -314,7 +310,7 @@ def _sessions(run: Run) -> tuple[int, ...]:
 
 
 def _logged(run: Run) -> tuple[int, ...]:
-    """From the first to the last, as far as the ends of the indexes tell: no curve is joined for it."""
+    """The first and last logged step, from the ends of the indexes, without merging curves."""
     records = [record for index in run.sessions for record in index.scalars]
     ends = [
         [points.steps for points in record.points.values() if len(points.steps)]
@@ -339,7 +335,7 @@ def _plain_map(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plain_data(value: Any, depth: int = 0) -> Any:
-    """Data of unknown origin as JSON takes it.
+    """Data of unknown origin, converted to JSON types.
 
     >>> plain_data({"lr": float("inf"), "seed": b"\\x00\\x01"})
     {'lr': 'inf', 'seed': '2 bytes'}

@@ -1,4 +1,4 @@
-"""All statistics of one kept sample at a step, so that a graph can be coloured by it as by the whole batch."""
+"""All statistics of one kept sample at a step, to color a graph by sample."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from cutaway.core.errors import DamagedError, InputError
 from cutaway.core.statistics import PER_SAMPLE
 from cutaway.store.format.records import UPDATE, Row, what_of
 from cutaway.store.runs.step import Step
-from cutaway.views.run.kept_values import array_beside, n_samples, row_at
+from cutaway.views.run.kept_values import n_samples, recorded_table, row_at
 from cutaway.views.run.rows import Matrix, RunRows
 
-_HELD: Final = ("parameter", "buffer")
+_STATE_ROLES: Final = ("parameter", "buffer")
 
 
 def sample_matrix(rows: RunRows, step: int, sample: int) -> Matrix:
-    """What `RunRows.matrix` says of the batch, of one of its samples: `[row, statistic]`.
+    """`RunRows.matrix` for one sample of the batch: `[row, statistic]`.
 
-    Computed from kept values, else as it was recorded for each sample. Parameters are the same for all samples. What is
-    known of the whole batch only is NaN.
+    Computed from kept values, else from recorded per-sample statistics. Parameters are the same for all samples.
+    Statistics known only for the whole batch are NaN.
     """
     at = rows.run.at(step)
     n = n_samples(at)
     if not 0 <= sample < n:
-        raise InputError(f"sample {sample} was asked for, and step {step} has kept {n}.")
+        raise InputError(f"sample {sample} was not kept: step {step} has {n} samples, counted from 0.")
     batch = rows.matrix(at)
     out: Matrix = np.full_like(batch, np.nan)
     places = {name: column for column, name in enumerate(rows.statistics)}
@@ -35,23 +35,23 @@ def sample_matrix(rows: RunRows, step: int, sample: int) -> Matrix:
         own = row_at(at, row)
         if own is None:
             continue
-        if row.role in _HELD or what_of(row.of) == UPDATE:
+        if row.role in _STATE_ROLES or what_of(row.of) == UPDATE:
             out[number] = batch[number]
             continue
-        for name, value in _own(at, own, sample, n).items():
+        for name, value in _sample_statistics(at, own, sample, n).items():
             if name in places:
                 out[number, places[name]] = value
     return out
 
 
-def _own(at: Step, row: Row, sample: int, n: int) -> Mapping[str, float]:
-    """The statistics of one of `n` samples, as far as they are known."""
+def _sample_statistics(at: Step, row: Row, sample: int, n: int) -> Mapping[str, float]:
+    """The known statistics of one of `n` samples."""
     try:
         raw = at.raw(row)
         if raw is not None and raw.shape[:1] == (n,):
             values = raw.array()[sample]
             return _statistics(np.abs(values) if values.dtype.kind == "c" else values)
-        each = array_beside(at, row, "samples")
+        each = recorded_table(at, row, "samples")
     except DamagedError:
         return {}
     if each is None or len(each) <= sample:
@@ -80,6 +80,6 @@ def _statistics(values: NDArray[Any]) -> dict[str, float]:
             "zeros": float(n - np.count_nonzero(numbers)),
         }
     nans = infs = 0.0
-    if not np.isfinite(squares):  # seldom, and never without one that is not finite or nearly so
+    if not np.isfinite(squares):  # rare: only then are there non-finite or nearly infinite values
         nans, infs = float(np.isnan(numbers).sum()), float(np.isinf(numbers).sum())
     return found | {"nans": nans, "infs": infs, "nonfinite": nans + infs}

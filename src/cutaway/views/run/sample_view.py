@@ -1,4 +1,4 @@
-"""What the kept samples of a step are, for a page: texts, tokens, labels, small images."""
+"""The kept samples of a step for the viewer: texts, tokens, labels, small images."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from cutaway.views.run.kept_values import n_samples
 from cutaway.views.values.value_view import clipped_repr
 
 _MOST_SHOWN: Final = 256
-"""Samples; a few are kept, as a rule."""
+"""Most samples listed; usually only a few are kept."""
 _MOST_TEXT: Final = 20_000
 _MOST_TOKENS: Final = 4_096
 _MOST_SIDE: Final = 128
-"""Pixels of an image in each direction."""
-_OWN: Final = ("ids", "label", "text", "tokens", "image")
+"""Most pixels of an image in each direction."""
+_SHOWN_FIELDS: Final = ("ids", "label", "text", "tokens", "image")
 
 
 @dataclass(frozen=True, slots=True)
 class SampleImage:
-    """A sample's picture."""
+    """The image of a sample."""
 
     rows: int
     columns: int
     n_channels: int
-    """1 for grey, 3 for red, green and blue, 4 with opacity."""
+    """1 for grayscale, 3 for RGB, 4 for RGBA."""
     data: str
-    """Base64 of a byte for each pixel and channel, row by row, channels last; low is 0 and high is 255."""
+    """Base64, one byte per pixel and channel, row by row, channels last; 0 is `low` and 255 is `high`."""
     low: float
     high: float
 
@@ -44,16 +44,16 @@ class SampleItem:
     """One sample."""
 
     number: int
-    """Its place among the kept ones."""
+    """Index among the kept samples."""
     id: str
     label: str
-    """Its category; "" where it is not known."""
+    """Class label; "" if unknown."""
     text: str
-    """Its text; that of its tokens where no other was given."""
+    """The text; joined tokens if no text was given."""
     tokens: tuple[str, ...]
     image: SampleImage | None
     others: tuple[tuple[str, str], ...]
-    """Further fields: name, what it says."""
+    """Other fields: (name, text)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class SamplesView:
 
     step: int
     n_kept: int
-    """Also counted where nothing is known of them, or they are too many to be listed."""
+    """Number of kept samples, also if nothing is known about them or they are too many to list."""
     fields: tuple[str, ...]
     items: tuple[SampleItem, ...]
     why_missing: str
@@ -70,7 +70,7 @@ class SamplesView:
 
 
 def samples_view(run: Run, step: int) -> SamplesView:
-    """What is known of the kept samples of a step; damage is told in words."""
+    """The known fields of the kept samples of a step; damage is reported in `why_missing`."""
     at = run.at(step)
     try:
         n_kept = n_samples(at)
@@ -78,25 +78,25 @@ def samples_view(run: Run, step: int) -> SamplesView:
     except DamagedError as error:
         return SamplesView(at.step, 0, (), (), str(error))
     if not samples.fields:
-        why = "nothing was said of the samples of this step: run.samples(text=…, label=…) does so."
+        why = "no sample fields were recorded at this step: call run.samples(text=…, label=…)."
         return SamplesView(at.step, n_kept, (), (), why)
     items = tuple(sample_item(samples, number) for number in range(min(len(samples), _MOST_SHOWN)))
     return SamplesView(at.step, len(samples), tuple(samples.fields), items, "")
 
 
 def sample_item(samples: Samples, number: int) -> SampleItem:
-    """One of the kept samples, with all that is known of it."""
+    """One kept sample with all its fields."""
     known = {name: values[number] for name, values in samples.fields.items()}
     tokens = tuple(str(token) for token in known["tokens"][:_MOST_TOKENS]) if _is_list(known.get("tokens")) else ()
-    text = _said(known["text"]) if "text" in known else _joined(tokens, known.get("tokens"))
-    others = [(name, _said(value)) for name, value in known.items() if name not in _OWN]
-    others += [("tokens", _said(known["tokens"]))] if "tokens" in known and not _is_list(known["tokens"]) else []
+    text = _field_text(known["text"]) if "text" in known else _join_tokens(tokens, known.get("tokens"))
+    others = [(name, _field_text(value)) for name, value in known.items() if name not in _SHOWN_FIELDS]
+    others += [("tokens", _field_text(known["tokens"]))] if "tokens" in known and not _is_list(known["tokens"]) else []
     picture = _image(known["image"]) if "image" in known else None
-    others += [("image", _said(known["image"]))] if "image" in known and picture is None else []
+    others += [("image", _field_text(known["image"]))] if "image" in known and picture is None else []
     return SampleItem(
         number=number,
-        id=_said(known["ids"]) if "ids" in known else "",
-        label=_said(known["label"]) if "label" in known else "",
+        id=_field_text(known["ids"]) if "ids" in known else "",
+        label=_field_text(known["label"]) if "label" in known else "",
         text=text,
         tokens=tokens,
         image=picture,
@@ -108,14 +108,14 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, list) or (isinstance(value, np.ndarray) and value.ndim == 1)
 
 
-def _joined(tokens: tuple[str, ...], given: Any) -> str:
-    """Tokens as a text: one after the other as they are, numbers with spaces."""
+def _join_tokens(tokens: tuple[str, ...], given: Any) -> str:
+    """Tokens as a text: strings joined directly, numbers with spaces."""
     is_text = isinstance(given, list) and bool(given) and isinstance(given[0], str)
     return ("" if is_text else " ").join(tokens)[:_MOST_TEXT]
 
 
-def _said(value: Any) -> str:
-    """A field of a sample in words."""
+def _field_text(value: Any) -> str:
+    """A field of a sample as text."""
     if isinstance(value, str):
         return value[:_MOST_TEXT]
     if isinstance(value, np.generic):
@@ -130,9 +130,9 @@ def _said(value: Any) -> str:
 
 
 def _image(values: Any) -> SampleImage | None:
-    """Grey levels or colours of an array of one picture, channels first or last; None if it is no picture.
+    """Grayscale or color pixels of an array with one image, channels first or last; None if it is not an image.
 
-    Bytes are taken as they are, as are numbers between 0 and 1; all others go from their lowest to their highest.
+    Bytes and numbers between 0 and 1 keep their scale; others are scaled to their range.
     """
     array = np.asarray(values)
     if array.dtype.kind not in "biuf" or not array.size:

@@ -1,4 +1,4 @@
-"""One tensor at one step, for the inspector: statistics with marks, a picture, what its tables hold."""
+"""One tensor at one step for the inspector: statistics with z-scores, a picture, and its tables."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from cutaway.core.statistics import N_SAMPLED, PER_SAMPLE, PER_UNIT, STATISTICS,
 from cutaway.core.zscores import robust_z
 from cutaway.store.format.records import UPDATE, Row
 from cutaway.store.runs.step import Step
-from cutaway.views.run.companions import Beside, TokenValues, beside, by_token
+from cutaway.views.run.companions import Beside, TokenValues, by_token, companions
 from cutaway.views.run.kept_values import (
-    Kept,
-    array_beside,
-    array_of_kept,
-    kept,
-    normalised,
-    numbers_of_kept,
+    KeptValues,
+    kept_array,
+    kept_numbers,
+    kept_values,
     one_sample,
+    recorded_table,
     row_at,
+    standardize,
 )
-from cutaway.views.run.outliers import APART, are_alike, z_of_row
+from cutaway.views.run.outliers import SIBLING_RATIO, are_siblings, z_of_row
 from cutaway.views.run.rows import RunRows
 from cutaway.views.run.sample_view import SampleItem, sample_item
 from cutaway.views.values.image import Layout
@@ -37,55 +37,55 @@ from cutaway.views.values.value_view import ValuePicture, finite_or_none, value_
 TableSource = Literal["batch", "kept"]
 
 N_HISTORY: Final = 200
-"""Recorded steps of the same kind that count as recent."""
+"""How many recent steps of the same kind to compare with."""
 _MOST_PIXELS: Final = 16_384
 _ZERO_SHARE: Final = PER_UNIT.index("zero_share")
 
 
 @dataclass(frozen=True, slots=True)
 class StatisticView:
-    """One statistic at one step, and how far it is from what is usual."""
+    """One statistic at one step, with its z-scores."""
 
     name: str
     value: float | None
-    """None where there is none, or it is not finite."""
+    """None if there is none, or it is not finite."""
     word: str
-    """"nan", "inf" or "-inf" where that is the value; "" of a number, and where such tensors have no such statistic."""
+    """"nan", "inf" or "-inf" if that is the value; "" for a number, and for statistics the tensor cannot have."""
     z_history: float | None
-    """Robust z-score among this tensor's own last steps of the same kind; None where there are too few."""
+    """Robust z-score among recent steps of this tensor of the same kind; None if there are too few."""
     z_step: float | None
-    """Robust z-score among the tensors of the same role at this step; None where there are too few."""
+    """Robust z-score among tensors of the same role at this step; None if there are too few."""
     n_history: int
-    """How many earlier steps it was compared with."""
+    """Number of earlier steps compared with."""
     n_step: int
-    """How many other tensors it was compared with."""
+    """Number of other tensors compared with."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableView:
-    """A table that is fetched apart: one line for each unit or each sample."""
+    """A table that is fetched separately: one row per unit or sample."""
 
     columns: tuple[str, ...]
     n_rows: int
     source: TableSource
-    """Whether it is of the whole batch, or only of the samples whose values were kept."""
+    """Whether it covers the whole batch, or only the kept samples."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sibling:
-    """A tensor that should be alike and is not: the same name in the module next door, or the next block."""
+    """A tensor of the same name in a sibling module or another block, with a very different magnitude."""
 
     row: int
     site: str
     n: int
-    """How many such tensors there are; of several this is the one in the middle."""
+    """Number of siblings; of several this is the median."""
     ratio: float
-    """How many times the size of its values the own ones have; 0 where those are all zero."""
+    """Magnitude of this tensor divided by that of the sibling; 0 if this tensor is all zero."""
 
 
 @dataclass(frozen=True, slots=True)
 class TensorView:
-    """One row of the matrix of a step, with all that is known of it."""
+    """One row at one step, with everything known about it."""
 
     row: int
     site: str
@@ -96,35 +96,35 @@ class TensorView:
     """Within its iteration, from 1."""
     step: int
     kind: str
-    """Of the step."""
+    """Kind of the step."""
     role: str
     node: str
     part: str
     names: tuple[str, ...]
     statistics: tuple[StatisticView, ...]
     sibling: Sibling | None
-    """Where one differs by powers of ten."""
+    """A sibling that differs by a factor of 100 or more."""
     dead_units: int | None
-    """Units that are zero for the whole batch; None where units were not recorded."""
+    """Number of units that are zero for the whole batch; None if units were not recorded."""
     histogram: Histogram | None
-    """Of at most 1,024 values of the whole tensor, as it was recorded."""
+    """Histogram of up to 1,024 recorded values of the whole tensor."""
     dtype: str
-    """Of the kept value; "" if none was kept."""
+    """Dtype of the kept value; "" if none was kept."""
     shape: tuple[int, ...]
-    """Of the kept value."""
+    """Shape of the kept value."""
     n_samples: int
-    """How many samples its first dimension counts; 0 where it counts none."""
+    """Size of the first dimension if it is the samples, else 0."""
     sample: SampleItem | None
     """The chosen sample."""
     is_normalised: bool
-    """Whether the picture is of deviations from the mean over the batch, in standard deviations."""
+    """Whether the picture shows z-scores over the batch."""
     picture: ValuePicture | None
     tokens: TokenValues | None
     beside: tuple[Beside, ...]
     units: TableView | None
     samples: TableView | None
     about_units: str
-    """What has to be known of its units: why they are not known, or that an older version guessed them; else ""."""
+    """Why units are unknown, or that an older version guessed them; else ""."""
     why_missing: str
     """Why there is no picture; "" if there is one."""
 
@@ -139,17 +139,17 @@ def tensor_view(
     is_each: bool = False,
     tile: int | None = None,
 ) -> TensorView:
-    """All that is known of one row at one step. What is missing or damaged is told in `why_missing`.
+    """Everything known about one row at one step. `why_missing` reports what is missing or damaged.
 
-    Statistics have two z-scores (`core/zscores.py`): `z_history` among the same row at up to 200 recorded steps of the
-    same kind before this one, `z_step` among all rows of the same role and the same `of` at this step.
+    Statistics have two z-scores (`core/zscores.py`): `z_history` among up to 200 earlier recorded steps of the same
+    kind, `z_step` among all rows of the same role and the same `of` at this step.
 
     Args:
         number: the viewer's number of the row.
         sample: one of the kept samples; None for the whole batch.
-        is_normalised: whether the picture shows deviations from the mean over the batch, in standard deviations.
-        is_each: whether each channel, head… is painted from its own lowest to its own highest value.
-        tile: the one channel, head… to be shown alone.
+        is_normalised: whether the picture shows z-scores over the batch.
+        is_each: whether each channel, head… has its own color scale.
+        tile: the channel, head… to show alone.
     """
     row, at = rows.row(number), rows.run.at(step)
     problems: list[str] = []
@@ -164,7 +164,7 @@ def tensor_view(
             sibling = _sibling(rows, number, matrix)
         except DamagedError as error:
             problems.append(str(error))
-    part = _Part(rows, row, at)
+    part = _ValueReader(rows, row, at)
     try:
         part.read(sample, recorded, is_normalised=is_normalised, tile=tile, is_each=is_each)
     except CutawayError as error:
@@ -192,7 +192,7 @@ def tensor_view(
         is_normalised=is_normalised,
         picture=part.picture,
         tokens=part.tokens,
-        beside=() if sample is None else beside(rows, at, number, sample),
+        beside=() if sample is None else companions(rows, at, number, sample),
         units=_table(part, "unit"),
         samples=_table(part, "samples"),
         about_units=_about_units(rows, at, row),
@@ -203,24 +203,24 @@ def tensor_view(
 def tensor_values(
     rows: RunRows, number: int, *, step: int, sample: int | None = None, is_normalised: bool = False
 ) -> Array:
-    """All kept values of a row at a step, or those of one sample without that dimension."""
+    """All kept values of a row at a step, or those of one sample without the sample dimension."""
     row, at = rows.row(number), rows.run.at(step)
-    found = kept(rows.run, at, row)
-    array = array_of_kept(found)
+    found = kept_values(rows.run, at, row)
+    array = kept_array(found)
     if is_normalised:
         stats = dict(zip(rows.statistics, rows.matrix(at)[number].tolist(), strict=True))
-        array = normalised(numbers_of_kept(found), found, array_beside(at, row, "unit"), stats)
+        array = standardize(kept_numbers(found), found, recorded_table(at, row, "unit"), stats)
     return array if sample is None else one_sample(array, found, sample)[0]
 
 
 def unit_values(rows: RunRows, number: int, *, step: int) -> NDArray[np.float32]:
-    """Statistics of each unit, `[unit, statistic]`: of the whole batch where recorded, else of what was kept."""
-    return _filled(rows, rows.row(number), rows.run.at(step), "unit")
+    """Statistics per unit, `[unit, statistic]`: of the whole batch if recorded, else of the kept values."""
+    return _table_values(rows, rows.row(number), rows.run.at(step), "unit")
 
 
 def sample_values(rows: RunRows, number: int, *, step: int) -> NDArray[np.float32]:
-    """Statistics of each sample, `[sample, statistic]`: of the whole batch where recorded, else of what was kept."""
-    return _filled(rows, rows.row(number), rows.run.at(step), "samples")
+    """Statistics per sample, `[sample, statistic]`: of the whole batch if recorded, else of the kept values."""
+    return _table_values(rows, rows.row(number), rows.run.at(step), "samples")
 
 
 # statistics
@@ -249,10 +249,10 @@ def _statistics(rows: RunRows, number: int, at: Step, matrix: NDArray[Any]) -> t
 
 
 def _word(name: str, value: float, *, is_finite: bool) -> str:
-    """What is said of a statistic that is no number.
+    """The text for a statistic that is not a finite number.
 
     Args:
-        is_finite: whether all elements of the tensor are.
+        is_finite: whether all elements of the tensor are finite.
     """
     if math.isfinite(value) or (is_finite and math.isnan(value) and statistic(name).undefined):
         return ""
@@ -260,7 +260,7 @@ def _word(name: str, value: float, *, is_finite: bool) -> str:
 
 
 def _sibling(rows: RunRows, number: int, matrix: NDArray[Any]) -> Sibling | None:
-    """The one in the middle of its siblings, where the own values are far larger or far smaller than its."""
+    """The median sibling, if its magnitude is very different."""
     row = rows.row(number)
     size = magnitude_statistic(rows.statistics)
     if size is None:
@@ -269,7 +269,7 @@ def _sibling(rows: RunRows, number: int, matrix: NDArray[Any]) -> Sibling | None
         other
         for other, found in enumerate(rows.rows)
         if (found.role, found.of, found.iteration, found.pass_) == (row.role, row.of, row.iteration, row.pass_)
-        and are_alike(row.base, found.base)
+        and are_siblings(row.base, found.base)
     ]
     sizes = matrix[:, rows.statistics.index(size)].astype(np.float64)
     known = sorted((other for other in alike if 0 < sizes[other] < math.inf), key=lambda other: float(sizes[other]))
@@ -277,12 +277,16 @@ def _sibling(rows: RunRows, number: int, matrix: NDArray[Any]) -> Sibling | None
         return None
     middle = known[len(known) // 2]
     ratio = float(sizes[number] / sizes[middle])
-    return Sibling(middle, rows.row(middle).base, len(known), ratio) if not 1 / APART < ratio < APART else None
+    return (
+        Sibling(middle, rows.row(middle).base, len(known), ratio)
+        if not 1 / SIBLING_RATIO < ratio < SIBLING_RATIO
+        else None
+    )
 
 
 def _dead_units(at: Step, row: Row) -> int | None:
     try:
-        units = array_beside(at, row, "unit")
+        units = recorded_table(at, row, "unit")
     except CutawayError:
         return None
     return None if units is None else int((units[:, _ZERO_SHARE] >= 1).sum())
@@ -292,7 +296,7 @@ _BINS: Final = tuple(name for name, each in STATISTICS.items() if each.part == "
 
 
 def _histogram(recorded: Mapping[str, float]) -> Histogram | None:
-    """The recorded shares as counts again."""
+    """The recorded histogram, with shares converted back to counts."""
     shares = [recorded.get(name, math.nan) for name in _BINS]
     low, high, n = (recorded.get(name, math.nan) for name in ("low", "high", "count"))
     if not all(map(math.isfinite, [*shares, low, high, n])):
@@ -304,13 +308,13 @@ def _histogram(recorded: Mapping[str, float]) -> Histogram | None:
 # values
 
 
-class _Part:
-    """What is shown of the kept values; as much of it as could be read."""
+class _ValueReader:
+    """Reads the kept values for display, as far as possible."""
 
     def __init__(self, rows: RunRows, row: Row, at: Step) -> None:
         self.rows, self.row, self.at = rows, row, at
         self.dtype, self.shape, self.n_samples = "", (), 0
-        self.kept: Kept | None = None
+        self.kept: KeptValues | None = None
         self.sample: SampleItem | None = None
         self.picture: ValuePicture | None = None
         self.tokens: TokenValues | None = None
@@ -320,11 +324,11 @@ class _Part:
     def read(
         self, sample: int | None, recorded: Mapping[str, float], *, is_normalised: bool, tile: int | None, is_each: bool
     ) -> None:
-        found = self.kept = kept(self.rows.run, self.at, self.row)
+        found = self.kept = kept_values(self.rows.run, self.at, self.row)
         self.dtype, self.shape, self.n_samples = found.raw.dtype, found.shape, found.n_samples
-        array = numbers_of_kept(found)
+        array = kept_numbers(found)
         if is_normalised:
-            array = normalised(array, found, array_beside(self.at, self.row, "unit"), recorded)
+            array = standardize(array, found, recorded_table(self.at, self.row, "unit"), recorded)
         if sample is not None and found.n_samples:
             array = one_sample(array, found, sample)
         layout = Layout(found.unit_dimension, found.n_samples > 0, tile, is_each)
@@ -334,10 +338,10 @@ class _Part:
             text = value_picture(array[0], 0).text if self.picture.text else ""
             self.picture = replace(self.picture, shape=found.shape[1:], text=text)
         if sample is not None:
-            self._tell(sample, array, found, tile)
+            self._describe_sample(sample, array, found, tile)
 
-    def _tell(self, sample: int, array: Array, found: Kept, tile: int | None) -> None:
-        """What the sample is, and what the tensor holds for each of its tokens."""
+    def _describe_sample(self, sample: int, array: Array, found: KeptValues, tile: int | None) -> None:
+        """Sets the sample, and the values of the tensor per token."""
         samples = self.at.samples
         if sample < len(samples):
             self.sample = sample_item(samples, sample)
@@ -353,26 +357,26 @@ def _about_units(rows: RunRows, at: Step, row: Row) -> str:
     own = row_at(at, row)
     layout = None if own is None else own.layout
     if layout is not None:
-        return "" if layout.is_known else f"Which dimension counts units is not known: {layout.reason}."
+        return "" if layout.is_known else f"The unit dimension is unknown: {layout.reason}."
     if rows.run.unit_rule == "graph" or own is None or row.of == UPDATE or row.role == "loss":
         return ""
-    return "This run was recorded by an older version, which guessed from sizes which dimension counts units."
+    return "This run was recorded by an older version, which guessed the unit dimension from sizes."
 
 
-def _table(part: _Part, what: Literal["unit", "samples"]) -> TableView | None:
-    """What the table of a row holds; None if there is none."""
+def _table(part: _ValueReader, what: Literal["unit", "samples"]) -> TableView | None:
+    """The table of a row; None if there is none."""
     columns = PER_UNIT if what == "unit" else PER_SAMPLE
     try:
-        recorded = array_beside(part.at, part.row, what)
+        recorded = recorded_table(part.at, part.row, what)
     except CutawayError:
         return None
     if recorded is not None:
         return TableView(columns, len(recorded), "batch")
-    n = 0 if part.kept is None else _n_of(part.kept, what)
+    n = 0 if part.kept is None else _n_table_rows(part.kept, what)
     return TableView(columns, n, "kept") if n else None
 
 
-def _n_of(found: Kept, what: Literal["unit", "samples"]) -> int:
+def _n_table_rows(found: KeptValues, what: Literal["unit", "samples"]) -> int:
     if not math.prod(found.shape):
         return 0
     if what == "samples":
@@ -380,14 +384,14 @@ def _n_of(found: Kept, what: Literal["unit", "samples"]) -> int:
     return found.n_units
 
 
-def _filled(rows: RunRows, row: Row, at: Step, what: Literal["unit", "samples"]) -> NDArray[np.float32]:
-    recorded = array_beside(at, row, what)
+def _table_values(rows: RunRows, row: Row, at: Step, what: Literal["unit", "samples"]) -> NDArray[np.float32]:
+    recorded = recorded_table(at, row, what)
     if recorded is not None:
         return np.ascontiguousarray(recorded, np.float32)
-    found = kept(rows.run, at, row)
-    if not _n_of(found, what):
-        raise NotSavedError(f"what was kept of {row.site!r} at step {at.step} has no {what.removesuffix('s')}s.")
-    values = numbers_of_kept(found)
+    found = kept_values(rows.run, at, row)
+    if not _n_table_rows(found, what):
+        raise NotSavedError(f"the kept values of {row.site!r} at step {at.step} have no {what.removesuffix('s')}s.")
+    values = kept_numbers(found)
     if what == "samples":
         each = values.reshape(len(values), -1).astype(np.float64)
     else:

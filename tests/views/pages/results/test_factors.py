@@ -68,7 +68,7 @@ def test_curves_units_layers_and_overlaps_are_told() -> None:
     assert np.allclose(numbers([line.y for line in lines.lines]), [[0, 2 / 3, 0, 1], [0.25, 0, 1, 0]])
     assert isinstance(table, Table)
     assert table.rows[0] == ("0", pytest.approx(10 / 30), 2, pytest.approx(2 / 3), *cells)
-    assert "12.5 % of the activations left over" in page.about
+    assert "12.5 % of the activations unexplained" in page.about
     layers, overlap = plates(page, Heatmap)
     assert isinstance(layers, Heatmap)
     assert layers.values == ((1, 0), (0.5, 0.5))

@@ -11,10 +11,10 @@ import pytest
 from tests.results.generations import ASKED
 
 from cutaway.results.generation import Beams, Generation
-from cutaway.views.pages.html import still
+from cutaway.views.pages.html import static_html
 from cutaway.views.pages.model import ColouredText, Page, Table
 from cutaway.views.pages.results.beams import beams_section
-from cutaway.views.pages.results.generation import generation_page, surprise
+from cutaway.views.pages.results.generation import generation_page, surprisal
 
 
 def plates(page: Page, title: str) -> list[Any]:
@@ -34,27 +34,27 @@ def test_every_sort_has_a_page_that_reads_as_text_and_stands_still(sort: str) ->
     (steps,) = plates(page, {"masked": "Each mask", "classifier": "Each label"}.get(gen.kind, "Each step"))
     assert len(steps.rows) == len(gen)
     assert page.text(90)
-    assert still(page) in gen._repr_html_()
+    assert static_html(page) in gen._repr_html_()
 
 
 def test_written_tokens_have_numbers_and_frames_and_given_ones_have_none() -> None:
     gen = ASKED["greedy"]()
     (plate,) = plates(gen.page(), "Text")
     (text,) = plate.texts
-    assert plate.channels == ("probability", "entropy, bits", "rank", "surprise, bits")
+    assert plate.channels == ("probability", "entropy, bits", "rank", "surprisal, bits")
     assert text.tokens == gen.pieces
     assert text.marks == tuple(range(gen.n_prompt, len(gen.read)))
     assert all(row[: gen.n_prompt] == (None,) * gen.n_prompt for row in text.values)
     np.testing.assert_allclose(text.values[0][gen.n_prompt :], gen.steps.probs)
     np.testing.assert_allclose(np.exp2(-np.array(text.values[3][gen.n_prompt :])), gen.steps.probs)
-    np.testing.assert_allclose(surprise(gen), -np.log2(gen.steps.probs))
+    np.testing.assert_allclose(surprisal(gen), -np.log2(gen.steps.probs))
     assert text.values[2][gen.n_prompt :] == tuple(gen.steps.ranks.astype(float))
 
 
 def test_an_encoder_decoder_has_two_texts_and_masks_show_what_filled_them() -> None:
     double, masked = ASKED["encoder-decoder"](), ASKED["masked"]()
     (plate,) = plates(double.page(), "Text")
-    assert [text.title for text in plate.texts] == ["source", "written"]
+    assert [text.title for text in plate.texts] == ["source", "generated"]
     assert plate.texts[0].tokens == double.source.pieces
     (plate,) = plates(masked.page(), "Text")
     assert plate.texts[0].marks == tuple(masked.rows)
@@ -92,10 +92,10 @@ def test_candidates_are_kept_or_cut_by_what_cut_them() -> None:
         targets=replace(gen.targets, ids=np.array(chosen)),
         decoding={"top_k": 4, "top_p": 0.5, "seed": 0},
     )
-    expected = ["written", "kept", "cut by top-p", "cut by top-p", *["cut by top-k"] * 4]
+    expected = ["generated", "possible", "excluded by top-p", "excluded by top-p", *["excluded by top-k"] * 4]
     assert fates(cut) == [expected] * len(gen)
     unsure = replace(cut, decoding={"top_k": 4, "top_p": 0.5, "repetition_penalty": 1.3, "seed": 0})
-    assert fates(unsure)[0][2:] == ["cut"] * 6
+    assert fates(unsure)[0][2:] == ["excluded"] * 6
 
 
 def test_a_token_that_was_no_candidate_has_a_row_of_its_own() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from cutaway.results.lens import Lens, Watched
-from cutaway.views.pages.html import still
+from cutaway.views.pages.html import static_html
 from cutaway.views.pages.model import Heatmap, Lines, Page, Prose, Table
 from cutaway.views.pages.results.lens import lens_page
 
@@ -89,7 +89,7 @@ def test_long_texts_are_cut_and_odd_ones_are_only_text() -> None:
     assert len(heatmap.column_names) == 60
     assert len(set(heatmap.column_names)) == 60
     assert "The last 60 of 200" in page.sections[0].about
-    assert "<script>" not in still(page)
+    assert "<script>" not in static_html(page)
     assert "·w" in page.text()
 
 
@@ -97,4 +97,4 @@ def test_a_lens_of_nothing_has_a_page() -> None:
     page = lens_page(made(0))
     assert not plates(page, Heatmap)
     assert page.text()
-    assert still(page)
+    assert static_html(page)

@@ -32,7 +32,7 @@ def made(**fields: Any) -> Saliency:
 
 
 def table(found: Saliency) -> Table:
-    (section,) = [each for each in found.page().sections if each.title == "What mattered most"]
+    (section,) = [each for each in found.page().sections if each.title == "Highest scores"]
     (plate,) = section.plates
     assert isinstance(plate, Table)
     return plate
@@ -43,7 +43,7 @@ def test_the_text_comes_first_and_the_model_has_its_name() -> None:
     assert page.title == "Saliency by gradient × input"
     assert page.about == "tiny-llama · gradient × input of the log-probability · 2 targets"
     assert [type(plate) for plate in page.sections[0].plates] == [Prose, ColouredText]
-    assert page.sections[-1].title == "How it was made"
+    assert page.sections[-1].title == "Provenance"
     assert "/home" not in page.text()
 
 
@@ -59,7 +59,7 @@ def test_a_contrast_asks_its_question_and_tells_leads(contrast: tuple[str, str],
     assert found.page().title == f"{asked} Saliency by gradient × input"
     head = table(found).columns[1]
     assert head.name == column
-    assert "less that of" in head.about
+    assert "minus that of" in head.about
 
 
 def test_tokens_read_as_everywhere() -> None:

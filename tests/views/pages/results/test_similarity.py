@@ -100,6 +100,6 @@ def test_dissimilarities_are_a_map_of_named_rows() -> None:
 
 def test_both_are_shown_in_notebooks_and_files(tmp_path: Path) -> None:
     assert "Similarity by linear CKA" in SQUARE._repr_html_()
-    assert "How far rows" in Dissimilarities(np.zeros((2, 2)), metric="cosine")._repr_html_()
+    assert "Dissimilarity of rows" in Dissimilarities(np.zeros((2, 2)), metric="cosine")._repr_html_()
     SQUARE.page().to_html(tmp_path / "page.html")
     assert "Similarity by linear CKA" in (tmp_path / "page.html").read_text(encoding="utf-8")

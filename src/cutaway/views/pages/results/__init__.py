@@ -2,22 +2,17 @@
 
 ablation           Ablations as a page: each metric over how many units are gone, the best ones beside random ones
 activations        A collection as a page: of what it was collected, how, which sites it has, what went wrong
-attention          Attention as a page: what heads are like, where each target looked, and the maps of heads that
-                   were picked
-beams              Beams as a tree in lines: what one beam went on with alone is one line, below it whatever it
-                   split into
+attention          The page of attention weights: attention by target and by head, statistics of heads
+beams              The section of a beam search: the beams as an indented tree
 evaluation         Pages about evaluations: a curve over the units kept, controls, nulls
-factors            Factors as a page: the text in the colour of each, how they rise and fall, and what they are
-                   made of
-generation         A generation as a page: the text coloured by how sure the model was, each step, what else could
-                   have been chosen
-lens               A lens as a page: what each layer would have written, coloured by the rank of what was
-logit_attribution  A logit as a sum, as a page: bars for each layer, a map of layers × heads, the neurons that
-                   added most
-patching           Patching as a page: a map of layers × tokens, or of layers × heads, and what recovers most
+factors            The page of neuron factors: text colored by factor, curves over positions, units, layers
+generation         The page of a generation: text colored by confidence, scores of each step, alternatives
+lens               The page of a logit lens: predictions by layer, colored by the rank of the target
+logit_attribution  The page of direct logit attribution: contributions by layer, head and neuron
+patching           The page of activation patching: a map of layers × tokens or heads, and the largest effects
 report             The page of a report: the answer first, then where, which, how many, on what, why, and what to
                    mistrust
-saliency           Saliency as a page: the text coloured for each target, a map of all, and the numbers
-similarity         Similarities as a page: a map of all pairs, what lies beside each other, and the numbers
+saliency           The page of saliency: text colored by target, a map of all targets, and the highest scores
+similarity         The page of similarities: a map of all pairs, adjacent layers, and the numbers
 units              Pages about units: what one fires on and who ranks it where
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cutaway.results.ablation import Ablation
 from cutaway.views.pages.model import Cell, Column, Fact, Facts, Line, Lines, Page, Section, Table
-from cutaway.views.pages.text import said
+from cutaway.views.pages.text import format_number
 
 _MOST_NAMED = 20
 
@@ -59,7 +59,7 @@ def _of_metric(ablation: Ablation, j: int) -> Section:
         drawn = ablation.random[i, :, j]
         spread: list[Cell] = [None, ""]
         if ablation.n_random:
-            spread = [float(drawn.mean()), f"{said(float(drawn.min()))} … {said(float(drawn.max()))}"]
+            spread = [float(drawn.mean()), f"{format_number(float(drawn.min()))} … {format_number(float(drawn.max()))}"]
         rows.append((n, float(ablation.scores[i, j]), float(ablation.effect[i, j]), *spread, float(ablation.p[i, j])))
     about = f"{before:.4g} with all units. The band holds all random choices."
     return Section(name, about, [Lines("units ablated", name, x, lines), Table(columns, rows)])

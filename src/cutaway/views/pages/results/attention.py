@@ -1,4 +1,4 @@
-"""Attention as a page: what heads are like, where each target looked, and the maps of heads that were picked."""
+"""The page of attention weights: attention by target and by head, statistics of heads, and maps of picked heads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from cutaway.core.formatting import percent
+from cutaway.core.formatting import percent, plural
 from cutaway.results.attention import Attention
 from cutaway.results.token_names import readable
 from cutaway.views.pages.model import (
@@ -22,7 +22,7 @@ from cutaway.views.pages.model import (
     Table,
     Text,
 )
-from cutaway.views.pages.provenance import counted, made_section, model_name, told
+from cutaway.views.pages.provenance import model_name, provenance_section, summary_line
 
 _MOST_CELLS = 6000
 _MOST_MAPS = 12
@@ -35,16 +35,24 @@ _MOST_NARROW = 18
 
 
 def attention_page(attention: Attention) -> Page:
-    """All of it, or of the layer and head that were picked."""
-    sections = [*_by_target(attention), *_by_head(attention), *_maps(attention), *_heads(attention), _made(attention)]
+    """The page of all heads, or of a picked layer and head."""
+    sections = [
+        *_by_target(attention),
+        *_by_head(attention),
+        *_maps(attention),
+        *_heads(attention),
+        _provenance(attention),
+    ]
     is_one = len(attention.layers) * attention.n_heads == 1
     if is_one:
-        sections.insert(-1, Section("What the head is like", "", [Facts(_rests(attention))]))
+        sections.insert(-1, Section("Head statistics", "", [Facts(_sink_facts(attention))]))
     if attention.notes:
         notes = [Prose(note) for note in attention.notes]
         sections[0] = replace(sections[0], plates=[*notes, *sections[0].plates])
-    of = "" if is_one else f"{counted(len(attention.layers), 'layer')} × {counted(attention.n_heads, 'head')}"
-    about = told(model_name(attention.about), "which token looked at which", of, *map(_remark, _rests(attention)[:1]))
+    of = "" if is_one else f"{plural(len(attention.layers), 'layer')} × {plural(attention.n_heads, 'head')}"
+    about = summary_line(
+        model_name(attention.about), "attention weights", of, *map(_remark, _sink_facts(attention)[:1])
+    )
     return Page(attention.title, about, sections, topic="language")
 
 
@@ -52,77 +60,77 @@ def _remark(fact: Fact) -> str:
     return f"{fact.value} {fact.name}"
 
 
-def _made(attention: Attention) -> Section:
+def _provenance(attention: Attention) -> Section:
     n, m = attention.weights.shape[2:]
     more = [
         ("layers", f"{len(attention.layers):,} of {attention.n_layers:,}"),
-        ("heads in each", f"{attention.n_heads:,}"),
-        ("tokens", f"{n:,} that look × {m:,} that are looked at"),
+        ("heads per layer", f"{attention.n_heads:,}"),
+        ("tokens", f"{n:,} queries × {m:,} keys"),
     ]
     if attention.weights.dtype == np.float16:
-        more.append(("kept as", "float16, to stay within the limit"))
-    return made_section(attention.about, more, "A row of weights sums to 1.")
+        more.append(("stored as", "float16, to stay within the limit"))
+    return provenance_section(attention.about, more, "Each row of weights sums to 1.")
 
 
-def _rests(attention: Attention) -> list[Fact]:
+def _sink_facts(attention: Attention) -> list[Fact]:
     is_one = len(attention.layers) * attention.n_heads == 1
-    of = "" if is_one else "mean of all heads"
-    found = [("to the first token", attention.first)]
+    of = "" if is_one else "mean over heads"
+    found = [("on the first token", attention.first)]
     if is_one and not attention.is_cross:
-        found += [("to the token just before", attention.previous), ("to the token itself", attention.itself)]
+        found += [("on the previous token", attention.previous), ("on the token itself", attention.itself)]
     shares = [Fact(name, percent(float(values.mean())), of) for name, values in found if np.isfinite(values).all()]
     return [*shares, *([Fact("entropy", f"{float(attention.entropy.mean()):.2f}", "nats")] if is_one else [])]
 
 
 def _by_target(attention: Attention) -> list[Section]:
-    """Each target a channel: the mean of all heads, the first token left out of the scale."""
+    """One channel per target: the mean over heads, with the first token left out of the scale."""
     if not len(attention.rows):
         return []
     rows = attention.of_targets().mean((0, 1), dtype=np.float64)
     values = [_visible(attention, target, rows[target]) for target in range(len(attention.targets))]
-    most = [_most(row) for row in values]
+    most = [_largest_share(row) for row in values]
     at = _places(attention)
     chooses = [at.get(place, -1) for place in range(len(attention.keys))] if at else []
     text = Text(list(attention.keys), values, marks=sorted(at), chooses=chooses)
     how = "Point at a target, or choose one" if at else "Choose a target"
     is_one = len(attention.layers) * attention.n_heads == 1
     about = (
-        f"{how}: where the {'head' if is_one else 'model'} looked when it was written"
-        f"{'' if is_one else ', the mean of all heads and layers'}. Most heads rest "
-        "on the first token when they have nothing to do, so the full colour is the largest share of another one."
+        f"{how}: what the {'head' if is_one else 'model'} attended to when it predicted this token"
+        f"{'' if is_one else ', mean over heads and layers'}. Many heads rest on the first token (an attention "
+        "sink), so the full color is the largest share of any other token."
     )
     plate = ColouredText(
         _targets(attention), [text], is_signed=False, most=most, is_share=True, missing="not seen by this target"
     )
-    return [Section("Where it looked", about, [plate], is_wide=True)]
+    return [Section("Attention by target", about, [plate], is_wide=True)]
 
 
 def _by_head(attention: Attention) -> list[Section]:
-    """Each head a channel, one text for each target; one head alone has it all above."""
+    """One channel per head, one text per target; a single head has its own section above."""
     if not len(attention.rows) or len(attention.layers) * attention.n_heads == 1:
         return []
     rows = attention.of_targets()
-    order = _restless(attention)[:_MOST_CHANNELS]
+    order = _heads_by_sink(attention)[:_MOST_CHANNELS]
     targets = range(min(len(attention.targets), _MOST_TARGETS))
     names = _targets(attention)
     texts = []
     for target in targets:
         values = [_visible(attention, target, rows[i, j, target]) for i, j in order]
         texts.append(Text(list(attention.keys), values, names[target]))
-    most = [_most([value for text in texts for value in text.values[c]]) for c in range(len(order))]
-    about = "Choose a head: one text for each target, coloured by where that head looked when it was written."
+    most = [_largest_share([value for text in texts for value in text.values[c]]) for c in range(len(order))]
+    about = "Choose a head: one text per target, colored by the attention of that head when it was predicted."
     if len(targets) < len(names):
         about += f" {len(targets)} of {len(names):,} targets."
     left = attention.weights.shape[0] * attention.n_heads - len(order)
     if left > 0:
-        about += f" The {len(order)} that rest least on the first token are here; pick(layer, head) shows any other."
+        about += f" The {len(order)} heads with the least attention to the first token; pick(layer, head) shows others."
     heads = [_name(attention, i, j) for i, j in order]
     plate = ColouredText(heads, texts, is_signed=False, most=most, is_share=True, missing="not seen by this target")
-    return [Section("Head by head", about, [plate], is_wide=True)]
+    return [Section("Attention by head", about, [plate], is_wide=True)]
 
 
 def _maps(attention: Attention) -> list[Section]:
-    """The whole map of each head, where few were picked and they fit; else of the mean of some layers."""
+    """The whole map of each head, if few were picked and they fit; otherwise the mean over heads of some layers."""
     n, m = attention.weights.shape[2:]
     if n * m > _MOST_CELLS:
         return []
@@ -132,13 +140,10 @@ def _maps(attention: Attention) -> list[Section]:
     else:
         means = attention.mean()
         some = np.unique(np.linspace(0, len(means) - 1, min(_MOST_MEANS, len(means))).round().astype(int))
-        maps = [(f"layer {attention.layers[i]}, mean of its heads", means[i]) for i in some.tolist()]
-    about = (
-        "A row is a token that looks, a column one that is looked at. The full colour is the largest share of another "
-        "token than the first."
-    )
+        maps = [(f"layer {attention.layers[i]}, mean over heads", means[i]) for i in some.tolist()]
+    about = "Rows are queries, columns are keys. The full color is the largest share of any token other than the first."
     if attention.n_heads > 1:
-        about += " pick(layer, head) shows a head by itself."
+        about += " pick(layer, head) shows a single head."
     rows, columns = ([readable(piece) for piece in each] for each in (attention.queries, attention.keys))
     return [
         Section(
@@ -150,7 +155,7 @@ def _maps(attention: Attention) -> list[Section]:
                     columns,
                     _past(attention, values),
                     low=0.0,
-                    high=_clip(values),
+                    high=_map_maximum(values),
                     is_share=True,
                     shows_numbers=m <= _MOST_NUMBERS,
                 )
@@ -162,14 +167,14 @@ def _maps(attention: Attention) -> list[Section]:
 
 
 def _heads(attention: Attention) -> list[Section]:
-    """What each head is like; of one alone the facts say it."""
+    """Statistics of each head; a single head has them as facts."""
     if len(attention.layers) * attention.n_heads == 1:
         return []
     names = [f"layer {layer}" for layer in attention.layers.tolist()][::-1]
     columns = [str(head) for head in attention.heads]
-    shares = [("To the first token", attention.first)]
+    shares = [("On the first token", attention.first)]
     if not attention.is_cross:
-        shares += [("To the token just before", attention.previous), ("To the token itself", attention.itself)]
+        shares += [("On the previous token", attention.previous), ("On the token itself", attention.itself)]
     plates = [
         Heatmap(names, columns, values[::-1].tolist(), low=0.0, is_share=True, shows_numbers=False, title=title)
         for title, values in shares
@@ -177,12 +182,12 @@ def _heads(attention: Attention) -> list[Section]:
     entropy = attention.entropy[::-1].tolist()
     plates.append(Heatmap(names, columns, entropy, low=0.0, shows_numbers=False, title="Entropy"))
     about = (
-        "Layer by head, the last layer on top; each map has a scale of its own. Entropy says how widely a "
-        "head looks, in nats: 0 for one token alone."
+        "Layer by head, last layer on top; each map has its own scale. Entropy is how widely a head attends, in nats: "
+        "0 for a single token."
     )
     return [
-        Section("What heads are like", about, plates, is_wide=True),
-        Section("Heads that look elsewhere", "The least at rest first.", [_table(attention)], is_wide=True),
+        Section("Head statistics", about, plates, is_wide=True),
+        Section("Heads by attention to the first token", "Least first.", [_table(attention)], is_wide=True),
     ]
 
 
@@ -190,11 +195,11 @@ def _table(attention: Attention) -> Table:
     columns = [Column("head"), Column("entropy", "number", "in nats"), Column("first", "share")]
     own = None if attention.is_cross else (attention.previous, attention.itself)
     if own is not None:
-        columns += [Column("just before", "share"), Column("itself", "share")]
+        columns += [Column("previous", "share"), Column("itself", "share")]
     columns.append(Column("site"))
     entropy, first = attention.entropy, attention.first
     rows: list[list[Cell]] = []
-    for i, j in _restless(attention)[:_MOST_ROWS]:
+    for i, j in _heads_by_sink(attention)[:_MOST_ROWS]:
         row: list[Cell] = [_name(attention, i, j), float(entropy[i, j]), float(first[i, j])]
         if own is not None:
             row += [float(own[0][i, j]), float(own[1][i, j])]
@@ -202,15 +207,15 @@ def _table(attention: Attention) -> Table:
     return Table(columns, rows)
 
 
-def _restless(attention: Attention) -> list[tuple[int, int]]:
-    """Places of the heads, those that rest least on the first token first."""
+def _heads_by_sink(attention: Attention) -> list[tuple[int, int]]:
+    """Indices of the heads, those with the least attention to the first token first."""
     first = np.nan_to_num(attention.first, nan=1.0)
     order = np.argsort(first, axis=None, kind="stable")
     return [(int(i), int(j)) for i, j in zip(*np.unravel_index(order, first.shape), strict=True)]
 
 
 def _visible(attention: Attention, target: int, row: np.ndarray) -> list[float | None]:
-    """A row of weights; None for what is in the future."""
+    """A row of weights; None for later positions."""
     if attention.is_cross or attention.role == "encoder":
         return [float(value) for value in row]
     at = int(attention.positions[attention.rows[target]])
@@ -225,18 +230,18 @@ def _past(attention: Attention, values: np.ndarray) -> list[list[float | None]]:
     return [[float(value) if j <= i else None for j, value in enumerate(row)] for i, row in enumerate(values)]
 
 
-def _most(row: list[float | None]) -> float:
-    """The largest share of another token than the first."""
+def _largest_share(row: list[float | None]) -> float:
+    """The largest share of any token other than the first."""
     return max((value for value in row[1:] if value is not None), default=0.0) or 1.0
 
 
-def _clip(values: np.ndarray) -> float:
-    """The same of a whole map."""
+def _map_maximum(values: np.ndarray) -> float:
+    """The same for a whole map."""
     return float(np.nan_to_num(values)[:, 1:].max(initial=0.0)) or 1.0
 
 
 def _places(attention: Attention) -> dict[int, int]:
-    """Where targets stand among the keys, with their numbers: a target is at the place after the row that made it."""
+    """Key positions of the targets, with their numbers: a target is one position after the row that predicted it."""
     if attention.is_cross:
         return {}
     after = enumerate(int(attention.positions[row]) + 1 for row in attention.rows.tolist())

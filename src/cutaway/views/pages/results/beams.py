@@ -1,4 +1,4 @@
-"""Beams as a tree in lines: what one beam went on with alone is one line, below it whatever it split into."""
+"""The section of a beam search: the beams as an indented tree."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _MOST_TEXTS = 12
 
 
 def beams_section(beams: Beams) -> Section:
-    """The tree, and the beams that were alive or ended as texts."""
+    """The tree, and the final beams as texts."""
     about = (
-        "Every beam that was alive at some step. A line is what a beam went on with before it split; what follows is "
-        "below it, further in. Scores are sums of log-probabilities; what was returned has a mark."
+        "All beams at all steps. A line is what a beam generated before it split; its continuations are below it, "
+        "indented. Scores are sums of log-probabilities; the returned sequence is marked."
     )
     rows = [row for _, row in zip(range(_MOST_LINES), _lines(beams), strict=False)]
     columns = [
         Column("beam"),
         Column("steps"),
         Column("log-probability", "number", "of the tokens of this line"),
-        Column("score", "number", "the sum up to here"),
+        Column("score", "number", "the sum up to this line"),
         Column("returned"),
     ]
     return Section("Beams", about, [Table(columns, rows), *_texts(beams)], is_wide=True)
@@ -56,7 +56,7 @@ def _lines(beams: Beams) -> Iterator[list[Cell]]:
 
 
 def _texts(beams: Beams) -> list[Plate]:
-    """Where beams ended, the best first, each token coloured by its probability."""
+    """The final beams, best first, each token colored by its probability."""
     ends = sorted(set(range(len(beams))) - set(beams.parents.tolist()), key=lambda node: -float(beams.scores[node]))
     last = int(beams.steps.max(initial=0))
     whole = [node for node in ends if beams.steps[node] == last or beams.is_best[node]] or ends

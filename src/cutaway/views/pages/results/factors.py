@@ -1,4 +1,4 @@
-"""Factors as a page: the text in the colour of each, how they rise and fall, and what they are made of."""
+"""The page of neuron factors: text colored by factor, curves over positions, units, layers and overlaps."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from cutaway.core.formatting import percent
+from cutaway.core.formatting import percent, plural
 from cutaway.results.factors import Factors
 from cutaway.results.token_names import quoted, readable
 from cutaway.views.pages.model import (
@@ -21,35 +21,35 @@ from cutaway.views.pages.model import (
     Table,
     Text,
 )
-from cutaway.views.pages.provenance import counted, made_section, model_name, told
-from cutaway.views.pages.site_names import brief_neuron, shortened
+from cutaway.views.pages.provenance import model_name, provenance_section, summary_line
+from cutaway.views.pages.site_names import brief_neuron, short_site_names
 
 _MOST_TOKENS = 5
 _MOST_UNITS = 4
 _MOST_NARROW = 32
-"""A map of more layers takes the whole width."""
+"""Maps with more layers take the whole width."""
 
 
 def factors_page(factors: Factors) -> Page:
-    """All of a factorisation."""
+    """The page of a factorization."""
     sections = [*_text(factors), *_over_positions(factors), _made_of(factors), *_layers(factors), *_overlap(factors)]
     if factors.notes:
         sections[0] = replace(sections[0], plates=[*map(Prose, factors.notes), *sections[0].plates])
-    of = f"{factors.n_units:,} units of {counted(len(factors.layer_names), 'layer')}"
-    left = f"{percent(factors.error)} of the activations left over, by their norm"
+    of = f"{factors.n_units:,} units of {plural(len(factors.layer_names), 'layer')}"
+    left = f"{percent(factors.error)} of the activations unexplained, by norm"
     options = {name: value for name, value in factors.about.items() if name != "n"}
     model = model_name(factors.about) if "model" in factors.about else ""
-    about = told(model, of, counted(factors.n_positions, "position"), left)
+    about = summary_line(model, of, plural(factors.n_positions, "position"), left)
     return Page(
         factors.title,
         about,
-        [*sections, made_section(options)],
+        [*sections, provenance_section(options)],
         topic="language",
     )
 
 
-def named(factors: Factors, factor: int) -> str:
-    """A factor by its number and the token at which it is strongest."""
+def factor_name(factors: Factors, factor: int) -> str:
+    """A factor by its number and the token where it is strongest."""
     best = factors.top_tokens(factor, 1)
     return f"{factor} {readable(best[0][0])}" if best else str(factor)
 
@@ -57,16 +57,16 @@ def named(factors: Factors, factor: int) -> str:
 def _text(factors: Factors) -> list[Section]:
     if not factors.pieces:
         return []
-    channels = [named(factors, factor) for factor in range(len(factors))]
-    about = "How strong each factor was when a token was read; a token has the colour of the strongest."
+    channels = [factor_name(factors, factor) for factor in range(len(factors))]
+    about = "Strength of each factor when a token was read; a token has the color of its strongest factor."
     if factors.is_written.any():
         about = (
-            "Given tokens show how a factor answered to them. Written tokens, framed, show how it fired when they were "
-            "made, one position earlier: so the last given and the first written token have the same value."
+            "Prompt tokens show how a factor responded to them. Generated tokens, framed, show its strength when they "
+            "were predicted, one position earlier: the last prompt token and the first generated token share a value."
         )
     is_signed = factors.method == "pca"
     if is_signed and len(factors) > 1:
-        about += " Each factor is shown by its own spread, in standard deviations, as the first is far larger."
+        about += " Each factor is scaled by its standard deviation, because the first is far larger."
     plate = ColouredText(channels, _texts(factors), is_signed=is_signed, is_contest=len(factors) > 1)
     return [Section("Text", about, [plate], is_wide=True)]
 
@@ -83,7 +83,7 @@ def _texts(factors: Factors) -> list[Text]:
 
 
 def _scales(factors: Factors) -> np.ndarray:
-    """By what a factor is shown beside others: of PCA by its spread, or the first would be the strongest everywhere."""
+    """Scales that make factors comparable: for PCA by standard deviation, or the first would always be strongest."""
     if factors.method != "pca" or len(factors) < 2:
         return factors.scales
     spread = factors.weights.std(axis=1)
@@ -91,20 +91,20 @@ def _scales(factors: Factors) -> np.ndarray:
 
 
 def _over_positions(factors: Factors) -> list[Section]:
-    """As lines with axes; of several texts the lines beside each of them are enough."""
+    """Curves over positions; with several texts, the curves beside each text are enough."""
     if len(factors.texts) > 1 or factors.n_positions < 2:
         return []
     most = np.abs(factors.weights).max(axis=1, keepdims=True)
     own = factors.weights / np.where(most > 0, most, 1.0)
-    lines = [Line(named(factors, factor), own[factor].tolist()) for factor in range(len(factors))]
+    lines = [Line(factor_name(factors, factor), own[factor].tolist()) for factor in range(len(factors))]
     x = list(range(factors.n_positions))
     names = [readable(piece) for piece in factors.pieces[: len(x)]]
     x_names = names if len(names) == len(x) else ()
     plate = Lines("position", "share of its largest value", x, lines, x_names=x_names)
     return [
         Section(
-            "Over the text",
-            "Each factor at each position that was read, as a share of its largest value.",
+            "Strength over the text",
+            "Each factor at each position, as a share of its maximum.",
             [plate],
             is_wide=True,
         )
@@ -115,13 +115,13 @@ def _made_of(factors: Factors) -> Section:
     is_written = bool(factors.is_written.any())
     columns = [
         Column("factor"),
-        Column("strength", "share", "of all that the factors say"),
-        Column("units", "number", "that take part in it"),
+        Column("strength", "share", "of all factors together"),
+        Column("units", "number", "members of the factor"),
         Column("of all units", "share"),
-        Column("answers to", about="the tokens at which it is strongest when they are read"),
-        *([Column("written when it fires", about="one position earlier")] if is_written else []),
+        Column("responds to", about="the tokens where it is strongest when they are read"),
+        *([Column("strong before", about="generated tokens, one position earlier")] if is_written else []),
         Column("strongest neurons", about="layer · number"),
-        Column("their sites", about="as cutaway.edit takes them"),
+        Column("their sites", about="for cutaway.edit"),
     ]
     strengths, counts = factors.strengths.tolist(), factors.counts.tolist()
     rows = [
@@ -137,7 +137,7 @@ def _made_of(factors: Factors) -> Section:
         )
         for factor in range(len(factors))
     ]
-    return Section("What they are made of", "", [Table(columns, rows)], is_wide=True)
+    return Section("Units of each factor", "", [Table(columns, rows)], is_wide=True)
 
 
 def _said_tokens(tokens: list[tuple[str, float]]) -> str:
@@ -151,16 +151,16 @@ def _positions(factors: Factors, factor: int) -> str:
 def _layers(factors: Factors) -> list[Section]:
     if len(factors.layer_names) < 2:
         return []
-    names = [named(factors, factor) for factor in range(len(factors))]
+    names = [factor_name(factors, factor) for factor in range(len(factors))]
     heatmap = Heatmap(
         names,
-        shortened(factors.layer_names),
+        short_site_names(factors.layer_names),
         factors.layer_shares.tolist(),
         low=0.0,
         is_share=True,
         shows_numbers=False,
     )
-    about = "The share of each factor that lies in each layer."
+    about = "The share of each factor in each layer."
     return [Section("Layers", about, [heatmap], is_wide=len(factors.layer_names) > _MOST_NARROW)]
 
 
@@ -169,4 +169,4 @@ def _overlap(factors: Factors) -> list[Section]:
         return []
     names = [str(factor) for factor in range(len(factors))]
     heatmap = Heatmap(names, names, factors.overlap.tolist(), low=0.0)
-    return [Section("Overlap", "How many units take part in both.", [heatmap])]
+    return [Section("Overlap", "Number of units that are members of both.", [heatmap])]

@@ -1,14 +1,14 @@
-"""A logit as a sum, as a page: bars for each layer, a map of layers × heads, the neurons that added most."""
+"""The page of direct logit attribution: contributions by layer, head and neuron."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from cutaway.core.formatting import figures
+from cutaway.core.formatting import figures, plural
 from cutaway.results.logit_attribution import LogitAttribution
 from cutaway.results.token_names import readable
 from cutaway.views.pages.model import Bars, Cell, Column, Heatmap, Page, Plate, Prose, Section, Table
-from cutaway.views.pages.provenance import counted, made_section, model_name, told
+from cutaway.views.pages.provenance import model_name, provenance_section, summary_line
 from cutaway.views.pages.site_names import neuron_name
 
 _MOST_BARS = 4
@@ -19,43 +19,45 @@ _MOST_MAPS = 4
 
 
 def logit_attribution_page(found: LogitAttribution) -> Page:
-    """All of it."""
+    """The page of a logit attribution."""
     sections = _layers(found)
     if found.by == "head":
         sections += _heads(found)
     if found.by in ("component", "mlp"):
         sections.append(_parts(found))
-    sections += [_best(found), _made(found)]
+    sections += [_best(found), _provenance(found)]
     parts = f"{found.n_parts:,} parts that sum to the {'lead' if found.contrast else 'logit'}"
-    about = told(model_name(found.about), counted(len(found), "target"), parts)
+    about = summary_line(model_name(found.about), plural(len(found), "target"), parts)
     return Page(found.title, about, sections, topic="language")
 
 
-def _made(found: LogitAttribution) -> Section:
+def _provenance(found: LogitAttribution) -> Section:
     about = (
-        "The stream behind the last layer is the sum of all that was added to it. With the scale of the final norm "
-        f"held still, the {found.what} is the sum of what each part added to it, directly."
+        "The residual stream after the last layer is the sum of everything added to it. With the scale of the final "
+        f"norm frozen, the {found.what} is the sum of the direct contributions of all parts."
     )
     worst = float(np.abs(found.gap).max(initial=0))
-    return made_section(
+    return provenance_section(
         found.about,
-        [("parts", f"{found.n_parts:,}, by {found.by}"), ("farthest a sum is from the model's", figures(worst, 2))],
+        [("parts", f"{found.n_parts:,}, by {found.by}"), ("largest error of a sum", figures(worst, 2))],
         about,
     )
 
 
 def _layers(found: LogitAttribution) -> list[Section]:
-    """Embedding, layers and the rest, of each target."""
+    """Embedding, layers and the rest, for each target."""
     names, values = _by_layer(found)
     plates: list[Plate] = [Prose(note) for note in found.notes]
     shown = range(min(len(found), _MOST_BARS))
     for target in shown:
-        plates.append(Bars(names[::-1], values[target, ::-1].tolist(), is_signed=True, title=_titled(found, target)))
-    more = f" The first {_MOST_BARS} targets; the map has all." if len(found) > _MOST_BARS else ""
+        plates.append(
+            Bars(names[::-1], values[target, ::-1].tolist(), is_signed=True, title=_target_title(found, target))
+        )
+    more = f" The first {_MOST_BARS} targets; the map shows all." if len(found) > _MOST_BARS else ""
     sections = [
         Section(
             "By layer",
-            f"What each layer added, the last one on top: right for, left against.{more}",
+            f"Contribution of each layer, last layer on top: right supports, left opposes.{more}",
             plates,
             is_wide=True,
         )
@@ -66,13 +68,13 @@ def _layers(found: LogitAttribution) -> list[Section]:
             names[::-1], columns, values.T[::-1].tolist(), is_diverging=True, shows_numbers=len(columns) <= 12
         )
         sections.append(
-            Section("All targets", "A row is a layer, the last one on top, a column a target.", [plate], is_wide=True)
+            Section("All targets", "Rows are layers, last on top; columns are targets.", [plate], is_wide=True)
         )
     return sections
 
 
 def _by_layer(found: LogitAttribution) -> tuple[list[str], np.ndarray]:
-    """Names, and (target, name)."""
+    """Names, and contributions (target, name)."""
     layers = found.layers()
     start: list[tuple[str, np.ndarray]] = []
     end: list[tuple[str, np.ndarray]] = []
@@ -89,7 +91,7 @@ def _by_layer(found: LogitAttribution) -> tuple[list[str], np.ndarray]:
 
 
 def _heads(found: LogitAttribution) -> list[Section]:
-    """Layer × head: the mean of all targets, and the first of them."""
+    """Layer × head: the mean over targets, and the first of them."""
     sections = []
     for is_cross in (False, True):
         groups = []
@@ -103,14 +105,14 @@ def _heads(found: LogitAttribution) -> list[Section]:
         values = np.stack([value for _, value in groups], 1)  # (target, layer, head)
         rows = [f"layer {group.layer}" for group, _ in groups]
         columns = [str(head) for head in range(values.shape[2])]
-        maps = [("mean of all targets", values.mean(0))] if len(found) > 1 else []
-        maps += [(_titled(found, target), values[target]) for target in range(min(len(found), _MOST_MAPS))]
+        maps = [("mean over targets", values.mean(0))] if len(found) > 1 else []
+        maps += [(_target_title(found, target), values[target]) for target in range(min(len(found), _MOST_MAPS))]
         plates = [
             Heatmap(rows[::-1], columns, each[::-1].tolist(), is_diverging=True, shows_numbers=False, title=title)
             for title, each in maps
         ]
         title = "Cross-attention heads" if is_cross else "Heads"
-        sections.append(Section(title, "A row is a layer, the last one on top, a column a head.", plates, is_wide=True))
+        sections.append(Section(title, "Rows are layers, last on top; columns are heads.", plates, is_wide=True))
     return sections
 
 
@@ -127,15 +129,15 @@ def _parts(found: LogitAttribution) -> Section:
         is_diverging=True,
         shows_numbers=len(targets) <= 12,
     )
-    return Section("Each part", "A row is a part, the last one on top, a column a target.", [plate], is_wide=True)
+    return Section("Parts", "Rows are parts, last on top; columns are targets.", [plate], is_wide=True)
 
 
 def _best(found: LogitAttribution) -> Section:
-    """The parts that added most to each target."""
+    """The parts with the largest contribution to each target."""
     what = "lead" if found.contrast else "logit"
     is_neuron = found.by == "neuron"
-    columns = [Column("target"), Column("part"), Column("added", "number"), Column(f"of the {what}", "share")]
-    columns += [Column("site", about="as cutaway.edit takes it")] if is_neuron else []
+    columns = [Column("target"), Column("part"), Column("contribution", "number"), Column(f"of the {what}", "share")]
+    columns += [Column("site", about="for cutaway.edit")] if is_neuron else []
     n = max(3, min(_MOST_BEST, _MOST_ROWS // max(len(found), 1)))
     rows: list[list[Cell]] = []
     for target, name in enumerate(_targets(found)):
@@ -143,14 +145,14 @@ def _best(found: LogitAttribution) -> Section:
         for part, value in _top(found, target, n):
             row: list[Cell] = [name, neuron_name(part), value, abs(value / logit) if logit else None]
             rows.append([*row, part] if is_neuron else row)
-    about = "For above 0, against below."
+    about = "Positive values support the target, negative ones oppose it."
     if is_neuron:
-        about += " cutaway.edit(model, at=site, to=0) switches a neuron off."
-    return Section("What added most", about, [Table(columns, rows[:400])], is_wide=True)
+        about += " cutaway.edit(model, at=site, to=0) ablates a neuron."
+    return Section("Largest contributions", about, [Table(columns, rows[:400])], is_wide=True)
 
 
 def _top(found: LogitAttribution, target: int, n: int) -> list[tuple[str, float]]:
-    """Of neurons these alone: attention as a whole would hide them."""
+    """For neurons, only neurons: whole attention layers would hide them."""
     if found.by not in ("neuron", "head"):
         return found.top(target, n)
     row = found.values[target]
@@ -168,6 +170,6 @@ def _targets(found: LogitAttribution) -> list[str]:
     return [f"{i} {readable(piece)}" for i, piece in enumerate(found.targets)]
 
 
-def _titled(found: LogitAttribution, target: int) -> str:
+def _target_title(found: LogitAttribution, target: int) -> str:
     against = f" rather than {readable(found.contrast[target])}, lead" if found.contrast else ", logit"
     return f"{target} {readable(found.targets[target])}{against} {figures(float(found.logits[target]))}"

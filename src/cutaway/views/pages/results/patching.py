@@ -1,4 +1,4 @@
-"""Patching as a page: a map of layers × tokens, or of layers × heads, and what recovers most."""
+"""The page of activation patching: a map of layers × tokens or layers × heads, and the largest effects."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from cutaway.core.formatting import figures
 from cutaway.results.patching import Patching
 from cutaway.results.token_names import readable
 from cutaway.views.pages.model import Bars, Column, Fact, Facts, Heatmap, Page, Section, Table
-from cutaway.views.pages.site_names import shortened
+from cutaway.views.pages.site_names import short_site_names
 
 _PARTS = {
-    "stream": "what leaves the layer",
-    "attention": "what attention adds",
-    "mlp": "what the feed-forward adds",
+    "stream": "output of the layer",
+    "attention": "contribution of attention",
+    "mlp": "contribution of the feed-forward network",
     "heads": "single heads",
 }
 _MOST_NUMBERS = 400
@@ -22,8 +22,8 @@ _MOST_CELLS = 200
 
 
 def patching_page(patching: Patching) -> Page:
-    """All of a patching sweep."""
-    about = "How much of the clean result one value of the clean run brings back: 0 is nothing, 1 is all of it."
+    """The page of a patching sweep."""
+    about = "How much of the clean result one value of the clean run restores: 0 is nothing, 1 is all of it."
     sections = [Section("In short", "", [Facts(_facts(patching))]), _map(patching), _best(patching)]
     return Page(f"Patching of {patching.model}", about, sections, topic="language")
 
@@ -32,8 +32,8 @@ def _facts(patching: Patching) -> list[Fact]:
     about = patching.about
     facts = [Fact(name, str(about[name])) for name in ("clean", "corrupted") if name in about]
     if "target" in about:
-        told = f"{readable(str(about['target']))} − {readable(str(about['contrast']))}"
-        facts.append(Fact("measured", told, "the difference of their logits"))
+        difference = f"{readable(str(about['target']))} − {readable(str(about['contrast']))}"
+        facts.append(Fact("measured", difference, "logit difference"))
         facts.append(Fact("patched", _PARTS.get(str(about["part"]), str(about["part"]))))
     facts.append(Fact("clean result", figures(float(patching.clean.mean()), 4)))
     facts.append(Fact("corrupted result", figures(float(patching.corrupted.mean()), 4)))
@@ -54,15 +54,15 @@ def _map(patching: Patching) -> Section:
 
 
 def _of_heads(patching: Patching, heads: NDArray[np.int64]) -> Section:
-    """Layers × heads; of several positions the one where a head does most."""
+    """Layers × heads; of several positions the one where a head has the largest effect."""
     share = patching.share
     sites = list(dict.fromkeys(patching.sites))
     values = np.full((len(sites), int(heads.max()) + 1), np.nan)
     most = np.take_along_axis(share, np.abs(np.nan_to_num(share)).argmax(axis=1)[:, None], axis=1)[:, 0]
     for site, head, value in zip(patching.sites, heads.tolist(), most.tolist(), strict=True):
         values[sites.index(site), head] = value
-    about = "Each head of each layer" + (", at the token where it does most." if share.shape[1] > 1 else ".")
-    rows = [f"layer {name}" if name.isdigit() else name for name in shortened(sites)]
+    about = "Each head of each layer" + (", at the token with the largest effect." if share.shape[1] > 1 else ".")
+    rows = [f"layer {name}" if name.isdigit() else name for name in short_site_names(sites)]
     heatmap = _heatmap(rows, [f"head {head}" for head in range(values.shape[1])], values)
     return Section("Heads", about, [heatmap], is_wide=True)
 
@@ -77,15 +77,15 @@ def _best(patching: Patching) -> Section:
         where = names[column] if patching.positions[column] >= 0 else "all"
         result = float(patching.scores[row, column].mean())
         rows.append((patching.name_of(row), where, float(share[row, column]), result, patching.sites[row]))
-    return Section("What does most", "", [Table(columns, rows)], is_wide=True)
+    return Section("Largest effects", "", [Table(columns, rows)], is_wide=True)
 
 
 def _row_names(patching: Patching) -> list[str]:
-    return list(patching.row_names) if patching.row_names else shortened(patching.sites)
+    return list(patching.row_names) if patching.row_names else short_site_names(patching.sites)
 
 
 def _column_names(patching: Patching) -> list[str]:
-    """Positions with their tokens; both where the prompts differ."""
+    """Positions with their tokens; both tokens if the prompts differ."""
     if not patching.clean_pieces:
         return [str(position) for position in patching.positions.tolist()]
     return [
@@ -97,7 +97,7 @@ def _column_names(patching: Patching) -> list[str]:
 
 
 def _heatmap(rows: list[str], columns: list[str], values: NDArray[np.float64], high: float = 0.0) -> Heatmap:
-    """A share of a thousandth is no effect: such are told as 0."""
+    """The map; shares below one thousandth are rounded to 0, because they are no effect."""
     is_small = values.size <= _MOST_NUMBERS
     most = float(np.abs(np.nan_to_num(values)).max(initial=0.0))
     shown = (np.round(values, 3) + 0.0).tolist()

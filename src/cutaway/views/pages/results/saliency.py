@@ -1,4 +1,4 @@
-"""Saliency as a page: the text coloured for each target, a map of all, and the numbers."""
+"""The page of saliency: text colored by target, a map of all targets, and the highest scores."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from cutaway.core.formatting import figures, percent
-from cutaway.results.saliency import Saliency
+from cutaway.core.formatting import figures, percent, plural
+from cutaway.results.saliency import METHODS, Saliency
 from cutaway.results.token_names import quoted, readable
 from cutaway.views.pages.model import (
     Cell,
@@ -20,69 +20,60 @@ from cutaway.views.pages.model import (
     Table,
     Text,
 )
-from cutaway.views.pages.provenance import counted, made_section, model_name, told
+from cutaway.views.pages.provenance import model_name, provenance_section, summary_line
 
 _MOST_NUMBERS = 12
-"""Wider maps have colours alone; a number shows for who points at its cell."""
+"""Wider maps have colors only; the number shows on hover."""
 _MOST_CELLS = 6000
 _MOST_BEST = 5
-_HOW = {
-    "gradient": "How strongly the smallest change of a token would change it.",
-    "grad_x_input": "Gradient × input: what a token adds, as far as a straight line tells.",
-    "integrated_gradients": "Integrated gradients: what a token adds on the way from the baseline to the text.",
-    "occlusion": "What is lost when a token is taken away.",
-    "rollout": "The share of a token in what attention mixes, through all layers.",
-    "flow": "The most that attention could let through from a token, through all layers.",
-}
 
 
 def saliency_page(saliency: Saliency) -> Page:
-    """All of it."""
-    notes = [Prose(note) for note in saliency.notes]  # what to mistrust is read before the colours
-    sections = [Section("Text", _reading(saliency), [*notes, _text(saliency, is_signed=False)], is_wide=True)]
+    """The page of a saliency."""
+    notes = [Prose(note) for note in saliency.notes]  # warnings come before the colors
+    sections = [Section("Text", _text_intro(saliency), [*notes, _text(saliency, is_signed=False)], is_wide=True)]
     if saliency.has_signs:
-        about = "Red spoke for the target, blue against it: plain sums over the embedding."
+        about = "Red supports the target, blue opposes it: sums over the embedding."
         sections.append(Section("For and against", about, [_text(saliency, is_signed=True)], is_wide=True))
     shown = _map(saliency)
     if shown is not None:
-        sections.append(
-            Section("All targets", "A row is a target, a column what the model read.", [shown], is_wide=True)
-        )
-    sections += [Section("What mattered most", "", [_best(saliency)], is_wide=True), _made(saliency)]
-    about = told(model_name(saliency.about), saliency.described, counted(len(saliency), "target"))
+        sections.append(Section("All targets", "Rows are targets, columns are the tokens read.", [shown], is_wide=True))
+    sections += [Section("Highest scores", "", [_best(saliency)], is_wide=True), _provenance(saliency)]
+    about = summary_line(model_name(saliency.about), saliency.described, plural(len(saliency), "target"))
     return Page(saliency.title, about, sections, topic="language")
 
 
-def _made(saliency: Saliency) -> Section:
+def _provenance(saliency: Saliency) -> Section:
     more = [(f"{saliency.unit}s read", f"{len(saliency.positions):,}")]
     if saliency.delta is not None and len(saliency.delta):
         worst = float(np.abs(saliency.delta).max())
-        more.append(("farthest from complete", f"{figures(worst)}: the sum of a row less what the path changed"))
-    return made_section(saliency.about, [("method", saliency.described), *more], _HOW.get(saliency.method, ""))
+        more.append(("largest error", f"{figures(worst)}: the sum of a row minus the change along the path"))
+    summary = METHODS[saliency.method].summary if saliency.method in METHODS else ""
+    return provenance_section(saliency.about, [("method", saliency.described), *more], summary)
 
 
-def _reading(saliency: Saliency) -> str:
+def _text_intro(saliency: Saliency) -> str:
     what = "label" if (saliency.places < 0).all() else "target"
     how = "Choose a label" if what == "label" else "Point at a target, or choose one"
-    about = f"{how}: the text is coloured by how much each {saliency.unit} mattered to it"
+    about = f"{how}: the text is colored by how much each {saliency.unit} mattered to it"
     return about + (f", rather than to {_others(saliency)}." if saliency.contrast else ".")
 
 
 def _others(saliency: Saliency) -> str:
-    """What targets are compared with, where that is one token for all."""
+    """What targets are contrasted with, if it is one token for all."""
     return readable(saliency.contrast[0]) if len(set(saliency.contrast)) == 1 else "another one"
 
 
 def _text(saliency: Saliency, *, is_signed: bool) -> ColouredText:
-    """One text a stack, one channel a target."""
+    """One text per stack, one channel per target."""
     values = saliency.signed if is_signed else saliency.scores
     target_at: dict[int, int] = {}
     for target, place in enumerate(saliency.places.tolist()):
-        target_at.setdefault(place, target)  # of the targets in one word the first
+        target_at.setdefault(place, target)  # of several targets in one word the first
     texts = []
     for role in dict.fromkeys(saliency.roles):
         at = [i for i, each in enumerate(saliency.roles) if each == role]
-        pieces = [_spaced(saliency, i) for i in at]
+        pieces = [_display_text(saliency, i) for i in at]
         places = set(saliency.places.tolist())
         marks = [j for j, i in enumerate(at) if i in places]
         chooses = [target_at.get(i, -1) for i in at] if marks else []
@@ -113,10 +104,10 @@ def _map(saliency: Saliency) -> Heatmap | None:
 
 
 def _best(saliency: Saliency) -> Table:
-    columns = [Column("target"), _explained(saliency)]
+    columns = [Column("target"), _value_column(saliency)]
     if saliency.delta is not None:
-        columns.append(Column("missing", "number", "how far the sum is from complete"))
-    columns += [Column("mattered most"), Column("its share", "share"), Column("next")]
+        columns.append(Column("error", "number", "the sum minus the change along the path"))
+    columns += [Column("highest"), Column("its share", "share"), Column("next")]
     rows: list[list[Cell]] = []
     for i, name in enumerate(_channels(saliency)):
         best = saliency.top(i, _MOST_BEST)
@@ -132,25 +123,25 @@ def _best(saliency: Saliency) -> Table:
     return Table(columns, rows)
 
 
-def _explained(saliency: Saliency) -> Column:
-    """The column of what is explained: a value, or by how much the target leads."""
+def _value_column(saliency: Saliency) -> Column:
+    """The column of the explained value, or of the lead over the contrast."""
     if not saliency.contrast:
-        return Column(saliency.explained, "number", "of the target: what is explained")
+        return Column(saliency.explained, "number", "the explained value of the target")
     is_one = len(set(saliency.contrast)) == 1
     what = saliency.explained.removeprefix("lead in ")
-    about = f"the {what} of the target less that of {_others(saliency)}: above 0 where the target is the likelier"
+    about = f"the {what} of the target minus that of {_others(saliency)}: positive if the target is more likely"
     return Column(f"lead over {_others(saliency)}" if is_one else "lead", "number", about)
 
 
 def _channels(saliency: Saliency) -> list[str]:
-    """The targets by number, so that two of the same text are told apart."""
-    is_told = len(set(saliency.contrast)) == 1 < len(saliency)  # above, once for all
-    others = () if is_told else saliency.contrast
+    """The targets with their numbers, because texts may repeat."""
+    is_said = len(set(saliency.contrast)) == 1 < len(saliency)  # once, in the section's text
+    others = () if is_said else saliency.contrast
     against = [f" rather than {readable(each)}" for each in others] or [""] * len(saliency)
     return [
         f"{i} {readable(piece)}{other}" for i, (piece, other) in enumerate(zip(saliency.targets, against, strict=True))
     ]
 
 
-def _spaced(saliency: Saliency, i: int) -> str:
+def _display_text(saliency: Saliency, i: int) -> str:
     return saliency.positions[i] if saliency.unit == "token" else f" {saliency.positions[i]}"

@@ -1,4 +1,4 @@
-"""Similarities as a page: a map of all pairs, what lies beside each other, and the numbers."""
+"""The page of similarities: a map of all pairs, adjacent layers, and the numbers."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ from cutaway.views.pages.model import (
 )
 
 _MOST_NUMBERS = 14
-"""Wider maps have colours alone; a number shows for who points at its cell."""
+"""Wider maps have colors only; the number shows on hover."""
 _MOST_PAIRS = 500
 _MOST_CELLS = 120
-_WHAT = {
-    "cca": "The mean of the canonical correlations: 1 where one is an invertible linear map of the other.",
-    "svcca": "The mean canonical correlation of the directions of most variance.",
-    "pwcca": "Canonical correlations, weighed by how much of the units each accounts for.",
-    "cka": "Whether the same rows are near to each other in both: 1 where one is a turned, scaled copy of the other.",
+_METHOD_SUMMARIES = {
+    "cca": "Mean of the canonical correlations: 1 if one is an invertible linear map of the other.",
+    "svcca": "Mean canonical correlation of the directions of largest variance.",
+    "pwcca": "Canonical correlations, weighted by how much of the units each accounts for.",
+    "cka": "Whether the same rows are close in both: 1 if one is a rotated, scaled copy of the other.",
     "rsa": "Whether rows that are far apart in one are far apart in the other: a correlation of distances.",
 }
 
 
 def similarity_page(similarity: Similarity) -> Page:
-    """All of a similarity: of two, a number and what it is made of; of more, a map."""
-    sections = [Section("In short", _WHAT[similarity.method], _in_short(similarity))]
+    """The page of a similarity: for two representations a number, for more a map."""
+    sections = [Section("In short", _METHOD_SUMMARIES[similarity.method], _in_short(similarity))]
     n_rows, n_columns = similarity.shape
     if n_rows > 1 and n_columns > 1:
-        sections += [_map(similarity), *_neighbours(similarity)]
+        sections += [_map(similarity), *_adjacent_pairs(similarity)]
     elif n_rows > 1 or n_columns > 1:
         sections.append(_against_one(similarity))
     else:
@@ -54,19 +54,19 @@ def similarity_page(similarity: Similarity) -> Page:
 
 
 def dissimilarities_page(found: Dissimilarities) -> Page:
-    """The matrix, and how its distances lie; of many rows, some that lie evenly among them."""
+    """The page of a dissimilarity matrix; of many rows, an evenly spaced sample."""
     n = len(found)
     chosen = np.unique(np.linspace(0, n - 1, min(n, _MOST_CELLS)).round().astype(np.int64))
     names = [found.name_of(int(row)) for row in chosen]
     some = found.values[np.ix_(chosen, chosen)]
-    told = f"{len(chosen):,} of {n:,} rows, evenly." if len(chosen) < n else ""
+    sample = f"{len(chosen):,} of {n:,} rows, evenly spaced." if len(chosen) < n else ""
     heatmap = Heatmap(names, names, some.tolist(), low=0.0, shows_numbers=len(chosen) <= _MOST_NUMBERS)
     facts = [Fact("rows", f"{n:,}"), Fact("metric", found.metric)]
     if n > 1:
         low, middle, high = np.quantile(found.upper, [0, 0.5, 1]).tolist()
         facts.append(Fact("distance", f"{middle:.4g}", f"median; {low:.4g} to {high:.4g}"))
-    sections = [Section("In short", "", [Facts(facts)]), Section("Distances", told, [heatmap], is_wide=True)]
-    return Page("How far rows are from each other", "", sections, topic="language")
+    sections = [Section("In short", "", [Facts(facts)]), Section("Distances", sample, [heatmap], is_wide=True)]
+    return Page("Dissimilarity of rows", "", sections, topic="language")
 
 
 def _title(similarity: Similarity) -> str:
@@ -91,7 +91,7 @@ def _in_short(similarity: Similarity) -> list[Plate]:
         ):
             facts.append(Fact(f"units of {name}", f"{units:,}"))
     else:
-        pairs = _found(similarity)
+        pairs = _unique_pairs(similarity)
         values = [value for *_, value in pairs if math.isfinite(value)]
         if values:
             facts.append(Fact("pairs", f"{len(pairs):,}", f"from {min(values):.3f} to {max(values):.3f}"))
@@ -101,25 +101,23 @@ def _in_short(similarity: Similarity) -> list[Plate]:
 
 
 def _map(similarity: Similarity) -> Section:
-    rows, columns = _shortened(similarity.row_names), _shortened(similarity.column_names)
+    rows, columns = _short_names(similarity.row_names), _short_names(similarity.column_names)
     is_wide = len(columns) > _MOST_NUMBERS
-    low = _low(similarity.values)
+    low = _palest_value(similarity.values)
     heatmap = Heatmap(rows, columns, similarity.values.tolist(), low=low, high=1.0, shows_numbers=not is_wide)
-    about = (
-        "Each with each other." if similarity.is_within else "Rows are the first that were given, columns the second."
-    )
+    about = "All pairs." if similarity.is_within else "Rows are the first argument, columns the second."
     return Section("Map", about, [heatmap], is_wide=is_wide)
 
 
-def _neighbours(similarity: Similarity) -> list[Section]:
-    """Of one model, each layer beside the next: where a bar is short, much changes."""
+def _adjacent_pairs(similarity: Similarity) -> list[Section]:
+    """Of one model, each layer and the next: where a bar is short, much changes."""
     if not similarity.is_within or len(similarity.row_names) < 3:
         return []
-    names = _shortened(similarity.row_names)
+    names = _short_names(similarity.row_names)
     steps = [f"{here} → {there}" for here, there in pairwise(names)]
     values = [float(similarity.values[i, i + 1]) for i in range(len(steps))]
     bars = Bars(steps, values, is_signed=min(values) < 0)
-    return [Section("Each beside the next", "In the order in which they were given.", [bars])]
+    return [Section("Adjacent pairs", "In the order in which they were given.", [bars])]
 
 
 def _against_one(similarity: Similarity) -> Section:
@@ -130,10 +128,10 @@ def _against_one(similarity: Similarity) -> Section:
     steps = _numbers(names)
     plate: Plate
     if steps is not None:
-        plate = Lines("step", similarity.described, steps, [Line(f"beside {other}", values)])
+        plate = Lines("step", similarity.described, steps, [Line(f"with {other}", values)])
     else:
-        plate = Bars(_shortened(names), values, is_signed=min(values) < 0)
-    return Section(f"Beside {other}", "", [plate], is_wide=True)
+        plate = Bars(_short_names(names), values, is_signed=min(values) < 0)
+    return Section(f"Similarity with {other}", "", [plate], is_wide=True)
 
 
 def _spectrum(similarity: Similarity) -> list[Section]:
@@ -149,14 +147,16 @@ def _spectrum(similarity: Similarity) -> list[Section]:
 
 
 def _pairs(similarity: Similarity) -> Table:
-    found = sorted(_found(similarity), key=lambda pair: -pair[2] if math.isfinite(pair[2]) else math.inf)[:_MOST_PAIRS]
+    found = sorted(_unique_pairs(similarity), key=lambda pair: -pair[2] if math.isfinite(pair[2]) else math.inf)[
+        :_MOST_PAIRS
+    ]
     heads = ("first", "second") if similarity.is_within else ("row", "column")
     columns = [Column(heads[0]), Column(heads[1]), Column(similarity.described, "bar")]
     return Table(columns, found)
 
 
-def _found(similarity: Similarity) -> list[tuple[str, str, float]]:
-    """Each pair once, nothing beside itself."""
+def _unique_pairs(similarity: Similarity) -> list[tuple[str, str, float]]:
+    """Each pair once, without pairs of the same."""
     values = similarity.values
     is_even = similarity.is_within and np.allclose(values, values.T, equal_nan=True)
     return [
@@ -167,15 +167,15 @@ def _found(similarity: Similarity) -> list[tuple[str, str, float]]:
     ]
 
 
-def _low(values: NDArray[np.float64]) -> float:
-    """What is palest: 0 for what is spread, a tenth below the least for what is all alike or less than nothing."""
+def _palest_value(values: NDArray[np.float64]) -> float:
+    """The value with the palest color: 0 if values are spread, else a tenth below the least."""
     finite = values[np.isfinite(values)]
     least = float(finite.min()) if len(finite) else 0.0
     return min(math.floor(least * 10) / 10, 0.9) if least < 0 or least > 0.5 else 0.0
 
 
-def _shortened(names: Sequence[str]) -> list[str]:
-    """Names without what all begin with, up to a dot or a space: layers by their numbers."""
+def _short_names(names: Sequence[str]) -> list[str]:
+    """Names without their common prefix, up to a dot or a space: layers by number."""
     if len(names) < 2:
         return list(names)
     first, last = min(names), max(names)
@@ -185,7 +185,7 @@ def _shortened(names: Sequence[str]) -> list[str]:
 
 
 def _numbers(names: Sequence[str]) -> list[float] | None:
-    """Names that are rising numbers, as numbers: steps of a training, say."""
+    """Names that are ascending numbers, as numbers, such as training steps."""
     try:
         found = [float(name.removeprefix("step").strip()) for name in names]
     except ValueError:

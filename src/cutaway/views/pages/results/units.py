@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from cutaway.core.errors import InputError
+from cutaway.core.formatting import plural
 from cutaway.results.comparison import Comparison
 from cutaway.results.ranking import Ranking
 from cutaway.results.words import ALL, Histograms, TopContexts, TopWords
@@ -29,7 +30,7 @@ from cutaway.views.pages.model import (
     Series,
     Table,
 )
-from cutaway.views.pages.provenance import counted, made_section, told
+from cutaway.views.pages.provenance import provenance_section, summary_line
 from cutaway.views.pages.unit_texts import contexts_text, unit_numbers, units_text
 
 _MOST_LABELS = 8
@@ -109,7 +110,7 @@ def ranking_page(
             "Colours are standard deviations from the mean of all words. Choose a unit; point at a word for numbers."
         )
         sections.append(Section("Text coloured by the best units", about, [text], is_wide=True))
-    sections.append(made_section({name: value for name, value in ranking.about.items() if _is_told(name, value)}))
+    sections.append(provenance_section({name: value for name, value in ranking.about.items() if _is_told(name, value)}))
     return Page(f"Units ranked by {ranking.method.replace('_', ' ')}", _about(ranking, acts), sections, topic="neurons")
 
 
@@ -162,10 +163,10 @@ def _about(ranking: Ranking, acts: Activations | None) -> str:
     of = f" of {ranking.n_units:,}" if len(ranking) < ranking.n_units else ""
     some = ", ".join(map(str, ranking.labels[:_MOST_LABELS])) + (", …" if len(ranking.labels) > _MOST_LABELS else "")
     n_rows = len(acts) if acts is not None else ranking.about.get("n_rows")
-    return told(
+    return summary_line(
         f"{len(ranking):,}{of} units",
-        f"{counted(len(ranking.labels), 'label')}: {some}" if ranking.labels else "",
-        counted(n_rows, "row") if isinstance(n_rows, int) else "",
+        f"{plural(len(ranking.labels), 'label')}: {some}" if ranking.labels else "",
+        plural(n_rows, "row") if isinstance(n_rows, int) else "",
         f"{len(ranking.dead):,} dead, the same at every row, ranked last" if len(ranking.dead) else "",
     )
 
