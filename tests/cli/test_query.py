@@ -115,7 +115,7 @@ def test_scalars_of_several_runs(ask: Ask, runs: Path) -> None:
     ]
     answer = ask("query", runs, "--scalar", "los")
     assert answer.code == 2
-    assert "There are: 'loss'" in answer.err
+    assert "Logged scalars: 'loss'" in answer.err
 
 
 def test_notes_all_or_by_text(ask: Ask, base: Path) -> None:
@@ -133,7 +133,7 @@ def test_samples_are_found_by_content(ask: Ask, base: Path) -> None:
     assert [(one["step"], one["number"]) for one in found] == [(step, 0) for step in STEPS if step % 20 == 0]
     assert found[0]["sample"] == {"text": "a cat", "label": 0, "image": {"dtype": "float64", "shape": [4, 4]}}
     assert "a cat" in ask("query", base, "--samples", "cat", "--steps", "20:30").out
-    assert ask("query", base, "--samples", "bird").lines == ["No sample holds 'bird'."]
+    assert ask("query", base, "--samples", "bird").lines == ["No sample contains 'bird'."]
 
 
 def test_a_session_that_was_shadowed_can_be_asked(ask: Ask, base: Path, tmp_path: Path) -> None:

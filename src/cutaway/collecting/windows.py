@@ -12,7 +12,7 @@ import numpy as np
 from cutaway.core.arrays import Array
 from cutaway.core.errors import InputError
 from cutaway.store.activations.activations import Activations
-from cutaway.store.activations.sources import About, MemorySource, Problem
+from cutaway.store.activations.sources import CollectionInfo, MemorySource, Problem
 from cutaway.store.activations.unit_selection import Units
 from cutaway.store.activations.windows import CollectedSite
 from cutaway.store.activations.writer import ActivationsWriter, Dtype, Rows
@@ -69,7 +69,7 @@ def gathered(sweep: Sweep, settings: Settings) -> Activations:
     columns = {name: np.concatenate([getattr(window.rows, name) for window in windows]) for name in names}
     words = [word for window in windows for word in window.words]
     problems = [Problem(item, said) for window in windows for item, said in window.problems]
-    about = About(n_items, settings.aggregate, dict(settings.provenance))
+    about = CollectionInfo(n_items, settings.aggregate, dict(settings.provenance))
     source = MemorySource(sweep.sites, arrays, Rows(**columns), words, about, problems)
     return Activations(source, Units.all(sweep.sites))
 

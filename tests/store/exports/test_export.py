@@ -213,7 +213,7 @@ def test_a_failure_leaves_nothing_behind(base: Path, tmp_path: Path) -> None:
         export(base, tmp_path / "b", format="npy", steps=7)
     with pytest.raises(InputError, match="notes are text"):
         export(base, tmp_path / "c", format="npy", what="notes")
-    with pytest.raises(InputError, match="no format 'xls'"):
+    with pytest.raises(InputError, match="unknown format 'xls'"):
         export(base, tmp_path / "d", format="xls")  # type: ignore[arg-type]
     assert list(tmp_path.iterdir()) == []
 

@@ -199,7 +199,7 @@ def test_words_that_do_not_fit_their_rows_are_named_and_can_be_given(tmp_path: P
         Activations.from_neurox(tmp_path / "x.hdf5")
     acts = Activations.from_neurox(tmp_path / "x.hdf5", sentences=["a b", ["c"], "d e f"])
     assert acts.sentences == [["a", "b"], ["c"], ["d", "e", "f"]]
-    with pytest.raises(InputError, match=r"2 sentences were given, and .* holds 3"):
+    with pytest.raises(InputError, match=r"got 2 sentences, but .* has 3"):
         Activations.from_neurox(tmp_path / "x.hdf5", sentences=[["a", "b"], ["c"]])
 
 
@@ -244,7 +244,7 @@ def test_nothing_is_overwritten_and_half_a_file_is_not_left(tmp_path: Path, monk
 
 def test_layers_of_different_width_need_a_file_each(tmp_path: Path) -> None:
     acts = Activations.of({"a": np.eye(2), "b": np.ones((2, 3))}, words=["x", "y"])
-    with pytest.raises(InputError, match=r"a has 2, b has 3: per_layer=True"):
+    with pytest.raises(InputError, match=r"a has 2, b has 3. per_layer=True"):
         acts.to_neurox(tmp_path / "x.hdf5")
     acts.to_neurox(tmp_path / "x.hdf5", per_layer=True)
     assert Activations.from_neurox(tmp_path / "x.hdf5").widths == (2, 3)
