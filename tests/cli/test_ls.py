@@ -21,7 +21,7 @@ def test_archives_below_a_folder_are_listed_with_their_state(ask: Ask, base: Pat
     record_and_be_killed(tmp_path / "killed")
     cutaway.trace(torch.nn.Linear(3, 2), torch.ones(1, 3)).save(tmp_path / "net.trace")
     (tmp_path / "strange").mkdir()
-    (tmp_path / "strange" / "cutaway.json").write_bytes(Head("run", "1", "now", version=99).to_record())
+    (tmp_path / "strange" / "cutaway.json").write_bytes(Head("run", "1", "now", version=99).packed())
     with Writer(tmp_path / "live", kind="run", options=OPTIONS) as writer:
         fill(writer, STEPS[:4])
         answer = ask("ls", tmp_path, "--json")

@@ -163,7 +163,7 @@ def test_damage_is_told_beside_what_can_be_read(ask: Ask, base: Path, tmp_path: 
         (["encodr.0"], "Nearest: 'encoder.0'"),
         (["encoder.0", "--stat", "men"], "has no statistic 'men'"),
         (["encoder.0", "--kind", "eval"], "no steps of kind 'eval'"),
-        (["--at-step", "7"], "step 7 of run 'base' was not recorded. Nearest: 0, 5, 10"),
+        (["--at-step", "7"], "run 'base' did not record step 7. Nearest: 0, 5, 10"),
         (["encoder.1", "--at-step", "5", "--value"], "only statistics were recorded"),
         (["encoder.1", "--of", "grad"], "no 'grad' was recorded"),
         (["--rank", "3"], "has no rank 3"),

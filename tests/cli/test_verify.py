@@ -53,7 +53,7 @@ def test_a_folder_of_runs_is_verified_one_by_one(ask: Ask, base: Path, damaged: 
 
 def test_what_cannot_be_opened_is_exit_code_two(ask: Ask, tmp_path: Path) -> None:
     (tmp_path / "strange").mkdir()
-    (tmp_path / "strange" / "cutaway.json").write_bytes(Head("run", "1", "now", version=99).to_record())
+    (tmp_path / "strange" / "cutaway.json").write_bytes(Head("run", "1", "now", version=99).packed())
     answer = ask("verify", tmp_path)
     assert answer.code == 2
     assert "pip install --upgrade cutaway" in answer.err

@@ -45,7 +45,7 @@ def step(number: int, **about: object) -> bytes:
 
 def index(folder: Path, *frames: bytes) -> Path:
     (folder / "rank-0").mkdir(parents=True)
-    (folder / "cutaway.json").write_bytes(Head.new("run").to_record())
+    (folder / "cutaway.json").write_bytes(Head.new("run").packed())
     place = folder / "rank-0" / "0001.index"
     place.write_bytes(b"".join([frame(SESSION), *frames]))
     return place

@@ -188,7 +188,7 @@ def test_very_many_documents_on_a_full_disk_do_not_fill_the_memory() -> None:
         for number in range(80):
             writer.document(f"{number}", "x" * (1 << 20))
         writer.flush()
-        assert 50 << 20 < writer._worker._again_bytes <= 64 << 20
+        assert 50 << 20 < writer._worker._retry_bytes <= 64 << 20
         assert any("could not be written: the disk is full" in problem for problem in writer.problems)
 
 

@@ -58,7 +58,7 @@ def test_a_folder_that_is_not_there_is_refused_and_an_empty_one_is_not(tmp_path:
     (tmp_path / "file").write_text("")
     with pytest.raises(NotFoundError, match="is not a folder"):
         Folders([str(tmp_path / "file")])
-    with pytest.raises(InputError, match="memory of one process"):
+    with pytest.raises(InputError, match="memory of another process"):
         Folders(["memory://base"])
     assert Folders([str(tmp_path)]).locations() == {}
 

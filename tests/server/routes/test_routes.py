@@ -355,7 +355,7 @@ def test_a_run_with_script_for_a_name_is_listed_as_text(recorded: Path, tmp_path
     [
         ("/matrix", 400, "needs step=, an integer"),
         ("/matrix?step=many", 400, "'many' is not an integer"),
-        ("/matrix?step=5", 404, "step 5 of run 'base' was not recorded. Nearest: 0, 1, 7"),
+        ("/matrix?step=5", 404, "run 'base' did not record step 5. Nearest: 0, 1, 7"),
         ("/matrix?step=99999999999999999999", 400, "not an integer"),
         ("/curve?row=3", 400, "needs stat="),
         ("/curve?row=100000&stat=std", 404, "has no row 100000"),

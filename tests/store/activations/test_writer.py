@@ -102,7 +102,7 @@ def test_an_exception_leaves_what_was_written_to_be_resumed(tmp_path: Path) -> N
         raise KeyboardInterrupt
     assert not load(tmp_path / "acts").is_whole
     assert ", incomplete" in repr(load(tmp_path / "acts"))
-    assert any("did not come to its end" in remark for remark in verify(tmp_path / "acts").remarks)
+    assert any("collection is incomplete" in remark for remark in verify(tmp_path / "acts").remarks)
     with ActivationsWriter(tmp_path / "acts", SITES, resume=True) as writer:
         assert writer.done == sum(window.n_items for window in written[:2])
         for window in written[2:]:
@@ -128,10 +128,10 @@ def test_resuming_what_is_not_there_begins_it_and_what_is_whole_adds_nothing(tmp
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
     with ActivationsWriter(tmp_path / "acts", ONE) as writer:
         writer.window({"a": np.ones((1, 2))}, Rows.of([0]), ["w"], n_items=1)
-    with pytest.raises(ExistsError, match="nothing is overwritten"):
+    with pytest.raises(ExistsError, match="is not overwritten"):
         ActivationsWriter(tmp_path / "acts", ONE)
     Writer(tmp_path / "run", kind="run").close()
-    with pytest.raises(ExistsError, match="holds a run"):
+    with pytest.raises(ExistsError, match="is a run"):
         ActivationsWriter(tmp_path / "run", ONE, resume=True)
 
 
@@ -182,7 +182,7 @@ def test_what_an_older_version_collected_is_read_and_marked_and_not_gone_on_with
     assert "units counted by an older version" in repr(old)
     assert Activations.of(np.ones((2, 3))).unit_rule == ""
     new = [CollectedSite("a", 2, layout=UnitLayout(((1,), (2,)), units=(1,), samples=(0,)))]
-    with pytest.raises(InputError, match="begun by an older version of Cutaway, which counted units by another rule"):
+    with pytest.raises(InputError, match="started by an older version of Cutaway, which counted units by another rule"):
         ActivationsWriter(tmp_path / "acts", new, provenance={"model": {"class": "Net"}}, resume=True)
 
 

@@ -200,7 +200,7 @@ def test_nothing_that_is_there_is_overwritten(base: Path, tmp_path: Path) -> Non
     (tmp_path / "full" / "a").write_text("mine")
     (tmp_path / "empty").mkdir()
     for name in ("file", "full"):
-        with pytest.raises(ExistsError, match="nothing is overwritten"):
+        with pytest.raises(ExistsError, match="is not overwritten"):
             export(base, tmp_path / name, format="csv", what="scalars")
     export(base, tmp_path / "empty", format="csv", what="scalars")
     assert (tmp_path / "file").read_text() == (tmp_path / "full" / "a").read_text() == "mine"

@@ -120,7 +120,7 @@ def test_what_is_nested_without_end_or_too_long_is_not_written() -> None:
     endless.append(endless)
     with pytest.raises(InputError, match="cannot write"):
         encode({"type": "document", "content": endless})
-    with pytest.raises(InputError, match="keep large things as arrays"):
+    with pytest.raises(InputError, match="Store large data as arrays"):
         encode({"type": "document", "content": bytes(MOST_BYTES)})
 
 

@@ -122,7 +122,7 @@ def test_an_iteration_is_picked_by_its_number_and_a_pass_within_each(tmp_path: P
     assert series.iterations == (0, 1, 2)
     with pytest.raises(SiteError, match=r"'cell' has no 'value' in iteration 7. It has: nothing"):
         series.stats("mean", iteration=7)
-    with pytest.raises(SiteError, match=r"'cell' never made 3 passes within one iteration in run 'run': the most is 2"):
+    with pytest.raises(SiteError, match=r"'cell' never has 3 passes in one iteration of run 'run'; the most is 2"):
         run["cell:3"]
 
 
@@ -182,8 +182,8 @@ def test_values_of_several_passes_are_stacked_or_taken_one_by_one(tmp_path: Path
     moment = run.at(2)["cell"]
     with pytest.raises(
         AmbiguousSiteError,
-        match=r"'cell' ran 3 times at step 2, and each pass has its own value: pass 1; pass 2; pass 3. Ask for one of "
-        r"them with .passes\[0\] to .passes\[2\], or get all with .values\(\).",
+        match=r"'cell' ran 3 times at step 2, and each pass has its own value: pass 1; pass 2; pass 3. Select one "
+        r"with .passes\[0\] to .passes\[2\], or get all with .values\(\).",
     ):
         _ = moment.value
     assert moment.values().tolist() == [np.full((2, 3), 20 + n).tolist() for n in range(3)]
@@ -200,7 +200,7 @@ def test_values_of_several_passes_are_stacked_or_taken_one_by_one(tmp_path: Path
         single.where(pass_=2)
     gradient = moment.grad
     assert gradient is not None
-    with pytest.raises(NotSavedError, match="only statistics were recorded"):
+    with pytest.raises(NotSavedError, match="recorded only statistics"):
         gradient.values()
 
 
@@ -210,7 +210,7 @@ def test_values_that_cannot_be_stacked_say_so(tmp_path: Path) -> None:
     moment = run.at(0)["cell"]
     with pytest.raises(
         ShapesDifferError,
-        match=r"cannot stack the passes of 'cell' at step 0: pass 1 has shape \[2, 3\] and float32, pass 2 shape "
+        match=r"cannot stack the passes of 'cell' at step 0: pass 1 has shape \[2, 3\] and float32, pass 2 has "
         r"\[1, 3\] and float32. Use \[each.value for each in moment.passes\].",
     ):
         moment.values()

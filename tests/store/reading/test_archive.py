@@ -75,9 +75,9 @@ def test_without_its_head_a_session_says_what_it_is(path: str) -> None:
     assert archive.problems == ["cutaway.json is missing."]
     backend.put("cutaway.json", b"{")
     assert Archive(path).kind == "trace"
-    assert "no JSON" in Archive(path).problems[0]
+    assert "not JSON" in Archive(path).problems[0]
     backend.put("rank-0/0001.index", b"")
-    with pytest.raises(DamagedError, match="no session says what this is"):
+    with pytest.raises(DamagedError, match="no session record has the kind"):
         _ = Archive(path).kind
 
 

@@ -140,10 +140,10 @@ def test_steps_kinds_and_lengths(run: Run) -> None:
 def test_a_step_is_found_by_number_and_from_the_end(run: Run) -> None:
     assert (run.at(50).step, run.at(-1).step, run.at(-20).step, run.at(np.int64(5)).step) == (50, 95, 0, 5)
     for asked, nearest in ((51, "45, 50, 55"), (-21, "0, 5, 10"), (10**30, "85, 90, 95"), (-(10**30), "0, 5, 10")):
-        with pytest.raises(NotFoundError, match=rf"step {asked} of run 'base' was not recorded. Nearest: {nearest}\."):
+        with pytest.raises(NotFoundError, match=rf"run 'base' did not record step {asked}. Nearest: {nearest}\."):
             run.at(asked)
     for asked_ in (1.5, "5", None):
-        with pytest.raises(InputError, match="a step is a whole number"):
+        with pytest.raises(InputError, match="a step must be an integer"):
             run.at(asked_)  # type: ignore[arg-type]
 
 
@@ -401,13 +401,13 @@ def test_damaged_statistics_are_missing_and_the_rest_is_there(tmp_path: Path) ->
     assert "0001-s0003.safetensors is missing" in run.problems[0]
     hit = run["loop"].other("grad", iteration=2).stats("std")
     assert np.isnan(hit).tolist() == [6 <= number < 18 for number in range(20)]
-    assert "row 8 of statistics/1/0: it is wrong checksum" in run.problems[1]
+    assert "row 8 of statistics/1/0 has a wrong checksum" in run.problems[1]
     assert run.at(50).matrix.tolist() == matrix_of(50).tolist()
-    with pytest.raises(DamagedError, match="statistics of step 55: they are wrong checksum"):
+    with pytest.raises(DamagedError, match="statistics of step 55 have a wrong checksum"):
         _ = run.at(55).matrix
     for path in sealed:
         path.unlink(missing_ok=True)
-    with pytest.raises(DamagedError, match="is not there"):
+    with pytest.raises(DamagedError, match="is missing"):
         opened(tmp_path / "run")["encoder.0"].stats("mean")
 
 
@@ -416,7 +416,7 @@ def test_a_changed_value_is_noticed(run: Run) -> None:
         data = bytearray(path.read_bytes())
         data[-1] ^= 1
         path.write_bytes(bytes(data))
-    with pytest.raises(DamagedError, match="bytes of values: they are wrong checksum"):
+    with pytest.raises(DamagedError, match="bytes of values have a wrong checksum"):
         [step["encoder.0"].grad.value for step in run if step["encoder.0"].has_value]  # type: ignore[union-attr]
 
 

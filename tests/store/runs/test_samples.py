@@ -111,5 +111,5 @@ def test_fields_must_be_equally_long() -> None:
         packed_samples({"a": ["x"], "b": ["x", "y"]})
     with pytest.raises(InputError, match="64 bits"):
         packed_samples({"a": [[2**70]]})
-    with pytest.raises(CutawayError, match="not equally long"):
+    with pytest.raises(CutawayError, match="differ in length"):
         read_samples({**packed_samples({"a": ["x"]}), **packed_samples({"b": ["x", "y"]})})

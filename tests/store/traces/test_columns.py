@@ -48,7 +48,7 @@ def test_what_cannot_be_is_refused() -> None:
     found = ColumnReader(arrays)
     with pytest.raises(DamagedError, match="'n' has 2 rows, expected 3"):
         found.numbers("n", 3)
-    with pytest.raises(DamagedError, match="numbers from 0 to 5; they must be 0 or more and below 5"):
+    with pytest.raises(DamagedError, match="numbers from 0 to 5; they must be at least 0 and below 5"):
         found.numbers("n", 2, high=5)
     with pytest.raises(DamagedError, match="'gone' is missing"):
         found.numbers("gone", 2)

@@ -173,7 +173,7 @@ def test_what_a_kill_leaves_is_no_damage_and_said(tmp_path: Path) -> None:
     record_and_be_killed(tmp_path / "base")
     found = verify(tmp_path / "base")
     assert found, str(found)
-    assert any("did not end properly" in remark for remark in found.remarks)
+    assert any("was not closed" in remark for remark in found.remarks)
     assert found.n_matrices == len(STEPS)
     index = tmp_path / "base" / "rank-0" / "0001.index"
     with index.open("ab") as file:

@@ -174,7 +174,7 @@ def test_what_comes_after_the_end_is_a_problem_and_no_error(url: str) -> None:
     writer.scalars(2, {"loss": 1.0})
     assert writer.flush()
     writer.close()
-    assert any("steps (step 1) could not be written: the writer was already closed" in p for p in writer.problems)
+    assert any("steps (step 1) could not be written: the writer is already closed" in p for p in writer.problems)
     assert load(url).steps.tolist() == [0]
 
 
@@ -188,7 +188,7 @@ def test_a_worker_that_dies_of_a_bug_does_not_stop_the_program(url: str, monkeyp
     writer = Writer(url, kind="run", options=Options(queue_bytes=3000))
     write_step(writer, 0)
     assert writer.flush()
-    monkeypatch.setattr(working.WriterThread, "_tend", dies)
+    monkeypatch.setattr(working.WriterThread, "_housekeep", dies)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for step in range(1, 50):
@@ -329,10 +329,10 @@ def test_arrays_that_are_not_what_they_say_are_refused(url: str) -> None:
             writer.step(0, schema=schema, values={9: Raw("uint8", (1,), b"1")})
         with pytest.raises(InputError, match="shape"):
             writer.step(0, schema=schema, matrix=np.zeros((1, 1)))
-        with pytest.raises(InputError, match="not made by this writer"):
+        with pytest.raises(InputError, match="does not belong to this writer"):
             writer.step(0, schema=99)
         write_step(writer, 4)
-        with pytest.raises(InputError, match="must grow"):
+        with pytest.raises(InputError, match="must increase"):
             writer.step(4, schema=schema)
     assert load(url).steps.tolist() == [4]
 

@@ -36,7 +36,7 @@ class Head:
     def new(kind: Kind) -> Head:
         return Head(kind, uuid.uuid4().hex, datetime.now(UTC).isoformat(timespec="seconds"))
 
-    def to_record(self) -> bytes:
+    def packed(self) -> bytes:
         fields = {
             "format": "cutaway",
             "version": self.version,

@@ -291,7 +291,7 @@ def _claim(backend: Backend, path: str, kind: Kind, rank: int, *, resume: bool) 
         raise ExistsError(f"{path} has other files ({listed(sorted(others), 3)}). Use an empty or new folder.")
     head = Head.new(kind)
     try:
-        backend.put(HEAD, head.to_record(), new=True)
+        backend.put(HEAD, head.packed(), new=True)
     except FileExistsError:  # another rank of the same job created it first
         return _claim(backend, path, kind, rank, resume=resume)
     return head
