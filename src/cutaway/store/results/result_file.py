@@ -128,7 +128,8 @@ def encode_result(result: object) -> tuple[dict[str, Plain], dict[str, Raw]]:
     except VersionError as error:  # here it means an unregistered class, because this version wrote the document
         raise InputError(f"cannot save this {name}: it contains a class other than {', '.join(REGISTRY)}.") from error
     except (InputError, StoreError) as error:
-        raise InputError(f"cannot save this {name}: {error}") from error
+        kind = InputTypeError if isinstance(error, InputTypeError) else InputError
+        raise kind(f"cannot save this {name}: {error}") from error
     if len(writer.arrays) > MAX_ENTRIES:
         raise InputError(
             f"cannot save this {name}: it has {len(writer.arrays):,} arrays; the limit is {MAX_ENTRIES:,}."
