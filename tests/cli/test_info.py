@@ -101,4 +101,4 @@ def test_a_result_that_cannot_be_read_is_told_with_its_problem(ask: Ask, tmp_pat
     with Writer(tmp_path / "later", kind="result") as writer:
         writer.document("result", {"version": 1, "type": "Later", "content": {"class": "Later", "fields": {}}})
     found = ask("info", tmp_path / "later", "--json").document
-    assert "there is a 'Later' there" in found["problems"][0]
+    assert "it has a 'Later'" in found["problems"][0]

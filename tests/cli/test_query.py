@@ -164,8 +164,8 @@ def test_damage_is_told_beside_what_can_be_read(ask: Ask, base: Path, tmp_path: 
         (["encoder.0", "--stat", "men"], "has no statistic 'men'"),
         (["encoder.0", "--kind", "eval"], "no steps of kind 'eval'"),
         (["--at-step", "7"], "run 'base' did not record step 7. Nearest: 0, 5, 10"),
-        (["encoder.1", "--at-step", "5", "--value"], "only statistics were recorded"),
-        (["encoder.1", "--of", "grad"], "no 'grad' was recorded"),
+        (["encoder.1", "--at-step", "5", "--value"], "recorded only statistics"),
+        (["encoder.1", "--of", "grad"], "has no 'grad'"),
         (["--rank", "3"], "has no rank 3"),
         (["--value"], "--value needs a tensor"),
     ],
@@ -203,4 +203,4 @@ def test_each_pass_has_a_column_and_can_be_asked_for(ask: Ask, tmp_path: Path) -
 def test_an_iteration_is_asked_for_by_its_number(ask: Ask, base: Path) -> None:
     curves = ask("query", base, "encoder.0", "--stat", "std", "--iteration", "0", "--json").document["curves"]
     assert [one["iteration"] for one in curves] == [0]
-    assert "no 'value' was recorded in iteration 9" in ask("query", base, "encoder.0", "--iteration", "9").err
+    assert "has no 'value' in iteration 9" in ask("query", base, "encoder.0", "--iteration", "9").err
