@@ -28,7 +28,7 @@ from benchmarks.formats import PLAIN, Format
 from benchmarks.report import Figure, short
 from cutaway.core.arrays import Raw
 from cutaway.store.backends.backend import backend_for
-from cutaway.store.backends.file_handles import HELD
+from cutaway.store.backends.file_handles import FILE_HANDLES
 from cutaway.store.format.records import Row, Schema
 from cutaway.store.format.segments import Limits
 from cutaway.store.format.statistic_segments import StatisticsSegment
@@ -146,7 +146,7 @@ def reading(place: Path, stores: Mapping[str, Format], size: Size, state: str) -
         _value(run, step, other)  # opens the file
         for way, wanted in (("file open", name), ("file closed", other)):
             if way == "file closed":
-                HELD.clear()
+                FILE_HANDLES.clear()
             times[way].append(timed(_value, run, step, wanted))
         for title, store in stores.items():
             times[title].append(timed(store.read, step % _n_steps_of(title, size), name))

@@ -58,7 +58,7 @@ def test_nothing_there_is_one_sentence_and_exit_code_two(ask: Ask, tmp_path: Pat
     assert answer.out == ""
     assert answer.err.startswith("cutaway: ")
     assert answer.err.count("\n") == 1
-    assert "nothing that Cutaway wrote" in answer.err
+    assert "no Cutaway archive at" in answer.err
 
 
 def test_the_installed_command_works(base: Path) -> None:

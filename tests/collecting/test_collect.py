@@ -104,7 +104,7 @@ def test_float16_halves_the_disk_and_stays_near(tmp_path: Path) -> None:
     assert collect(model, SENTENCES[:2], tokenizer=tokenizer, at=AT, dtype="float16").dtype == np.float16
     np.testing.assert_allclose(half.array(np.float32), wide.array(), atol=5e-3)
     for path in (None, tmp_path / "far"):
-        with pytest.raises(InputError, match=r"(overflow|do not fit into) float16"):
+        with pytest.raises(InputError, match="overflow float16"):
             collect(nn.Linear(1, 1), torch.full((3, 1), 1e9), at=".", dtype="float16", path=path)
 
 

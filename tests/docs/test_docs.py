@@ -116,7 +116,8 @@ INSIDE = {
     "count_parameters", "distances",
 }  # fmt: skip
 INSIDE_THE_STORE = {
-    "timeline", "rows_of", "places_of", "checked", "chosen", "records", "of_", "row_number", "meta", "tensors",
+    "timeline", "rows_of", "positions_of", "check_statistics", "matching_series", "records", "of_", "row_number",
+    "meta", "tensors",
 }  # fmt: skip
 SECTIONS = {
     Trace: "What a trace holds",

@@ -17,7 +17,7 @@ from tests.store.saved_results import same
 import cutaway
 from cutaway.core.errors import ExistsError, InputError
 from cutaway.store.reading.archive import Archive
-from cutaway.store.results.result_file import described
+from cutaway.store.results.result_file import read_description
 
 
 def test_its_model_is_held_by_the_program_and_not_by_it() -> None:
@@ -79,7 +79,7 @@ def test_what_was_read_can_be_asked_once_it_has_its_model(tmp_path: Path) -> Non
 
 def test_the_list_of_saved_results_knows_its_model_and_topic(tmp_path: Path) -> None:
     cutaway.generate(tiny("gpt2"), tokenizer(), "the cat", max_new_tokens=2).save(tmp_path / "gen")
-    about = described(Archive(tmp_path / "gen"))
+    about = read_description(Archive(tmp_path / "gen"))
     assert (about.type, about.topic, about.of["model"]) == ("Generation", "language", "GPT2LMHeadModel")
     assert about.title.startswith("Generated: ")
 

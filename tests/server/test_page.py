@@ -19,7 +19,7 @@ import cutaway
 from cutaway import Trace
 from cutaway.layout.graph_view import GraphView, plain
 from cutaway.server import page as pages
-from cutaway.server.view_json import text
+from cutaway.server.view_json import to_json
 from cutaway.views.pages.model import ColouredText, Heatmap, Section, Text
 from cutaway.views.pages.model import Page as Plates
 from cutaway.views.showable import as_showable
@@ -64,7 +64,7 @@ def test_details_lie_in_chunks_by_their_row(trace: Trace, view: GraphView, monke
         found.update(chunk)
     assert {int(row) for row in found} == {row for row in view.nodes.row if row >= 0}
     for row, detail in found.items():
-        assert detail == json.loads(text(as_showable(trace).detail(int(row))))
+        assert detail == json.loads(to_json(as_showable(trace).detail(int(row))))
 
 
 def test_details_keep_to_their_budget(trace: Trace) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from tests.server.served import run_apart
 
-from cutaway.server.archives.catalog import Listing
+from cutaway.server.archives.catalog import Catalog
 from cutaway.server.archives.folders import Folders
-from cutaway.server.archives.open_archives import Opened
-from cutaway.server.prefetch import first_of, warm
+from cutaway.server.archives.open_archives import ArchiveCache
+from cutaway.server.prefetch import first_run, prefetch
 from cutaway.views.run.run_view import other_item
 
 
@@ -19,12 +19,12 @@ def warmed(folder: Path) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
 
     async def work() -> None:
-        opened = Opened(Folders([str(folder)]))
-        await warm(opened, Listing(opened))
-        for id_ in opened.open_runs:
-            held = await opened.ask(id_, lambda held: held)
-            found[held.place.name] = [asked.split()[0] for asked in held.answers]
-        opened.close()
+        cache = ArchiveCache(Folders([str(folder)]))
+        await prefetch(cache, Catalog(cache))
+        for id_ in cache.open_runs:
+            entry = await cache.apply(id_, lambda entry: entry)
+            found[entry.location.name] = [asked.split()[0] for asked in entry.answers]
+        cache.close()
 
     run_apart(work)
     return found
@@ -47,8 +47,8 @@ def test_an_empty_folder_and_a_damaged_run_are_no_trouble(tmp_path: Path, record
 def test_a_run_being_written_is_shown_first() -> None:
     empty, stepped, live = (other_item(name, name) for name in ("a", "b", "c"))
     stepped, live = replace(stepped, n_steps=3), replace(live, state="live")
-    assert first_of([]) is None
-    assert first_of([other_item("t", "t", kind="trace")]) is None
-    assert first_of([empty]) == empty
-    assert first_of([empty, stepped]) == stepped
-    assert first_of([empty, stepped, live]) == live
+    assert first_run([]) is None
+    assert first_run([other_item("t", "t", kind="trace")]) is None
+    assert first_run([empty]) == empty
+    assert first_run([empty, stepped]) == stepped
+    assert first_run([empty, stepped, live]) == live

@@ -14,7 +14,7 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from cutaway.server.app import viewer
-from cutaway.server.security import Guard, is_loopback
+from cutaway.server.security import SecurityMiddleware, is_loopback
 
 TOKEN = "a-long-enough-token"
 
@@ -24,7 +24,7 @@ def guarded(base: str = "http://127.0.0.1:8787", **options: Any) -> TestClient:
         return PlainTextResponse("hello")
 
     routes = [Route("/", hello), Route("/api/thing", hello)]
-    app = Starlette(routes=routes, middleware=[Middleware(Guard, **options)])
+    app = Starlette(routes=routes, middleware=[Middleware(SecurityMiddleware, **options)])
     return TestClient(app, base_url=base, follow_redirects=False)
 
 
@@ -45,7 +45,7 @@ def test_this_machine_by_any_of_its_own_names_is_answered(host: str) -> None:
 def test_a_foreign_host_is_refused(host: str) -> None:
     answer = guarded().get("/api/thing", headers={"host": host})
     assert answer.status_code == 421
-    assert "does not answer to the name" in answer.json()["error"]
+    assert "does not answer to the host name" in answer.json()["error"]
 
 
 def test_two_hosts_are_refused() -> None:
@@ -98,7 +98,7 @@ def test_on_another_interface_nobody_comes_in_without_the_token() -> None:
     client = on_network()
     answer = client.get("/api/thing")
     assert answer.status_code == 401
-    assert "asks for a token" in answer.json()["error"]
+    assert "needs a token" in answer.json()["error"]
     assert client.get("/").status_code == 401
     assert client.get("/?token=wrong").status_code == 401
     assert client.get("/?token=").status_code == 401

@@ -150,7 +150,7 @@ def test_what_cannot_be_shown_is_told_with_what_can(screen: list[str]) -> None:
         cutaway.show(3)
     with pytest.raises(InputError, match=r"this is a .*Tower. Trace it first: cutaway.trace"):
         cutaway.show(tower(), Tower())
-    with pytest.raises(InputError, match="show needs something to show"):
+    with pytest.raises(InputError, match="got nothing to show"):
         cutaway.show()
     assert screen == []
 

@@ -129,17 +129,17 @@ def test_a_new_run_in_the_folder_is_told_and_a_deleted_one_too(growing: tuple[Wr
 def test_disks_are_looked_at_only_while_somebody_listens(growing: tuple[Writer, Served]) -> None:
     _, served = growing
     live = served.viewer.live
-    assert not live.is_watching
+    assert not live.is_polling
     with listening(served) as first:
         with listening(served) as second:
             asked(served, "/api/runs")
             first.next()
             second.next()
-            assert (live.n_listeners, live.is_watching) == (2, True)
-        assert eventually(lambda: live.n_listeners == 1)
-        assert live.is_watching
-    assert eventually(lambda: live.n_listeners == 0)
-    assert not live.is_watching
+            assert (live.n_clients, live.is_polling) == (2, True)
+        assert eventually(lambda: live.n_clients == 1)
+        assert live.is_polling
+    assert eventually(lambda: live.n_clients == 0)
+    assert not live.is_polling
 
 
 def test_who_comes_later_is_told_how_far_each_run_is(growing: tuple[Writer, Served]) -> None:

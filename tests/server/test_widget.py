@@ -12,7 +12,7 @@ import pytest
 from tests.server.models import tower
 
 from cutaway.layout.graph_view import plain
-from cutaway.server.view_json import text
+from cutaway.server.view_json import to_json
 from cutaway.server.widget import Picture
 from cutaway.views.showable import ShowableGraph, as_showable
 
@@ -69,7 +69,7 @@ def test_it_answers_what_it_is_asked_and_nothing_else(monkeypatch: pytest.Monkey
     ask = answers(Picture([as_showable(trace)]), monkeypatch)
     row = trace["head"].node
     (answer,) = ask({"id": 5, "view": 0, "row": row})
-    assert answer == {"id": 5, "detail": json.loads(text(as_showable(trace).detail(row)))}
+    assert answer == {"id": 5, "detail": json.loads(to_json(as_showable(trace).detail(row)))}
     assert answer["detail"]["label"] == trace["head"].label
     for view, row in ((0, 10_000), (0, -1), (3, 1), ("0", 1), (0, None)):
         assert ask({"id": 6, "view": view, "row": row}) == [{"id": 6, "detail": None}]

@@ -22,7 +22,7 @@ from cutaway.results.ranking import Ranking
 from cutaway.store.format import manifest
 from cutaway.store.format.frames import MAGIC, encode, scan
 from cutaway.store.reading.archive import Archive
-from cutaway.store.results.result_file import described
+from cutaway.store.results.result_file import read_description
 from cutaway.store.verification.verify import verify
 from cutaway.store.writing.writer import Writer
 
@@ -151,7 +151,7 @@ def test_a_golden_result_is_read_as_it_was_written() -> None:
         assert each.names == told["names"]
     assert found.tiers is not None
     assert found.tiers.tolist() == [1, 3]
-    about = described(Archive(GOLDEN / "result"))
+    about = read_description(Archive(GOLDEN / "result"))
     assert (about.type, about.topic, about.made, about.of) == (
         "Ranking", "neurons", 1_700_000_000.0, {"method": "probeless"}
     )  # fmt: skip
@@ -181,7 +181,7 @@ def test_a_golden_generation_is_read_as_it_was_written() -> None:
     assert (repr(found.decoding), found.about) == (told["decoding"], told["about"])
     assert found.more_inputs["token_type_ids"].tolist() == [0, 1, 1, 1]
     assert found.page().title == found.title
-    about = described(Archive(GOLDEN / "generation"))
+    about = read_description(Archive(GOLDEN / "generation"))
     assert (about.type, about.topic, about.made) == ("Generation", "language", 1_700_000_000.0)
     assert verify(GOLDEN / "generation")
 
@@ -202,7 +202,7 @@ def test_unknown_records_and_keys_are_passed_over(copy: Path) -> None:
 
 def test_a_later_version_is_refused_and_says_to_upgrade(copy: Path) -> None:
     rewrite_head(copy, {"version": 2})
-    with pytest.raises(VersionError, match=r"version 2 of the format.* reads up to 1: pip install --upgrade cutaway"):
+    with pytest.raises(VersionError, match=r"format version 2.* reads up to 1. Upgrade: pip install --upgrade cutaway"):
         cutaway.load(copy)
 
 
@@ -265,7 +265,7 @@ def test_a_record_that_cannot_be_migrated_costs_itself_alone(copy: Path, monkeyp
     run = cutaway.load(copy)
     assert isinstance(run, Run)
     assert len(run.problems) == 1
-    assert "cannot be read as one of version 0" in run.problems[0]
+    assert "cannot upgrade it from version 0" in run.problems[0]
     assert len(run) == len(EXPECTED["steps"])
 
 

@@ -302,7 +302,7 @@ def test_the_server_puts_groups_of_the_readers_own_into_effect_and_refuses_nonse
         with pytest.raises(HTTPError) as refused:
             answer(served, f"run/{run}/graph", wishes=wrong)
         assert refused.value.code == 400
-        assert "is no list such as" in json.loads(refused.value.read())["error"]
+        assert "is not a JSON list such as" in json.loads(refused.value.read())["error"]
     with pytest.raises(HTTPError, match="40"):
         answer(served, f"run/{run}/matrix", step="0", sample="99")
 

@@ -1,4 +1,4 @@
-"""What the paths on a command line mean: archives, their state, and the options that several commands share."""
+"""Finds the archives that command-line paths name; options that several commands share."""
 
 from __future__ import annotations
 
@@ -14,38 +14,37 @@ from cutaway.store.backends.backend import backend_for
 from cutaway.store.format.filenames import rank_folder
 from cutaway.store.reading.archive import Archive
 from cutaway.store.runs.run import Run
-from cutaway.store.runs.run_set import found_below, is_archive
+from cutaway.store.runs.run_set import find_folders, is_archive
 from cutaway.store.writing.lease import state as lease_state
 
-_DEEPEST: Final = 4
+_MAX_DEPTH: Final = 4
 State = Literal["live", "ended", "killed", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """An archive by its name and path."""
+class ArchivePath:
+    """Name and path of an archive."""
 
     name: str
     path: str
 
 
-def places(paths: list[str]) -> list[Place]:
-    """Every archive at or below some paths, each once."""
-    found: dict[str, Place] = {}
+def find_archives(paths: list[str]) -> list[ArchivePath]:
+    """Find every archive at or below the paths, without duplicates."""
+    archives: dict[str, ArchivePath] = {}
     for path in paths:
-        for place in _below(path):
-            found.setdefault(os.path.realpath(place.path) if "://" not in path else place.path, place)
-    if not found:
-        listed = ", ".join(map(repr, paths))
-        raise NotFoundError(f"{listed} {'hold' if len(paths) > 1 else 'holds'} nothing that Cutaway wrote.")
-    return list(found.values())
+        for match in _below(path):
+            archives.setdefault(os.path.realpath(match.path) if "://" not in path else match.path, match)
+    if not archives:
+        raise NotFoundError(f"no Cutaway archive at {', '.join(map(repr, paths))}. Give a run, or a folder of runs.")
+    return list(archives.values())
 
 
 def runs_at(paths: list[str], *, rank: int | None = None, session: int | None = None) -> dict[str, Run]:
-    """The runs at some paths by their names; traces are passed over where there are runs."""
-    found: dict[str, Run] = {}
+    """Open the runs at the paths, by name; skips archives of other kinds as long as there is a run."""
+    runs: dict[str, Run] = {}
     others: list[str] = []
-    for place in places(paths):
+    for place in find_archives(paths):
         archive = Archive(place.path)
         if archive.kind != "run":
             others.append(place.path)
@@ -53,20 +52,20 @@ def runs_at(paths: list[str], *, rank: int | None = None, session: int | None = 
         run = Run(archive)
         run = run if rank is None else run.rank(rank)
         run = run if session is None else run.session(session)
-        found[place.name if place.name not in found else place.path] = run
-    if not found:
-        raise InputError(f"{others[0]} holds no run: `cutaway info {others[0]}` says what it is.")
-    return found
+        runs[place.name if place.name not in runs else place.path] = run
+    if not runs:
+        raise InputError(f"{others[0]} is not a run: `cutaway info {others[0]}` shows what it holds.")
+    return runs
 
 
 def problems_of(runs: Mapping[str, Run]) -> list[str]:
-    """What is damaged in some runs, as far as reading has shown: what was printed lacks it."""
-    found = [f"{run.path}: {problem}" for run in runs.values() for problem in run.problems]
-    return list(dict.fromkeys(found))
+    """Problems that reading has found so far: the printed output lacks the damaged parts."""
+    problems = [f"{run.path}: {problem}" for run in runs.values() for problem in run.problems]
+    return list(dict.fromkeys(problems))
 
 
 def holds_archives(path: str) -> bool:
-    """Whether there is anything of Cutaway's at a path."""
+    """Whether a path holds a Cutaway archive."""
     try:
         return bool(path) and next(_below(path), None) is not None
     except InputError:
@@ -74,7 +73,7 @@ def holds_archives(path: str) -> bool:
 
 
 def state_of(archive: Archive) -> State:
-    """Whether it is being written, was closed, or broke off."""
+    """Whether the archive is being written, was closed, or was cut off."""
     is_live = archive.is_live
     if is_live:
         return "live"
@@ -90,7 +89,7 @@ def state_of(archive: Archive) -> State:
 
 def add_steps(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--steps", type=step_range, metavar="A:B", help="steps from A to before B; one number for one step"
+        "--steps", type=step_range, metavar="A:B", help="steps A up to, not including, B; one number for one step"
     )
 
 
@@ -105,11 +104,11 @@ def step_range(text: str) -> slice:
             return slice(int(first), int(first) + 1)
         return slice(int(first) if first else None, int(last) if last else None)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not written as 100:200, 100:, :200 or 100") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a step range: write 100:200, 100:, :200 or 100") from None
 
 
 def has_step(steps: slice | None, step: int | None) -> bool:
-    """Whether a step is among those asked for."""
+    """Whether `steps` includes a step."""
     if steps is None:
         return True
     if step is None:
@@ -117,22 +116,22 @@ def has_step(steps: slice | None, step: int | None) -> bool:
     return (steps.start is None or step >= steps.start) and (steps.stop is None or step < steps.stop)
 
 
-def _below(path: str) -> Iterator[Place]:
-    """The archives at a path, below a folder, or fitting a pattern, in order of their names."""
+def _below(path: str) -> Iterator[ArchivePath]:
+    """The archives at a path, below a folder, or matching a glob pattern, sorted by name."""
     if _is_archive(path):
-        yield Place(
+        yield ArchivePath(
             path.rstrip("/").rpartition("/")[2] if "://" in path else os.path.basename(os.path.abspath(path)), path
         )
     elif "://" in path:
         for name in backend_for(path).names():
             if _is_archive(f"{path.rstrip('/')}/{name}"):
-                yield Place(name, f"{path.rstrip('/')}/{name}")
+                yield ArchivePath(name, f"{path.rstrip('/')}/{name}")
     elif glob.has_magic(path) and not os.path.exists(path):
         for place in sorted(glob.glob(path)):
-            yield from (Place(os.path.normpath(one.path), one.path) for one in _below(place))
+            yield from (ArchivePath(os.path.normpath(match.path), match.path) for match in _below(place))
     else:
-        for place in found_below(path, _is_archive):
-            yield Place(os.path.relpath(place, path), place)
+        for place in find_folders(path, _is_archive):
+            yield ArchivePath(os.path.relpath(place, path), place)
 
 
 def _is_archive(path: str) -> bool:

@@ -1,4 +1,4 @@
-"""Several curves side by side: one row a step, one column a curve."""
+"""Formats several curves as one table: a row per step, a column per curve."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 from cutaway.cli.output import table
 
-_MOST_COLUMNS = 8
+_MAX_COLUMNS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class Column:
     """One curve."""
 
     name: str
@@ -21,22 +21,22 @@ class Line:
     kinds: Sequence[str] = ()
 
 
-def wide(lines: Iterable[Line]) -> list[str]:
-    """The table; with many curves, one row for each curve and step instead.
+def wide_table(lines: Iterable[Column]) -> list[str]:
+    """Format the table; with more than 8 curves, one row per curve and step instead.
 
-    >>> wide([Line("a", [1, 2], [0.5, 0.25]), Line("b", [2], [4.0])])
+    >>> wide_table([Column("a", [1, 2], [0.5, 0.25]), Column("b", [2], [4.0])])
     ['step     a  b', '   1   0.5', '   2  0.25  4']
     """
-    found = list(lines)
-    if len(found) > _MOST_COLUMNS:
-        rows = ([line.name, step, float(value)] for line in found
+    curves = list(lines)
+    if len(curves) > _MAX_COLUMNS:
+        rows = ([line.name, step, float(value)] for line in curves
                 for step, value in zip(line.steps, line.values, strict=True))  # fmt: skip
         return table(["of", "step", "value"], rows)
-    kinds = {step: kind for line in found for step, kind in zip(line.steps, line.kinds, strict=False)}
-    columns = [dict(zip(line.steps, line.values, strict=True)) for line in found]
+    kinds = {step: kind for line in curves for step, kind in zip(line.steps, line.kinds, strict=False)}
+    columns = [dict(zip(line.steps, line.values, strict=True)) for line in curves]
     has_kinds = any(kinds.values())
-    head = ["step", *(["kind"] if has_kinds else []), *(line.name for line in found)]
-    steps = sorted({step for line in found for step in line.steps})
+    head = ["step", *(["kind"] if has_kinds else []), *(line.name for line in curves)]
+    steps = sorted({step for line in curves for step in line.steps})
     body = (
         [step, *([kinds.get(step, "")] if has_kinds else []), *(column.get(step) for column in columns)]
         for step in steps

@@ -13,7 +13,7 @@ from cutaway.core.arrays import Array
 from cutaway.core.errors import InputError
 from cutaway.core.formatting import plural
 from cutaway.store.activations.activations import Activations
-from cutaway.store.activations.sources import About, MemorySource, Problem
+from cutaway.store.activations.sources import CollectionInfo, MemorySource, Problem
 from cutaway.store.activations.unit_selection import Units
 from cutaway.store.activations.windows import CollectedSite
 from cutaway.store.activations.writer import ActivationsWriter, Dtype, Rows
@@ -70,7 +70,7 @@ def collect_in_memory(sweep: Sweep, settings: CollectionSettings) -> Activations
     columns = {name: np.concatenate([getattr(window.rows, name) for window in windows]) for name in names}
     words = [word for window in windows for word in window.words]
     problems = [Problem(item, message) for window in windows for item, message in window.problems]
-    about = About(n_items, settings.aggregate, dict(settings.provenance))
+    about = CollectionInfo(n_items, settings.aggregate, dict(settings.provenance))
     source = MemorySource(sweep.sites, arrays, Rows(**columns), words, about, problems)
     return Activations(source, Units.all(sweep.sites))
 

@@ -1,21 +1,19 @@
-"""Shows views on screen: the viewer, offline HTML files, notebooks. No torch.
+"""Displays views: the viewer as a web server, offline HTML files, notebook widgets. Imports no torch.
 
-app        The viewer as a web application: one page, the script that draws it, and what the script asks for
-archives/  What the viewer has open: archives below the served folders, listed, opened and cached
-browser    The browser of whoever sits at this machine
-bundle     The web bundle: one script that draws every view, in a file as in a notebook
-http       What goes back to the page: JSON, raw numbers and files, each with a tag that says when it has changed
-page       One offline HTML file with the interactive picture of one or several things
-prefetch   What a page asks first is got ready while the browser still opens its window
-routes/    HTTP routes, one file for each kind of archive
-security   Who may ask the viewer, and what its answers may do: the door in front of everything it serves
-serve      The viewer on a port of this machine: listens at once, serves until it is interrupted, and then ends at
-           once
-show       `show`: things on a screen, in the notebook, in the browser or as a file, whichever fits
-sse        Server-sent events: a page is told when runs grow or come
-view_json  Views as compressed JSON, the form in which they travel to a browser
-widget     The interactive picture in a notebook, as an anywidget: JupyterLab, VS Code, Colab and marimo take the
-           same one
+app        The viewer as a Starlette application: page, script, API
+archives/  Finds, lists, opens and caches the archives in the served folders
+browser    Opens a URL in the local browser
+bundle     The web bundle: one script that draws every view
+http       HTTP responses with ETags; query parameters; errors as JSON
+page       Offline HTML file with the interactive view of one or more objects
+prefetch   Computes the first responses of a page while the browser is still starting
+routes/    HTTP routes, one file per kind of archive
+security   Middleware: Host, Origin and token checks, security headers
+serve      Binds a port and serves the viewer until interrupted
+show       `show`: displays objects in a notebook, in the browser or as a file
+sse        Server-sent events: notifies pages when runs grow or appear
+view_json  Encodes views as JSON, optionally compressed
+widget     The interactive view as an anywidget (JupyterLab, VS Code, Colab, marimo)
 """
 
 from cutaway.core import late

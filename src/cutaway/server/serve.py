@@ -1,4 +1,4 @@
-"""The viewer on a port of this machine: listens at once, serves until it is interrupted, and then ends at once."""
+"""Binds a port and serves the viewer until interrupted."""
 
 from __future__ import annotations
 
@@ -19,39 +19,39 @@ _BACKLOG: Final = 128
 
 
 def listening(host: str, port: int | None) -> socket.socket:
-    """A socket that already takes connections, so that a browser can come before the rest is loaded.
+    """Open a socket that already listens, so that a browser can connect before the rest is loaded.
 
     Args:
-        port: 0 for any that is free; None for 8787, or the next one that is free.
+        port: 0 for any free port; None for 8787, or the next free one.
     """
     try:
         family, _, _, _, address = socket.getaddrinfo(host or "0.0.0.0", None, type=socket.SOCK_STREAM)[0]
     except OSError as error:
-        raise InputError(f"--host {host!r} is no name of an interface of this machine: {error.strerror}.") from error
+        raise InputError(f"--host {host!r} does not name an interface of this machine: {error.strerror}.") from error
     tried = [port] if port is not None else [*range(FIRST_PORT, FIRST_PORT + _N_PORTS), 0]
     for each in tried:
-        # With the protocol named, asyncio knows that small answers are to be sent at once (40 ms each otherwise).
-        found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        # asyncio sets TCP_NODELAY only if the protocol is IPPROTO_TCP; without it, small responses take 40 ms longer.
+        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
-            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            found.bind((address[0], each, *address[2:]))
-            found.listen(_BACKLOG)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((address[0], each, *address[2:]))
+            listener.listen(_BACKLOG)
         except OSError as error:
-            found.close()
+            listener.close()
             if error.errno == errno.EADDRINUSE and each != tried[-1]:
                 continue
-            raise InputError(_why_not(host, each, error)) from error
-        return found
-    raise AssertionError("the last one is returned or raises")
+            raise InputError(_bind_error_text(host, each, error)) from error
+        return listener
+    raise AssertionError("the last port returns or raises")
 
 
-def serve(viewer: Viewer, found: socket.socket) -> None:
-    """Answer whoever comes to a socket, until Ctrl-C or the end of the process is asked for."""
-    Server(viewer).run([found])
+def serve(viewer: Viewer, listener: socket.socket) -> None:
+    """Serve the viewer on a socket until Ctrl-C or SIGTERM."""
+    Server(viewer).run([listener])
 
 
 class Server(uvicorn.Server):
-    """Serves a viewer. At the end it stops what goes on for ever (events) before it waits for what is going on."""
+    """Serves a viewer. On shutdown it closes the event streams first, which would otherwise never end."""
 
     def __init__(self, viewer: Viewer) -> None:
         super().__init__(
@@ -75,9 +75,9 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def _why_not(host: str, port: int, error: OSError) -> str:
+def _bind_error_text(host: str, port: int, error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
-        return f"port {port} is in use: leave --port out, and one that is free is taken."
+        return f"port {port} is in use. Omit --port to use a free one."
     if error.errno == errno.EACCES:
-        return f"port {port} is not for everybody: take one above 1023, or leave --port out."
-    return f"{host}:{port} cannot be listened on: {error.strerror}."
+        return f"port {port} needs more privileges. Use a port above 1023, or omit --port."
+    return f"cannot listen on {host}:{port}: {error.strerror}."

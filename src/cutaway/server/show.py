@@ -1,4 +1,4 @@
-"""`show`: things on a screen, in the notebook, in the browser or as a file, whichever fits."""
+"""`show`: displays objects in a notebook, in the browser or as a file."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("cutaway")
 _PATIENCE = 3.0
-"""Who asks for a picture on the screen waits so many seconds for details of its ops; who asks for a file gets all."""
-_HINT = "Interactive pictures in notebooks need anywidget: pip install anywidget"
+"""Seconds to collect details of ops for a view on screen; a file that you body for gets all of them."""
+_HINT = "Interactive views in notebooks need anywidget: pip install anywidget"
 
 
 def show(*things: object, path: str | PathLike[str] | None = None) -> Shown:
-    """Show traces, diffs, rankings, pages or views: in a notebook below the cell, elsewhere in the browser.
+    """Show traces, diffs, rankings, pages or views: below the cell in a notebook, otherwise in the browser.
 
-    Outside notebooks the picture is an HTML file that needs nothing from outside. Where no browser can be opened (a
-    machine without a screen, or `CUTAWAY_BROWSER=none`), the file is written all the same.
+    Outside notebooks, `show` writes a self-contained HTML file and opens it. If no browser can open (no display, or
+    `CUTAWAY_BROWSER=none`), it still writes the file.
 
         cutaway.show(trace)
         cutaway.show(before, after, path="both.html")
 
     Args:
-        path: where the file is written, with the details of all ops, however many; without it, a folder for temporary
-            files, and in a notebook nowhere.
+        path: where to write the file, with the details of all ops. By default the file goes to a temporary folder, and
+            in a notebook there is none.
     """
     if not things:
-        raise InputError("show needs something to show: a Trace, a Diff, a Ranking, a Page or a GraphView.")
+        raise InputError("show() got nothing to show. Pass a Trace, a Diff, a Ranking, a Page or a GraphView.")
     ready = [as_showable(thing) for thing in things]
     kernel, in_marimo = _kernel(), _is_marimo()
     file = None if path is None else write(path, html(ready))
@@ -49,16 +49,16 @@ def show(*things: object, path: str | PathLike[str] | None = None) -> Shown:
     shown = Shown(ready, file)
     if kernel is not None:
         shown._display(kernel)
-    elif not in_marimo:  # which displays what a cell ends with
+    elif not in_marimo:  # marimo displays the last value of a cell itself
         shown._open()
     return shown
 
 
 class Shown:
-    """What was shown; shows itself again as the last value of a cell.
+    """Handle of a displayed view; displays itself again as the last value of a cell.
 
     Attributes:
-        path: the HTML file; None in a notebook, unless a path was asked for.
+        path: the HTML file; None in a notebook unless you gave a path.
     """
 
     def __init__(self, shown: Sequence[ShowableGraph | ShowablePage], path: Path | None) -> None:
@@ -68,14 +68,14 @@ class Shown:
         self._cell: int | None = None
 
     def close(self) -> None:
-        """Let go of what is shown: a notebook keeps it alive for the questions of the picture."""
+        """Release the displayed objects; until then a notebook keeps them alive to answer clicks."""
         self._shown = ()
         if self._picture is not None:
             self._picture.close()
 
     @property
     def widget(self) -> Picture | None:
-        """The anywidget in a notebook; None where anywidget is not installed."""
+        """The anywidget in a notebook; None if anywidget is not installed."""
         if self._picture is None and self._shown:
             try:
                 from cutaway.server.widget import Picture
@@ -87,7 +87,7 @@ class Shown:
         return self._picture
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The widget, and a picture that stands still for where there is none: GitHub, exports, a closed kernel."""
+        """The widget, plus a static image for GitHub, exports and closed kernels."""
         data: dict[str, Any] = {"text/plain": repr(self)}
         metadata: dict[str, Any] = {}
         if _kernel() is None:  # IPython in a terminal
@@ -102,14 +102,14 @@ class Shown:
         return data, metadata
 
     def _ipython_display_(self) -> None:
-        # `show` has displayed it; the notebook would do so again where that call is the last line of its cell.
+        # `show` has displayed it already; without this, the notebook would display it twice as the last line of a cell.
         kernel = _kernel()
         if kernel is None or self._cell != kernel.execution_count:
-            raise NotImplementedError("by its mimebundle, as usual")
+            raise NotImplementedError("fall back to the mimebundle")
         self._cell = None
 
     def _display_(self) -> object:
-        """What marimo displays."""
+        """Called by marimo."""
         return self.widget
 
     def _display(self, kernel: Any) -> None:
@@ -118,11 +118,11 @@ class Shown:
         self._cell = kernel.execution_count
 
     def _open(self) -> None:
-        """Open the file in a browser. A picture that cannot be opened is no reason for a program to end."""
+        """Open the file in a browser; failure to open only logs a warning."""
         if self.path is None:
             return
         if not open_in_browser(self.path.absolute().as_uri()):
-            _LOG.warning("no browser was opened; the picture is in %s", self.path)
+            _LOG.warning("no browser opened; the view is in %s", self.path)
 
     def __repr__(self) -> str:
         where = "" if self.path is None else f" in {self.path}"
@@ -136,7 +136,7 @@ def _temporary(shown: Sequence[ShowableGraph | ShowablePage]) -> Path:
 
 
 def _kernel() -> Any:
-    """The shell of the notebook that runs this; None outside notebooks, in a terminal too."""
+    """The IPython shell of a notebook; None outside notebooks, including IPython in a terminal."""
     if "IPython" not in sys.modules:
         return None
     shell = sys.modules["IPython"].get_ipython()

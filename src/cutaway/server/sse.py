@@ -1,4 +1,4 @@
-"""Server-sent events: a page is told when runs grow or come. Disks are looked at only while somebody listens."""
+"""Server-sent events: notifies pages when runs grow or appear. Polls disks only while a client is connected."""
 
 from __future__ import annotations
 
@@ -10,138 +10,138 @@ from time import monotonic
 from typing import Final
 
 from cutaway.core.errors import CutawayError
-from cutaway.server.archives.catalog import Listing, item_of
-from cutaway.server.archives.open_archives import Held, Opened, rows_of, run_of
-from cutaway.server.view_json import text
+from cutaway.server.archives.catalog import Catalog, item_of
+from cutaway.server.archives.open_archives import ArchiveCache, OpenArchive, rows_of, run_of
+from cutaway.server.view_json import to_json
 from cutaway.views.run.run_view import RunState, edition
 
 _LOG = logging.getLogger("cutaway")
 EVERY: Final = 0.5
-"""Seconds between two looks at the open runs."""
-_SELDOM: Final = 4
-"""Of so many looks one is also at the folders, and at runs that have ended."""
-_SHARE: Final = 20
-"""A folder that takes long to look at is looked at more seldom: so many times as long lies between two looks."""
-_BEAT: Final = 10.0
-"""Seconds after which something is sent, so that a dead connection is noticed at both ends."""
-_LOOK: Final = 1.0
+"""Seconds between two polls of the open runs."""
+_POLLS_PER_SCAN: Final = 4
+"""Every how many polls the folders and the ended runs are checked, too."""
+_SCAN_PAUSE: Final = 20
+"""Minimum pause between two scans of the folders, in multiples of the duration of a scan."""
+_KEEPALIVE_SECONDS: Final = 10.0
+"""Seconds of silence after which a comment is sent, so that both ends notice a dead connection."""
+_WAIT_SECONDS: Final = 1.0
 _LIST = "list"
 
 
 @dataclass(frozen=True, slots=True)
-class Growth:
-    """How far a run has come."""
+class RunGrowth:
+    """How much of a run is written."""
 
     run: str
     n_steps: int
     last_step: int | None
     state: RunState
     n_read: int
-    """Bytes of its indexes that were read: more whenever anything came, also notes and scalars."""
+    """Bytes of its indexes read so far: grows with every record, including notes and scalars."""
     edition: str
-    """Changes when steps that were there before may hold something else."""
+    """Changes when steps that existed before may have other content."""
 
 
-class Live:
-    """Tells all who listen. What is told faster than somebody reads is told once, as it is then."""
+class EventBroadcaster:
+    """Publishes events to all clients. For a slow client, newer events replace older ones about the same run."""
 
-    def __init__(self, opened: Opened, listing: Listing, *, every: float = EVERY) -> None:
-        self._opened = opened
-        self._listing = listing
+    def __init__(self, cache: ArchiveCache, catalog: Catalog, *, every: float = EVERY) -> None:
+        self._cache = cache
+        self._catalog = catalog
         self._every = every
-        self._listeners: set[_Listener] = set()
-        self._watching: asyncio.Task[None] | None = None
-        self._last: dict[str, Growth] = {}
+        self._clients: set[_Client] = set()
+        self._polling: asyncio.Task[None] | None = None
+        self._last: dict[str, RunGrowth] = {}
         self._ids: frozenset[str] | None = None
         self._was_whole = True
         self._is_closed = False
 
     @property
-    def n_listeners(self) -> int:
-        """How many listen."""
-        return len(self._listeners)
+    def n_clients(self) -> int:
+        """Number of connected clients."""
+        return len(self._clients)
 
     @property
-    def is_watching(self) -> bool:
-        """Whether disks are being looked at."""
-        return self._watching is not None and not self._watching.done()
+    def is_polling(self) -> bool:
+        """Whether disks are being polled."""
+        return self._polling is not None and not self._polling.done()
 
-    async def events(self, is_waiting: Callable[[], Awaitable[bool]]) -> AsyncIterator[str]:
-        """What one listener gets, until it is not waiting any more."""
-        listener = _Listener({id_: text(asdict(growth)) for id_, growth in self._last.items()})
-        self._listeners.add(listener)
-        if not self.is_watching:
-            self._watching = asyncio.get_running_loop().create_task(self._watch())
+    async def events(self, is_connected: Callable[[], Awaitable[bool]]) -> AsyncIterator[str]:
+        """The event stream of one client, until it disconnects."""
+        client = _Client({id_: to_json(asdict(growth)) for id_, growth in self._last.items()})
+        self._clients.add(client)
+        if not self.is_polling:
+            self._polling = asyncio.get_running_loop().create_task(self._poll())
         try:
             yield "retry: 1000\n\n"
-            spoke = monotonic()
-            while not self._is_closed and await is_waiting():
-                said = await listener.take(_LOOK)
-                if not said and monotonic() - spoke < _BEAT:
+            last_sent = monotonic()
+            while not self._is_closed and await is_connected():
+                messages = await client.take(_WAIT_SECONDS)
+                if not messages and monotonic() - last_sent < _KEEPALIVE_SECONDS:
                     continue
-                yield "".join(f"data: {each}\n\n" for each in said) or ": still here\n\n"
-                spoke = monotonic()
+                yield "".join(f"data: {message}\n\n" for message in messages) or ": still here\n\n"
+                last_sent = monotonic()
         finally:
-            self._listeners.discard(listener)
-            if not self._listeners and self._watching is not None:
-                self._watching.cancel()
-                self._watching = None
+            self._clients.discard(client)
+            if not self._clients and self._polling is not None:
+                self._polling.cancel()
+                self._polling = None
                 self._last.clear()
 
     def close(self) -> None:
-        """End what every listener gets."""
+        """End all event streams."""
         self._is_closed = True
-        for listener in self._listeners:
-            listener.wake()
+        for client in self._clients:
+            client.wake()
 
-    def _tell(self, about: str, said: object) -> None:
-        for listener in self._listeners:
-            listener.give(about, text(said))
+    def _publish(self, about: str, said: object) -> None:
+        for client in self._clients:
+            client.give(about, to_json(said))
 
-    async def _watch(self) -> None:
+    async def _poll(self) -> None:
         next_list = 0.0
         while True:
             try:
                 is_due = monotonic() >= next_list
                 if is_due:
                     began = monotonic()
-                    await self._look_at_list()
-                    next_list = monotonic() + max(_SELDOM * self._every, _SHARE * (monotonic() - began))
-                for id_ in self._opened.open_runs:
-                    await self._look_at(id_, is_due=is_due)
-            except Exception:  # whatever it is, it may be over at the next look
-                _LOG.exception("the viewer could not look at its folders")
+                    await self._poll_folders()
+                    next_list = monotonic() + max(_POLLS_PER_SCAN * self._every, _SCAN_PAUSE * (monotonic() - began))
+                for id_ in self._cache.open_runs:
+                    await self._poll_run(id_, is_due=is_due)
+            except Exception:  # it may succeed at the next poll
+                _LOG.exception("the viewer cannot poll its folders")
             await asyncio.sleep(self._every)
 
-    async def _look_at_list(self) -> None:
-        places = await self._opened.places()
-        before, self._ids = self._ids, frozenset(places)
-        was_whole, self._was_whole = self._was_whole, self._listing.is_whole
-        is_other = before != self._ids or not was_whole or await self._listing.has_news(places.values())
+    async def _poll_folders(self) -> None:
+        locations = await self._cache.locations()
+        before, self._ids = self._ids, frozenset(locations)
+        was_whole, self._was_whole = self._was_whole, self._catalog.is_whole
+        is_other = before != self._ids or not was_whole or await self._catalog.has_news(locations.values())
         if before is not None and is_other:
-            self._tell(_LIST, {"runs": True})
+            self._publish(_LIST, {"runs": True})
         for id_ in [id_ for id_ in self._last if run_of(id_) not in self._ids]:
             del self._last[id_]
-            self._tell(id_, {"run": id_, "error": "This run was deleted or moved while it was open."})
+            self._publish(id_, {"run": id_, "error": "This run was deleted or moved while it was open."})
 
-    async def _look_at(self, id_: str, *, is_due: bool) -> None:
+    async def _poll_run(self, id_: str, *, is_due: bool) -> None:
         last = self._last.get(id_)
         if last is not None and last.state in ("ended", "killed") and not is_due:
             return
         try:
-            growth = await self._opened.ask(id_, growth_of, fresh=True)
+            growth = await self._cache.apply(id_, growth_of, fresh=True)
         except CutawayError as error:
             if last is not None:
                 del self._last[id_]
-                self._tell(id_, {"run": id_, "error": str(error)})
+                self._publish(id_, {"run": id_, "error": str(error)})
             return
         if growth != last:
             self._last[id_] = growth
-            self._tell(id_, growth)
+            self._publish(id_, growth)
 
 
-class _Listener:
-    """What somebody has not been told yet, the newest of each thing."""
+class _Client:
+    """Pending events of one client: the newest per topic."""
 
     def __init__(self, waiting: dict[str, str]) -> None:
         self._waiting = waiting
@@ -157,20 +157,20 @@ class _Listener:
         self._is_there.set()
 
     async def take(self, seconds: float) -> list[str]:
-        """What there is; nothing after some seconds of silence."""
+        """Wait for events; returns none after a timeout."""
         try:
             await asyncio.wait_for(self._is_there.wait(), seconds)
         except TimeoutError:
             return []
         self._is_there.clear()
-        said = list(self._waiting.values())
+        messages = list(self._waiting.values())
         self._waiting.clear()
-        return said
+        return messages
 
 
-def growth_of(held: Held) -> Growth:
-    """How far a run that is open has come."""
-    item = item_of(held)
-    sessions = (session for found in rows_of(held).run.archive.ranks.values() for session in found.values())
+def growth_of(entry: OpenArchive) -> RunGrowth:
+    """How much of an open run is written."""
+    item = item_of(entry)
+    sessions = (session for by_number in rows_of(entry).run.archive.ranks.values() for session in by_number.values())
     n_read = sum(session.n_read for session in sessions)
-    return Growth(held.id, item.n_steps, item.last_step, item.state, n_read, edition(rows_of(held)))
+    return RunGrowth(entry.id, item.n_steps, item.last_step, item.state, n_read, edition(rows_of(entry)))

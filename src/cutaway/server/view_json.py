@@ -1,4 +1,4 @@
-"""Views as compressed JSON, the form in which they travel to a browser."""
+"""Encodes views as JSON, optionally compressed."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from cutaway.layout.graph_view import plain
 _LEVEL = 6
 
 
-def text(value: Any) -> str:
-    """A view, or a list of views, as JSON. Numbers that JSON has no word for (NaN, infinities) become null.
+def to_json(value: Any) -> str:
+    """Encode a view, or a list of views, as JSON. NaN and infinities become null.
 
-    >>> text([1.5, float("nan")])
+    >>> to_json([1.5, float("nan")])
     '[1.5,null]'
     """
     data = plain(value)
     try:
         return _json(data)
-    except ValueError:  # rare, and looking at every number first would cost more than all the rest
+    except ValueError:  # rare; checking every number first would cost more than all the rest
         return _json(_finite(data))
 
 
-def packed(value: Any) -> bytes:
-    """The same, compressed as the browser's `DecompressionStream("deflate")` takes it.
+def to_compressed_json(value: Any) -> bytes:
+    """Encode as JSON, compressed for the browser's `DecompressionStream("deflate")`.
 
-    >>> zlib.decompress(packed([1, 2]))
+    >>> zlib.decompress(to_compressed_json([1, 2]))
     b'[1,2]'
     """
-    return zlib.compress(text(value).encode(), _LEVEL)
+    return zlib.compress(to_json(value).encode(), _LEVEL)
 
 
 def _json(data: Any) -> str:
-    found = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    # Halves of surrogate pairs, from names that could not be decoded, cannot be encoded either.
-    return found if found.isascii() else found.encode("utf-8", "replace").decode()
+    encoded = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    # Lone surrogates, from names that could not be decoded, cannot be encoded as UTF-8.
+    return encoded if encoded.isascii() else encoded.encode("utf-8", "replace").decode()
 
 
 def _finite(data: Any) -> Any:

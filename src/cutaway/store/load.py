@@ -1,4 +1,4 @@
-"""`cutaway.load`: whatever lies at a path, as the noun it is."""
+"""`cutaway.load`: opens whatever a path holds."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import glob
 import os
 from typing import TYPE_CHECKING
 
-from cutaway.core.errors import InputError, NotFoundError
+from cutaway.core.errors import InputError, InputTypeError, NotFoundError
 from cutaway.store.activations.activations import Activations
 from cutaway.store.activations.shards import read_shards, shards_at
 from cutaway.store.activations.unit_selection import Units
@@ -25,40 +25,40 @@ if TYPE_CHECKING:
 def load(
     path: str | os.PathLike[str], *more: str | os.PathLike[str], cache_bytes: int = CACHE_BYTES
 ) -> Run | Runs | Trace | Activations | Result:
-    """What was recorded or saved at a path, read lazily and without torch.
+    """Open what was recorded or saved at a path; reads lazily and without torch.
 
         run = cutaway.load("runs/base")          # a Run
-        runs = cutaway.load("runs/")             # every run below a folder
-        runs = cutaway.load("runs/lr-*")         # those that fit a pattern; or several paths
-        trace = cutaway.load("net.trace")        # a Trace that was saved
-        acts = cutaway.load("acts")              # Activations that were collected, also in shards
-        ranking = cutaway.load("verbs")          # a result that was saved: a Ranking, an Evaluation, a Page
+        runs = cutaway.load("runs/")             # every run in a folder
+        runs = cutaway.load("runs/lr-*")         # those that match a pattern; or several paths
+        trace = cutaway.load("net.trace")        # a saved Trace
+        acts = cutaway.load("acts")              # collected Activations, also in shards
+        ranking = cutaway.load("verbs")          # a saved result: a Ranking, an Evaluation, a Page
 
     Args:
-        cache_bytes: how much of what was read is kept in memory, for each run.
+        cache_bytes: how many bytes of read data to cache, per run.
     """
-    paths = [_as_text(one) for one in (path, *more)]
+    paths = [_as_text(given) for given in (path, *more)]
     if len(paths) > 1 or _is_pattern(paths[0]):
         return Runs(paths, cache_bytes=cache_bytes)
     if _is_archive(paths[0]):
-        return opened(paths[0], cache_bytes=cache_bytes)
+        return open_archive(paths[0], cache_bytes=cache_bytes)
     if os.path.isfile(paths[0]):
         raise NotFoundError(
-            f"{paths[0]} is a file, and what cutaway.load reads are folders. A probe that was saved is read by its "
-            "class, cutaway.probes.Linear.load(path); a file of NeuroX by cutaway.Activations.from_neurox(path)."
+            f"{paths[0]} is a file, and cutaway.load reads folders. Load a saved probe with its class, as in "
+            "cutaway.probes.Linear.load(path); a NeuroX file with cutaway.Activations.from_neurox(path)."
         )
     if shards := shards_at(paths[0]):
         source = read_shards(paths[0], shards, cache_bytes=cache_bytes)
         return Activations(source, Units.all(source.sites))
     runs = Runs(paths, cache_bytes=cache_bytes)
     if not len(runs):
-        Archive(paths[0])  # says why nothing is there
-        raise NotFoundError(f"{paths[0]} holds nothing that Cutaway wrote.")
+        Archive(paths[0])  # raises, with the reason
+        raise NotFoundError(f"no Cutaway archive at {paths[0]}.")
     return runs
 
 
-def opened(path: str, *, cache_bytes: int = CACHE_BYTES) -> Run | Trace | Activations | Result:
-    """What one archive holds."""
+def open_archive(path: str, *, cache_bytes: int = CACHE_BYTES) -> Run | Trace | Activations | Result:
+    """Open one archive as the class of its kind."""
     archive = Archive(path, cache_bytes=cache_bytes)
     if archive.kind == "run":
         return Run(archive)
@@ -67,19 +67,19 @@ def opened(path: str, *, cache_bytes: int = CACHE_BYTES) -> Run | Trace | Activa
     if archive.kind == "activations":
         return Activations.read(archive)
     if archive.kind == "result":
-        found: Result = read_result(archive)
-        return found
-    raise InputError(f"{path} holds {archive.kind}, which this version of Cutaway cannot read as such yet.")
+        result: Result = read_result(archive)
+        return result
+    raise InputError(f"{path} is a {archive.kind}, which this version of Cutaway cannot load.")
 
 
 def _as_text(path: str | os.PathLike[str]) -> str:
     try:
-        found = os.fspath(path)
+        text = os.fspath(path)
     except TypeError:
-        raise InputError(f"a path is text, not {path!r}.") from None
-    if not isinstance(found, str) or "\0" in found:
-        raise InputError(f"{found!r} is no path.")
-    return found
+        raise InputTypeError(f"a path must be text, got {path!r}.") from None
+    if not isinstance(text, str) or "\0" in text:
+        raise InputTypeError(f"{text!r} is not a path.")
+    return text
 
 
 def _is_pattern(path: str) -> bool:
@@ -90,4 +90,4 @@ def _is_archive(path: str) -> bool:
     try:
         return is_archive(backend_for(path).names())
     except OSError as error:
-        raise NotFoundError(f"{path!r} cannot be opened: {error.strerror or error}.") from error
+        raise NotFoundError(f"cannot open {path!r}: {error.strerror or error}.") from error

@@ -18,7 +18,7 @@ from tests.server.test_sse import asked, eventually, listening
 
 from cutaway.neurons.exploration.pages import page as neuron_page
 from cutaway.server.app import viewer
-from cutaway.server.view_json import text
+from cutaway.server.view_json import to_json
 from cutaway.store.activations.windows import CollectedSite
 from cutaway.store.activations.writer import ActivationsWriter, Rows
 from cutaway.views.pages.model import Page
@@ -48,7 +48,7 @@ def ids(client: TestClient) -> dict[str, str]:
 def plain(view: Any) -> Any:
     import json
 
-    return json.loads(text(view))
+    return json.loads(to_json(view))
 
 
 def test_the_list_has_collections_and_results_with_what_they_are(client: TestClient) -> None:
@@ -117,12 +117,12 @@ def test_what_was_answered_is_not_sent_again_until_a_ranking_comes(tmp_path: Pat
     ("path", "status", "said"),
     [
         ("page/{acts}/unit?name=enc.0%2399", 404, "'enc.0' has no unit '99'"),
-        ("page/{acts}/unit?name=nothing", 404, "there is no unit 'nothing' here"),
+        ("page/{acts}/unit?name=nothing", 404, "no unit 'nothing'"),
         ("page/{acts}/unit", 400, "needs name="),
         ("page/{said}/unit?name=enc.0%230", 400, "is a saved result, which has no units"),
-        ("run/{acts}", 400, "is a collection of activations, not a run"),
+        ("run/{acts}", 400, "is activations, not a run"),
         ("trace/{said}", 400, "is a saved result, not a saved trace"),
-        ("page/abc", 404, "there is nothing with the id 'abc'"),
+        ("page/abc", 404, "no archive with id 'abc'"),
     ],
 )
 def test_what_cannot_be_shown_is_said(
@@ -149,9 +149,9 @@ def test_what_is_damaged_or_half_written_is_told_and_hides_nothing(tmp_path: Pat
         items = {item["name"]: item for item in client.get("/api/runs").json()}
         assert len(items) == 8
         assert (items["broken"]["kind"], items["broken"]["page"]) == ("result", None)
-        assert "not written to its end" in items["broken"]["problems"][0]
+        assert "not saved completely" in items["broken"]["problems"][0]
         assert (items["bare"]["kind"], items["bare"]["page"]) == ("activations", None)
-        assert "killed before it began" in items["bare"]["problems"][0]
+        assert "killed before it wrote one" in items["bare"]["problems"][0]
         assert (items["headless"]["kind"], items["headless"]["page"]["n_units"]) == ("activations", 12)
         for name in ("broken", "bare"):
             answer = client.get(f"/api/page/{items[name]['id']}")
@@ -173,7 +173,7 @@ def test_what_is_saved_while_somebody_looks_appears_and_a_collection_grows(tmp_p
             events.until(lambda said: said.get("runs") is True)
             assert eventually(lambda: _n_rows(served) == ("live", 2))
             [item] = asked(served, "/api/runs")
-            assert "rows so far" in text(asked(served, f"/api/page/{item['id']}"))
+            assert "rows so far" in to_json(asked(served, f"/api/page/{item['id']}"))
             writer.window({"h": np.eye(2)}, Rows.of([1, 1], word=[0, 1]), words, n_items=1)
             events.until(lambda said: said.get("runs") is True)
             assert eventually(lambda: _n_rows(served) == ("live", 4))
@@ -181,7 +181,7 @@ def test_what_is_saved_while_somebody_looks_appears_and_a_collection_grows(tmp_p
         assert eventually(lambda: _n_rows(served) == ("ended", 4))
         [after] = asked(served, "/api/runs")
         assert after["page"]["edition"] != item["page"]["edition"]
-        assert "rows so far" not in text(asked(served, f"/api/page/{item['id']}"))
+        assert "rows so far" not in to_json(asked(served, f"/api/page/{item['id']}"))
         Page("Said", topic="language").save(tmp_path / "said")
         assert eventually(lambda: [each["name"] for each in asked(served, "/api/runs")] == ["acts", "said"])
 

@@ -353,19 +353,19 @@ def test_a_run_with_script_for_a_name_is_listed_as_text(recorded: Path, tmp_path
 @pytest.mark.parametrize(
     ("path", "status", "said"),
     [
-        ("/matrix", 400, "needs step=, a whole number"),
-        ("/matrix?step=many", 400, "'many' is no whole number"),
-        ("/matrix?step=5", 404, "step 5 of run 'base' was not recorded. Nearest: 0, 1, 7"),
-        ("/matrix?step=99999999999999999999", 400, "no whole number"),
+        ("/matrix", 400, "needs step=, an integer"),
+        ("/matrix?step=many", 400, "'many' is not an integer"),
+        ("/matrix?step=5", 404, "run 'base' did not record step 5. Nearest: 0, 1, 7"),
+        ("/matrix?step=99999999999999999999", 400, "not an integer"),
         ("/curve?row=3", 400, "needs stat="),
         ("/curve?row=100000&stat=std", 404, "has no row 100000"),
         ("/curve?row=-1&stat=std", 404, "has no row -1"),
         ("/curve?row=3&stat=stdd", 400, "has no statistic 'stdd'. Nearest: 'std'"),
         ("/curve?row=3&stat=std&kind=odd", 404, "no steps of kind 'odd'"),
         ("/scalar?name=los", 404, "no scalar 'los' was logged"),
-        ("/values?row=3&step=12&format=pickle", 400, "'pickle' is none of bin, npy, csv"),
+        ("/values?row=3&step=12&format=pickle", 400, "'pickle' is not one of bin, npy, csv"),
         ("/graph?structure=nothing", 404, "nothing"),
-        ("/other", 404, "there is nothing at"),
+        ("/other", 404, "no such path"),
     ],
 )
 def test_a_wrong_question_is_answered_with_a_sentence(
@@ -387,7 +387,7 @@ def test_nothing_can_be_changed(client: TestClient) -> None:
     for method in ("POST", "PUT", "DELETE", "PATCH"):
         answer = client.request(method, "/api/runs")
         assert answer.status_code == 405
-        assert "nothing here can be changed" in answer.json()["error"]
+        assert "the viewer is read-only" in answer.json()["error"]
 
 
 def test_a_fault_of_our_own_is_a_sentence_and_no_trace_back(
@@ -399,7 +399,7 @@ def test_a_fault_of_our_own_is_a_sentence_and_no_trace_back(
     monkeypatch.setattr("cutaway.server.routes.runs.as_numbers", fail)
     answer = client.get(f"/api/run/{ids['base']}/matrix?step=12")
     assert answer.status_code == 500
-    assert "a fault of its own (RuntimeError: oh dear)" in answer.json()["error"]
+    assert "internal viewer error (RuntimeError: oh dear)" in answer.json()["error"]
     assert "Traceback" not in answer.text
 
 
@@ -446,7 +446,7 @@ def test_a_run_that_is_replaced_by_a_link_is_not_followed(recorded_copy: Path, r
         (recorded_copy / "base").symlink_to(recorded / "base", target_is_directory=True)
         answer = client.get(f"/api/run/{id_}")
         assert answer.status_code == 404
-        assert "leads out of the opened folder" in answer.json()["error"]
+        assert "is a link to outside the served folder" in answer.json()["error"]
 
 
 def test_files_that_are_links_out_of_a_run_are_not_read(recorded_copy: Path, recorded: Path) -> None:
@@ -482,9 +482,9 @@ def test_a_damaged_segment_is_a_sentence_and_all_else_is_shown(recorded_copy: Pa
         asked = {"row": row_of(view, "head", iteration=2), "step": view["steps"][-1]}
         answer = client.get(f"/api/run/{id_}/values", params=asked)
         assert answer.status_code == 500
-        assert "they are not what was written" in answer.json()["error"]
+        assert "have a wrong checksum" in answer.json()["error"]
         tensor = client.get(f"/api/run/{id_}/tensor", params=asked).json()
-        assert "not what was written" in tensor["why_missing"]
+        assert "have a wrong checksum" in tensor["why_missing"]
         assert tensor["statistics"]
         assert client.get(f"/api/run/{id_}/values", params=asked | {"step": view["steps"][0]}).status_code == 200
 
@@ -497,7 +497,7 @@ def test_damaged_statistics_are_a_sentence(recorded_copy: Path) -> None:
         view = client.get("/api/run/" + client.get("/api/runs").json()[0]["id"]).json()
         answer = client.get(f"/api/run/{view['item']['id']}/matrix", params={"step": view["steps"][-1]})
         assert answer.status_code == 500
-        assert "not what was written" in answer.json()["error"]
+        assert "have a wrong checksum" in answer.json()["error"]
 
 
 def test_a_deleted_run_says_so_and_the_others_stay(recorded_copy: Path) -> None:
@@ -511,7 +511,7 @@ def test_a_deleted_run_says_so_and_the_others_stay(recorded_copy: Path) -> None:
         assert [item["name"] for item in client.get("/api/runs").json()] == ["deep/other", "net.trace"]
         answer = client.get(f"/api/run/{first['id']}")
         assert answer.status_code == 404
-        assert "There is: 'deep/other', 'net.trace'" in answer.json()["error"]
+        assert "Archives there: 'deep/other', 'net.trace'" in answer.json()["error"]
         assert client.get(f"/api/run/{second['id']}").status_code == 200
 
 

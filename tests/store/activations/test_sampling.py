@@ -54,25 +54,25 @@ def test_a_unit_is_its_column_with_its_name_and_the_words_of_its_rows(acts: Acti
 
 def test_units_are_found_by_name_and_by_number(acts: Activations) -> None:
     read = UnitReader(acts)
-    assert [read.numbered(name) for name in acts.names] == list(range(8))
-    assert [read.numbered(str(unit)) for unit in range(8)] == list(range(8))
+    assert [read.unit_number(name) for name in acts.names] == list(range(8))
+    assert [read.unit_number(str(unit)) for unit in range(8)] == list(range(8))
 
 
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("h.1#3", "'h.1' has no unit '3': there are 3, from 2 to 9"),
-        ("h.0#5", "'h.0' has no unit '5': there are 5, from 0 to 4"),
+        ("h.1#3", "'h.1' has no unit '3'. It has 3 units, from 2 to 9"),
+        ("h.0#5", "'h.0' has no unit '5'. It has 5 units, from 0 to 4"),
         ("h.0#-1", "'h.0' has no unit '-1'"),
         ("h.0#" + "9" * 40, "'h.0' has no unit"),
         ("h.2#0", "Nearest sites: 'h.1', 'h.0'"),
-        ("h.0", "a site, # and a number are wanted, 'h.0#0'"),
-        ("8", "there is no unit '8' here"),
+        ("h.0", "Write the site, # and a number, as in 'h.0#0'"),
+        ("8", "no unit '8'"),
     ],
 )
 def test_what_is_no_unit_is_refused_in_a_sentence(acts: Activations, name: str, said: str) -> None:
     with pytest.raises(NotFoundError) as error:
-        UnitReader(acts).numbered(name)
+        UnitReader(acts).unit_number(name)
     assert said in str(error.value)
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cutaway.core.errors import DamagedError
-from cutaway.store.activations.unit_selection import Names, Units
+from cutaway.store.activations.unit_selection import UnitNames, Units
 from cutaway.store.activations.windows import CollectedSite
 
 SITES = [CollectedSite("a", 3), CollectedSite("b", 2, units=(7, 4))]
@@ -18,10 +18,10 @@ SITES = [CollectedSite("a", 3), CollectedSite("b", 2, units=(7, 4))]
 
 @given(st.lists(st.integers(0, 4), min_size=1))
 def test_a_choice_is_read_as_it_was_given_and_only_all_in_order_are_all(chosen: list[int]) -> None:
-    units = Units.all(SITES).chosen(chosen)
+    units = Units.all(SITES).select(chosen)
     found = Units.read(SITES, units.site_numbers.astype(np.int32), units.columns.astype(np.int32))
     every = ["a#0", "a#1", "a#2", "b#7", "b#4"]
-    assert list(Names(found)) == [every[unit] for unit in chosen]
+    assert list(UnitNames(found)) == [every[unit] for unit in chosen]
     assert found.is_all is (chosen == [0, 1, 2, 3, 4])
 
 

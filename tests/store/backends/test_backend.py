@@ -34,14 +34,14 @@ def test_names_of_memory_are_tidied() -> None:
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("s3://bucket/run", r"nothing here reads s3://.*'runs/base'.*'memory://"),
-        ("https://x.org/run", "nothing here reads https://"),
+        ("s3://bucket/run", r"unsupported scheme s3://.*'runs/base'.*'memory://"),
+        ("https://x.org/run", "unsupported scheme https://"),
         ("file://host/run", "file:///absolute/path"),
         ("file://runs", "file:///absolute/path"),
         ("file:///a%00b", "file:///absolute/path"),
         ("memory://", "needs a name"),
-        ("memory://a/../b", "each part"),
-        (Path("memory://x"), "pass 'memory://x' as text"),
+        ("memory://a/../b", "a part between slashes"),
+        (Path("memory://x"), "pass the text 'memory://x'"),
         ("", "not a path"),
         ("a\0b", "not a path"),
     ],

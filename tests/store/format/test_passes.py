@@ -12,7 +12,7 @@ import pytest
 import cutaway
 from cutaway.core.arrays import Raw
 from cutaway.core.errors import AmbiguousSiteError, NotSavedError, ShapesDifferError, SiteError
-from cutaway.store.format.passes import Pass, Tensors, sites_of
+from cutaway.store.format.passes import Pass, Tensors, primary_names
 from cutaway.store.format.records import Row
 from cutaway.store.runs.run import Run
 from cutaway.store.writing.writer import Writer
@@ -120,9 +120,9 @@ def test_an_iteration_is_picked_by_its_number_and_a_pass_within_each(tmp_path: P
     assert run["cell:2"].where(iteration=2).stats("mean").tolist() == [found for [found] in means((2, 2))]
     assert [found.pass_ for found in run.match("*:2")] == [2]
     assert series.iterations == (0, 1, 2)
-    with pytest.raises(SiteError, match=r"of 'cell' no 'value' was recorded in iteration 7, only: nothing"):
+    with pytest.raises(SiteError, match=r"'cell' has no 'value' in iteration 7. It has: nothing"):
         series.stats("mean", iteration=7)
-    with pytest.raises(SiteError, match=r"'cell' never made 3 passes within one iteration in run 'run': the most is 2"):
+    with pytest.raises(SiteError, match=r"'cell' never has 3 passes in one iteration of run 'run'; the most is 2"):
         run["cell:3"]
 
 
@@ -182,8 +182,8 @@ def test_values_of_several_passes_are_stacked_or_taken_one_by_one(tmp_path: Path
     moment = run.at(2)["cell"]
     with pytest.raises(
         AmbiguousSiteError,
-        match=r"'cell' ran 3 times at step 2, and each pass has its own value: pass 1; pass 2; pass 3. Ask for one of "
-        r"them with .passes\[0\] to .passes\[2\], or for all with .values\(\).",
+        match=r"'cell' ran 3 times at step 2, and each pass has its own value: pass 1; pass 2; pass 3. Select one "
+        r"with .passes\[0\] to .passes\[2\], or get all with .values\(\).",
     ):
         _ = moment.value
     assert moment.values().tolist() == [np.full((2, 3), 20 + n).tolist() for n in range(3)]
@@ -200,7 +200,7 @@ def test_values_of_several_passes_are_stacked_or_taken_one_by_one(tmp_path: Path
         single.where(pass_=2)
     gradient = moment.grad
     assert gradient is not None
-    with pytest.raises(NotSavedError, match="only statistics were recorded"):
+    with pytest.raises(NotSavedError, match="recorded only statistics"):
         gradient.values()
 
 
@@ -210,8 +210,8 @@ def test_values_that_cannot_be_stacked_say_so(tmp_path: Path) -> None:
     moment = run.at(0)["cell"]
     with pytest.raises(
         ShapesDifferError,
-        match=r"the passes of 'cell' at step 0 cannot be stacked: pass 1 has shape \[2, 3\] and float32, pass 2 shape "
-        r"\[1, 3\] and float32. Take them one by one: \[one.value for one in moment.passes\].",
+        match=r"cannot stack the passes of 'cell' at step 0: pass 1 has shape \[2, 3\] and float32, pass 2 has "
+        r"\[1, 3\] and float32. Use \[each.value for each in moment.passes\].",
     ):
         moment.values()
     with pytest.raises(ShapesDifferError):
@@ -231,12 +231,12 @@ def test_a_name_that_stands_for_one_pass_of_another_tensor_is_a_tensor_of_its_ow
 
 def test_names_are_one_tensor_only_where_they_always_mean_the_same() -> None:
     both, one = Tensors([Row("a", names=("b",))]), Tensors([Row("a")])
-    assert sites_of([both]) == {"a": "a", "b": "a"}
-    assert sites_of([both, one]) == {"a": "a", "b": "b"}
-    assert sites_of([both, Tensors([Row("b")])]) == {"a": "a", "b": "b"}
+    assert primary_names([both]) == {"a": "a", "b": "a"}
+    assert primary_names([both, one]) == {"a": "a", "b": "b"}
+    assert primary_names([both, Tensors([Row("b")])]) == {"a": "a", "b": "b"}
     parted = Tensors([Row("a", names=("m:1",)), Row("b", names=("m:2",))])
     assert parted.passes("m") == (Pass(0, 1), Pass(0, 2))
-    assert sites_of([parted])["m"] == "m"
+    assert primary_names([parted])["m"] == "m"
 
 
 def test_passes_are_in_the_order_in_which_they_were_computed() -> None:

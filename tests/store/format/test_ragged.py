@@ -89,9 +89,9 @@ def test_bytes_that_are_no_text_are_damage(offsets: list[int]) -> None:
 
 
 def test_rows_of_another_kind_are_damage() -> None:
-    with pytest.raises(DamagedError, match="a row of bytes, but a float64"):
+    with pytest.raises(DamagedError, match="texts must be 1-D uint8, found float64"):
         split_strings(np.zeros(3), np.array([0, 3]))
-    with pytest.raises(DamagedError, match="a row of integers, but a float64"):
+    with pytest.raises(DamagedError, match="numbers must be 1-D integers, found float64"):
         split_ints(np.zeros(3), np.array([0, 3]))
 
 

@@ -13,7 +13,7 @@ from tests.store.mutations import changed, nasty, paths
 
 from cutaway.core.arrays import DTYPES
 from cutaway.core.errors import DamagedError
-from cutaway.store.format.passes import sites_of
+from cutaway.store.format.passes import primary_names
 from cutaway.store.format.records import (
     MOST_CELLS,
     Block,
@@ -72,8 +72,8 @@ def test_a_record_is_the_same_after_it_was_packed(type_: type[Any]) -> None:
     @given(RECORDS[type_])
     @SETTINGS
     def check(record: Any) -> None:
-        assert type_.read(through(record.packed())) == record
-        assert type_.read({**through(record.packed()), "of a later version": 1}) == record
+        assert type_.read(through(record.to_record())) == record
+        assert type_.read({**through(record.to_record()), "of a later version": 1}) == record
 
     check()
 
@@ -83,7 +83,7 @@ def test_a_field_that_is_not_what_it_should_be_is_an_error_of_ours(type_: type[A
     @given(RECORDS[type_], st.data())
     @SETTINGS
     def check(record: Any, data: st.DataObject) -> None:
-        fields = through(record.packed())
+        fields = through(record.to_record())
         path = data.draw(st.sampled_from(list(paths(fields))))
         fields = changed(fields, path, data.draw(nasty), drop=data.draw(st.booleans()))
         try:
@@ -96,7 +96,7 @@ def test_a_field_that_is_not_what_it_should_be_is_an_error_of_ours(type_: type[A
 
 def test_scalars_are_the_same_after_they_were_packed() -> None:
     points = Points(np.array([3, 5]), np.array([np.nan, -np.inf]), np.array([0.5, 1.0]))
-    found = ScalarsRecord.read(through(ScalarsRecord({"loss": points}).packed())).points["loss"]
+    found = ScalarsRecord.read(through(ScalarsRecord({"loss": points}).to_record())).points["loss"]
     assert found.steps.tolist() == [3, 5]
     assert found.values.tobytes() == points.values.tobytes()
     assert found.elapsed.tolist() == [0.5, 1.0]
@@ -105,11 +105,11 @@ def test_scalars_are_the_same_after_they_were_packed() -> None:
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
-        ([b"", b""], "not written as they should be"),
+        ([b"", b""], "wrong fields"),
         ([b"", b"1234", b""], "packed numbers"),
-        ([bytes(8), b"", b""], "not equally many"),
+        ([bytes(8), b"", b""], "differ in length"),
         ([b"\xff" * 8, bytes(8), bytes(8)], "step -1 of a scalar is below 0"),
-        ({}, "not written as they should be"),
+        ({}, "wrong fields"),
     ],
 )
 def test_scalars_that_do_not_fit_are_refused(fields: object, why: str) -> None:
@@ -126,7 +126,7 @@ def test_errors_show_what_they_found_in_short() -> None:
 def test_a_matrix_has_its_bounds() -> None:
     wide = [str(n) for n in range(MOST_CELLS // 1000 + 1)]
     record = {"type": "schema", "id": 1, "rows": [["x"]] * 1000, "statistics": wide, "dtype": "float32"}
-    with pytest.raises(DamagedError, match="more than 2,097,152"):
+    with pytest.raises(DamagedError, match="exceed the limit 2,097,152"):
         Schema.read(record)
     assert Schema.read({**record, "statistics": wide[1:]}).matrix_bytes <= 4 * MOST_CELLS
 
@@ -135,4 +135,4 @@ def test_a_tensor_is_found_by_its_own_name_before_another_ones_further_name() ->
     schema = Schema(1, (Row("a", names=("b", "c")), Row("b"), Row("b", "grad"), Row("text", "sample/bytes")))
     assert [schema.row_number(name, "value", 0) for name in ("b", "c", "a:1", "a:2")] == [1, 0, 0, None]
     assert schema.row_number("text", "sample/bytes", 0) is None, "what the samples are is no tensor"
-    assert sites_of([schema.tensors]) == {"a": "a", "b": "b", "c": "a"}
+    assert primary_names([schema.tensors]) == {"a": "a", "b": "b", "c": "a"}

@@ -72,12 +72,12 @@ def test_without_its_head_a_session_says_what_it_is(path: str) -> None:
     backend.remove("cutaway.json")
     archive = Archive(path)
     assert (archive.kind, archive.id, archive.created, archive.document("a")) == ("trace", "", "", 1)
-    assert archive.problems == ["cutaway.json is not there."]
+    assert archive.problems == ["cutaway.json is missing."]
     backend.put("cutaway.json", b"{")
     assert Archive(path).kind == "trace"
-    assert "no JSON" in Archive(path).problems[0]
+    assert "not JSON" in Archive(path).problems[0]
     backend.put("rank-0/0001.index", b"")
-    with pytest.raises(DamagedError, match="no session says what this is"):
+    with pytest.raises(DamagedError, match="no session record has the kind"):
         _ = Archive(path).kind
 
 
@@ -90,17 +90,17 @@ def test_a_session_that_goes_away_stays_as_it_was_read(tmp_path: Path) -> None:
         archive.refresh()
         archive.refresh()
     assert [note.text for note in archive.sessions()[0].notes] == ["hello"]
-    assert archive.problems == ["rank-0/0001.index is not there any more."]
+    assert archive.problems == ["rank-0/0001.index no longer exists."]
     shutil.rmtree(tmp_path / "a")
     assert archive.refresh() is False
 
 
 def test_a_folder_that_is_none_says_what_is_there(tmp_path: Path) -> None:
-    with pytest.raises(NotFoundError, match="it is empty or not there"):
+    with pytest.raises(NotFoundError, match="it is empty or does not exist"):
         Archive(tmp_path)
     with Writer(tmp_path / "inner", kind="run"):
         pass
-    with pytest.raises(NotFoundError, match=r"holds nothing that Cutaway wrote itself, but 'inner' in it do"):
+    with pytest.raises(NotFoundError, match=r"no Cutaway archive at .*, but it contains archives: 'inner'"):
         Archive(tmp_path)
 
 

@@ -26,7 +26,15 @@ from cutaway.results.ranking import Ranking, ranked
 from cutaway.store.format.frames import decode, encode
 from cutaway.store.reading.archive import Archive
 from cutaway.store.results import result_file
-from cutaway.store.results.result_file import REGISTRY, Registered, class_of, described, packed, save, unpacked
+from cutaway.store.results.result_file import (
+    REGISTRY,
+    Registered,
+    class_of,
+    decode_result,
+    encode_result,
+    read_description,
+    save,
+)
 from cutaway.store.results.types import fields_of
 from cutaway.store.verification.verify import verify
 from cutaway.store.writing.writer import Writer
@@ -43,10 +51,10 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def again(result: Any) -> Any:
     """What is read of a result, by way of bytes."""
-    document, arrays = packed(result)
+    document, arrays = encode_result(result)
     record = encode({"type": "document", "content": document})
     n = int.from_bytes(record[4:8], "little")
-    return unpacked(decode(record[12 : 12 + n])["content"], arrays.__getitem__)
+    return decode_result(decode(record[12 : 12 + n])["content"], arrays.__getitem__)
 
 
 TEXTS = st.text(max_size=8)
@@ -103,7 +111,7 @@ def test_an_array_in_any_order_of_bytes_and_axes_comes_back_with_its_numbers(tmp
     assert found.scores.dtype == np.float32
     np.testing.assert_array_equal(found.scores, scores)
     np.testing.assert_array_equal(found.chosen, scores[0] > 3)
-    assert described(Archive(tmp_path / "lens")).topic == "language"
+    assert read_description(Archive(tmp_path / "lens")).topic == "language"
 
 
 @settings(max_examples=40)
@@ -112,7 +120,7 @@ def test_an_array_in_any_order_of_bytes_and_axes_comes_back_with_its_numbers(tmp
     labels=st.lists(LABELS, max_size=4, unique_by=lambda label: (type(label), str(label))),
     about=st.dictionaries(TEXTS, PLAIN, max_size=3),
     given_names=st.none() | st.lists(TEXTS, min_size=5, max_size=5) | st.permutations(range(5)).map(
-        lambda units: names(2, 3).units.chosen(units).names
+        lambda units: names(2, 3).units.select(units).names
     ),
 )  # fmt: skip
 def test_a_ranking_comes_back_with_its_labels_names_and_options(
@@ -133,11 +141,11 @@ def test_a_result_is_written_to_a_folder_and_read_back(tmp_path: Path) -> None:
     assert found.top(3) == made.top(3)
     assert found.per_label[3].names is not None
     assert not list(tmp_path.rglob("*.part"))
-    about = described(Archive(tmp_path / "verbs"))
+    about = read_description(Archive(tmp_path / "verbs"))
     assert (about.type, about.topic, about.of) == ("Ranking", "neurons", {"method": "probeless"})
     assert about.title == "Ranking by probeless: 12 units, 6 labels, 1 dead"
     assert 1.6e9 < about.made < 1e10
-    assert verify(tmp_path / "verbs").sentences[-1] == "No problem found. Everything is whole."
+    assert verify(tmp_path / "verbs").sentences[-1] == "No problems found. Everything is intact."
 
 
 def test_a_page_is_a_result_with_a_topic_of_its_own(tmp_path: Path) -> None:
@@ -146,7 +154,7 @@ def test_a_page_is_a_result_with_a_topic_of_its_own(tmp_path: Path) -> None:
     found = cutaway.load(tmp_path / "page")
     assert found == page
     assert found.page() is found
-    assert described(Archive(tmp_path / "page")).topic == "language"
+    assert read_description(Archive(tmp_path / "page")).topic == "language"
 
 
 def test_every_registered_class_is_there_and_its_hints_can_be_read() -> None:
@@ -226,7 +234,7 @@ def test_an_ablation_can_be_saved(tmp_path: Path) -> None:
     made = cutaway.neurons.ablate(model, ranking, {"sum": lambda: model(x).sum()}, n=[1, 2], n_random=2)
     made.save(tmp_path / "a")
     assert same(cutaway.load(tmp_path / "a"), made)
-    assert described(Archive(tmp_path / "a")).of == {"model": "Sequential", "method": "mine"}
+    assert read_description(Archive(tmp_path / "a")).of == {"model": "Sequential", "method": "mine"}
 
 
 # large ones
@@ -257,7 +265,7 @@ def test_long_rows_of_every_kind_come_back() -> None:
     assert again(page) == page
     more = {"texts": [f"ä{i}" for i in range(n)], "ints": tuple(range(n)), "floats": [0.5] * n, "huge": [2**70] * 5000}
     made = ranked("x", [1.0], about={**more, "keys": {i: str(i) for i in range(n)}})
-    document, arrays = packed(made)
+    document, arrays = encode_result(made)
     assert len(encode({"type": "document", "content": document})) < 200_000
     assert sum(raw.nbytes for raw in arrays.values()) < 60 * n
     assert same(again(made), made)
@@ -276,14 +284,14 @@ def test_long_rows_of_every_kind_come_back() -> None:
         (np.array([None]), "about/x is an array of object"),
         (np.ma.masked_array([1], [True]), "masked"),
         (np.longdouble(1), "about/x is a"),
-        (np.datetime64("2020-01-01"), "about/x is a datetime64"),
+        (np.datetime64("2020-01-01"), "about/x is a NumPy datetime64"),
         (1j, "about/x is a complex"),
-        (Peak(1, 2.0), "it holds a class that is none of Ablation"),
+        (Peak(1, 2.0), "it contains a class other than Ablation"),
         ([{"deep": {3}}], "about/x/0/deep is a set"),
     ],
 )
 def test_what_cannot_be_saved_is_named_and_leaves_no_folder(tmp_path: Path, value: Any, said: str) -> None:
-    with pytest.raises(InputError, match=f"this Ranking cannot be saved: .*{said}"):
+    with pytest.raises(InputError, match=f"cannot save this Ranking: .*{said}"):
         ranked("x", [1.0], about={"x": value}).save(tmp_path / "r")
     assert not (tmp_path / "r").exists()
 
@@ -291,16 +299,16 @@ def test_what_cannot_be_saved_is_named_and_leaves_no_folder(tmp_path: Path, valu
 def test_what_holds_itself_is_refused(tmp_path: Path) -> None:
     about: dict[str, Any] = {}
     about["me"] = [about]
-    with pytest.raises(InputError, match="holds itself"):
+    with pytest.raises(InputError, match="contains itself"):
         ranked("x", [1.0], about=about).save(tmp_path / "r")
 
 
 def test_what_a_reader_would_refuse_is_not_written(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="method is 3 instead of str"):
+    with pytest.raises(InputError, match="method is 3, expected str"):
         ranked(3, [1.0]).save(tmp_path / "r")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="a dict cannot be saved as a result: Ablation, "):
+    with pytest.raises(InputError, match=r"cannot save a dict as a result. Results are Ablation, "):
         save({}, tmp_path / "r")
-    with pytest.raises(InputError, match="a Ranking cannot be saved as a result"):
+    with pytest.raises(InputError, match="cannot save a Ranking as a result"):
         save(type("Ranking", (), {})(), tmp_path / "r")
     assert not (tmp_path / "r").exists()
 
@@ -313,7 +321,7 @@ def test_a_mapping_of_any_kind_is_read_as_a_dict() -> None:
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
     made = ranking()
     made.save(tmp_path / "r")
-    with pytest.raises(ExistsError, match="already holds a result, and nothing is overwritten: give another path"):
+    with pytest.raises(ExistsError, match=r"already has a result and is not overwritten. Use another path"):
         ranked("other", [1.0]).save(tmp_path / "r")
     assert same(cutaway.load(tmp_path / "r"), made)
 
@@ -330,16 +338,16 @@ def test_a_save_that_was_killed_does_not_pretend_to_be_whole(tmp_path: Path) -> 
     path = os.pathsep.join([str(ROOT), *sys.path])
     done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, check=False)
     assert done.returncode < 0
-    with pytest.raises(DamagedError, match="not written to its end"):
+    with pytest.raises(DamagedError, match="not saved completely"):
         cutaway.load(tmp_path / "r")
     found = verify(tmp_path / "r")
     assert found
-    assert any("was not saved to its end" in remark for remark in found.remarks)
+    assert any("the result is incomplete" in remark for remark in found.remarks)
 
 
 def written(path: Path, change: Any, made: Any = None) -> Path:
     """A result whose document somebody else wrote."""
-    document, arrays = packed(ranking() if made is None else made)
+    document, arrays = encode_result(ranking() if made is None else made)
     with Writer(path, kind="result") as writer:
         writer.block("arrays", arrays)
         writer.document("result", change(document) or document)
@@ -354,7 +362,7 @@ def fields_in(document: dict[str, Any]) -> dict[str, Any]:
 def test_a_type_that_is_not_known_is_never_imported(tmp_path: Path) -> None:
     for name in ("Salience", "os.system", "antigravity", "Rankin"):
         path = written(tmp_path / name, lambda document, name=name: document.update(type=name))
-        with pytest.raises(VersionError, match=f"there is a '{name}' there.*pip install --upgrade cutaway"):
+        with pytest.raises(VersionError, match=f"it has a '{name}'.*pip install --upgrade cutaway"):
             cutaway.load(path)
         assert verify(path)
         content = {"class": name, "fields": {}}
@@ -366,7 +374,7 @@ def test_a_type_that_is_not_known_is_never_imported(tmp_path: Path) -> None:
 
 def test_a_later_version_is_refused(tmp_path: Path) -> None:
     path = written(tmp_path / "r", lambda document: document.update(version=2))
-    with pytest.raises(VersionError, match="version 2 of results, and this Cutaway reads up to 1"):
+    with pytest.raises(VersionError, match="result version 2; this version of Cutaway reads up to 1"):
         cutaway.load(path)
 
 
@@ -389,7 +397,7 @@ def test_a_field_that_is_missing_without_a_default_is_named(tmp_path: Path) -> N
         del fields_in(document)["scores"]
 
     path = written(tmp_path / "r", change)
-    with pytest.raises(DamagedError, match=r"a Ranking has no 'scores' there, which this version .* cannot do without"):
+    with pytest.raises(DamagedError, match=r"the Ranking lacks the field 'scores', which this version .* requires"):
         cutaway.load(path)
     found = verify(path)
     assert not found
@@ -399,28 +407,36 @@ def test_a_field_that_is_missing_without_a_default_is_named(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("method", 3, "method is 3 instead of str"),
-        ("scores", "text", "scores is 'text' instead of numpy.ndarray"),
-        ("scores", {"is": "array", "at": "elsewhere"}, "lies in the array 'elsewhere', which is not there"),
-        ("scores", {"is": "array", "at": None}, "place of scores is None"),
-        ("names", [1, 2], "names/0 is 1 instead of str"),
-        ("names", {"is": "numbers", "at": "scores"}, "names is a row of numbers"),
+        ("method", 3, "method is 3, expected str"),
+        ("scores", "text", "scores is 'text', expected numpy.ndarray"),
+        ("scores", {"is": "array", "at": "elsewhere"}, "refers to the array 'elsewhere', which is missing"),
+        ("scores", {"is": "array", "at": None}, "location of scores is None"),
+        ("names", [1, 2], "names/0 is 1, expected str"),
+        ("names", {"is": "numbers", "at": "scores"}, "names is a sequence of numbers"),
         ("names", {"is": "texts", "at": "scores"}, "scores/bytes"),
-        ("names", {"is": "names", "sites": []}, "names units of sites that cannot have them"),
-        ("names", {"is": "unheard of"}, "'unheard of', which this version of Cutaway does not know"),
-        ("per_label", [], "per_label is a row of 0 values"),
+        ("names", {"is": "names", "sites": []}, "has units outside its sites"),
+        ("names", {"is": "unheard of"}, "unknown encoding 'unheard of'"),
+        ("per_label", [], "per_label is a sequence of 0 values"),
         ("per_label", {"is": "map", "keys": [1], "values": []}, "1 keys and 0 values"),
-        ("per_label", {"is": "map", "keys": [1], "values": [2]}, "per_label/0 is 2 instead of Ranking"),
+        ("per_label", {"is": "map", "keys": [1], "values": [2]}, "per_label/0 is 2, expected Ranking"),
         ("per_label", {"is": "map", "keys": [{"is": "list", "items": []}], "values": [None]}, "per_label/0 is None"),
         (
             "about",
             {"is": "map", "keys": [{"is": "list", "items": []}], "values": [1]},
-            "about/keys/0 is a row of 0 values",
+            "about/keys/0 is a sequence of 0 values",
         ),
-        ("about", {"is": "scalar", "dtype": "int8", "value": 1}, "about is a int8 instead of"),
-        ("about", {"is": "map", "keys": ["a"], "values": [{"is": "scalar", "dtype": "int8", "value": 999}]}, "no int8"),
-        ("about", {"is": "map", "keys": ["a"], "values": [{"is": "scalar", "dtype": "V9", "value": 1}]}, "no number"),
-        ("about", {"is": "map", "keys": ["a"], "values": [{"is": "int", "digits": "x"}]}, "'x' instead of a number"),
+        ("about", {"is": "scalar", "dtype": "int8", "value": 1}, "about is a int8, expected"),
+        (
+            "about",
+            {"is": "map", "keys": ["a"], "values": [{"is": "scalar", "dtype": "int8", "value": 999}]},
+            "not a int8",
+        ),
+        (
+            "about",
+            {"is": "map", "keys": ["a"], "values": [{"is": "scalar", "dtype": "V9", "value": 1}]},
+            "not a NumPy number",
+        ),
+        ("about", {"is": "map", "keys": ["a"], "values": [{"is": "int", "digits": "x"}]}, "'x', expected a number"),
         ("about", {"class": "Ranking", "fields": 3}, "fields of about are 3"),
     ],
 )
@@ -434,7 +450,7 @@ def test_a_document_that_is_damaged_says_where(tmp_path: Path, name: str, conten
 def test_units_that_no_file_holds_are_not_made(tmp_path: Path) -> None:
     site = {"class": "CollectedSite", "fields": {"site": "h", "width": 10**15}}
     content = {"is": "names", "sites": [site]}
-    with pytest.raises(DamagedError, match="1,000,000,000,000,000 units, and does not say which"):
+    with pytest.raises(DamagedError, match="1,000,000,000,000,000 units without listing them"):
         cutaway.load(written(tmp_path / "r", lambda document: fields_in(document).update(names=content)))
 
 
@@ -445,10 +461,10 @@ def test_values_that_make_no_such_result_are_damage(tmp_path: Path) -> None:
         table = fields_in(document)["sections"][0]["fields"]["plates"][0]
         table["fields"]["rows"] = [["x", "y"]]
 
-    document, arrays = packed(page)
+    document, arrays = encode_result(page)
     change(document)
-    with pytest.raises(DamagedError, match="no Table can be made of what is there: there are 2 cells of row 0"):
-        unpacked(document, arrays.__getitem__)
+    with pytest.raises(DamagedError, match="cannot rebuild the Table: there are 2 cells of row 0"):
+        decode_result(document, arrays.__getitem__)
 
 
 def test_whatever_a_document_holds_gives_a_result_or_an_error_of_the_store() -> None:
@@ -456,8 +472,8 @@ def test_whatever_a_document_holds_gives_a_result_or_an_error_of_the_store() -> 
     rng = random.Random(0)
     n_refused = 0
     for _ in range(200):
-        document, arrays = packed(ranking())
-        places = list(parts_of(document))
+        document, arrays = encode_result(ranking())
+        places = list(split_name(document))
         for _ in range(rng.randint(1, 2)):
             inside, key = rng.choice(places)
             other, elsewhere = rng.choice(places)
@@ -465,7 +481,7 @@ def test_whatever_a_document_holds_gives_a_result_or_an_error_of_the_store() -> 
         if rng.random() < 0.1:
             del arrays[rng.choice(list(arrays))]
         try:
-            unpacked(decode(packed_bytes(document))["content"], arrays.__getitem__)
+            decode_result(decode(packed_bytes(document))["content"], arrays.__getitem__)
         except StoreError:
             n_refused += 1
         except ValueError:
@@ -496,11 +512,11 @@ def test_no_bit_can_be_changed_unnoticed(tmp_path: Path) -> None:
     assert same(cutaway.load(tmp_path / "r"), made)
 
 
-def parts_of(content: Any) -> Any:
+def split_name(content: Any) -> Any:
     keys = content if isinstance(content, dict) else range(len(content)) if isinstance(content, list) else ()
     for key in list(keys):
         yield content, key
-        yield from parts_of(content[key])
+        yield from split_name(content[key])
 
 
 def packed_bytes(document: Any) -> bytes:

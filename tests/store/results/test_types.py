@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cutaway.store.results.types import ANY, entries_of, fields_of, fits, items_of, options_of, said
+from cutaway.store.results.types import ANY, entries_of, fields_of, fits, items_of, options_of, options_text
 
 T = TypeVar("T")
 
@@ -78,4 +78,4 @@ def test_fields_have_their_hints_resolved() -> None:
         x: int | None
 
     assert fields_of(Part) == {"x": (int, type(None))}
-    assert said(fields_of(Part)["x"]) == "int or NoneType"
+    assert options_text(fields_of(Part)["x"]) == "int or NoneType"

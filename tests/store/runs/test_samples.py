@@ -102,14 +102,14 @@ def test_a_text_is_found_in_whichever_field_and_case() -> None:
     "values", ["text", b"bytes", {"a": 1}, np.array(3), 5, None, [object()], [None, "a"], [[1], ["a"]], [[1.5], [1, 2]]]
 )
 def test_what_is_no_field_is_refused(values: Any) -> None:
-    with pytest.raises(InputError, match="the field 'x' of samples"):
+    with pytest.raises(InputError, match="the sample field 'x'"):
         packed_samples({"x": values})
 
 
 def test_fields_must_be_equally_long() -> None:
-    with pytest.raises(InputError, match="these have: a 1, b 2"):
+    with pytest.raises(InputError, match="their lengths are: a 1, b 2"):
         packed_samples({"a": ["x"], "b": ["x", "y"]})
     with pytest.raises(InputError, match="64 bits"):
         packed_samples({"a": [[2**70]]})
-    with pytest.raises(CutawayError, match="not equally long"):
+    with pytest.raises(CutawayError, match="differ in length"):
         read_samples({**packed_samples({"a": ["x"]}), **packed_samples({"b": ["x", "y"]})})

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from cutaway.core.errors import DamagedError
 from cutaway.core.pytree import leaves
 from cutaway.graph.argument_text import OpaqueArgument, arguments_text
-from cutaway.store.traces.arguments import TENSOR, Encoder, decoded, decoded_all, decoded_values
+from cutaway.store.traces.arguments import TENSOR, Encoder, decode_all_arguments, decode_arguments, decode_values
 
 atoms = (
     st.none()
@@ -46,7 +46,7 @@ def is_tensor(value: Any) -> bool:
 
 
 def back(*args: Any, **kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    return decoded(Encoder(is_tensor).arguments(args, kwargs))
+    return decode_arguments(Encoder(is_tensor).arguments(args, kwargs))
 
 
 @settings(deadline=None)
@@ -55,7 +55,7 @@ def back(*args: Any, **kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
 )
 def test_plain_data_comes_back_as_it_was(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     encoder = Encoder(is_tensor)
-    found = decoded(encoder.arguments(args, kwargs))
+    found = decode_arguments(encoder.arguments(args, kwargs))
     assert found == (args, kwargs)
     assert repr(found) == repr((args, kwargs))  # types, too: True is not 1
     assert encoder.n_things == 0
@@ -66,7 +66,7 @@ def test_plain_data_comes_back_as_it_was(args: tuple[Any, ...], kwargs: dict[str
 def test_a_plain_value_comes_back_as_it_was(value: Any) -> None:
     text = Encoder(is_tensor).value(value)
     assert text is not None
-    assert repr(decoded_values([text])) == repr([value])
+    assert repr(decode_values([text])) == repr([value])
 
 
 @settings(deadline=None)
@@ -75,7 +75,7 @@ def test_any_json_is_read_or_refused(tree: Any) -> None:
     import json
 
     try:
-        decoded(json.dumps(tree))
+        decode_arguments(json.dumps(tree))
     except DamagedError:
         pass
 
@@ -124,7 +124,9 @@ def test_named_tuples_and_dataclasses_keep_their_names_and_the_places_of_tensors
 
 def test_anything_else_is_told_in_words() -> None:
     encoder = Encoder(is_tensor)
-    (odd, many, long, huge), _ = decoded(encoder.arguments((Odd(), list(range(30_000)), "x" * 9_000, 10**3_000), {}))
+    (odd, many, long, huge), _ = decode_arguments(
+        encoder.arguments((Odd(), list(range(30_000)), "x" * 9_000, 10**3_000), {})
+    )
     assert odd == OpaqueArgument("Odd", "<Odd>")
     assert (many.name[:9], long.name[:3]) == ("[0, 1, 2,", "'xx")
     assert isinstance(huge, OpaqueArgument)
@@ -165,4 +167,4 @@ def test_a_container_that_holds_itself_ends() -> None:
 )
 def test_damaged_arguments_are_refused(text: str) -> None:
     with pytest.raises(DamagedError):
-        decoded_all([text])
+        decode_all_arguments([text])

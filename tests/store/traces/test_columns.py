@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cutaway.core.arrays import Raw
 from cutaway.core.errors import DamagedError
-from cutaway.store.traces.columns import Checked, Columns
+from cutaway.store.traces.columns import ColumnReader, ColumnWriter
 
 numbers = st.integers(-(2**63), 2**63 - 1)
 texts = st.text(st.characters(exclude_categories=()), max_size=6)
@@ -20,12 +20,12 @@ texts = st.text(st.characters(exclude_categories=()), max_size=6)
 def test_columns_come_back(
     flat: list[int], rows: list[list[int]], words: list[str | None], lists: list[list[str]]
 ) -> None:
-    columns = Columns()
+    columns = ColumnWriter()
     columns.numbers("flat", flat)
     columns.rows("rows", rows)
     columns.texts("words", words)
     columns.text_rows("lists", lists)
-    found = Checked(columns.arrays())
+    found = ColumnReader(columns.arrays())
     assert found.numbers("flat", len(flat), low=-(2**63)) == flat
     assert found.rows("rows", len(rows), low=-(2**63)) == rows
     assert found.optional_texts("words", len(words)) == words
@@ -33,22 +33,22 @@ def test_columns_come_back(
 
 
 def test_every_text_is_written_once() -> None:
-    columns = Columns()
+    columns = ColumnWriter()
     columns.texts("a", ["relu"] * 1000)
     columns.texts("b", ["relu", "add"])
     assert bytes(columns.arrays()["text"].data) == b"reluadd"
 
 
 def test_what_cannot_be_is_refused() -> None:
-    columns = Columns()
+    columns = ColumnWriter()
     columns.numbers("n", [0, 5])
     columns.floats("f", [0.5])
     columns.rows("r", [[1], [2, 3]])
     arrays = columns.arrays()
-    found = Checked(arrays)
-    with pytest.raises(DamagedError, match="'n' has 2 rows instead of 3"):
+    found = ColumnReader(arrays)
+    with pytest.raises(DamagedError, match="'n' has 2 rows, expected 3"):
         found.numbers("n", 3)
-    with pytest.raises(DamagedError, match="numbers from 0 to 5; they must be 0 or more and below 5"):
+    with pytest.raises(DamagedError, match="numbers from 0 to 5; they must be at least 0 and below 5"):
         found.numbers("n", 2, high=5)
     with pytest.raises(DamagedError, match="'gone' is missing"):
         found.numbers("gone", 2)
@@ -58,6 +58,6 @@ def test_what_cannot_be_is_refused() -> None:
         found.floats("n", 2)
     with pytest.raises(DamagedError, match="numbers from 0 to 5"):
         found.truths("n", 2)
-    cut = Checked({**arrays, "r.offsets": Raw.of(np.array([0, 2], np.int32))})
+    cut = ColumnReader({**arrays, "r.offsets": Raw.of(np.array([0, 2], np.int32))})
     with pytest.raises(DamagedError, match="offsets"):
         cut.rows("r", 2)

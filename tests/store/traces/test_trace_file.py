@@ -40,9 +40,9 @@ from cutaway.graph.analysis.export import record
 from cutaway.graph.argument_text import OpaqueArgument
 from cutaway.graph.op import Op
 from cutaway.store.reading.archive import Archive
-from cutaway.store.traces.columns import Columns
+from cutaway.store.traces.columns import ColumnWriter
 from cutaway.store.traces.encode import structure_of
-from cutaway.store.traces.trace_file import read, unpacked
+from cutaway.store.traces.trace_file import decode_trace, read
 from cutaway.store.traces.values import ValueWriter
 
 NO_PLAIN_VALUES = {"sparse", "nested", "meta"}
@@ -354,7 +354,7 @@ def test_one_tensor_under_several_ops_is_written_once(tmp_path: Path) -> None:
 # damage
 
 
-def parts_of(trace: Trace) -> tuple[dict[str, Any], dict[str, Raw], dict[str, Any]]:
+def split_name(trace: Trace) -> tuple[dict[str, Any], dict[str, Raw], dict[str, Any]]:
     """A trace as it would be written, in memory."""
     structure, blocks = structure_of(trace), dict[str, Any]()
     ValueWriter(lambda name, arrays: blocks.__setitem__(name, _Held(dict(arrays)))).write(trace, structure.columns)
@@ -384,14 +384,14 @@ def broken(array: np.ndarray[Any, Any]) -> Iterator[np.ndarray[Any, Any]]:
 
 
 def test_a_trace_with_any_broken_column_is_refused_or_answers_everything(steps: Trace) -> None:
-    document, arrays, blocks = parts_of(steps)
-    assert facts(unpacked(document, arrays, blocks, "here"), values=True) == facts(steps, values=True)
+    document, arrays, blocks = split_name(steps)
+    assert facts(decode_trace(document, arrays, blocks, "here"), values=True) == facts(steps, values=True)
     refused = answered = 0
     for name, raw in arrays.items():
         array = raw.array()
         for changed in broken(array) if len(array) else ():
             try:
-                found = unpacked(document, {**arrays, name: Raw.of(changed)}, blocks, "here")
+                found = decode_trace(document, {**arrays, name: Raw.of(changed)}, blocks, "here")
             except DamagedError:
                 refused += 1
             else:
@@ -399,11 +399,11 @@ def test_a_trace_with_any_broken_column_is_refused_or_answers_everything(steps: 
                 ask_all(found)
         missing = {key: value for key, value in arrays.items() if key != name}
         if name == "units":  # not there in traces of older versions: then units are worked out from the graph
-            found = unpacked(document, missing, blocks, "here")
+            found = decode_trace(document, missing, blocks, "here")
             assert found.unit_layouts == list(steps.unit_layouts)
             continue
         with pytest.raises(DamagedError):
-            unpacked(document, missing, blocks, "here")
+            decode_trace(document, missing, blocks, "here")
     assert refused > 400
     assert answered > 100
 
@@ -431,25 +431,25 @@ def ask_all(trace: Trace) -> None:
 
 @pytest.mark.parametrize("name", ["version", "n_nodes", "model_name", "seconds", "error", "orphans", "n_backwards"])
 def test_a_broken_document_is_refused(name: str, steps: Trace) -> None:
-    document, arrays, blocks = parts_of(steps)
+    document, arrays, blocks = split_name(steps)
     fine: dict[str, tuple[type, ...]] = {"model_name": (str,), "seconds": (int, float)}
     for wrong in (-1, "x", [1], {"a": 1}, 1 << 70, object()):
         if not isinstance(wrong, fine.get(name, ())):
             with pytest.raises((DamagedError, VersionError)):
-                unpacked({**document, name: wrong}, arrays, blocks, "")
+                decode_trace({**document, name: wrong}, arrays, blocks, "")
     with pytest.raises(DamagedError):
-        unpacked(["nothing"], arrays, blocks, "")
+        decode_trace(["nothing"], arrays, blocks, "")
 
 
 def test_a_parent_that_comes_after_its_child_is_refused(steps: Trace) -> None:
-    document, arrays, blocks = parts_of(steps)
+    document, arrays, blocks = split_name(steps)
     nodes = [list(parents) for parents in steps.tables.nodes.parents]
     nodes[3] = [3]
-    columns = Columns()
+    columns = ColumnWriter()
     columns.rows("nodes/parents", nodes)
     changed = {**arrays, **{key: raw for key, raw in columns.arrays().items() if key.startswith("nodes/")}}
     with pytest.raises(DamagedError, match="node 3 of this trace has the parent 3"):
-        unpacked(document, changed, blocks, "here")
+        decode_trace(document, changed, blocks, "here")
 
 
 @pytest.mark.parametrize("suffix", [".index", ".safetensors", ".json"])
@@ -489,5 +489,5 @@ def test_a_trace_that_was_not_written_to_its_end_is_told(steps: Trace, tmp_path:
 
     with Writer(tmp_path / "trace", kind="trace") as writer:
         writer.block("structure", structure_of(steps).arrays())
-    with pytest.raises(DamagedError, match="not written to its end"):
+    with pytest.raises(DamagedError, match="not saved completely"):
         read(Archive(tmp_path / "trace"))

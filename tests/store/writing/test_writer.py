@@ -34,15 +34,15 @@ from tests.store.faults import (
 from cutaway.core.arrays import Raw
 from cutaway.core.errors import ExistsError, InputError, LeaseError
 from cutaway.store.backends.backend import backend_for
-from cutaway.store.format.frames import MOST_ENTRIES
+from cutaway.store.format.frames import MAX_ENTRIES
 from cutaway.store.format.records import Row
 from cutaway.store.format.segments import Limits
 from cutaway.store.writing import thread as working
 from cutaway.store.writing.lease import Lease
-from cutaway.store.writing.session_files import Log
+from cutaway.store.writing.session_files import SessionFiles
 from cutaway.store.writing.writer import Options, Writer
 
-HERE = Path(__file__).parents[1]
+HERE = Path(__file__).parent.parent
 PROGRAM = """
 import sys, os, time, threading
 sys.path.insert(0, {here!r})
@@ -169,12 +169,12 @@ def test_what_comes_after_the_end_is_a_problem_and_no_error(url: str) -> None:
     writer = Writer(url, kind="run")
     write_step(writer, 0)
     writer.close()
-    with pytest.warns(RuntimeWarning, match="closed before"):
+    with pytest.warns(RuntimeWarning, match="already closed"):
         write_step(writer, 1)
     writer.scalars(2, {"loss": 1.0})
     assert writer.flush()
     writer.close()
-    assert any("steps (step 1) could not be written: the writer was closed before" in p for p in writer.problems)
+    assert any("steps (step 1) could not be written: the writer is already closed" in p for p in writer.problems)
     assert load(url).steps.tolist() == [0]
 
 
@@ -188,7 +188,7 @@ def test_a_worker_that_dies_of_a_bug_does_not_stop_the_program(url: str, monkeyp
     writer = Writer(url, kind="run", options=Options(queue_bytes=3000))
     write_step(writer, 0)
     assert writer.flush()
-    monkeypatch.setattr(working.Worker, "_tend", dies)
+    monkeypatch.setattr(working.WriterThread, "_housekeep", dies)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for step in range(1, 50):
@@ -206,11 +206,11 @@ def test_a_worker_that_dies_of_a_bug_does_not_stop_the_program(url: str, monkeyp
 def test_a_flush_does_not_wait_for_a_worker_that_dies(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     go = threading.Event()
 
-    def dies(self: Log, *rest: Any) -> None:
+    def dies(self: SessionFiles, *rest: Any) -> None:
         go.wait(10)
         raise SystemExit
 
-    monkeypatch.setattr(Log, "step", dies)
+    monkeypatch.setattr(SessionFiles, "step", dies)
     writer = Writer(url, kind="run")
     for step in range(3):
         write_step(writer, step)
@@ -269,13 +269,13 @@ def test_very_many_scalars_wait_for_a_slow_disk_too(url: str) -> None:
 
 
 def test_more_scalars_at_once_than_one_record_holds(url: str) -> None:
-    names = [f"s{number}" for number in range(MOST_ENTRIES + 5)]
+    names = [f"s{number}" for number in range(MAX_ENTRIES + 5)]
     with Writer(url, kind="run") as writer:
         writer.scalars(3, {name: float(number) for number, name in enumerate(names)})
     run = load(url)
     assert not run.problems
     assert len(run.scalars) == len(names)
-    assert run.scalars[names[-1]].values.tolist() == [MOST_ENTRIES + 4]
+    assert run.scalars[names[-1]].values.tolist() == [MAX_ENTRIES + 4]
 
 
 # what it takes
@@ -283,7 +283,7 @@ def test_more_scalars_at_once_than_one_record_holds(url: str) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [list(range(MOST_ENTRIES + 1)), {1: 2}, 1 << 70, object(), b"x" * (65 << 20)],
+    [list(range(MAX_ENTRIES + 1)), {1: 2}, 1 << 70, object(), b"x" * (65 << 20)],
     ids=["long list", "numbers as keys", "large number", "object", "many bytes"],
 )
 def test_what_no_reader_would_take_is_refused_at_once(url: str, content: Any) -> None:
@@ -323,16 +323,16 @@ def test_what_a_reader_would_skip_is_refused_at_once(url: str) -> None:
 def test_arrays_that_are_not_what_they_say_are_refused(url: str) -> None:
     with Writer(url, kind="run") as writer:
         schema = writer.schema(ROWS, STATISTICS)
-        with pytest.raises(InputError, match=r"4 bytes for float32 \[2\], which takes 8"):
+        with pytest.raises(InputError, match=r"got 4 bytes for float32 \[2\], which needs 8"):
             writer.step(0, schema=schema, values={0: Raw("float32", (2,), b"1234")})
         with pytest.raises(InputError, match="rows"):
             writer.step(0, schema=schema, values={9: Raw("uint8", (1,), b"1")})
         with pytest.raises(InputError, match="shape"):
             writer.step(0, schema=schema, matrix=np.zeros((1, 1)))
-        with pytest.raises(InputError, match="not made by this writer"):
+        with pytest.raises(InputError, match="does not belong to this writer"):
             writer.step(0, schema=99)
         write_step(writer, 4)
-        with pytest.raises(InputError, match="must grow"):
+        with pytest.raises(InputError, match="must increase"):
             writer.step(4, schema=schema)
     assert load(url).steps.tolist() == [4]
 
@@ -354,7 +354,7 @@ def test_nothing_that_is_there_is_overwritten(url: str, tmp_path: Path) -> None:
         write_step(writer, 0)
     with pytest.raises(ExistsError, match="resume=True"):
         Writer(url, kind="run")
-    with pytest.raises(ExistsError, match="holds a run, not a trace"):
+    with pytest.raises(ExistsError, match="is a run, not a trace"):
         Writer(url, kind="trace", resume=True)
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(ExistsError, match=r"other files \(mine.txt"):
@@ -422,7 +422,7 @@ def test_a_folder_that_was_replaced_under_a_writer_is_left_alone(tmp_path: Path)
 
 def test_a_second_writer_is_refused_while_the_first_lives(url: str) -> None:
     with Writer(url, kind="run"):
-        with pytest.raises(LeaseError, match="this very process"):
+        with pytest.raises(LeaseError, match="this process"):
             Writer(url, kind="run", resume=True)
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.views.pages.example_pages import HOSTILE, every_plate
 
 from cutaway.core.errors import InputError
-from cutaway.server.view_json import text as as_json
+from cutaway.server.view_json import to_json as as_json
 from cutaway.views.pages.html import static_html
 from cutaway.views.pages.model import (
     Bars,

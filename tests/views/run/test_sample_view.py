@@ -94,4 +94,4 @@ def test_damage_is_told(tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes().replace(b"can be found", b"cannot be it"))
     view = samples_view(cutaway.load(tmp_path / "run"), 3)
     assert view.items == ()
-    assert "they are not what was written" in view.why_missing
+    assert "have a wrong checksum" in view.why_missing

@@ -1,7 +1,7 @@
-"""What the viewer has open: archives below the served folders, listed, opened and cached.
+"""Finds, lists, opens and caches the archives in the served folders.
 
-catalog        The list of what is in the opened folders
-folders        The folders that were opened: what of Cutaway's lies below them
-open_archives  What is open: asked one question at a time each, let go when all take too much memory together
-result_shelf   What the viewer shows as pages: collections and saved results, opened
+catalog        The list of archives: reads ended ones once, reads a long list in the background
+folders        The served folders and the archives in them; nothing outside them is ever read
+open_archives  LRU cache of open archives; serializes access to each
+result_shelf   Open activations and results, which the viewer shows as pages
 """

@@ -1,4 +1,4 @@
-"""The folders that were opened: what of Cutaway's lies below them. Nothing outside of them is ever read."""
+"""The served folders and the archives in them. Nothing outside them is ever read."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from cutaway.core.errors import InputError, NotFoundError, StoreError
 from cutaway.store.backends.backend import backend_for
 from cutaway.store.backends.local import LocalBackend
 from cutaway.store.format.filenames import HEAD, INDEX
-from cutaway.store.runs.run_set import found_below, is_archive
+from cutaway.store.runs.run_set import find_folders, is_archive
 from cutaway.views.run.run_view import item_id
 
-Stamp = tuple[tuple[str, int, int, int], ...]
-"""Of each file that says what is there: its name, number, size and time."""
+Fingerprint = tuple[tuple[str, int, int, int], ...]
+"""Name, inode, size and mtime of each file that describes the archive."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """One run, saved trace, collection or saved result on disk."""
+class ArchiveLocation:
+    """A run, saved trace, activations or saved result on disk."""
 
     id: str
-    """Made of its name below the opened folder, so the same at every start."""
+    """Derived from the name relative to the served folder, so it is stable across restarts."""
     name: str
     path: str
     root: str
-    """The opened folder it lies below, with all links resolved."""
+    """The served folder that holds it, with links resolved."""
 
     def check(self) -> None:
-        """Raise an error if it is gone, or has become a link that leads out of the opened folder."""
+        """Raise NotFoundError if it was deleted, or became a link that leaves the served folder."""
         if not os.path.isdir(self.path):
-            raise NotFoundError(f"{self.name!r} was deleted or moved: {self.path} is not there any more.")
+            raise NotFoundError(f"{self.name!r} was deleted or moved: {self.path} no longer exists.")
         real = os.path.realpath(self.path)
         if real != self.root and not real.startswith(self.root.rstrip(os.sep) + os.sep):
-            raise NotFoundError(f"{self.name!r} is a link that leads out of the opened folder, and is not followed.")
+            raise NotFoundError(f"{self.name!r} is a link to outside the served folder; such links are not followed.")
 
-    def stamp(self) -> Stamp:
-        """Changes whenever something is written to it, or it is replaced by another."""
-        found = []
+    def fingerprint(self) -> Fingerprint:
+        """Changes whenever the archive is written to or replaced."""
+        files = []
         for folder in ("", *(entry for entry in _folders(self.path) if entry.startswith("rank-"))):
             try:
                 with os.scandir(os.path.join(self.path, folder)) as entries:
@@ -46,53 +46,51 @@ class Place:
                         if entry.name == HEAD or entry.name.endswith(INDEX):
                             status = entry.stat(follow_symlinks=False)
                             name = f"{folder}/{entry.name}"
-                            found.append((name, status.st_ino, status.st_size, status.st_mtime_ns))
+                            files.append((name, status.st_ino, status.st_size, status.st_mtime_ns))
             except OSError:
                 continue
-        return tuple(sorted(found))
+        return tuple(sorted(files))
 
 
 class Folders:
-    """What lies at and below some paths: each something that Cutaway wrote, or a folder of such things.
+    """The archives at and below some paths.
 
     Args:
-        paths: they must be there; that nothing is in them yet is no error.
+        paths: folders that exist; they may still be empty.
     """
 
     def __init__(self, paths: Sequence[str]) -> None:
         self.paths = tuple(_local(path) for path in paths)
         for path in self.paths:
             if not os.path.isdir(path):
-                what = "is no folder" if os.path.exists(path) else "is not there"
-                raise NotFoundError(
-                    f"{path} {what}, so nothing that Cutaway wrote is: name a folder that has, or will have, runs."
-                )
+                what = "is not a folder" if os.path.exists(path) else "does not exist"
+                raise NotFoundError(f"no Cutaway archive at {path}: it {what}. Name a folder that holds runs.")
 
-    def places(self) -> dict[str, Place]:
-        """Id → whatever is there now."""
-        found: dict[str, Place] = {}
+    def locations(self) -> dict[str, ArchiveLocation]:
+        """The archives that exist now, by id."""
+        archives: dict[str, ArchiveLocation] = {}
         seen: set[str] = set()
         for path in self.paths:
             root = os.path.realpath(path)
-            for name, place in _below(path):
-                real = os.path.realpath(place)
+            for name, location in _below(path):
+                real = os.path.realpath(location)
                 if real in seen:
                     continue
                 seen.add(real)
                 id_ = item_id(name)
-                if id_ in found:  # of the same name in another folder
+                if id_ in archives:  # another served folder has an archive of this name
                     name = real
                     id_ = item_id(name)
-                found[id_] = Place(id_, name, place, root)
-        return found
+                archives[id_] = ArchiveLocation(id_, name, location, root)
+        return archives
 
 
 def _below(path: str) -> Iterator[tuple[str, str]]:
     if _is_archive(path):
         yield os.path.basename(os.path.abspath(path)), path
         return
-    for place in found_below(path, _is_archive):  # which follows no links
-        yield os.path.relpath(place, path), place
+    for location in find_folders(path, _is_archive):  # does not follow links
+        yield os.path.relpath(location, path), location
 
 
 def _is_archive(path: str) -> bool:
@@ -113,5 +111,5 @@ def _folders(path: str) -> list[str]:
 def _local(path: str) -> str:
     backend = backend_for(path)
     if not isinstance(backend, LocalBackend):
-        raise InputError(f"{path!r} lies in the memory of one process, and the viewer is another.")
+        raise InputError(f"{path!r} is in the memory of another process. Serve a folder on disk.")
     return backend.url if "://" in path else path

@@ -1,4 +1,4 @@
-"""What the viewer shows as pages: collections and saved results, opened."""
+"""Open activations and results, which the viewer shows as pages."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from cutaway.views.pages.results.activations import PageView, activations_view
 
 _COLLECTION_BYTES: Final = 100_000
 _RESULT_BYTES: Final = 1 << 20
-"""About what an opened one takes; few results take more."""
+"""Typical memory use; few results take more."""
 
 
-class Collected:
-    """A collection, and what is kept of it to go from unit to unit."""
+class OpenActivations:
+    """Open activations, with a cached reader of single units."""
 
     def __init__(self, acts: Activations) -> None:
         self.acts = acts
@@ -30,17 +30,17 @@ class Collected:
 
     @property
     def n_bytes(self) -> int:
-        """About what it takes."""
+        """Approximate memory use."""
         return _COLLECTION_BYTES + self.read.n_bytes
 
     def view(self) -> PageView:
-        """Its page of facts, and its sites."""
+        """Their page, with the list of sites."""
         return activations_view(self.acts)
 
 
 @dataclass
-class Saved:
-    """A result that was saved, or a page."""
+class OpenResult:
+    """An open result, or an open page."""
 
     result: Any
     n_bytes: int = _RESULT_BYTES
@@ -49,15 +49,15 @@ class Saved:
         """The page of the result."""
         page = self.result if isinstance(self.result, Page) else late.call("result.page", self.result)
         if page is None:
-            raise InputError(f"this version of Cutaway has no page for a result of type {type(self.result).__name__}.")
+            raise InputError(f"this version of Cutaway has no page for results of type {type(self.result).__name__}.")
         return PageView(page)
 
     @cached_property
     def units(self) -> frozenset[str]:
-        """The names of the units it ranks; none where it ranks none, or where they have no names."""
+        """Names of the units that it ranks; empty if it is not a ranking or its units have no names."""
         return frozenset((self.result.names if isinstance(self.result, Ranking) else None) or ())
 
 
-def opened(archive: Archive) -> Collected | Saved:
-    """Whichever of the two an archive holds."""
-    return Collected(Activations.read(archive)) if archive.kind == "activations" else Saved(read(archive))
+def open_paged(archive: Archive) -> OpenActivations | OpenResult:
+    """Open whichever of the two an archive holds."""
+    return OpenActivations(Activations.read(archive)) if archive.kind == "activations" else OpenResult(read(archive))

@@ -1,4 +1,4 @@
-"""What is asked of whole runs: the list, what a run holds, its graph and modules, numbers of one step, curves."""
+"""Routes of runs: the list, one run, its graph and modules, one step, curves."""
 
 from __future__ import annotations
 
@@ -12,105 +12,103 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from cutaway.core.errors import InputError
-from cutaway.server.archives.catalog import Listing, item_of
-from cutaway.server.archives.open_archives import Held, Opened, rows_of
+from cutaway.server.archives.catalog import Catalog, item_of
+from cutaway.server.archives.open_archives import ArchiveCache, OpenArchive, rows_of
 from cutaway.server.http import (
     JSON,
-    Answer,
     Endpoint,
-    answered,
+    Payload,
     as_band,
     as_curve,
     as_json,
     as_matrix,
     as_numbers,
-    growing_tag,
-    is_asked,
-    number,
-    optional_number,
-    step_tag,
-    told,
-    word,
+    error_boundary,
+    flag_parameter,
+    int_parameter,
+    optional_int_parameter,
+    respond,
+    run_etag,
+    step_etag,
+    text_parameter,
 )
-from cutaway.server.view_json import text
+from cutaway.server.view_json import to_json
 from cutaway.views.run.run_view import run_view
 
-_MOST_KEPT: Final = 8
-_MOST_WISHES: Final = 64_000
-"""Characters."""
+_MAX_CACHED: Final = 8
+_MAX_WISHES: Final = 64_000
+"""Maximum length of the `wishes` parameter, in characters."""
 
 
-def routes(opened: Opened, listing: Listing) -> list[Route]:
-    """The addresses, below `/api`."""
+def routes(cache: ArchiveCache, catalog: Catalog) -> list[Route]:
+    """Routes below `/api`."""
 
     async def runs(_: Request) -> Response:
-        return Response(text(await listing.items()), media_type=JSON)
+        return Response(to_json(await catalog.items()), media_type=JSON)
 
     async def run(request: Request) -> Response:
-        return await answered(request, opened, run_answer, tag=_run_tag, fresh=True)
+        return await respond(request, cache, run_payload, tag=_run_state_etag, fresh=True)
 
     async def graph(request: Request) -> Response:
-        structure, with_hidden = request.query_params.get("structure") or None, is_asked(request, "hidden")
+        structure, with_hidden = request.query_params.get("structure") or None, flag_parameter(request, "hidden")
         wishes = request.query_params.get("wishes") or ""
-        return await answered(
-            request, opened, lambda held: graph_answer(held, structure, wishes, with_hidden=with_hidden)
+        return await respond(
+            request, cache, lambda entry: graph_payload(entry, structure, wishes, with_hidden=with_hidden)
         )
 
     async def network(request: Request) -> Response:
-        return await answered(request, opened, _network)
+        return await respond(request, cache, _network)
 
     async def samples(request: Request) -> Response:
-        step = number(request, "step")
-        return await answered(request, opened, lambda held: _samples(held, step), tag=step_tag(step))
+        step = int_parameter(request, "step")
+        return await respond(request, cache, lambda entry: _samples(entry, step), tag=step_etag(step))
 
     async def matrix(request: Request) -> Response:
-        step, sample = number(request, "step"), optional_number(request, "sample")
-        with_z = is_asked(request, "z")
+        step, sample = int_parameter(request, "step"), optional_int_parameter(request, "sample")
+        with_z = flag_parameter(request, "z")
 
-        def ask(held: Held) -> Answer:
+        def payload(entry: OpenArchive) -> Payload:
             from cutaway.views.run.outliers import comparable_statistics, z_of_step
             from cutaway.views.run.sample_matrix import sample_matrix
 
-            rows = rows_of(held)
-            found = rows.matrix(step) if sample is None else sample_matrix(rows, step, sample)
-            return (
-                as_matrix(found, z_of_step(rows, found), comparable_statistics(rows)) if with_z else as_numbers(found)
-            )
+            rows = rows_of(entry)
+            matrix = rows.matrix(step) if sample is None else sample_matrix(rows, step, sample)
+            return as_matrix(matrix, z_of_step(rows, matrix), comparable_statistics(rows)) if with_z else as_numbers(matrix)
 
-        return await answered(request, opened, ask, tag=step_tag(step))
+        return await respond(request, cache, payload, tag=step_etag(step))
 
     async def column(request: Request) -> Response:
-        step, stat = number(request, "step"), word(request, "stat")
-        return await answered(
-            request, opened, lambda held: as_numbers(rows_of(held).column(step, stat)), tag=step_tag(step)
+        step, stat = int_parameter(request, "step"), text_parameter(request, "stat")
+        return await respond(
+            request, cache, lambda entry: as_numbers(rows_of(entry).column(step, stat)), tag=step_etag(step)
         )
 
     async def curve(request: Request) -> Response:
-        row, stat = number(request, "row"), word(request, "stat")
+        row, stat = int_parameter(request, "row"), text_parameter(request, "stat")
         kind = request.query_params.get("kind")
 
-        def ask(held: Held) -> Answer:
-            return as_curve(rows_of(held).curve(row, stat, kind=kind))
+        def payload(entry: OpenArchive) -> Payload:
+            return as_curve(rows_of(entry).curve(row, stat, kind=kind))
 
-        return await answered(request, opened, ask)
+        return await respond(request, cache, payload)
 
     async def band(request: Request) -> Response:
-        row, stat = number(request, "row"), word(request, "stat")
+        row, stat = int_parameter(request, "row"), text_parameter(request, "stat")
         kind = request.query_params.get("kind")
-        iteration, pass_ = optional_number(request, "iteration"), optional_number(request, "pass")
+        iteration, pass_ = optional_int_parameter(request, "iteration"), optional_int_parameter(request, "pass")
 
-        def ask(held: Held) -> Answer:
-            return as_band(rows_of(held).band(row, stat, kind=kind, iteration=iteration, pass_=pass_))
+        def payload(entry: OpenArchive) -> Payload:
+            return as_band(rows_of(entry).band(row, stat, kind=kind, iteration=iteration, pass_=pass_))
 
-        return await answered(request, opened, ask)
+        return await respond(request, cache, payload)
 
     async def scalar(request: Request) -> Response:
-        name = word(request, "name")
+        name = text_parameter(request, "name")
 
-        def ask(held: Held) -> Answer:
-            return as_curve(rows_of(held).run.scalars[name])
+        def payload(entry: OpenArchive) -> Payload:
+            return as_curve(rows_of(entry).run.scalars[name])
 
-        return await answered(request, opened, ask)
+        return await respond(request, cache, payload)
 
     below: dict[str, Endpoint] = {
         "": run,
@@ -124,70 +122,70 @@ def routes(opened: Opened, listing: Listing) -> list[Route]:
         "/scalar": scalar,
     }
     return [
-        Route("/api/runs", told(runs)),
-        *(Route(f"/api/run/{{id}}{path}", told(endpoint)) for path, endpoint in below.items()),
+        Route("/api/runs", error_boundary(runs)),
+        *(Route(f"/api/run/{{id}}{path}", error_boundary(endpoint)) for path, endpoint in below.items()),
     ]
 
 
-def _run_tag(held: Held) -> str:
-    """A run may die without a word, and damage be found where nothing was written."""
-    item = item_of(held)
-    return f"{growing_tag(held)}.{item.state}.{len(item.problems)}"
+def _run_state_etag(entry: OpenArchive) -> str:
+    """The state and problems can change without a write: a process dies, or reading finds damage."""
+    item = item_of(entry)
+    return f"{run_etag(entry)}.{item.state}.{len(item.problems)}"
 
 
-def _kept(held: Held, asked: str, make: Callable[[], Answer], *, tag: str = "") -> Answer:
-    """An answer that takes long, made once until its tag changes."""
-    tag = tag or growing_tag(held)
-    known = held.answers.get(asked)
+def _cached(entry: OpenArchive, asked: str, make: Callable[[], Payload], *, tag: str = "") -> Payload:
+    """A slow response, computed once per ETag."""
+    tag = tag or run_etag(entry)
+    known = entry.answers.get(asked)
     if known is not None and known[0] == tag:
-        return Answer(known[1])
+        return Payload(known[1])
     answer = make()
-    held.answers.pop(asked, None)
-    while len(held.answers) >= _MOST_KEPT:
-        del held.answers[next(iter(held.answers))]
-    held.answers[asked] = (tag, answer.body)
+    entry.answers.pop(asked, None)
+    while len(entry.answers) >= _MAX_CACHED:
+        del entry.answers[next(iter(entry.answers))]
+    entry.answers[asked] = (tag, answer.body)
     return answer
 
 
-def run_answer(held: Held) -> Answer:
-    """The first thing that is asked, and again whenever a run has grown."""
+def run_payload(entry: OpenArchive) -> Payload:
+    """The run itself: a page's first request, repeated whenever the run grows."""
 
-    def make() -> Answer:
-        view = run_view(rows_of(held), name=held.place.name)
-        return as_json(replace(view, item=item_of(held)))
+    def make() -> Payload:
+        view = run_view(rows_of(entry), name=entry.location.name)
+        return as_json(replace(view, item=item_of(entry)))
 
-    return _kept(held, "run", make, tag=_run_tag(held))
+    return _cached(entry, "run", make, tag=_run_state_etag(entry))
 
 
-def graph_answer(held: Held, structure: str | None, wishes: str = "", *, with_hidden: bool = False) -> Answer:
-    """The dependency graph; kept, because it takes long."""
+def graph_payload(entry: OpenArchive, structure: str | None, wishes: str = "", *, with_hidden: bool = False) -> Payload:
+    """The dependency graph; cached, because layout is slow."""
     from cutaway.views.run.run_graph import run_graph
 
-    own = _wishes(wishes)
+    parsed = _wishes(wishes)
     asked = f"graph {structure} {with_hidden} {wishes}"
-    return _kept(
-        held, asked, lambda: as_json(run_graph(rows_of(held), structure, with_hidden=with_hidden, overrides=own))
+    return _cached(
+        entry, asked, lambda: as_json(run_graph(rows_of(entry), structure, with_hidden=with_hidden, overrides=parsed))
     )
 
 
 def _wishes(text: str) -> list[Any]:
-    """What a reader wishes of the graph, as JSON; none for no text."""
+    """Parse the layout overrides of the reader; an empty text means none."""
     try:
-        found = json.loads(text[:_MOST_WISHES]) if text else []
+        parsed = json.loads(text[:_MAX_WISHES]) if text else []
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, list):
-        raise InputError(f'wishes={text[:40]!r} is no list such as [{{"at": "encoder", "within": "mine"}}].')
-    return found
+        parsed = None
+    if not isinstance(parsed, list):
+        raise InputError(f'wishes={text[:40]!r} is not a JSON list such as [{{"at": "encoder", "within": "mine"}}].')
+    return parsed
 
 
-def _network(held: Held) -> Answer:
+def _network(entry: OpenArchive) -> Payload:
     from cutaway.views.run.module_table import network_view
 
-    return as_json(network_view(rows_of(held)))
+    return as_json(network_view(rows_of(entry)))
 
 
-def _samples(held: Held, step: int) -> Answer:
+def _samples(entry: OpenArchive, step: int) -> Payload:
     from cutaway.views.run.sample_view import samples_view
 
-    return as_json(samples_view(rows_of(held).run, step))
+    return as_json(samples_view(rows_of(entry).run, step))

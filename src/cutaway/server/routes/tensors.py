@@ -1,4 +1,4 @@
-"""What is asked of one tensor at one step: its view, all its kept values, its units, its samples."""
+"""Routes of one tensor at one step: its view, values, units, samples."""
 
 from __future__ import annotations
 
@@ -14,38 +14,42 @@ from starlette.routing import Route
 
 from cutaway.core.arrays import Array
 from cutaway.core.errors import InputError
-from cutaway.server.archives.open_archives import Held, Opened, rows_of
+from cutaway.server.archives.open_archives import ArchiveCache, OpenArchive, rows_of
 from cutaway.server.http import (
     BINARY,
-    Answer,
     Endpoint,
-    answered,
+    Payload,
     as_file,
     as_json,
     as_numbers,
-    is_asked,
-    number,
-    optional_number,
-    step_tag,
-    told,
+    error_boundary,
+    flag_parameter,
+    int_parameter,
+    optional_int_parameter,
+    respond,
+    step_etag,
 )
 
 FORMATS: Final = ("bin", "npy", "csv")
 
 
-def routes(opened: Opened) -> list[Route]:
-    """The addresses, below `/api`."""
+def routes(cache: ArchiveCache) -> list[Route]:
+    """Routes below `/api`."""
 
     async def tensor(request: Request) -> Response:
-        row, step, sample = number(request, "row"), number(request, "step"), optional_number(request, "sample")
-        is_normalised, is_each = is_asked(request, "normalised"), is_asked(request, "each")
-        tile = optional_number(request, "tile")
+        row, step, sample = (
+            int_parameter(request, "row"),
+            int_parameter(request, "step"),
+            optional_int_parameter(request, "sample"),
+        )
+        is_normalised, is_each = flag_parameter(request, "normalised"), flag_parameter(request, "each")
+        tile = optional_int_parameter(request, "tile")
 
-        def ask(held: Held) -> Answer:
+        def payload(entry: OpenArchive) -> Payload:
             from cutaway.views.run.tensor_view import tensor_view
 
-            found = tensor_view(
-                rows_of(held),
+            view = tensor_view(
+                rows_of(entry),
                 row,
                 step=step,
                 sample=sample,
@@ -53,47 +57,51 @@ def routes(opened: Opened) -> list[Route]:
                 is_each=is_each,
                 tile=tile,
             )
-            return as_json(found)
+            return as_json(view)
 
-        return await answered(request, opened, ask, tag=step_tag(step))
+        return await respond(request, cache, payload, tag=step_etag(step))
 
     async def values(request: Request) -> Response:
-        row, step, sample = number(request, "row"), number(request, "step"), optional_number(request, "sample")
-        is_normalised = is_asked(request, "normalised")
+        row, step, sample = (
+            int_parameter(request, "row"),
+            int_parameter(request, "step"),
+            optional_int_parameter(request, "sample"),
+        )
+        is_normalised = flag_parameter(request, "normalised")
         format_ = request.query_params.get("format", "bin")
         if format_ not in FORMATS:
-            raise InputError(f"format={format_[:40]!r} is none of {', '.join(FORMATS)}.")
+            raise InputError(f"format={format_[:40]!r} is not one of {', '.join(FORMATS)}.")
 
-        def ask(held: Held) -> Answer:
+        def payload(entry: OpenArchive) -> Payload:
             from cutaway.views.run.tensor_view import tensor_values
 
-            array = tensor_values(rows_of(held), row, step=step, sample=sample, is_normalised=is_normalised)
-            name = _name_of(held, row, step) + ("" if sample is None else f"-sample-{sample}")
+            array = tensor_values(rows_of(entry), row, step=step, sample=sample, is_normalised=is_normalised)
+            name = _name_of(entry, row, step) + ("" if sample is None else f"-sample-{sample}")
             if format_ == "npy":
                 return as_file(as_npy(array), BINARY, f"{name}.npy")
             return as_file(as_csv(array), "text/csv", f"{name}.csv") if format_ == "csv" else as_numbers(array)
 
-        return await answered(request, opened, ask, tag=step_tag(step))
+        return await respond(request, cache, payload, tag=step_etag(step))
 
     async def units(request: Request) -> Response:
-        row, step = number(request, "row"), number(request, "step")
+        row, step = int_parameter(request, "row"), int_parameter(request, "step")
 
-        def ask(held: Held) -> Answer:
+        def payload(entry: OpenArchive) -> Payload:
             from cutaway.views.run.tensor_view import unit_values
 
-            return as_numbers(unit_values(rows_of(held), row, step=step))
+            return as_numbers(unit_values(rows_of(entry), row, step=step))
 
-        return await answered(request, opened, ask, tag=step_tag(step))
+        return await respond(request, cache, payload, tag=step_etag(step))
 
     async def samples_table(request: Request) -> Response:
-        row, step = number(request, "row"), number(request, "step")
+        row, step = int_parameter(request, "row"), int_parameter(request, "step")
 
-        def ask(held: Held) -> Answer:
+        def payload(entry: OpenArchive) -> Payload:
             from cutaway.views.run.tensor_view import sample_values
 
-            return as_numbers(sample_values(rows_of(held), row, step=step))
+            return as_numbers(sample_values(rows_of(entry), row, step=step))
 
-        return await answered(request, opened, ask, tag=step_tag(step))
+        return await respond(request, cache, payload, tag=step_etag(step))
 
     below: dict[str, Endpoint] = {
         "/tensor": tensor,
@@ -101,12 +109,12 @@ def routes(opened: Opened) -> list[Route]:
         "/units": units,
         "/samples_table": samples_table,
     }
-    return [Route(f"/api/run/{{id}}{path}", told(endpoint)) for path, endpoint in below.items()]
+    return [Route(f"/api/run/{{id}}{path}", error_boundary(endpoint)) for path, endpoint in below.items()]
 
 
-def _name_of(held: Held, number_: int, step: int) -> str:
-    """What a file of one tensor at one step is called."""
-    rows = rows_of(held)
+def _name_of(entry: OpenArchive, number_: int, step: int) -> str:
+    """File name for one tensor at one step."""
+    rows = rows_of(entry)
     row = rows.row(number_)
     iteration = f"-iteration-{row.iteration}" if row.iteration else ""
     pass_ = f"-pass-{row.pass_}" if rows.n_passes(row) > 1 and (row.pass_ > 1 or not row.iteration) else ""
@@ -114,14 +122,14 @@ def _name_of(held: Held, number_: int, step: int) -> str:
 
 
 def as_npy(array: Array) -> bytes:
-    """The array as NumPy's own file."""
+    """Encode an array as .npy."""
     file = BytesIO()
     np.save(file, array, allow_pickle=False)
     return file.getvalue()
 
 
 def as_csv(array: Array) -> bytes:
-    """One line for each row of the last dimension, before it where it stands in the others.
+    """Encode an array as CSV: one line per row of the last dimension, preceded by its indices in the others.
 
     >>> print(as_csv(np.float32([[[0.1, 1]], [[2, 3]]])).decode(), end="")
     i0,i1,0,1
@@ -132,6 +140,6 @@ def as_csv(array: Array) -> bytes:
     out = StringIO()
     out.write(",".join([*(f"i{dimension}" for dimension in range(len(before))), *map(str, range(n_columns))]) + "\n")
     lines = array.reshape(prod(before), n_columns)
-    for places, line in zip(product(*map(range, before)), lines, strict=True):
-        out.write(",".join([*map(str, places), *line.astype(str).tolist()]) + "\n")
+    for indices, line in zip(product(*map(range, before)), lines, strict=True):
+        out.write(",".join([*map(str, indices), *line.astype(str).tolist()]) + "\n")
     return out.getvalue().encode()

@@ -1,4 +1,4 @@
-"""What is asked of saved traces: the graph of ops, and what one op holds."""
+"""Routes of saved traces: the graph of ops, details of one op."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from cutaway.server.archives.open_archives import Held, Opened, trace_of
-from cutaway.server.http import Answer, answered, as_json, number, told
+from cutaway.server.archives.open_archives import ArchiveCache, OpenArchive, trace_of
+from cutaway.server.http import Payload, as_json, error_boundary, int_parameter, respond
 
 
-def routes(opened: Opened) -> list[Route]:
-    """The addresses, below `/api`."""
+def routes(cache: ArchiveCache) -> list[Route]:
+    """Routes below `/api`."""
 
     async def trace(request: Request) -> Response:
-        return await answered(request, opened, lambda held: as_json(trace_of(held).view), tag=_tag)
+        return await respond(request, cache, lambda entry: as_json(trace_of(entry).view), tag=_etag)
 
     async def detail(request: Request) -> Response:
-        row = number(request, "row")
+        row = int_parameter(request, "row")
 
-        def ask(held: Held) -> Answer:
-            return as_json(trace_of(held).detail(row, with_files=False))  # they lie outside the opened folders
+        def payload(entry: OpenArchive) -> Payload:
+            return as_json(trace_of(entry).detail(row, with_files=False))  # source files lie outside the served folders
 
-        return await answered(request, opened, ask, tag=_tag)
+        return await respond(request, cache, payload, tag=_etag)
 
     return [
-        Route("/api/trace/{id}", told(trace)),
-        Route("/api/trace/{id}/detail", told(detail)),
+        Route("/api/trace/{id}", error_boundary(trace)),
+        Route("/api/trace/{id}/detail", error_boundary(detail)),
     ]
 
 
-def _tag(held: Held) -> str:
-    """A saved trace is never written to again."""
-    trace_of(held)
-    return f"{held.head[0]}.{held.head[1]}"
+def _etag(entry: OpenArchive) -> str:
+    """A saved trace is never written to again, so its manifest identifies it."""
+    trace_of(entry)
+    return f"{entry.identity[0]}.{entry.identity[1]}"

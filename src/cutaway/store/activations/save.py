@@ -1,4 +1,4 @@
-"""`Activations.save`: chosen rows and units, written window by window."""
+"""`Activations.save`: writes the selected rows and units window by window."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from cutaway.store.activations.activations import Activations
 
 WINDOW_BYTES: Final = 32 << 20
-"""A window takes about so much."""
+"""Approximate size of a window."""
 
 
 def save(acts: Activations, path: str | os.PathLike[str], sites: tuple[CollectedSite, ...]) -> None:
-    """Write activations into a new folder."""
+    """Write activations to a new folder."""
     items = acts.items
     if (np.diff(items) < 0).any():
-        raise InputError("these rows are not in the order of the corpus: acts.rows(np.sort(indices)) puts them there.")
+        raise InputError("rows must be in corpus order. Sort them: acts.rows(np.sort(indices)).")
     dtype: Dtype = "float16" if acts.dtype == np.float16 else "float32"
     width = acts.n_units * np.dtype(dtype).itemsize
     problems = acts.problems
@@ -37,12 +37,12 @@ def save(acts: Activations, path: str | os.PathLike[str], sites: tuple[Collected
                 Rows.of(items[start:end], word=acts.word_index[start:end], first=tokens[:, 0], last=tokens[:, 1]),
                 list(part.words),
                 n_items=stop - first,
-                problems=[(one.item, one.what) for one in problems if first <= one.item < stop],
+                problems=[(problem.item, problem.what) for problem in problems if first <= problem.item < stop],
             )
 
 
 def windows(items: NDArray[np.int64], n_items: int, n_rows: int) -> Iterator[tuple[int, int]]:
-    """The items parted into windows of about so many rows; no item is cut.
+    """Group items into windows of about `n_rows` rows, without splitting an item.
 
     >>> list(windows(np.array([0, 0, 1, 3, 3]), 5, 2))
     [(0, 1), (1, 3), (3, 5)]

@@ -1,4 +1,4 @@
-"""Where activations lie: in memory, or in the windows of an archive, of which one at a time is mapped."""
+"""Protocol of activation sources; sources in memory and in an archive."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from cutaway.store.format.fields import mapping, text
 from cutaway.store.format.ragged import split_strings
 from cutaway.store.reading.archive import Archive
 
-_MOST_WINDOWS_OF_WORDS: Final = 8
+_MAX_CACHED_WINDOWS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What went wrong with one item while it was collected."""
+    """An error with one item during collection."""
 
     item: int
     what: str
 
 
 @dataclass(frozen=True, slots=True)
-class About:
-    """What is known of a collection as a whole."""
+class CollectionInfo:
+    """Facts about a whole collection."""
 
     n_items: int
     aggregate: str = ""
@@ -41,7 +41,7 @@ class About:
 
 
 class Source(Protocol):
-    """Activations in windows, one after the other. What it gives is read-only."""
+    """Activations in consecutive windows. All returned arrays are read-only."""
 
     @property
     def sites(self) -> tuple[CollectedSite, ...]: ...
@@ -51,19 +51,19 @@ class Source(Protocol):
 
     @property
     def starts(self) -> NDArray[np.int64]:
-        """The row with which each window begins, and how many rows there are."""
+        """The first row of each window, then the number of rows."""
 
     @property
-    def about(self) -> About: ...
+    def about(self) -> CollectionInfo: ...
 
     @property
     def problems(self) -> Sequence[Problem]: ...
 
     def values(self, window: int, site: int) -> Array:
-        """The values `[row, unit]` of one site in one window."""
+        """Values `[row, unit]` of one site in one window."""
 
     def rows(self, window: int) -> Rows:
-        """Where the rows of a window come from."""
+        """The origin of each row of a window."""
 
     def words(self, window: int) -> Sequence[str]:
         """The text of each row of a window."""
@@ -71,13 +71,13 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MemorySource:
-    """Arrays at hand, as one window."""
+    """Arrays in memory, as one window."""
 
     sites: tuple[CollectedSite, ...]
     arrays: tuple[Array, ...]
     all_rows: Rows
     all_words: Sequence[str]
-    about: About
+    about: CollectionInfo
     problems: Sequence[Problem] = ()
 
     @property
@@ -99,15 +99,15 @@ class MemorySource:
 
 
 class ArchiveSource:
-    """What a collection on disk holds. Opening it reads the index alone."""
+    """A collection on disk. Opening it reads only the index; one window is mapped at a time."""
 
     def __init__(self, archive: Archive) -> None:
         document = archive.documents.get(DOCUMENT)
         if not isinstance(document, dict):
             problems = "; ".join(archive.problems)
             raise DamagedError(
-                f"{archive.path} holds activations of which nothing is known{f' ({problems})' if problems else ''}: "
-                "the collection was killed before it began, or has lost its description. Collect again."
+                f"{archive.path} has activations without a description{f' ({problems})' if problems else ''}: "
+                "the process was killed before it wrote one, or the description is damaged. Collect again."
             )
         try:
             self.sites = tuple(map(CollectedSite.read, document.get("sites") or ()))
@@ -121,63 +121,63 @@ class ArchiveSource:
             raise DamagedError(f"the activations in {archive.path} are damaged: they have no sites.")
         n_items = self.windows[-1].stop_item if self.windows else 0
         self._check_whole(archive, document, n_items)
-        self.about = About(n_items, aggregate, provenance, document.get("whole") is True, archive.path)
+        self.about = CollectionInfo(n_items, aggregate, provenance, document.get("whole") is True, archive.path)
         self.starts = np.array([0, *(window.stop_row for window in self.windows)], np.int64)
-        self._held: tuple[int, dict[int, Array]] = (-1, {})
+        self._mapped: tuple[int, dict[int, Array]] = (-1, {})
         self._words: OrderedDict[int, list[str]] = OrderedDict()
 
     @property
     def problems(self) -> list[Problem]:
-        """What went wrong, item by item."""
+        """Errors during collection, item by item."""
         return [problem for window in self.windows if window.n_problems for problem in self._problems(window)]
 
     def values(self, window: int, site: int) -> Array:
-        number, held = self._held
-        if number != window:  # only one window is mapped, or in memory, at a time
-            number, held = self._held = window, {}
-        if site not in held:
+        number, arrays = self._mapped
+        if number != window:  # keep only one window mapped or in memory
+            number, arrays = self._mapped = window, {}
+        if site not in arrays:
             self.check(window, site)
-            held[site] = self.windows[window].block.mapped(SITE + self.sites[site].site).array()
-        return held[site]
+            arrays[site] = self.windows[window].block.map(SITE + self.sites[site].site).array()
+        return arrays[site]
 
     def rows(self, window: int) -> Rows:
-        found = self.windows[window]
-        columns = (self._column(found, f"row/{name}", found.n_rows) for name in ROW_COLUMNS)
+        entry = self.windows[window]
+        columns = (self._column(entry, f"row/{name}", entry.n_rows) for name in ROW_COLUMNS)
         return Rows(*columns)
 
     def words(self, window: int) -> list[str]:
         words = self._words.get(window)
         if words is None:
-            found = self.windows[window]
-            words = self._texts(found, "words", found.n_rows)
+            entry = self.windows[window]
+            words = self._texts(entry, "words", entry.n_rows)
             self._words[window] = words
-            while len(self._words) > _MOST_WINDOWS_OF_WORDS:
+            while len(self._words) > _MAX_CACHED_WINDOWS:
                 self._words.popitem(last=False)
         return words
 
     def check(self, window: int, site: int) -> None:
-        """Raise if the values of a site in a window cannot be what they should be; they are not read."""
-        found, wanted = self.windows[window], self.sites[site]
-        name, block = SITE + wanted.site, self.windows[window].block
-        shape = (found.n_rows, wanted.width)
+        """Raise DamagedError if a site in a window has the wrong shape or dtype; reads no values."""
+        site_info, block = self.sites[site], self.windows[window].block
+        name = SITE + site_info.site
+        shape = (self.windows[window].n_rows, site_info.width)
         if name not in block or block.shape(name) != shape or block.dtype(name) != self.dtype.name:
-            there = f"{block.dtype(name)} {list(block.shape(name))}" if name in block else "nothing"
+            actual = f"{block.dtype(name)} {list(block.shape(name))}" if name in block else "nothing"
             raise DamagedError(
-                f"{self.about.path}: window {block.name!r} holds {there} of {wanted.site!r}, and {self.dtype} "
-                f"{list(shape)} should be there."
+                f"{self.about.path}: window {block.name!r} has {actual} for {site_info.site!r}, expected {self.dtype} "
+                f"{list(shape)}."
             )
 
     def _column(self, window: Window, name: str, n: int) -> Array:
         column = window.block[name]
         if column.shape != (n,) or column.dtype.kind != "i":
-            raise DamagedError(f"{self.about.path}: {name!r} of window {window.block.name!r} is not as it should be.")
+            raise DamagedError(f"{self.about.path}: {name!r} of window {window.block.name!r} is malformed.")
         return column
 
     def _texts(self, window: Window, name: str, n: int) -> list[str]:
-        found = split_strings(window.block[f"{name}/text"], window.block[f"{name}/offsets"])
-        if len(found) != n:
-            raise DamagedError(f"{self.about.path}: window {window.block.name!r} has {len(found):,} texts, not {n:,}.")
-        return found
+        texts = split_strings(window.block[f"{name}/text"], window.block[f"{name}/offsets"])
+        if len(texts) != n:
+            raise DamagedError(f"{self.about.path}: window {window.block.name!r} has {len(texts):,} texts, not {n:,}.")
+        return texts
 
     def _problems(self, window: Window) -> list[Problem]:
         items = self._column(window, "problems/item", window.n_problems)
@@ -185,16 +185,16 @@ class ArchiveSource:
         return [Problem(int(item), what) for item, what in zip(items, texts, strict=True)]
 
     def _check_whole(self, archive: Archive, document: Mapping[str, Any], n_items: int) -> None:
-        """A collection that was finished must have all its windows: rows are never left out silently."""
+        """A finished collection must have all its windows: rows are never dropped silently."""
         if document.get("whole") is True and document.get("n_items") != n_items:
             problems = "; ".join(archive.problems)
             raise DamagedError(
-                f"the activations in {archive.path} are damaged: of {document.get('n_items')} items, those from "
-                f"{n_items} on cannot be read{f' ({problems})' if problems else ''}. `cutaway verify` says more."
+                f"the activations in {archive.path} are damaged: of {document.get('n_items')} items, those from number "
+                f"{n_items} on are unreadable{f' ({problems})' if problems else ''}. Run `cutaway verify` for details."
             )
 
 
 def _dtype(name: Any) -> str:
     if name not in ("float32", "float16"):
-        raise DamagedError(f"the dtype of the collection is {name!r}, which none has")
+        raise DamagedError(f"the collection has dtype {name!r}, expected float32 or float16")
     return str(name)

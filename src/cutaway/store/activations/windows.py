@@ -1,4 +1,4 @@
-"""The windows of a collection: which blocks of an archive follow each other from the first item on."""
+"""The windows (blocks of items) of a collection on disk."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cutaway.store.reading.archive import Archive, ArrayBlock
 
 DOCUMENT: Final = "collection"
 SITE: Final = "site/"
-"""Before the site in the name of an array: no site can be taken for a column."""
+"""Prefix of arrays that hold values of a site, so that no site collides with a column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +29,15 @@ class CollectedSite:
 
     site: str
     width: int
-    """How many units it has."""
+    """The number of units."""
     unit_dim: int = -1
-    """The dimension of the tensor that counts units, for readers that know no layouts: 1 for a convolution."""
+    """The dimension that counts units, for readers without layouts: 1 for a convolution."""
     units: tuple[int, ...] = ()
-    """Which units these are, where only some were kept; empty where all were."""
+    """The indices of the units, if only some were kept; empty for all."""
     layout: UnitLayout | None = None
-    """What the dimensions of the tensor count, as the graph of the model tells; None where that was not known."""
+    """What each dimension of the tensor counts, from the model's graph; None if not known."""
 
-    def packed(self) -> dict[str, Any]:
+    def to_record(self) -> dict[str, Any]:
         fields: dict[str, Any] = {"site": self.site, "width": self.width, "unit_dim": self.unit_dim}
         if self.units:
             fields["units"] = list(self.units)
@@ -48,28 +48,28 @@ class CollectedSite:
     @staticmethod
     def read(fields: Any) -> CollectedSite:
         if not isinstance(fields, dict) or type(fields.get("unit_dim", -1)) is not int:
-            raise DamagedError("a site of the collection is not as it should be")
+            raise DamagedError("a site of the collection has wrong fields")
         width, units = count(fields.get("width"), "width of a site"), counts(fields.get("units", []), "units of a site")
         if units and len(units) != width:
-            raise DamagedError(f"a site has {width} units, and says of {len(units)} which they are")
+            raise DamagedError(f"a site has {width} units, but lists the indices of {len(units)}")
         site, layout = text(fields.get("site"), "site"), read_layout(fields.get("layout"))
         return CollectedSite(site, width, fields.get("unit_dim", -1), units, layout)
 
     def is_like(self, other: CollectedSite) -> bool:
-        """Whether it is the same site with the same units, whatever the sizes of the first batches were."""
+        """Whether it has the same site and units, ignoring the sizes of the first batch."""
         if self.layout is None or other.layout is None:
             return self == other
         return replace(self, layout=None) == replace(other, layout=None) and self.layout.is_like(other.layout)
 
     @property
     def indices(self) -> NDArray[np.int64]:
-        """The number of each unit within the site."""
+        """The index of each unit within the site."""
         return np.array(self.units, np.int64) if self.units else np.arange(self.width, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Some items of the corpus that were written together, and the rows that came of them."""
+    """Consecutive items of the corpus that were written together, and their rows."""
 
     block: ArrayBlock
     first_row: int
@@ -88,22 +88,22 @@ class Window:
 
 
 def read_layout(given: Any) -> UnitLayout | None:
-    """What the dimensions of a site count, from plain data; None where that is missing."""
+    """Decode a unit layout; None if it is missing."""
     if given is None:
         return None
     try:
         return UnitLayout.from_list(given)
     except (TypeError, ValueError) as error:
-        raise DamagedError("what the dimensions of a site count is not as it should be") from error
+        raise DamagedError("the unit layout of a site has wrong fields") from error
 
 
-def are_alike(some: Sequence[CollectedSite], others: Sequence[CollectedSite]) -> bool:
+def same_sites(some: Sequence[CollectedSite], others: Sequence[CollectedSite]) -> bool:
     """Whether two collections have the same sites and units."""
-    return len(some) == len(others) and all(one.is_like(other) for one, other in zip(some, others, strict=True))
+    return len(some) == len(others) and all(site.is_like(other) for site, other in zip(some, others, strict=True))
 
 
 def window_name(first_item: int) -> str:
-    """The name of the block that begins with this item; rows would not do, as some items give none.
+    """The name of the block that starts with this item; items, not rows, because some items have no rows.
 
     >>> window_name(512)
     'window/00000512'
@@ -112,17 +112,17 @@ def window_name(first_item: int) -> str:
 
 
 def windows_of(archive: Archive) -> list[Window]:
-    """The windows that follow each other without a gap; what lies behind a gap was never acknowledged."""
+    """The consecutive windows from item 0; windows after a gap were never acknowledged."""
     blocks = archive.blocks
-    found: list[Window] = []
+    windows: list[Window] = []
     row = item = 0
     while (block := blocks.get(window_name(item))) is not None:
         window = _window(block)
         if (window.first_row, window.first_item) != (row, item) or not window.n_items:
             break
-        found.append(window)
+        windows.append(window)
         row, item = window.stop_row, window.stop_item
-    return found
+    return windows
 
 
 def _window(block: ArrayBlock) -> Window:

@@ -1,4 +1,4 @@
-"""The words of many rows as a sequence that is read when it is looked at."""
+"""Lazy sequence of the words of all rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cutaway.store.activations.sources import Source
 
 
 class Words(Sequence[str]):
-    """The text of each row; equal to a list of the same texts."""
+    """The text of each row, read on access; equal to a list of the same texts."""
 
     def __init__(self, source: Source, rows: NDArray[np.int64] | None) -> None:
         self._source = source
@@ -29,7 +29,7 @@ class Words(Sequence[str]):
     def __getitem__(self, index: int | slice) -> str | list[str]:
         if isinstance(index, slice):
             numbers = np.arange(*index.indices(len(self)))
-            return self._several(numbers if self._rows is None else self._rows[numbers])
+            return self._texts_at(numbers if self._rows is None else self._rows[numbers])
         number = int(index)
         if not -len(self) <= number < len(self):
             raise IndexError(f"row {number} of {len(self):,}.")
@@ -37,7 +37,7 @@ class Words(Sequence[str]):
 
     def __iter__(self) -> Iterator[str]:
         if self._rows is not None:
-            return iter(self._several(self._rows))
+            return iter(self._texts_at(self._rows))
         windows = range(len(self._source.starts) - 1)
         return (word for window in windows for word in self._source.words(window))
 
@@ -55,15 +55,15 @@ class Words(Sequence[str]):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return np.array(list(self), dtype=dtype)
 
-    def _several(self, rows: NDArray[np.int64]) -> list[str]:
+    def _texts_at(self, rows: NDArray[np.int64]) -> list[str]:
         starts = self._source.starts
         windows = np.searchsorted(starts, rows, side="right") - 1
-        found = [""] * len(rows)
+        texts = [""] * len(rows)
         for window in np.unique(windows).tolist():
             words, first = self._source.words(window), int(starts[window])
-            for place in np.flatnonzero(windows == window).tolist():
-                found[place] = words[int(rows[place]) - first]
-        return found
+            for position in np.flatnonzero(windows == window).tolist():
+                texts[position] = words[int(rows[position]) - first]
+        return texts
 
     def _word(self, number: int) -> str:
         row = number if self._rows is None else int(self._rows[number])

@@ -1,4 +1,4 @@
-"""Where the files of an archive lie: what a place must offer, and which place a path means."""
+"""The backend protocol; chooses the backend for a path or URL."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from urllib.parse import unquote
 
-from cutaway.core.errors import InputError
+from cutaway.core.errors import InputError, InputTypeError
 from cutaway.store.backends.local import LocalBackend
 from cutaway.store.backends.memory import MemoryBackend
 
@@ -16,59 +16,59 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(//?)")
-_WORK = "a plain path ('runs/base'), 'file:///…' and 'memory://…' work"
+_SUPPORTED = "use a plain path ('runs/base'), 'file:///…' or 'memory://…'"
 
 
 class Appender(Protocol):
-    """One growing file, with one owner: not to be shared between threads."""
+    """One growing file with one owner; not thread-safe."""
 
     size: int
 
     def write(self, parts: Sequence[Buffer]) -> int:
-        """Append all parts; the offset at which they begin. On failure cut back to the former size, raise OSError."""
+        """Append all parts; returns their start offset. On failure, truncate to the former size and raise OSError."""
 
     def patch(self, offset: int, data: Buffer) -> None:
         """Overwrite bytes that were already written."""
 
     def sync(self) -> None:
-        """Return when what was written would survive a power loss."""
+        """Return once everything written would survive a power loss."""
 
     def close(self) -> None:
-        """Let go of the file; a second time does nothing, a write afterwards is a ValueError."""
+        """Close the file; idempotent. A later write raises ValueError."""
 
 
 class Backend(Protocol):
-    """A folder of files, wherever it lies.
+    """A folder of files.
 
-    Names are relative, parted by "/", never "..": others are refused with InputError. What is no plain file, or leads
-    out of the folder, is refused with DamagedError.
+    Names are relative and separated by "/"; ".." raises InputError. Anything that is not a plain file, or leads out of
+    the folder, raises DamagedError.
     """
 
     url: str
-    """What `backend_for` makes this backend of again."""
+    """The URL that `backend_for` maps to this backend."""
 
     def names(self, folder: str = "") -> list[str]:
-        """The direct children, files and folders, sorted; none if the folder is not there."""
+        """The direct children, files and folders, sorted; empty if the folder does not exist."""
 
     def size(self, name: str) -> int:
-        """Bytes of a file, or FileNotFoundError."""
+        """Size of a file in bytes, or FileNotFoundError."""
 
     def read(self, name: str, start: int, n: int) -> bytes:
-        """`n` bytes from `start`; fewer at the end of the file. FileNotFoundError."""
+        """Read `n` bytes from `start`; fewer at the end of the file. FileNotFoundError."""
 
     def put(self, name: str, data: Buffer, *, new: bool = False, sync: bool = True) -> None:
-        """Write a whole file: readers see the old one or the new one, never a part.
+        """Write a whole file atomically: readers see the old content or the new, never a mixture.
 
         Args:
-            new: FileExistsError if the file is there; of several who try, one wins.
-            sync: whether to wait until the bytes would survive a power loss. That can take seconds on a busy disk.
+            new: raise FileExistsError if the file exists; of several concurrent calls, one wins.
+            sync: whether to wait until the bytes would survive a power loss; can take seconds on a busy disk.
         """
 
     def append(self, name: str) -> Appender:
-        """Begin a new file, and the folders it lies in; FileExistsError if it is there."""
+        """Create a new file and its folders; FileExistsError if it exists."""
 
     def rename(self, old: str, new: str, *, sync: bool = False) -> None:
-        """Move a file; FileExistsError rather than overwrite another.
+        """Move a file; FileExistsError if the target exists.
 
         Args:
             sync: whether to wait until the new name would survive a power loss.
@@ -80,37 +80,37 @@ class Backend(Protocol):
 
 @runtime_checkable
 class MappingBackend(Protocol):
-    """A backend that can also map files into memory."""
+    """A backend that can memory-map files."""
 
     def map(self, name: str, start: int, n: int) -> memoryview:
-        """`n` bytes from `start`, read as they are looked at; fewer at the end of the file. FileNotFoundError.
+        """Map `n` bytes from `start`; fewer at the end of the file. FileNotFoundError.
 
-        Only for files that nobody changes any more.
+        Only for files that no longer change: access to a truncated mapping kills the process.
         """
 
 
 def backend_for(path: str | os.PathLike[str]) -> Backend:
-    """The place that a path or URL means.
+    """The backend for a path or URL.
 
     >>> backend_for("memory://base/").url
     'memory://base'
     """
     text = os.fspath(path)
     if not isinstance(text, str) or not text or "\0" in text:
-        raise InputError(f"{path!r} is not a path: {_WORK}")
-    found = _SCHEME.match(text)
-    if found is None:
+        raise InputTypeError(f"{path!r} is not a path: {_SUPPORTED}")
+    match = _SCHEME.match(text)
+    if match is None:
         return LocalBackend(text)
-    scheme, rest = found[1].lower(), text[found.end() :]
-    if found[2] == "/":
+    scheme, rest = match[1].lower(), text[match.end() :]
+    if match[2] == "/":
         if isinstance(path, str):
             return LocalBackend(text)
-        raise InputError(f"{path!r} was a URL before pathlib took a slash from it: pass '{scheme}://{rest}' as text")
+        raise InputError(f"pathlib removed a slash from the URL {path!r}: pass the text '{scheme}://{rest}' instead")
     if scheme == "memory":
         return MemoryBackend(rest)
     if scheme == "file":
         host, slash, below = rest.partition("/")
         if not slash or host not in ("", "localhost") or "%00" in below:
-            raise InputError(f"{text!r} names no file of this machine: write 'file:///absolute/path'")
+            raise InputError(f"{text!r} is not a local file URL: write 'file:///absolute/path'")
         return LocalBackend("/" + unquote(below))
-    raise InputError(f"{text!r}: nothing here reads {scheme}://. For now {_WORK}")
+    raise InputError(f"{text!r}: unsupported scheme {scheme}://. Instead, {_SUPPORTED}")

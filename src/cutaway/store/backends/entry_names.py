@@ -1,52 +1,52 @@
-"""Which names may be asked for inside an archive: one rule for every backend.
+"""Checks file names inside an archive, one rule for every backend.
 
-Names come out of index files too, and those may have been written by anybody.
+Names also come from index files, which are untrusted input.
 """
 
 from __future__ import annotations
 
-from cutaway.core.errors import InputError
+from cutaway.core.errors import InputError, InputTypeError
 
-_LONGEST_PART = 255
-_LONGEST_NAME = 1024
+_MAX_PART = 255
+_MAX_NAME = 1024
 
 
-def parts_of(name: object) -> tuple[str, ...]:
-    """The folders and the file of a name; InputError where it could lead out of the archive.
+def split_name(name: object) -> tuple[str, ...]:
+    """Split a name into folders and file; InputError if it could lead out of the archive.
 
-    >>> parts_of("rank-0/0001.index")
+    >>> split_name("rank-0/0001.index")
     ('rank-0', '0001.index')
     """
     if not isinstance(name, str):
-        raise InputError(f"a file of an archive is named by text such as 'rank-0/0001.index', not by {name!r}")
+        raise InputTypeError(f"a file name inside an archive is text such as 'rank-0/0001.index', not {name!r}")
     parts = tuple(name.split("/"))
-    why = _objection(name, parts)
+    why = _name_problem(name, parts)
     if why:
         shown = repr(name) if len(name) <= 80 else f"{name[:80]!r}…"
-        raise InputError(f"{shown} cannot name a file of an archive: {why}. Names look like 'rank-0/0001.index'")
+        raise InputError(f"{shown} is not a valid name inside an archive: {why}. Names look like 'rank-0/0001.index'")
     return parts
 
 
 def is_allowed(name: str) -> bool:
-    """Whether a name may be asked for.
+    """Whether a name is valid.
 
     >>> is_allowed("../secret")
     False
     """
-    return not _objection(name, tuple(name.split("/")))
+    return not _name_problem(name, tuple(name.split("/")))
 
 
-def _objection(name: str, parts: tuple[str, ...]) -> str:
+def _name_problem(name: str, parts: tuple[str, ...]) -> str:
     if not name:
         return "it is empty"
     if name.startswith("/"):
-        return "it is absolute"
+        return "it is an absolute path"
     if "\\" in name:
         return "it has a backslash"
-    if not name.isprintable():  # NUL, control characters, halves of surrogates
-        return "it has characters that cannot be printed"
+    if not name.isprintable():  # NUL, control characters, lone surrogates
+        return "it has unprintable characters"
     if ".." in parts or "." in parts or "" in parts:
-        return "each part between slashes must be a name of its own"
-    if len(name.encode()) > _LONGEST_NAME or any(len(part.encode()) > _LONGEST_PART for part in parts):
-        return f"it is longer than {_LONGEST_NAME} bytes, or than {_LONGEST_PART} between slashes"
+        return "a part between slashes is empty, '.' or '..'"
+    if len(name.encode()) > _MAX_NAME or any(len(part.encode()) > _MAX_PART for part in parts):
+        return f"it is longer than {_MAX_NAME} bytes, or than {_MAX_PART} between slashes"
     return ""

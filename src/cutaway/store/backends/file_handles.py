@@ -1,7 +1,7 @@
-"""Open files, kept for the next read.
+"""LRU cache of open file descriptors.
 
-Opening a file takes longer than reading a tensor from it. Whoever asks for a descriptor here must see for themselves
-that its file still has the name they look for.
+Opening a file takes longer than reading a tensor from it. The caller must check that the cached descriptor still
+belongs to the file of that name.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from collections import OrderedDict
 from threading import Lock
 from time import monotonic
 
-_MOST_HELD = 64
-_HELD_FOR = 1.0
-"""Seconds. Opening anew is what makes network file systems look at the server again."""
+_MAX_HANDLES = 64
+_MAX_AGE = 1.0
+"""Seconds. Network file systems revalidate with the server only when a file is opened."""
 
 
-class Descriptor:
-    """An open file, closed when nobody holds it: another thread may read while it falls out of the cache."""
+class FileHandle:
+    """An open file, closed by its last owner: another thread may still read while the cache evicts it."""
 
     __slots__ = ("device", "fd", "inode", "since")
-    _close = staticmethod(os.close)  # `os` may be gone when a process ends
+    _close = staticmethod(os.close)  # the module `os` may be cleared at interpreter exit
 
     def __init__(self, fd: int) -> None:
         self.fd, self.inode, self.device, self.since = fd, -1, -1, monotonic()
@@ -29,30 +29,30 @@ class Descriptor:
         self._close(self.fd)
 
 
-class Descriptors:
-    """The files read last, of all backends: each process may open only so many."""
+class FileHandleCache:
+    """The most recently read files of all backends, bounded because a process may open only so many."""
 
     def __init__(self) -> None:
-        self._begin()
+        self._reset()
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self._pid = os.getpid()
         self._lock = Lock()
-        self._files: OrderedDict[tuple[str, str], Descriptor] = OrderedDict()
+        self._files: OrderedDict[tuple[str, str], FileHandle] = OrderedDict()
 
-    def find(self, key: tuple[str, str]) -> Descriptor | None:
+    def find(self, key: tuple[str, str]) -> FileHandle | None:
         with self._locked():
             file = self._files.get(key)
-            if file is None or monotonic() - file.since > _HELD_FOR:
+            if file is None or monotonic() - file.since > _MAX_AGE:
                 return None
             self._files.move_to_end(key)
             return file
 
-    def keep(self, key: tuple[str, str], file: Descriptor) -> None:
+    def keep(self, key: tuple[str, str], file: FileHandle) -> None:
         with self._locked():
             self._files[key] = file
             self._files.move_to_end(key)
-            if len(self._files) > _MOST_HELD:
+            if len(self._files) > _MAX_HANDLES:
                 self._files.popitem(last=False)
 
     def drop(self, key: tuple[str, str]) -> None:
@@ -65,8 +65,8 @@ class Descriptors:
 
     def _locked(self) -> Lock:
         if self._pid != os.getpid():
-            self._begin()  # another thread may have held the lock when this process was forked
+            self._reset()  # after a fork, another thread of the parent may have held the lock
         return self._lock
 
 
-HELD = Descriptors()
+FILE_HANDLES = FileHandleCache()

@@ -1,9 +1,8 @@
-"""Archives in a folder of this machine's file systems.
+"""Archives in a local folder.
 
-Files are read by position, as a rule: a mapped file that is cut short kills the process that looks at it. Only large
-activations are mapped, out of segments that were sealed, which nobody changes any more. Every folder on
-the way is entered without following links, so that a link which leads out of the archive is noticed even if it is put
-there at this very moment.
+Files are read with pread, not mapped: access to a truncated mapping kills the process. Only large activations are
+mapped, from sealed segments, which no longer change. Every folder on the path is opened without following links, so a
+link that leads out of the archive is detected even if it is created concurrently.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cutaway.core.errors import DamagedError, InputError
-from cutaway.store.backends.entry_names import is_allowed, parts_of
-from cutaway.store.backends.file_handles import HELD, Descriptor
+from cutaway.store.backends.entry_names import is_allowed, split_name
+from cutaway.store.backends.file_handles import FILE_HANDLES, FileHandle
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -31,12 +30,12 @@ _IOV_MAX = 1024
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_LINK_IN_THE_WAY = (errno.ELOOP, errno.EMLINK, errno.ENOTDIR)
+_LINK_ERRORS = (errno.ELOOP, errno.EMLINK, errno.ENOTDIR)
 _NO_HARD_LINKS = (errno.EPERM, errno.EACCES, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EMLINK)
 
 
 class LocalBackend:
-    """A folder, which need not be there yet."""
+    """A folder; it may not exist yet."""
 
     def __init__(self, path: str) -> None:
         self._root = os.path.abspath(path)
@@ -46,27 +45,27 @@ class LocalBackend:
         return f"LocalBackend({self._root!r})"
 
     def names(self, folder: str = "") -> list[str]:
-        parts = parts_of(folder) if folder else ()
-        with self._telling(folder):
+        parts = split_name(folder) if folder else ()
+        with self._full_path_errors(folder):
             try:
                 with self._folder(parts) as fd:
-                    found = os.listdir(fd)
+                    names = os.listdir(fd)
             except (FileNotFoundError, NotADirectoryError):
                 return []
-        return sorted(name for name in found if is_allowed(name) and not name.startswith(_TEMPORARY))
+        return sorted(name for name in names if is_allowed(name) and not name.startswith(_TEMPORARY))
 
     def size(self, name: str) -> int:
         return self._file(name)[1].st_size
 
     def read(self, name: str, start: int, n: int) -> bytes:
         if start < 0 or n < 0:
-            raise InputError(f"cannot read {n} bytes from {start} on: neither may be negative")
+            raise InputError(f"cannot read {n} bytes from offset {start}: neither may be negative")
         try:
             return self._read(name, start, n)
         except OSError as error:
             if error.errno != errno.ESTALE:
                 raise
-            HELD.drop((self._root, name))  # another machine replaced the file
+            FILE_HANDLES.drop((self._root, name))  # NFS: another machine replaced the file
             return self._read(name, start, n)
 
     def map(self, name: str, start: int, n: int) -> memoryview:
@@ -79,9 +78,9 @@ class LocalBackend:
         return memoryview(mapped)[skipped:]
 
     def put(self, name: str, data: Buffer, *, new: bool = False, sync: bool = True) -> None:
-        *folders, leaf = parts_of(name)
+        *folders, leaf = split_name(name)
         temporary = _TEMPORARY + token_hex(8)
-        with self._telling(name), self._folder(folders, make=True) as folder:
+        with self._full_path_errors(name), self._folder(folders, make=True) as folder:
             try:
                 _write_new(temporary, folder, data, sync=sync)
                 if not new:
@@ -95,32 +94,32 @@ class LocalBackend:
                 os.fsync(folder)
 
     def append(self, name: str) -> LocalAppender:
-        *folders, leaf = parts_of(name)
-        with self._telling(name), self._folder(folders, make=True) as folder:
+        *folders, leaf = split_name(name)
+        with self._full_path_errors(name), self._folder(folders, make=True) as folder:
             return LocalAppender(os.open(leaf, _CREATE, 0o666, dir_fd=folder), f"{self._root}/{name}")
 
     def rename(self, old: str, new: str, *, sync: bool = False) -> None:
-        *old_folders, old_leaf = parts_of(old)
-        *new_folders, new_leaf = parts_of(new)
-        with self._telling(old), self._folder(old_folders) as source, self._folder(new_folders) as target:
+        *old_folders, old_leaf = split_name(old)
+        *new_folders, new_leaf = split_name(new)
+        with self._full_path_errors(old), self._folder(old_folders) as source, self._folder(new_folders) as target:
             os.stat(old_leaf, dir_fd=source, follow_symlinks=False)
             with suppress(FileNotFoundError):
                 os.stat(new_leaf, dir_fd=target, follow_symlinks=False)
-                raise FileExistsError(errno.EEXIST, f"is there already; {old!r} stays", f"{self._root}/{new}")
+                raise FileExistsError(errno.EEXIST, f"already exists; {old!r} is unchanged", f"{self._root}/{new}")
             os.rename(old_leaf, new_leaf, src_dir_fd=source, dst_dir_fd=target)
             if sync:
                 os.fsync(target)
-        HELD.drop((self._root, old))
+        FILE_HANDLES.drop((self._root, old))
 
     def remove(self, name: str) -> None:
-        *folders, leaf = parts_of(name)
-        with self._telling(name), self._folder(folders) as folder:
+        *folders, leaf = split_name(name)
+        with self._full_path_errors(name), self._folder(folders) as folder:
             os.unlink(leaf, dir_fd=folder)
-        HELD.drop((self._root, name))
+        FILE_HANDLES.drop((self._root, name))
 
     def _read(self, name: str, start: int, n: int) -> bytes:
         file, status = self._file(name)
-        n = min(n, status.st_size - start)  # a wrong length in an index must not become an allocation
+        n = min(n, status.st_size - start)  # bounds the allocation if the index has a wrong length
         if n <= 0:
             return b""
         data = os.pread(file.fd, n, start)
@@ -131,32 +130,32 @@ class LocalBackend:
             pieces.append(os.pread(file.fd, n - done, start + done))
         return b"".join(pieces)
 
-    def _file(self, name: str) -> tuple[Descriptor, os.stat_result]:
-        """An open descriptor of the file that has this name now, and its status."""
+    def _file(self, name: str) -> tuple[FileHandle, os.stat_result]:
+        """A descriptor of the file that has this name now, and its status."""
         key = (self._root, name)
-        file = HELD.find(key)
-        if file is not None:  # its name was checked when it was opened
+        file = FILE_HANDLES.find(key)
+        if file is not None:  # the name was validated when the file was opened
             with suppress(OSError):
                 status = os.stat(f"{self._root}/{name}")
-                # While a file is open, no other file can be given its number.
+                # An inode number is not reused while the file is open, so equality proves it is the same file.
                 if status.st_ino == file.inode and status.st_dev == file.device:
                     return file, status
-            HELD.drop(key)
-        parts = parts_of(name)
-        with self._telling(name):
+            FILE_HANDLES.drop(key)
+        parts = split_name(name)
+        with self._full_path_errors(name):
             try:
                 fd = self._open(parts)
             except OSError as error:
                 if error.errno != errno.EMFILE:
                     raise
-                HELD.clear()
+                FILE_HANDLES.clear()
                 fd = self._open(parts)
-        file = Descriptor(fd)
+        file = FileHandle(fd)
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
-            raise DamagedError(f"{self._root}/{name} is not a plain file, and is not read")
+            raise DamagedError(f"{self._root}/{name} is not a plain file and was not read")
         file.inode, file.device = status.st_ino, status.st_dev
-        HELD.keep(key, file)
+        FILE_HANDLES.keep(key, file)
         return file, status
 
     def _open(self, parts: Sequence[str], *, is_resolved: bool = False) -> int:
@@ -164,22 +163,22 @@ class LocalBackend:
             with self._folder(parts[:-1]) as folder:
                 return os.open(parts[-1], _READ, dir_fd=folder)
         except NotADirectoryError as error:
-            raise FileNotFoundError(errno.ENOENT, "a folder on the way is a file") from error
+            raise FileNotFoundError(errno.ENOENT, "a parent folder is a file") from error
         except OSError as error:
-            if error.errno not in _LINK_IN_THE_WAY:
+            if error.errno not in _LINK_ERRORS:
                 raise
             if is_resolved:
-                raise DamagedError(f"{self._root}/{'/'.join(parts)} is a link that leads nowhere") from error
-        return self._open(self._resolved(parts), is_resolved=True)
+                raise DamagedError(f"{self._root}/{'/'.join(parts)} is a broken link") from error
+        return self._open(self._resolve_links(parts), is_resolved=True)
 
     @contextmanager
     def _folder(self, parts: Sequence[str], *, make: bool = False) -> Iterator[int]:
         try:
             fd = self._descend(parts, make=make)
         except OSError as error:
-            if error.errno not in _LINK_IN_THE_WAY:
+            if error.errno not in _LINK_ERRORS:
                 raise
-            fd = self._descend(self._resolved(parts), make=make)
+            fd = self._descend(self._resolve_links(parts), make=make)
         try:
             yield fd
         finally:
@@ -203,21 +202,21 @@ class LocalBackend:
     def _make_root(self) -> None:
         try:
             os.makedirs(self._root, exist_ok=True)
-        except FileExistsError:  # which would read as "the file is there already"
+        except FileExistsError:  # its message would read as "the file exists already"
             raise NotADirectoryError(errno.ENOTDIR, "is a file, not a folder", self._root) from None
 
-    def _resolved(self, parts: Sequence[str]) -> tuple[str, ...]:
-        """The same place without links."""
+    def _resolve_links(self, parts: Sequence[str]) -> tuple[str, ...]:
+        """The same path with links resolved; DamagedError if it leaves the archive."""
         root = os.path.realpath(self._root)
         path = os.path.join(self._root, *parts)
         below = os.path.relpath(os.path.realpath(path), root)
         if below.split("/")[0] == "..":
-            raise DamagedError(f"{path} leads out of the archive, and is not followed")
+            raise DamagedError(f"{path} is a link out of the archive and was not followed")
         return () if below == "." else tuple(below.split("/"))
 
     @contextmanager
-    def _telling(self, name: str) -> Iterator[None]:
-        """Errors name the whole path, not its last part."""
+    def _full_path_errors(self, name: str) -> Iterator[None]:
+        """Put the full path into OSErrors, which otherwise name only the last part."""
         try:
             yield
         except OSError as error:
@@ -227,7 +226,7 @@ class LocalBackend:
 
 
 class LocalAppender:
-    """A growing file. All writes say where: a failed one leaves neither a hole nor a misplaced byte."""
+    """A growing file. Every write has an explicit offset: a failed one leaves neither a hole nor a misplaced byte."""
 
     def __init__(self, fd: int, path: str) -> None:
         self.size = 0
@@ -236,7 +235,7 @@ class LocalAppender:
         self._pid = os.getpid()
         self._is_name_synced = False
         self._reach = 0
-        """No byte beyond this can have been written; more than `size` only where cutting back has failed."""
+        """Upper bound of the bytes written; exceeds `size` only if truncating failed."""
 
     def write(self, parts: Sequence[Buffer]) -> int:
         fd = self._open()
@@ -256,7 +255,7 @@ class LocalAppender:
     def patch(self, offset: int, data: Buffer) -> None:
         view = _as_bytes(data)
         if offset < 0 or offset + view.nbytes > self.size:
-            raise InputError(f"bytes {offset}–{offset + view.nbytes} were not written yet: the file has {self.size}")
+            raise InputError(f"bytes {offset}–{offset + view.nbytes} are not written yet: the file has {self.size}")
         _write_at(self._open(), [view] if view.nbytes else [], offset)
 
     def sync(self) -> None:
@@ -278,13 +277,13 @@ class LocalAppender:
 
     def _open(self) -> int:
         if self._fd < 0:
-            raise ValueError(f"{self._path} was closed")
+            raise ValueError(f"{self._path} is closed")
         if self._pid != os.getpid():
-            raise ValueError(f"{self._path} is written by process {self._pid}: its forked children may not")
+            raise ValueError(f"{self._path} belongs to process {self._pid}; its forked children cannot write to it")
         return self._fd
 
     def _cut(self) -> None:
-        # A child, forked in the midst of a write, must not cut off what its parent is writing.
+        # A child forked during a write must not truncate what its parent is writing.
         if self._reach > self.size and self._pid == os.getpid():
             with suppress(OSError):
                 os.ftruncate(self._fd, self.size)
@@ -292,7 +291,7 @@ class LocalAppender:
 
 
 def _as_bytes(data: Buffer) -> memoryview:
-    # A memoryview cannot cast complex numbers or empty arrays; NumPy takes every contiguous buffer as it is.
+    # memoryview.cast fails for complex numbers and empty arrays; NumPy takes every contiguous buffer.
     return np.frombuffer(memoryview(data), dtype=np.uint8).data
 
 
@@ -301,7 +300,7 @@ def _write_at(fd: int, views: list[memoryview], offset: int) -> None:
     while first < len(views):
         written = os.pwritev(fd, views[first : first + _IOV_MAX], offset)
         if written == 0:
-            raise OSError(errno.EIO, "the file takes no more bytes")
+            raise OSError(errno.EIO, "the file accepts no more bytes")
         offset += written
         while first < len(views) and written >= views[first].nbytes:
             written -= views[first].nbytes
@@ -319,7 +318,7 @@ def _sync_folder(path: str) -> None:
 
 
 def _write_new(leaf: str, folder: int, data: Buffer, *, sync: bool) -> None:
-    """A new file, whole; nothing of it stays after an exception."""
+    """Write a complete new file; remove it after an exception."""
     view = _as_bytes(data)
     fd = os.open(leaf, _CREATE, 0o666, dir_fd=folder)
     try:
@@ -336,11 +335,11 @@ def _write_new(leaf: str, folder: int, data: Buffer, *, sync: bool) -> None:
 
 
 def _link(temporary: str, leaf: str, folder: int) -> bool:
-    """Give a whole file its name, exclusively; False where the file system has no hard links."""
+    """Name a complete file, exclusively; False if the file system has no hard links."""
     try:
         os.link(temporary, leaf, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
     except FileExistsError:
-        # Over a network, a repeated request finds what the first one, whose answer was lost, has made.
+        # NFS: a retried request finds the link that the first one made if its reply was lost.
         if os.stat(temporary, dir_fd=folder).st_nlink != 2:
             raise
     except OSError as error:

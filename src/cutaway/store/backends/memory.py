@@ -1,4 +1,4 @@
-"""Archives in the memory of this process: for tests, and for what need not stay."""
+"""Archives in the memory of this process, for tests and temporary data."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from threading import RLock
 from typing import TYPE_CHECKING
 
 from cutaway.core.errors import InputError
-from cutaway.store.backends.entry_names import parts_of
+from cutaway.store.backends.entry_names import split_name
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -17,7 +17,7 @@ _LOCK = RLock()
 
 
 class MemoryBackend:
-    """Files by name; whoever opens the same URL in this process sees the same files.
+    """Files by name; every backend of the same URL in this process shares them.
 
     >>> MemoryBackend("demo").put("a/b", b"hello")
     >>> MemoryBackend("demo").read("a/b", 1, 3)
@@ -27,14 +27,14 @@ class MemoryBackend:
     def __init__(self, path: str) -> None:
         path = "/".join(part for part in path.split("/") if part)
         if not path:
-            raise InputError("'memory://' needs a name, such as 'memory://base'")
-        parts_of(path)
+            raise InputError("'memory://' needs a name, as in 'memory://base'")
+        split_name(path)
         self.url = f"memory://{path}"
         with _LOCK:
             self._files = _FOLDERS.setdefault(self.url, {})
 
     def names(self, folder: str = "") -> list[str]:
-        above = "/".join((*parts_of(folder), "")) if folder else ""
+        above = "/".join((*split_name(folder), "")) if folder else ""
         with _LOCK:
             return sorted({name[len(above) :].split("/")[0] for name in self._files if name.startswith(above)})
 
@@ -44,7 +44,7 @@ class MemoryBackend:
 
     def read(self, name: str, start: int, n: int) -> bytes:
         if start < 0 or n < 0:
-            raise InputError(f"cannot read {n} bytes from {start} on: neither may be negative")
+            raise InputError(f"cannot read {n} bytes from offset {start}: neither may be negative")
         with _LOCK:
             return bytes(memoryview(self._file(name))[start : start + n])
 
@@ -69,21 +69,21 @@ class MemoryBackend:
             del self._files[name]
 
     def _file(self, name: str) -> bytearray:
-        parts_of(name)
+        split_name(name)
         try:
             return self._files[name]
         except KeyError:
             raise FileNotFoundError(2, "no such file", f"{self.url}/{name}") from None
 
     def _make(self, name: str, data: bytearray, *, new: bool) -> None:
-        parts = parts_of(name)
+        parts = split_name(name)
         where = f"{self.url}/{name}"
         if any("/".join(parts[:n]) in self._files for n in range(1, len(parts))):
-            raise NotADirectoryError(20, "lies below a file", where)
+            raise NotADirectoryError(20, "a parent folder is a file", where)
         if any(other.startswith(name + "/") for other in self._files):
             raise (FileExistsError if new else IsADirectoryError)(21, "is a folder", where)
         if new and name in self._files:
-            raise FileExistsError(17, "is there already", where)
+            raise FileExistsError(17, "already exists", where)
         self._files[name] = data
 
 
@@ -105,7 +105,7 @@ class MemoryAppender:
     def patch(self, offset: int, data: Buffer) -> None:
         target, source = self._open(), bytes(data)
         if offset < 0 or offset + len(source) > self.size:
-            raise InputError(f"bytes {offset}–{offset + len(source)} were not written yet: the file has {self.size}")
+            raise InputError(f"bytes {offset}–{offset + len(source)} are not written yet: the file has {self.size}")
         with _LOCK:
             target[offset : offset + len(source)] = source
 
@@ -117,5 +117,5 @@ class MemoryAppender:
 
     def _open(self) -> bytearray:
         if self._data is None:
-            raise ValueError("this file was closed")
+            raise ValueError("this file is closed")
         return self._data

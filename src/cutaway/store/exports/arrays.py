@@ -1,4 +1,4 @@
-"""Arrays out of an archive: `.npy` files that NumPy opens, `.safetensors` files that stock tools open."""
+"""Writes arrays as `.npy` or `.safetensors`."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from cutaway.core.arrays import Array, Raw
 from cutaway.core.errors import DamagedError
 from cutaway.core.progress import progress
 from cutaway.core.safetensors import Entry, header
-from cutaway.store.exports.selection import Chosen, Tensor, file_name
+from cutaway.store.exports.selection import Selection, Tensor, file_name
 from cutaway.store.runs.series import Series
 
-_MOST_IN_FILE = 50_000
-"""Tensors in one safetensors file: a header of some megabytes."""
+_MAX_TENSORS = 50_000
+"""Tensors per safetensors file: keeps the header at a few megabytes."""
 
 
-def export_value_arrays(chosen: Chosen, folder: str, *, is_npy: bool) -> int:
-    """The values of tensors, one at a time in memory."""
-    tensors = list(chosen.tensors())
-    return _values_as_npy(chosen, folder, tensors) if is_npy else _values_as_safetensors(chosen, folder, tensors)
+def export_value_arrays(selection: Selection, folder: str, *, is_npy: bool) -> int:
+    """Write the values of tensors, with one tensor in memory at a time."""
+    tensors = list(selection.tensors())
+    return _values_as_npy(selection, folder, tensors) if is_npy else _values_as_safetensors(selection, folder, tensors)
 
 
-def _values_as_npy(chosen: Chosen, folder: str, tensors: Sequence[Tensor]) -> int:
+def _values_as_npy(selection: Selection, folder: str, tensors: Sequence[Tensor]) -> int:
     names: set[str] = set()
     n_written = 0
     columns = ("file", "step", "kind", "site", "of", "iteration", "pass", "dtype", "shape")
@@ -39,9 +39,9 @@ def _values_as_npy(chosen: Chosen, folder: str, tensors: Sequence[Tensor]) -> in
             try:
                 array = tensor.read().array()
             except DamagedError as error:
-                chosen.problem(f"{tensor.name}: {error}")
+                selection.problem(f"{tensor.name}: {error}")
                 continue
-            name = _free(names, _npy_path(tensor))
+            name = _unique_name(names, _npy_path(tensor))
             os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
             with open(os.path.join(folder, name), "xb") as out:
                 np.lib.format.write_array(out, array, allow_pickle=False)
@@ -61,8 +61,8 @@ def _npy_path(tensor: Tensor) -> str:
     return f"{tensor.step}/{file_name(of)}/{file_name(row.site)}"
 
 
-def _free(names: set[str], wanted: str) -> str:
-    """A name that no other has, on file systems without upper case too."""
+def _unique_name(names: set[str], wanted: str) -> str:
+    """A unique file name, also on case-insensitive file systems."""
     name, again = wanted, 1
     while name.casefold() in names:
         again += 1
@@ -71,9 +71,9 @@ def _free(names: set[str], wanted: str) -> str:
     return f"{name}.npy"
 
 
-def _values_as_safetensors(chosen: Chosen, folder: str, tensors: Sequence[Tensor]) -> int:
-    readable = list(_readable(chosen, tensors))
-    parts = [readable[first : first + _MOST_IN_FILE] for first in range(0, len(readable), _MOST_IN_FILE)]
+def _values_as_safetensors(selection: Selection, folder: str, tensors: Sequence[Tensor]) -> int:
+    readable = list(_readable(selection, tensors))
+    parts = [readable[first : first + _MAX_TENSORS] for first in range(0, len(readable), _MAX_TENSORS)]
     for number, part in enumerate(parts):
         name = "values" if len(parts) == 1 else f"values-{number + 1:05d}-of-{len(parts):05d}"
         entries = _entries((tensor.name, tensor.dtype, tensor.shape, tensor.nbytes) for tensor in part)
@@ -84,31 +84,31 @@ def _values_as_safetensors(chosen: Chosen, folder: str, tensors: Sequence[Tensor
     return len(readable)
 
 
-def _readable(chosen: Chosen, tensors: Sequence[Tensor]) -> Iterator[Tensor]:
-    """Those that can be read: the header, which comes first, must not name others."""
+def _readable(selection: Selection, tensors: Sequence[Tensor]) -> Iterator[Tensor]:
+    """The tensors that can be read: the header is written first and must not name others."""
     for tensor in progress(tensors, len(tensors), "tensors checked"):
         try:
             tensor.read()
         except DamagedError as error:
-            chosen.problem(f"{tensor.name}: {error}")
+            selection.problem(f"{tensor.name}: {error}")
         else:
             yield tensor
 
 
-def _entries(things: Iterable[tuple[str, str, tuple[int, ...], int]]) -> list[Entry]:
-    found: list[Entry] = []
+def _entries(tensors: Iterable[tuple[str, str, tuple[int, ...], int]]) -> list[Entry]:
+    entries: list[Entry] = []
     names: set[str] = set()
     end = 0
-    for wanted, dtype, shape, nbytes in things:
+    for wanted, dtype, shape, nbytes in tensors:
         clean = wanted.encode("utf-8", "backslashreplace").decode()
         name, again = clean, 1
         while name in names or name == "__metadata__":
             again += 1
             name = f"{clean}~{again}"
         names.add(name)
-        found.append(Entry(name, dtype, shape, end, end + nbytes))
+        entries.append(Entry(name, dtype, shape, end, end + nbytes))
         end += nbytes
-    return found
+    return entries
 
 
 def _write_head(file: BinaryIO, entries: Sequence[Entry], metadata: Mapping[str, str]) -> None:
@@ -117,17 +117,17 @@ def _write_head(file: BinaryIO, entries: Sequence[Entry], metadata: Mapping[str,
     file.write(len(text).to_bytes(8, "little") + text)
 
 
-# statistics
+# Statistics
 
 
-def export_statistic_arrays(chosen: Chosen, folder: str, *, is_npy: bool) -> int:
-    """`statistics` [tensor, statistic, step] with `steps`; which tensors and statistics stands beside as JSON."""
-    run, series = chosen.run, chosen.series()
-    places = np.flatnonzero([chosen.has_step(step) for step in run.steps.tolist()])
-    steps = np.ascontiguousarray(run.steps[places])
+def export_statistic_arrays(selection: Selection, folder: str, *, is_npy: bool) -> int:
+    """Write `statistics` [tensor, statistic, step] and `steps`; the names of tensors and statistics go to JSON."""
+    run, series = selection.run, selection.series()
+    columns = np.flatnonzero([selection.has_step(step) for step in run.steps.tolist()])
+    steps = np.ascontiguousarray(run.steps[columns])
     about = {
         "axes": ["tensor", "statistic", "step"],
-        "tensors": [{"site": one.site, "of": one.of, "iteration": one.iteration, "pass": one.pass_} for one in series],
+        "tensors": [{"site": s.site, "of": s.of, "iteration": s.iteration, "pass": s.pass_} for s in series],
         "statistics": list(run.statistics),
     }
     schemas = [schema for index in run.sessions for schema in index.schemas.values()]
@@ -137,8 +137,8 @@ def export_statistic_arrays(chosen: Chosen, folder: str, *, is_npy: bool) -> int
         return 0
 
     def rows() -> Iterator[NDArray[Any]]:
-        for one in progress(series, len(series), "tensors exported"):
-            yield _statistics_of(chosen, one, dtype)[:, places]
+        for one_series in progress(series, len(series), "tensors exported"):
+            yield _statistics_of(selection, one_series, dtype)[:, columns]
 
     if is_npy:
         with open(os.path.join(folder, "statistics.json"), "w", encoding="utf-8") as text:
@@ -162,32 +162,32 @@ def export_statistic_arrays(chosen: Chosen, folder: str, *, is_npy: bool) -> int
     return len(series)
 
 
-def _statistics_of(chosen: Chosen, one: Series, dtype: str) -> Array:
-    """All statistics of one tensor over all steps of the run; NaN where there are none."""
-    run = chosen.run
-    found = np.full((len(run.statistics), len(run)), np.nan, dtype)
-    at = np.searchsorted(run.steps, one.steps)
+def _statistics_of(selection: Selection, series: Series, dtype: str) -> Array:
+    """All statistics of one tensor over all steps of the run; NaN if not recorded."""
+    run = selection.run
+    values = np.full((len(run.statistics), len(run)), np.nan, dtype)
+    at = np.searchsorted(run.steps, series.steps)
     for number, name in enumerate(run.statistics):
         try:
-            found[number, at] = one.stats(name)
+            values[number, at] = series.stats(name)
         except DamagedError as error:
-            chosen.problem(f"{name} of {one.site}: {error}")
-    return found
+            selection.problem(f"{name} of {series.site}: {error}")
+    return values
 
 
-# scalars
+# Scalars
 
 
-def export_scalar_arrays(chosen: Chosen, folder: str, *, is_npy: bool) -> int:
-    """`<name>/steps` and `<name>/values` of each scalar."""
+def export_scalar_arrays(selection: Selection, folder: str, *, is_npy: bool) -> int:
+    """Write `<name>/steps` and `<name>/values` of each scalar."""
     arrays: dict[str, Array] = {}
     n_scalars = 0
-    for name, curve in chosen.run.scalars.items():
-        if not chosen.has_name(name):
+    for name, curve in selection.run.scalars.items():
+        if not selection.has_name(name):
             continue
-        is_chosen = np.array([chosen.has_step(step) for step in curve.steps.tolist()], bool)
-        arrays[f"{name}/steps"] = np.ascontiguousarray(curve.steps[is_chosen])
-        arrays[f"{name}/values"] = np.ascontiguousarray(curve.values[is_chosen])
+        is_selected = np.array([selection.has_step(step) for step in curve.steps.tolist()], bool)
+        arrays[f"{name}/steps"] = np.ascontiguousarray(curve.steps[is_selected])
+        arrays[f"{name}/values"] = np.ascontiguousarray(curve.values[is_selected])
         n_scalars += 1
     if not n_scalars:
         return 0
@@ -195,7 +195,7 @@ def export_scalar_arrays(chosen: Chosen, folder: str, *, is_npy: bool) -> int:
         names: set[str] = set()
         for name, array in arrays.items():
             scalar, _, part = name.rpartition("/")
-            path = os.path.join(folder, _free(names, f"{file_name(scalar)}.{part}"))
+            path = os.path.join(folder, _unique_name(names, f"{file_name(scalar)}.{part}"))
             with open(path, "xb") as out:
                 np.lib.format.write_array(out, array, allow_pickle=False)
         return n_scalars

@@ -1,4 +1,4 @@
-"""Tables out of an archive: CSV, and Parquet where pyarrow is installed; some rows at a time."""
+"""Writes tables as CSV, or Parquet if pyarrow is installed, in batches of rows."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ import numpy as np
 from cutaway.core.arrays import Raw
 from cutaway.core.errors import DamagedError, InputError
 from cutaway.core.progress import progress
-from cutaway.store.exports.selection import Chosen, Tensor
+from cutaway.store.exports.selection import Selection, Tensor
 
-_AT_ONCE = 65_536
+_BATCH_ROWS = 65_536
 
 
 @dataclass(frozen=True, slots=True)
-class Same:
-    """A column in which all rows hold the same."""
+class Constant:
+    """A column with the same value in every row."""
 
     value: Any
     n: int
@@ -32,15 +32,15 @@ class Same:
         return self.n
 
 
-Column = Sequence[Any] | np.ndarray[Any, Any] | Same
+Column = Sequence[Any] | np.ndarray[Any, Any] | Constant
 Columns = Mapping[str, Column]
 
 
 class TableFile:
-    """A table that grows by some rows at a time; a `with`.
+    """A table written in batches of rows; a context manager.
 
     Args:
-        types: column → the pyarrow type it has, by name: "int64", "string", "float32"…
+        types: column → name of its pyarrow type: "int64", "string", "float32"…
     """
 
     def __init__(self, folder: str, name: str, types: Mapping[str, str], *, is_csv: bool) -> None:
@@ -76,7 +76,7 @@ class TableFile:
         arrays = [_arrow(column, field.type) for column, field in zip(lists, self._schema, strict=True)]
         self._waiting.append(pyarrow.table(arrays, schema=self._schema))
         self._n_waiting += n_rows
-        if self._n_waiting >= _AT_ONCE:
+        if self._n_waiting >= _BATCH_ROWS:
             self._flush()
 
     def _flush(self) -> None:
@@ -101,8 +101,8 @@ class TableFile:
 
 
 def _texts(column: Column) -> Iterable[Any]:
-    """Numbers as the shortest text that gives them back in their own dtype."""
-    if isinstance(column, Same):
+    """Format floats as the shortest text that round-trips in their own dtype."""
+    if isinstance(column, Constant):
         return repeat(column.value, column.n)
     if isinstance(column, np.ndarray):
         return list((column.astype(str) if column.dtype.kind == "f" else column).tolist())
@@ -112,7 +112,7 @@ def _texts(column: Column) -> Iterable[Any]:
 def _arrow(column: Column, kind: Any) -> Any:
     import pyarrow
 
-    if isinstance(column, Same):
+    if isinstance(column, Constant):
         return pyarrow.repeat(pyarrow.scalar(_clean(column.value), kind), column.n)
     if isinstance(column, np.ndarray):
         return pyarrow.array(column, kind)
@@ -120,24 +120,24 @@ def _arrow(column: Column, kind: Any) -> Any:
 
 
 def _clean(value: Any) -> Any:
-    """Half a surrogate pair is no text to pyarrow."""
+    """Escape lone surrogates, which pyarrow rejects."""
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
 
 
-# values
+# Values
 
 _TEXTS = ("kind", "site", "of")
-_OF_TENSOR = {
+_TENSOR_COLUMNS = {
     name: "string" if name in _TEXTS else "int64" for name in ("step", "kind", "site", "of", "iteration", "pass")
 }
 
 
-def export_value_table(chosen: Chosen, folder: str, *, is_csv: bool) -> int:
-    """One row for each number: where it stands in the flattened tensor, and what it is.
+def export_value_table(selection: Selection, folder: str, *, is_csv: bool) -> int:
+    """One row per number: its index in the flattened tensor, and its value.
 
-    Parquet has one file for each dtype, so that no number is converted.
+    Parquet gets one file per dtype, so that no number is converted.
     """
-    tensors = list(chosen.tensors())
+    tensors = list(selection.tensors())
     kinds = {tensor.dtype: _numpy_of(tensor) for tensor in tensors}
     types = sorted({kind.name for kind in kinds.values()})
     files: dict[str, TableFile] = {}
@@ -147,14 +147,14 @@ def export_value_table(chosen: Chosen, folder: str, *, is_csv: bool) -> int:
             try:
                 array = tensor.read().array().reshape(-1)
             except DamagedError as error:
-                chosen.problem(f"{tensor.name}: {error}")
+                selection.problem(f"{tensor.name}: {error}")
                 continue
             kind = "" if is_csv else array.dtype.name
             if kind not in files:
                 name = "values" if is_csv or len(types) == 1 else f"values-{kind}"
                 files[kind] = TableFile(folder, name, _value_types(array, is_csv=is_csv), is_csv=is_csv)
-            for first in range(0, len(array), _AT_ONCE):
-                files[kind].add(_value_rows(tensor, array[first : first + _AT_ONCE], first))
+            for first in range(0, len(array), _BATCH_ROWS):
+                files[kind].add(_value_rows(tensor, array[first : first + _BATCH_ROWS], first))
             n_rows += len(array)
     finally:
         for file in files.values():
@@ -165,73 +165,73 @@ def export_value_table(chosen: Chosen, folder: str, *, is_csv: bool) -> int:
 def _numpy_of(tensor: Tensor) -> np.dtype[Any]:
     if "complex" in tensor.dtype:
         raise InputError(
-            f"{tensor.name} holds complex numbers, for which tables have no column: format='npy' or 'safetensors'."
+            f"{tensor.name} has complex numbers, which tables cannot hold. Use format='npy' or 'safetensors'."
         )
     return Raw(tensor.dtype, (0,), b"").array().dtype
 
 
 def _value_types(array: np.ndarray[Any, Any], *, is_csv: bool) -> dict[str, str]:
     name = "bool_" if array.dtype.kind == "b" else array.dtype.name
-    return {**_OF_TENSOR, "index": "int64", "value": "string" if is_csv else name}
+    return {**_TENSOR_COLUMNS, "index": "int64", "value": "string" if is_csv else name}
 
 
 def _value_rows(tensor: Tensor, values: np.ndarray[Any, Any], first: int) -> Columns:
     n, row = len(values), tensor.row
     return {
-        "step": Same(tensor.step, n),
-        "kind": Same(tensor.kind, n),
-        "site": Same(row.base, n),
-        "of": Same(row.of, n),
-        "iteration": Same(row.iteration, n),
-        "pass": Same(row.pass_, n),
+        "step": Constant(tensor.step, n),
+        "kind": Constant(tensor.kind, n),
+        "site": Constant(row.base, n),
+        "of": Constant(row.of, n),
+        "iteration": Constant(row.iteration, n),
+        "pass": Constant(row.pass_, n),
         "index": np.arange(first, first + n),
         "value": values,
     }
 
 
-# statistics, scalars, notes, samples
+# Statistics, scalars, notes, samples
 
 
-def export_statistic_table(chosen: Chosen, folder: str, *, is_csv: bool) -> int:
-    """One row for each tensor, pass and step, with a column for each statistic."""
-    run = chosen.run
-    series = chosen.series()
+def export_statistic_table(selection: Selection, folder: str, *, is_csv: bool) -> int:
+    """One row per tensor, pass and step, with a column per statistic."""
+    run = selection.run
+    series = selection.series()
     dtype = "float64" if any(schema.dtype == "float64" for s in run.sessions for schema in s.schemas.values()) else ""
-    types = {**_OF_TENSOR, **dict.fromkeys(run.statistics, dtype or "float32")}
+    types = {**_TENSOR_COLUMNS, **dict.fromkeys(run.statistics, dtype or "float32")}
     with TableFile(folder, "statistics", types, is_csv=is_csv) as file:
         for one in progress(series, len(series), "tensors exported"):
-            is_chosen = np.array([chosen.has_step(step) for step in one.steps.tolist()], bool)
-            n = int(is_chosen.sum())
-            kinds = [kind for kind, is_in in zip(one.kinds, is_chosen, strict=True) if is_in]
-            columns: dict[str, Any] = {"step": one.steps[is_chosen], "kind": kinds}
-            columns |= {"site": Same(one.site, n), "of": Same(one.of, n)}
-            columns |= {"iteration": Same(one.iteration, n), "pass": Same(one.pass_, n)}
+            is_selected = np.array([selection.has_step(step) for step in one.steps.tolist()], bool)
+            n = int(is_selected.sum())
+            kinds = [kind for kind, is_in in zip(one.kinds, is_selected, strict=True) if is_in]
+            columns: dict[str, Any] = {"step": one.steps[is_selected], "kind": kinds}
+            columns |= {"site": Constant(one.site, n), "of": Constant(one.of, n)}
+            columns |= {"iteration": Constant(one.iteration, n), "pass": Constant(one.pass_, n)}
             for name in run.statistics:
                 try:
-                    columns[name] = one.stats(name)[is_chosen]
+                    columns[name] = one.stats(name)[is_selected]
                 except DamagedError as error:
-                    chosen.problem(f"{name} of {one.site}: {error}")
+                    selection.problem(f"{name} of {one.site}: {error}")
                     columns[name] = np.full(n, np.nan, dtype or "float32")
             file.add(columns)
         return file.n_rows
 
 
-def export_scalar_table(chosen: Chosen, folder: str, *, is_csv: bool) -> int:
-    """One row for each scalar and step."""
+def export_scalar_table(selection: Selection, folder: str, *, is_csv: bool) -> int:
+    """One row per scalar and step."""
     types = {"step": "int64", "name": "string", "value": "float64", "elapsed": "float64"}
     with TableFile(folder, "scalars", types, is_csv=is_csv) as file:
-        for name, curve in chosen.run.scalars.items():
-            if chosen.has_name(name):
-                is_in = np.array([chosen.has_step(step) for step in curve.steps.tolist()], bool)
+        for name, curve in selection.run.scalars.items():
+            if selection.has_name(name):
+                is_in = np.array([selection.has_step(step) for step in curve.steps.tolist()], bool)
                 columns = {"step": curve.steps[is_in], "value": curve.values[is_in], "elapsed": curve.elapsed[is_in]}
-                file.add({**columns, "name": Same(name, int(is_in.sum()))})
+                file.add({**columns, "name": Constant(name, int(is_in.sum()))})
         return file.n_rows
 
 
-def export_note_table(chosen: Chosen, folder: str, *, is_csv: bool) -> int:
-    """One row a note."""
+def export_note_table(selection: Selection, folder: str, *, is_csv: bool) -> int:
+    """One row per note."""
     types = {"step": "int64", "time": "float64", "level": "string", "text": "string", "about": "string"}
-    notes = [note for note in chosen.run.notes if chosen.has_step(note.step)]
+    notes = [note for note in selection.run.notes if selection.has_step(note.step)]
     with TableFile(folder, "notes", types, is_csv=is_csv) as file:
         if notes:
             columns = {name: [getattr(note, name) for note in notes] for name in ("step", "time", "level", "text")}
@@ -239,27 +239,27 @@ def export_note_table(chosen: Chosen, folder: str, *, is_csv: bool) -> int:
         return file.n_rows
 
 
-def export_sample_table(chosen: Chosen, folder: str, *, is_csv: bool) -> int:
-    """One row a sample, with a column for each field; arrays (images) are left out, lists are JSON."""
-    rows = list(_samples(chosen))
+def export_sample_table(selection: Selection, folder: str, *, is_csv: bool) -> int:
+    """One row per sample, with a column per field; arrays (images) are left out, lists become JSON."""
+    rows = list(_samples(selection))
     fields = list(dict.fromkeys(name for _, _, _, sample in rows for name in sample))
     types = {"step": "int64", "kind": "string", "number": "int64", **dict.fromkeys(fields, "string")}
     with TableFile(folder, "samples", types, is_csv=is_csv) as file:
         if rows:
             columns: dict[str, list[Any]] = {name: [sample.get(name) for *_, sample in rows] for name in fields}
-            heads = {name: [row[place] for row in rows] for place, name in enumerate(("step", "kind", "number"))}
-            file.add({**columns, **heads})
+            keys = {name: [row[column] for row in rows] for column, name in enumerate(("step", "kind", "number"))}
+            file.add({**columns, **keys})
         return file.n_rows
 
 
-def _samples(chosen: Chosen) -> Iterator[tuple[int, str, int, dict[str, str]]]:
-    for step in chosen.moments():
+def _samples(selection: Selection) -> Iterator[tuple[int, str, int, dict[str, str]]]:
+    for step in selection.selected_steps():
         try:
             if not step.has_samples:
                 continue
             samples = step.samples
         except DamagedError as error:
-            chosen.problem(f"samples of step {step.step}: {error}")
+            selection.problem(f"samples of step {step.step}: {error}")
             continue
         for number in range(len(samples)):
             fields = {

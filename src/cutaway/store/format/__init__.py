@@ -1,17 +1,13 @@
 """The folder format: frames, records, segments, file names.
 
-fields              Fields of records of unknown origin: each is what it should be, or `DamagedError` says what it
-                    is instead
-filenames           What the files of an archive are called
-frames              Frames: how records lie in an index file, so that a torn end or a flipped bit costs one record
-                    and no more
-manifest            `cutaway.json`: what a folder is, and in which version of the format
-passes              The passes of recorded tensors: which rows of a schema hold the same tensor, and in which
-                    order it was computed
-ragged              Lists of unequal length as flat arrays and the offsets at which each begins
-records             Records: what a frame can hold, as checked dataclasses
-sealed_files        A finished file is written beside and then renamed: whoever looks sees none of it, or all
-segments            Segments of values: tensors back to back, growing as `.part`, a valid `.safetensors` file once
-                    sealed
-statistic_segments  Segments of statistics: one matrix a step while they grow, turned once they are sealed
+fields              Validates fields of decoded records; raises `DamagedError`
+filenames           File names inside an archive
+frames              Frames of an index file: a torn end or a flipped bit costs one record
+manifest            `cutaway.json`: kind, id and format version of an archive
+passes              Passes of recorded tensors: which rows are the same tensor, in execution order
+ragged              Ragged lists as flat arrays with offsets
+records             Record types of an index, as validated dataclasses
+sealed_files        Writes a sealed file under a temporary name, then renames it
+segments            Value segments: tensors back to back, `.safetensors` once sealed
+statistic_segments  Statistics segments: one matrix per step, transposed to curves when sealed
 """

@@ -1,4 +1,4 @@
-"""Fields of records of unknown origin: each is what it should be, or `DamagedError` says what it is instead."""
+"""Validates fields of decoded records, which are untrusted input; raises `DamagedError`."""
 
 from __future__ import annotations
 
@@ -14,65 +14,65 @@ _MOST = 1 << 63
 
 
 def count(value: Any, what: str) -> int:
-    """A whole number from 0."""
+    """An integer from 0."""
     if type(value) is not int or not 0 <= value < _MOST:
-        raise DamagedError(f"{what} is {_shown(value)} instead of a whole number from 0")
+        raise DamagedError(f"{what} is {_shown(value)}, expected an integer from 0")
     return value
 
 
 def counts(value: Any, what: str) -> tuple[int, ...]:
-    """Whole numbers from 0."""
+    """A list of integers from 0."""
     if not isinstance(value, list):
-        raise DamagedError(f"{what} is {_shown(value)} instead of a list of whole numbers")
+        raise DamagedError(f"{what} is {_shown(value)}, expected a list of integers")
     return tuple(count(item, what) for item in value)
 
 
 def number(value: Any, what: str) -> float:
     """A float."""
     if type(value) not in (int, float):
-        raise DamagedError(f"{what} is {_shown(value)} instead of a number")
+        raise DamagedError(f"{what} is {_shown(value)}, expected a number")
     return float(value)
 
 
 def text(value: Any, what: str) -> str:
     """A text."""
     if not isinstance(value, str):
-        raise DamagedError(f"{what} is {_shown(value)} instead of text")
+        raise DamagedError(f"{what} is {_shown(value)}, expected text")
     return value
 
 
 def texts(value: Any, what: str) -> tuple[str, ...]:
-    """Several texts."""
+    """A list of texts."""
     if not isinstance(value, list):
-        raise DamagedError(f"{what}: {_shown(value)} instead of a list of texts")
+        raise DamagedError(f"{what}: {_shown(value)}, expected a list of texts")
     return tuple(text(item, what) for item in value)
 
 
 def mapping(value: Any, what: str) -> Mapping[str, Any]:
-    """A map with texts as keys; nothing counts as an empty one."""
+    """A map with text keys; None becomes an empty map."""
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise DamagedError(f"{what} is {_shown(value)} instead of a map with texts as keys")
+        raise DamagedError(f"{what} is {_shown(value)}, expected a map with text keys")
     return cast(Mapping[str, Any], plain(value, what))
 
 
 def plain(value: Any, what: str) -> Any:
-    """Whatever a user may have handed in: every key in it is text."""
-    unseen = [value] if isinstance(value, (dict, list)) else []
-    while unseen:
-        found = unseen.pop()
-        if isinstance(found, dict) and not all(isinstance(key, str) for key in found):
-            raise DamagedError(f"{what} holds a map with keys that are no text")
-        parts = found.values() if isinstance(found, dict) else found
-        unseen += [part for part in parts if isinstance(part, (dict, list))]
+    """Nested plain data whose maps have text keys only."""
+    pending = [value] if isinstance(value, (dict, list)) else []
+    while pending:
+        item = pending.pop()
+        if isinstance(item, dict) and not all(isinstance(key, str) for key in item):
+            raise DamagedError(f"{what} has a map with keys that are not text")
+        parts = item.values() if isinstance(item, dict) else item
+        pending += [part for part in parts if isinstance(part, (dict, list))]
     return value
 
 
-def packed(value: Any, dtype: str, what: str) -> NDArray[Any]:
-    """An array that was packed into bytes."""
+def packed_array(value: Any, dtype: str, what: str) -> NDArray[Any]:
+    """An array from packed bytes."""
     if not isinstance(value, bytes) or len(value) % np.dtype(dtype).itemsize:
-        raise DamagedError(f"{what}: {_shown(value)} instead of packed numbers")
+        raise DamagedError(f"{what}: {_shown(value)}, expected packed numbers")
     return np.frombuffer(value, dtype)
 
 

@@ -1,4 +1,4 @@
-"""What the files of an archive are called."""
+"""File names inside an archive."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def rank_folder(rank: int) -> str:
 
 
 def rank_of(folder: str) -> int | None:
-    """The rank a folder belongs to; None if it is no such folder."""
-    found = _RANK.fullmatch(folder)
-    return int(found[1]) if found else None
+    """The rank of a folder; None if it is not a rank folder."""
+    match = _RANK.fullmatch(folder)
+    return int(match[1]) if match else None
 
 
 def session_stem(folder: str, session: int) -> str:
@@ -37,9 +37,9 @@ def session_stem(folder: str, session: int) -> str:
 
 
 def session_of(name: str) -> int | None:
-    """The session an index file belongs to; None if it is no index file."""
-    found = _INDEX.fullmatch(name)
-    return int(found[1]) if found and name == f"{int(found[1]):04d}{INDEX}" else None
+    """The session of an index file; None if it is not an index file."""
+    match = _INDEX.fullmatch(name)
+    return int(match[1]) if match and name == f"{int(match[1]):04d}{INDEX}" else None
 
 
 def values_stem(folder: str, session: int, segment: int) -> str:

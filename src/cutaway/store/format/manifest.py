@@ -1,4 +1,4 @@
-"""`cutaway.json`: what a folder is, and in which version of the format."""
+"""`cutaway.json`: kind, id and format version of an archive."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from cutaway.core.errors import DamagedError, VersionError
 from cutaway.store.format.fields import count, text
 
 FORMAT_VERSION: Final = 1
-"""Raised when a reader of the version before could no longer read what is written; new keys do not raise it."""
+"""Increases when older readers can no longer read new files; new keys do not count."""
 
 Kind = Literal["run", "trace", "activations", "result", "generation"]
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 
 MIGRATIONS: Final[dict[int, Callable[[dict[str, Any]], dict[str, Any]]]] = {}
-"""Version → how a record of that version is written in the next one. Applied on reading; files are never rewritten."""
+"""Version → function that upgrades a record to the next version. Applied on reading; files are never rewritten."""
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What a folder is."""
+    """The manifest of an archive."""
 
     kind: Kind
     id: str
@@ -48,23 +48,23 @@ class Head:
 
     @staticmethod
     def read(data: bytes) -> Head:
-        """Take a head apart; `DamagedError` if it is none, `VersionError` if it is of a newer version."""
+        """Decode a manifest; `DamagedError` if it is invalid, `VersionError` if its version is newer."""
         try:
-            fields = json.loads(data[:_MOST_BYTES])
+            fields = json.loads(data[:_MAX_BYTES])
             if not isinstance(fields, dict) or fields.get("format") != "cutaway":
-                raise DamagedError("cutaway.json does not say that this is a folder of Cutaway's")
+                raise DamagedError("cutaway.json is not a Cutaway manifest")
             is_whole = fields.pop("checksum", None) == _checksum(fields)
         except DamagedError:
             raise
         except (ValueError, RecursionError) as error:
-            raise DamagedError(f"cutaway.json is no JSON: {error}") from error
+            raise DamagedError(f"cutaway.json is not JSON: {error}") from error
         if not is_whole:
-            raise DamagedError("cutaway.json is not what was written: its checksum does not hold")
+            raise DamagedError("cutaway.json is damaged: its checksum is wrong")
         version = count(fields.get("version"), "version in cutaway.json")
         check_version(version)
         kind = text(fields.get("kind"), "kind in cutaway.json")
         if kind not in get_args(Kind):
-            raise DamagedError(f"cutaway.json says this is a {kind!r}; known are {', '.join(get_args(Kind))}")
+            raise DamagedError(f"cutaway.json has the unknown kind {kind!r}; known: {', '.join(get_args(Kind))}")
         id_, created = (text(fields.get(key, ""), f"{key} in cutaway.json") for key in ("id", "created"))
         return Head(cast(Kind, kind), id_, created, version)
 
@@ -74,27 +74,27 @@ def _checksum(fields: Mapping[str, Any]) -> int:
 
 
 def check_version(version: int) -> None:
-    """Raise if this code cannot read that version."""
+    """Raise VersionError if this code cannot read that version."""
     if version > FORMAT_VERSION:
         raise VersionError(
-            f"this was written in version {version} of the format, and this Cutaway reads up to {FORMAT_VERSION}: "
-            "pip install --upgrade cutaway."
+            f"this archive has format version {version}; this version of Cutaway reads up to {FORMAT_VERSION}. "
+            "Upgrade: pip install --upgrade cutaway."
         )
     if any(step not in MIGRATIONS for step in range(version, FORMAT_VERSION)):
-        raise VersionError(f"this was written in version {version} of the format, which was never published.")
+        raise VersionError(f"this archive has format version {version}, which was never published.")
 
 
-def migrated(record: dict[str, Any], version: int) -> dict[str, Any]:
-    """A record as the present version would have written it."""
+def migrate(record: dict[str, Any], version: int) -> dict[str, Any]:
+    """Upgrade a record to the current version."""
     try:
         for step in range(version, FORMAT_VERSION):
             record = MIGRATIONS[step](record)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise DamagedError(f"it cannot be read as one of version {version}: {type(error).__name__} {error}") from error
+        raise DamagedError(f"cannot upgrade it from version {version}: {type(error).__name__} {error}") from error
     return record
 
 
 def kind_of(fields: Mapping[str, Any]) -> Kind | None:
-    """The kind that a session record names, where `cutaway.json` is lost."""
+    """The kind in a session record, for archives that lost `cutaway.json`."""
     kind = fields.get("kind")
     return cast(Kind, kind) if kind in get_args(Kind) else None

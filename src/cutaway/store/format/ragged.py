@@ -1,4 +1,4 @@
-"""Lists of unequal length as flat arrays and the offsets at which each begins."""
+"""Ragged lists as flat arrays with offsets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Ints = NDArray[np.int64]
 
 
 def join_strings(texts: Sequence[str]) -> tuple[Bytes, Ints]:
-    """The texts as one row of UTF-8, and where each begins; half a surrogate pair survives, too.
+    """Concatenate texts as UTF-8; returns the bytes and offsets. Lone surrogates survive.
 
     >>> data, offsets = join_strings(["ab", "", "c"])
     >>> bytes(data), offsets.tolist()
@@ -28,13 +28,13 @@ def join_strings(texts: Sequence[str]) -> tuple[Bytes, Ints]:
 
 
 def split_strings(data: Array, offsets: Array) -> list[str]:
-    """The texts that `join_strings` was given; `DamagedError` if the arrays cannot be its work."""
+    """Inverse of `join_strings`; `DamagedError` if the arrays are inconsistent."""
     if data.ndim != 1 or data.dtype != np.uint8:
-        raise DamagedError(f"texts are a row of bytes, but a {data.dtype} array of shape {data.shape} was found.")
+        raise DamagedError(f"texts must be 1-D uint8, found {data.dtype} of shape {data.shape}.")
     starts = _checked(offsets, len(data))
     raw = data.tobytes()
     try:
-        if raw.isascii():  # one decoding for all: several times as fast
+        if raw.isascii():  # one decode call for all is several times faster
             text = raw.decode("ascii")
             return [text[a:b] for a, b in pairwise(starts)]
         return [raw[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(starts)]
@@ -43,7 +43,7 @@ def split_strings(data: Array, offsets: Array) -> list[str]:
 
 
 def join_ints(rows: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
-    """The numbers of all rows in one, and where each row begins.
+    """Concatenate lists of integers; returns the numbers and offsets.
 
     >>> flat, offsets = join_ints([[5, 6], [], [7]])
     >>> flat.tolist(), offsets.tolist()
@@ -53,20 +53,20 @@ def join_ints(rows: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
     try:
         return np.fromiter(chain.from_iterable(rows), np.int64, count=int(offsets[-1])), offsets
     except OverflowError as error:
-        raise InputError("a number beyond 64 bits cannot be stored: numbers go from -2**63 to 2**63 - 1.") from error
+        raise InputError("an integer beyond 64 bits cannot be stored; the range is -2**63 to 2**63 - 1.") from error
 
 
 def split_ints(flat: Array, offsets: Array) -> list[list[int]]:
-    """The rows that `join_ints` was given; `DamagedError` if the arrays cannot be its work."""
+    """Inverse of `join_ints`; `DamagedError` if the arrays are inconsistent."""
     if flat.ndim != 1 or flat.dtype.kind not in "iu":
-        raise DamagedError(f"numbers are a row of integers, but a {flat.dtype} array of shape {flat.shape} was found.")
+        raise DamagedError(f"numbers must be 1-D integers, found {flat.dtype} of shape {flat.shape}.")
     starts = _checked(offsets, len(flat))
     numbers = flat.tolist()
     return [numbers[a:b] for a, b in pairwise(starts)]
 
 
 def join_string_lists(rows: Sequence[Sequence[str]]) -> tuple[Bytes, Ints, Ints]:
-    """The texts of all rows as `join_strings` has them, and at which text each row begins.
+    """Concatenate lists of texts; returns the bytes, the offsets of texts, and the offsets of lists.
 
     >>> data, inner, outer = join_string_lists([["ab", "c"], []])
     >>> bytes(data), inner.tolist(), outer.tolist()
@@ -77,7 +77,7 @@ def join_string_lists(rows: Sequence[Sequence[str]]) -> tuple[Bytes, Ints, Ints]
 
 
 def split_string_lists(data: Array, inner: Array, outer: Array) -> list[list[str]]:
-    """The rows that `join_string_lists` was given; `DamagedError` if the arrays cannot be its work."""
+    """Inverse of `join_string_lists`; `DamagedError` if the arrays are inconsistent."""
     texts = split_strings(data, inner)
     starts = _checked(outer, len(texts))
     return [texts[a:b] for a, b in pairwise(starts)]
@@ -90,12 +90,12 @@ def _offsets(lengths: list[int]) -> Ints:
 
 
 def _checked(offsets: Array, n: int) -> list[int]:
-    """The offsets as plain numbers, if they cut `n` elements into rows without gap or overlap."""
+    """The offsets as integers, if they split `n` elements without gap or overlap; else DamagedError."""
     if offsets.ndim != 1 or offsets.dtype.kind not in "iu" or not len(offsets):
-        raise DamagedError(f"offsets are a row of integers, but a {offsets.dtype} array of {offsets.shape} was found.")
+        raise DamagedError(f"offsets must be 1-D integers, found {offsets.dtype} of shape {offsets.shape}.")
     if offsets[0] != 0 or offsets[-1] != n or (offsets[1:] < offsets[:-1]).any():
         raise DamagedError(
-            f"offsets rise from 0 to {n:,}, the number of elements, but these go from {offsets[0]} to {offsets[-1]}"
-            f"{', with falls between' if (offsets[1:] < offsets[:-1]).any() else ''}."
+            f"offsets must rise from 0 to {n:,}, but they go from {offsets[0]} to {offsets[-1]}"
+            f"{' and decrease in between' if (offsets[1:] < offsets[:-1]).any() else ''}."
         )
     return list(offsets.tolist())

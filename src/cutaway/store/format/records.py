@@ -1,7 +1,7 @@
-"""Records: what a frame can hold, as checked dataclasses.
+"""Record types of an index, as validated dataclasses.
 
-Every `read` takes a decoded map of unknown origin. It ignores keys it does not know, so that a later minor version may
-add some, and raises `DamagedError` where a field it needs is missing or of the wrong kind.
+Every `read` takes a decoded map, which is untrusted input. It ignores unknown keys, so that a later minor version may
+add some, and raises `DamagedError` if a required field is missing or has the wrong type.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cutaway.core.arrays import nbytes_of
 from cutaway.core.errors import DamagedError
 from cutaway.core.sites import split_pass
 from cutaway.core.units.layout import UnitLayout
-from cutaway.store.format.fields import count, counts, mapping, number, packed, text, texts
+from cutaway.store.format.fields import count, counts, mapping, number, packed_array, text, texts
 from cutaway.store.format.passes import PassKey, Tensors
 
 VALUE: Final = "value"
@@ -27,13 +27,13 @@ INNER_GRAD: Final = "inner_grad"
 UPDATE: Final = "update"
 SAMPLE: Final = "sample"
 MOST_CELLS: Final = 1 << 21
-"""The most statistics of one step: rows times names."""
+"""Most statistics of one step: rows times names."""
 
 
-def what_of(of: str) -> str:
-    """What a row holds of its tensor, whichever of several it is.
+def quantity_of(of: str) -> str:
+    """The recorded quantity of a row without its qualifier.
 
-    >>> what_of("grad/aux"), what_of("grad@2"), what_of("inner_grad")
+    >>> quantity_of("grad/aux"), quantity_of("grad@2"), quantity_of("inner_grad")
     ('grad', 'grad', 'inner_grad')
     """
     return of.partition("/")[0].partition("@")[0]
@@ -41,50 +41,50 @@ def what_of(of: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One tensor that is recorded step after step: which, and what of it."""
+    """A recorded quantity of one tensor: a row of the statistics matrix of each step."""
 
     site: str
     of: str = VALUE
-    """"value", "grad", "grad/<loss>", "grad@2", "inner_grad", "update", "sample" (what the samples are), or a further
-    statistic. docs/recording.md says what each of them is."""
+    """"value", "grad", "grad/<loss>", "grad@2", "inner_grad", "update", "sample" (describes samples), or a further
+    statistic; see docs/recording.md."""
     iteration: int = 0
     role: str = ""
     node: str = ""
-    """The node of the dependency graph it belongs to, where that is not the site."""
+    """The node of the dependency graph, if it is not the site."""
     part: str = ""
-    """Its role in the node, where several tensors share one."""
+    """Its role in the node, if several tensors share one."""
     names: tuple[str, ...] = ()
-    """Further names of the same tensor."""
+    """Aliases of the tensor."""
     layout: UnitLayout | None = None
-    """Which dimensions count units and samples, without the sizes that differ from step to step; None if not known."""
+    """Which dimensions are units and samples, without the sizes that vary between steps; None if not known."""
 
     @property
     def base(self) -> str:
-        """The site without its pass: the name of the tensor, however often it was computed."""
+        """The site without its pass: the name of the tensor."""
         return split_pass(self.site)[0]
 
     @property
     def pass_(self) -> int:
-        """Which pass it is within its iteration, from 1."""
+        """The number of the pass within its iteration, from 1."""
         return split_pass(self.site)[1]
 
     @property
     def bare_names(self) -> tuple[str, ...]:
-        """Its further names without passes, each once."""
+        """Its aliases without passes, without duplicates."""
         return tuple(dict.fromkeys(split_pass(name)[0] for name in self.names))
 
     @property
     def is_sample(self) -> bool:
-        """Whether it says what the samples are."""
-        return what_of(self.of) == SAMPLE
+        """Whether it describes the samples."""
+        return quantity_of(self.of) == SAMPLE
 
     @property
     def key(self) -> str:
-        """Its name in a sealed segment, behind the step."""
+        """Its name in a sealed segment, after the step."""
         iteration = f":{self.iteration}" if self.iteration else ""
         return f"{self.of}{iteration}/{self.site}"
 
-    def packed(self) -> list[Any]:
+    def to_record(self) -> list[Any]:
         layout = None if self.layout is None else self.layout.to_list()
         fields = [self.site, self.of, self.iteration, self.role, self.node, self.part, list(self.names), layout]
         while len(fields) > 1 and fields[-1] == _DEFAULTS[len(fields) - 1]:
@@ -94,7 +94,7 @@ class Row:
     @staticmethod
     def read(fields: Any) -> Row:
         if not isinstance(fields, list) or not fields:
-            raise DamagedError("a row of a schema is no list of its fields")
+            raise DamagedError("a row of a schema is not a list of fields")
         filled = [*fields, *_DEFAULTS[len(fields) :]][: len(_DEFAULTS)]
         site, of, iteration, role, node, part, names, layout = filled
         return Row(
@@ -116,12 +116,12 @@ def _layout(data: Any) -> UnitLayout | None:
     try:
         return None if data is None else UnitLayout.from_list(data)
     except (TypeError, ValueError):
-        raise DamagedError("what the dimensions of a row count is not written as it should be") from None
+        raise DamagedError("the unit layout of a row has wrong fields") from None
 
 
 @dataclass(frozen=True)
 class Schema:
-    """The rows and the statistics of many steps, written once."""
+    """The rows and the statistics that many steps share, written once."""
 
     id: int
     rows: tuple[Row, ...]
@@ -130,21 +130,21 @@ class Schema:
 
     @property
     def matrix_bytes(self) -> int:
-        """Size of the matrix of statistics of one step."""
+        """Size of the statistics matrix of one step."""
         return len(self.rows) * len(self.statistics) * np.dtype(self.dtype).itemsize
 
     @cached_property
     def tensors(self) -> Tensors:
-        """Its tensors by each of their names, with their passes and the rows of these."""
+        """Its tensors by name, with their passes and rows."""
         return Tensors(self.rows)
 
     def row_number(self, site: str, of: str, iteration: int) -> int | None:
-        """The row of a tensor in one pass, by any name that is written as sites of rows are; None if there is none."""
+        """The row number of a tensor in one pass, by any of its names; None if there is none."""
         name, pass_ = split_pass(site)
         return self.tensors.rows(name).get(PassKey(of, iteration, pass_))
 
-    def packed(self) -> dict[str, Any]:
-        rows = [row.packed() for row in self.rows]
+    def to_record(self) -> dict[str, Any]:
+        rows = [row.to_record() for row in self.rows]
         return {
             "type": "schema",
             "id": self.id,
@@ -160,16 +160,16 @@ class Schema:
             raise DamagedError("a schema has no rows")
         dtype = text(record.get("dtype"), "dtype of statistics")
         if dtype not in ("float32", "float64"):
-            raise DamagedError(f"statistics are of dtype {dtype!r}, and float32 and float64 are known")
+            raise DamagedError(f"statistics have dtype {dtype!r}, expected float32 or float64")
         statistics = texts(record.get("statistics"), "names of statistics")
         if len(rows) * len(statistics) > MOST_CELLS:
-            raise DamagedError(f"{len(rows):,} rows of {len(statistics):,} statistics are more than {MOST_CELLS:,}")
+            raise DamagedError(f"{len(rows):,} rows of {len(statistics):,} statistics exceed the limit {MOST_CELLS:,}")
         return Schema(count(record.get("id"), "id of a schema"), tuple(map(Row.read, rows)), statistics, dtype)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Which rows of a schema have values in a block, of which dtypes and shapes; they lie back to back."""
+    """Which rows of a schema have values in a block, with dtypes and shapes; the tensors are stored back to back."""
 
     id: int
     schema: int
@@ -179,7 +179,7 @@ class Layout:
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
-        """Where each tensor begins within the block, and where the last one ends."""
+        """Offset of each tensor within the block, then the end of the last one."""
         starts = [0]
         for dtype, shape in zip(self.dtypes, self.shapes, strict=True):
             starts.append(starts[-1] + nbytes_of(dtype, shape))
@@ -187,10 +187,10 @@ class Layout:
 
     @cached_property
     def places(self) -> dict[int, int]:
-        """Row → its place in the block."""
-        return {row: place for place, row in enumerate(self.rows)}
+        """Row number → position in the block."""
+        return {row: position for position, row in enumerate(self.rows)}
 
-    def packed(self) -> dict[str, Any]:
+    def to_record(self) -> dict[str, Any]:
         kinds = list(dict.fromkeys(self.dtypes))
         return {
             "type": "layout",
@@ -204,14 +204,14 @@ class Layout:
 
     @staticmethod
     def read(record: Mapping[str, Any]) -> Layout:
-        rows = packed(record.get("rows"), "<u4", "rows of a layout")
+        rows = packed_array(record.get("rows"), "<u4", "rows of a layout")
         kinds = texts(record.get("dtypes"), "dtypes of a layout")
-        codes = packed(record.get("dtype_of"), "u1", "dtypes of a layout")
+        codes = packed_array(record.get("dtype_of"), "u1", "dtypes of a layout")
         shapes = record.get("shapes")
         if not isinstance(shapes, list) or not len(rows) == len(codes) == len(shapes):
-            raise DamagedError("rows, dtypes and shapes of a layout are not equally many")
+            raise DamagedError("rows, dtypes and shapes of a layout differ in length")
         if len(codes) and int(codes.max()) >= len(kinds):
-            raise DamagedError("a layout means a dtype that it does not list")
+            raise DamagedError("a layout refers to a dtype that it does not list")
         layout = Layout(
             count(record.get("id"), "id of a layout"),
             count(record.get("schema"), "schema of a layout"),
@@ -220,13 +220,13 @@ class Layout:
             tuple(counts(shape, "a shape") for shape in shapes),
         )
         if layout.starts[-1] >= 1 << 62:
-            raise DamagedError("the shapes of a layout are beyond all measure")
+            raise DamagedError("layout too large: its shapes need more than 2**62 bytes")
         return layout
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Where the arrays of a step, or of a named block, lie."""
+    """The location of the arrays of a step or of a named block."""
 
     layout: int
     segment: int
@@ -234,7 +234,7 @@ class Block:
     checksums: bytes
     """CRC-32 of each tensor, four bytes each."""
 
-    def packed(self) -> list[Any]:
+    def to_record(self) -> list[Any]:
         return [self.layout, self.segment, self.offset, self.checksums]
 
     @staticmethod
@@ -242,8 +242,8 @@ class Block:
         if fields is None:
             return None
         if not isinstance(fields, list) or len(fields) < 4 or not isinstance(fields[3], bytes):
-            raise DamagedError("the place of a block is not written as it should be")
-        layout, segment, offset = (count(part, "place of a block") for part in fields[:3])
+            raise DamagedError("the location of a block has wrong fields")
+        layout, segment, offset = (count(part, "location of a block") for part in fields[:3])
         return Block(layout, segment, offset, fields[3])
 
 
@@ -261,8 +261,8 @@ class StepRecord:
     block: Block | None
     about: Mapping[str, Any] = field(default_factory=dict)
 
-    def packed(self) -> dict[str, Any]:
-        found: dict[str, Any] = {
+    def to_record(self) -> dict[str, Any]:
+        record: dict[str, Any] = {
             "type": "step",
             "step": self.step,
             "kind": self.kind,
@@ -271,53 +271,53 @@ class StepRecord:
             "schema": self.schema,
         }
         if self.matrix is not None:
-            found["matrix"] = list(self.matrix)
+            record["matrix"] = list(self.matrix)
         if self.block is not None:
-            found["block"] = self.block.packed()
+            record["block"] = self.block.to_record()
         if self.about:
-            found["about"] = dict(self.about)
-        return found
+            record["about"] = dict(self.about)
+        return record
 
     @staticmethod
     def read(record: Mapping[str, Any]) -> StepRecord:
         matrix = record.get("matrix")
-        places = None if matrix is None else counts(matrix, "place of statistics")
-        if places is not None and len(places) != 3:
-            raise DamagedError("the place of statistics is not written as it should be")
+        location = None if matrix is None else counts(matrix, "location of statistics")
+        if location is not None and len(location) != 3:
+            raise DamagedError("the location of statistics has wrong fields")
         return StepRecord(
             count(record.get("step"), "a step"),
             text(record.get("kind"), "kind of a step"),
             number(record.get("time"), "time of a step"),
             number(record.get("elapsed"), "time of a step"),
             count(record.get("schema"), "schema of a step"),
-            None if places is None else (places[0], places[1], places[2]),
+            None if location is None else (location[0], location[1], location[2]),
             Block.read(record.get("block")),
-            mapping(record.get("about"), "what is said of a step"),
+            mapping(record.get("about"), "about of a step"),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class BlockRecord:
-    """A named group of arrays: what traces, activations and generations are made of."""
+    """A named group of arrays: the storage of traces, activations and results."""
 
     name: str
     block: Block
     about: Mapping[str, Any] = field(default_factory=dict)
 
-    def packed(self) -> dict[str, Any]:
-        return {"type": "block", "name": self.name, "block": self.block.packed(), "about": dict(self.about)}
+    def to_record(self) -> dict[str, Any]:
+        return {"type": "block", "name": self.name, "block": self.block.to_record(), "about": dict(self.about)}
 
     @staticmethod
     def read(record: Mapping[str, Any]) -> BlockRecord:
         block = Block.read(record.get("block"))
         if block is None:
-            raise DamagedError("a block has no place")
+            raise DamagedError("a block has no location")
         return BlockRecord(text(record.get("name"), "name of a block"), block, mapping(record.get("about"), "a block"))
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something that was said during a run."""
+    """A note logged during a run."""
 
     text: str
     step: int | None
@@ -325,9 +325,9 @@ class Note:
     level: str = "info"
     about: Mapping[str, Any] = field(default_factory=dict)
 
-    def packed(self) -> dict[str, Any]:
-        found = {"type": "note", "text": self.text, "step": self.step, "time": self.time, "level": self.level}
-        return {**found, "about": dict(self.about)}
+    def to_record(self) -> dict[str, Any]:
+        record = {"type": "note", "text": self.text, "step": self.step, "time": self.time, "level": self.level}
+        return {**record, "about": dict(self.about)}
 
     @staticmethod
     def read(record: Mapping[str, Any]) -> Note:
@@ -337,7 +337,7 @@ class Note:
             None if step is None else count(step, "step of a note"),
             number(record.get("time"), "time of a note"),
             text(record.get("level", "info"), "level of a note"),
-            mapping(record.get("about"), "what is said of a note"),
+            mapping(record.get("about"), "about of a note"),
         )
 
 
@@ -352,11 +352,11 @@ class Points:
 
 @dataclass(frozen=True, slots=True)
 class ScalarsRecord:
-    """Numbers that were logged since the last record of this kind."""
+    """Numbers logged since the last record of this type."""
 
     points: Mapping[str, Points]
 
-    def packed(self) -> dict[str, Any]:
+    def to_record(self) -> dict[str, Any]:
         series = {
             name: [points.steps.astype("<i8").tobytes(), points.values.astype("<f8").tobytes(),
                    points.elapsed.astype("<f8").tobytes()]
@@ -369,13 +369,13 @@ class ScalarsRecord:
         points = {}
         for name, fields in mapping(record.get("series"), "scalars").items():
             if not isinstance(fields, list) or len(fields) < 3:
-                raise DamagedError("the points of a scalar are not written as they should be")
+                raise DamagedError("the points of a scalar have wrong fields")
             steps, values, elapsed = (
-                packed(part, kind, "points of a scalar")
+                packed_array(part, kind, "points of a scalar")
                 for part, kind in zip(fields, ("<i8", "<f8", "<f8"), strict=False)
             )
             if not len(steps) == len(values) == len(elapsed):
-                raise DamagedError("steps and values of a scalar are not equally many")
+                raise DamagedError("steps and values of a scalar differ in length")
             if len(steps) and steps.min() < 0:
                 raise DamagedError(f"step {steps.min()} of a scalar is below 0")
             points[text(name, "name of a scalar")] = Points(steps, values, elapsed)
@@ -384,18 +384,18 @@ class ScalarsRecord:
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """A segment that was finished: nothing is added to it any more."""
+    """Marks a finished segment."""
 
     segment: int
     is_statistics: bool
     size: int
-    """Bytes of the file."""
+    """Size of the file in bytes."""
     head: int
-    """CRC-32 of all bytes before the data."""
+    """CRC-32 of everything before the data."""
     checksums: Mapping[str, bytes] = field(default_factory=dict)
-    """Statistics: for each tensor of the file the CRC-32 of each of its rows, of `steps/…` that of the whole."""
+    """Statistics: CRC-32 of each row of each tensor; for `steps/…`, of the whole tensor."""
 
-    def packed(self) -> dict[str, Any]:
+    def to_record(self) -> dict[str, Any]:
         return {
             "type": "seal",
             "segment": self.segment,
@@ -409,7 +409,7 @@ class Seal:
     def read(record: Mapping[str, Any]) -> Seal:
         checksums = mapping(record.get("checksums"), "checksums of a seal")
         if not all(isinstance(part, bytes) for part in checksums.values()):
-            raise DamagedError("the checksums of a seal are not written as they should be")
+            raise DamagedError("the checksums of a seal have wrong fields")
         return Seal(
             count(record.get("segment"), "a segment"),
             bool(record.get("is_statistics")),
@@ -421,14 +421,14 @@ class Seal:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Something that could not be written, and why."""
+    """Data that could not be written, and why."""
 
     what: str
     steps: tuple[int, ...]
     reason: str
     time: float
 
-    def packed(self) -> dict[str, Any]:
+    def to_record(self) -> dict[str, Any]:
         steps = np.asarray(self.steps, "<i8").tobytes()
         return {"type": "lost", "what": self.what, "steps": steps, "reason": self.reason, "time": self.time}
 
@@ -436,7 +436,7 @@ class Loss:
     def read(record: Mapping[str, Any]) -> Loss:
         return Loss(
             text(record.get("what"), "what was lost"),
-            tuple(packed(record.get("steps"), "<i8", "lost steps").tolist()),
+            tuple(packed_array(record.get("steps"), "<i8", "lost steps").tolist()),
             text(record.get("reason"), "reason of a loss"),
             number(record.get("time"), "time of a loss"),
         )
@@ -444,7 +444,7 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """The first record of a session: who wrote it, and when it began."""
+    """The first record of a session: its writer and start time."""
 
     number: int
     kind: str
@@ -454,7 +454,7 @@ class Session:
     world_size: int
     time: float
 
-    def packed(self) -> dict[str, Any]:
+    def to_record(self) -> dict[str, Any]:
         return {
             "type": "session",
             "number": self.number,

@@ -1,4 +1,4 @@
-"""A finished file is written beside and then renamed: whoever looks sees none of it, or all."""
+"""Writes a sealed file under a temporary name, then renames it: readers see all of it or nothing."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from cutaway.store.format.filenames import SEALED
 
 
 @contextmanager
-def sealing(backend: Backend, stem: str, *, fsync: bool) -> Iterator[Appender]:
-    """A block that writes the sealed file of a segment; it is there when the block has ended, and not if it raises."""
-    beside = f"{stem}.sealing"
-    file = backend.append(beside)
+def write_sealed(backend: Backend, stem: str, *, fsync: bool) -> Iterator[Appender]:
+    """Context manager: writes the sealed file of a segment, which appears on exit; removes it if the block raises."""
+    temporary = f"{stem}.sealing"
+    file = backend.append(temporary)
     try:
         yield file
         if fsync:
             file.sync()
         file.close()
-        backend.rename(beside, stem + SEALED, sync=fsync)
+        backend.rename(temporary, stem + SEALED, sync=fsync)
     except BaseException:
         with suppress(OSError, ValueError):
             file.close()
-            backend.remove(beside)
+            backend.remove(temporary)
         raise

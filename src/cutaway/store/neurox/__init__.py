@@ -1,5 +1,5 @@
-"""Files in the formats of NeuroX.
+"""Reads and writes NeuroX files.
 
-read   Files that NeuroX extracted, HDF5 or JSON lines, as activations
-write  Activations as files that NeuroX reads: HDF5 or JSON lines, for all layers or one file for each
+read   Reads NeuroX activations, HDF5 or JSON lines
+write  Writes activations as NeuroX files, HDF5 or JSON lines
 """

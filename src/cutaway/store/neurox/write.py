@@ -1,4 +1,4 @@
-"""Activations as files that NeuroX reads: HDF5 or JSON lines, for all layers or one file for each."""
+"""Writes activations as NeuroX files, HDF5 or JSON lines, in one file or one per layer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from cutaway.core.arrays import Array
 from cutaway.core.errors import ExistsError, InputError
-from cutaway.store.neurox.read import INDEX, SITES, h5
+from cutaway.store.neurox.read import INDEX, SITES, import_h5py
 
 if TYPE_CHECKING:
     from cutaway.store.activations.activations import Activations
@@ -23,7 +23,7 @@ _DECIMALS = 8
 
 class _Writer(Protocol):
     def write(self, number: int, words: Sequence[str], layers: Array) -> None:
-        """Append a sentence, `[layer, word, unit]`."""
+        """Append a sentence `[layer, word, unit]`."""
 
     def close(self) -> None: ...
 
@@ -31,33 +31,33 @@ class _Writer(Protocol):
 def write_neurox(
     acts: Activations, path: str | os.PathLike[str], *, format: Format | None, per_layer: bool
 ) -> list[str]:
-    """Write the files; `Activations.to_neurox` says more."""
+    """Write the files; see `Activations.to_neurox`."""
     name = os.fspath(path)
     stem, ending = os.path.splitext(name)
     kind = format or ending.removeprefix(".")
     if kind not in ("hdf5", "json"):
-        raise InputError(f"NeuroX reads .hdf5 and .json, and {name!r} is neither: say format='hdf5' or format='json'.")
+        raise InputError(f"NeuroX reads .hdf5 and .json, but {name!r} is neither. Pass format='hdf5' or format='json'.")
     stem = stem if ending == f".{kind}" else name
     sites = acts.sites
     if (np.diff(acts.items) < 0).any():
-        raise InputError("these rows are not in the order of the corpus: acts.rows(np.sort(indices)) puts them there.")
+        raise InputError("rows must be in corpus order. Sort them: acts.rows(np.sort(indices)).")
     if not per_layer and len(set(acts.widths)) > 1:
         widths = ", ".join(f"{site} has {width}" for site, width in zip(sites, acts.widths, strict=True))
-        raise InputError(f"layers of one file are equally wide, and {widths}: per_layer=True writes one file for each.")
+        raise InputError(f"layers of one file need the same width, but {widths}. per_layer=True writes a file each.")
     groups = [(site,) for site in sites] if per_layer else [sites]
     paths = [f"{stem}-layer{number}.{kind}" if per_layer else f"{stem}.{kind}" for number in range(len(groups))]
-    for one in paths:
-        if os.path.lexists(one):
-            raise ExistsError(f"{one} is there already, and is not overwritten: give another path.")
+    for file in paths:
+        if os.path.lexists(file):
+            raise ExistsError(f"{file} already exists and is not overwritten. Use another path.")
     dtype = np.dtype(np.float16 if acts.dtype == np.float16 else np.float32)
-    opened: Callable[[str, Sequence[str]], _Writer] = (
+    open_writer: Callable[[str, Sequence[str]], _Writer] = (
         (lambda path, sites: _Hdf5(path, sites, dtype)) if kind == "hdf5" else (lambda path, sites: _Json(path))
     )
     with ExitStack() as files, ExitStack() as unfinished:
         writers = []
-        for one, group in zip(paths, groups, strict=True):
-            writers.append(opened(one, group))
-            unfinished.callback(_remove, one)
+        for file, group in zip(paths, groups, strict=True):
+            writers.append(open_writer(file, group))
+            unfinished.callback(_remove, file)
             files.callback(writers[-1].close)
         _write(acts, writers, groups, dtype)
         unfinished.pop_all()
@@ -80,10 +80,10 @@ def _remove(path: str) -> None:
 
 
 class _Hdf5:
-    """A dataset for each sentence, and one that tells the number of each text."""
+    """A dataset per sentence, and one that maps each text to its number."""
 
     def __init__(self, path: str, sites: Sequence[str], dtype: np.dtype[Any]) -> None:
-        self._h5 = h5()
+        self._h5 = import_h5py()
         self._file = self._h5.File(path, "w-")
         self._file.attrs[SITES] = json.dumps(list(sites))
         self._dtype = dtype
@@ -107,13 +107,13 @@ class _Hdf5:
 
 
 class _Json:
-    """A line for each sentence."""
+    """A line per sentence."""
 
     def __init__(self, path: str) -> None:
         self._file: IO[str] = open(path, "x", encoding="utf-8")  # noqa: SIM115
 
     def write(self, number: int, words: Sequence[str], layers: Array) -> None:
-        features = [{"token": word, "layers": _layers(layers[:, place])} for place, word in enumerate(words)]
+        features = [{"token": word, "layers": _layers(layers[:, position])} for position, word in enumerate(words)]
         self._file.write(json.dumps({"linex_index": number, "features": features}) + "\n")
 
     def close(self) -> None:
@@ -121,7 +121,7 @@ class _Json:
 
 
 def _layers(values: Array) -> list[dict[str, Any]]:
-    """The values `[layer, unit]` of a word."""
+    """JSON of the values `[layer, unit]` of a word."""
     return [
         {"index": number, "values": [round(value, _DECIMALS) for value in layer.tolist()]}
         for number, layer in enumerate(values)

@@ -1,7 +1,7 @@
 """Reads archives: sessions, index, segments.
 
-archive         An archive, opened for reading: its ranks, their sessions, and what lies in them
-index           The index of one session, as far as it was read: it grows while the session is being written
-lru_cache       What was read last, as far as a limit in bytes allows
-segment_reader  Arrays out of segments, sealed or growing: each checked against what was written
+archive         An archive opened for reading: ranks, sessions, documents, blocks
+index           Reads the index of one session, incrementally while it grows
+lru_cache       LRU cache of arrays with a byte limit
+segment_reader  Reads arrays from segments, sealed or growing, and verifies their checksums
 """

@@ -1,4 +1,4 @@
-"""An archive, opened for reading: its ranks, their sessions, and what lies in them. Nothing is locked or changed."""
+"""An archive opened for reading: ranks, sessions, documents, blocks. Never locks or changes anything."""
 
 from __future__ import annotations
 
@@ -9,42 +9,42 @@ from typing import Any
 
 from cutaway.core.arrays import Array, Raw
 from cutaway.core.errors import DamagedError, NotFoundError
-from cutaway.core.formatting import nearest
+from cutaway.core.formatting import listed, nearest
 from cutaway.store.backends.backend import Backend, backend_for
 from cutaway.store.format.filenames import HEAD, INDEX, PART, SEALED, rank_folder, rank_of, session_of
 from cutaway.store.format.manifest import FORMAT_VERSION, Head, Kind, kind_of
 from cutaway.store.format.records import BlockRecord
 from cutaway.store.reading.index import SessionIndex
-from cutaway.store.reading.lru_cache import Cache
-from cutaway.store.reading.segment_reader import Segments
+from cutaway.store.reading.lru_cache import LRUCache
+from cutaway.store.reading.segment_reader import SegmentReader
 from cutaway.store.writing.lease import state
 
 CACHE_BYTES = 64 << 20
 
 
 class Archive:
-    """One folder that Cutaway wrote.
+    """A folder that Cutaway wrote.
 
     Args:
-        cache_bytes: how much of what was read is kept in memory.
+        cache_bytes: how many bytes of read data to cache.
     """
 
     def __init__(self, path: str | os.PathLike[str] | Backend, *, cache_bytes: int = CACHE_BYTES) -> None:
         self.backend: Backend = backend_for(path) if isinstance(path, (str, os.PathLike)) else path
         self.path = os.fspath(path) if isinstance(path, (str, os.PathLike)) else path.url
-        self.segments = Segments(self.backend, Cache(cache_bytes))
+        self.segments = SegmentReader(self.backend, LRUCache(cache_bytes))
         self.ranks: dict[int, dict[int, SessionIndex]] = {}
         """Rank → number → session."""
         self.n_changes = 0
-        """How often `refresh` found something."""
-        self.problems_of_head: list[str] = []
-        self._problems_of_folders: dict[str, str] = {}
+        """How often `refresh` found new data."""
+        self.manifest_problems: list[str] = []
+        self._folder_problems: dict[str, str] = {}
         try:
             names = self.backend.names()
         except (OSError, ValueError) as error:
-            raise NotFoundError(f"{self.path!r} cannot be opened: {error}.") from error
+            raise NotFoundError(f"cannot open {self.path!r}: {error}.") from error
         if HEAD not in names and not any(rank_of(name) is not None for name in names):
-            raise NotFoundError(f"{self.path} holds nothing that Cutaway wrote{_instead(self.backend, names)}.")
+            raise NotFoundError(f"no Cutaway archive at {self.path}{_hint(self.backend, names)}.")
         self.head = self._read_head()
         self.refresh()
 
@@ -52,15 +52,15 @@ class Archive:
         try:
             return Head.read(self.backend.read(HEAD, 0, 1 << 20))
         except FileNotFoundError:
-            self.problems_of_head.append("cutaway.json is not there.")
+            self.manifest_problems.append("cutaway.json is missing.")
         except DamagedError as error:
-            self.problems_of_head.append(str(error))
+            self.manifest_problems.append(str(error))
         except OSError as error:
-            self.problems_of_head.append(f"cutaway.json cannot be read: {error.strerror or error}.")
+            self.manifest_problems.append(f"cannot read cutaway.json: {error.strerror or error}.")
         return None
 
     def refresh(self) -> bool:
-        """Read what was written since; whether there was anything."""
+        """Read what was written since; returns whether there was anything."""
         is_new = False
         ranks = {rank: dict(sessions) for rank, sessions in self.ranks.items()}
         for folder in self._names(""):
@@ -78,8 +78,8 @@ class Archive:
             for file in files:
                 index = file.split("-")[0] + INDEX
                 if file.endswith((PART, SEALED)) and session_of(index) not in (None, *sessions):
-                    self._problems_of_folders[f"{folder}/{index}"] = (
-                        f"{folder}/{index} is not there, and says what {file} holds."
+                    self._folder_problems[f"{folder}/{index}"] = (
+                        f"{folder}/{index} is missing, so {file} cannot be read."
                     )
             last = max(sessions, default=0)
             for number, session in sorted(sessions.items()):
@@ -90,11 +90,11 @@ class Archive:
         return is_new
 
     def _names(self, folder: str) -> list[str]:
-        """What is in a folder; nothing where it cannot be entered."""
+        """The entries of a folder; empty if it cannot be opened."""
         try:
             return self.backend.names(folder) if folder else self.backend.names()
         except (DamagedError, OSError) as error:
-            self._problems_of_folders[folder] = f"{folder or self.path} cannot be entered: {error}"
+            self._folder_problems[folder] = f"cannot open {folder or self.path}: {error}"
             return []
 
     @property
@@ -103,79 +103,80 @@ class Archive:
         if self.head is not None:
             return self.head.kind
         for session in self.sessions():
-            found = kind_of(session.session.packed()) if session.session else None
-            if found:
-                return found
-        raise DamagedError(f"{self.path}: cutaway.json is lost, and no session says what this is.")
+            kind = kind_of(session.session.to_record()) if session.session else None
+            if kind:
+                return kind
+        raise DamagedError(f"{self.path}: cutaway.json is missing, and no session record has the kind.")
 
     @property
     def id(self) -> str:
-        """A number of its own, the same wherever the folder is moved; "" where it is lost."""
+        """Unique id that stays the same when the folder moves; "" if lost."""
         return self.head.id if self.head else ""
 
     @property
     def created(self) -> str:
-        """When it was begun, by the clock of then."""
+        """Creation time (ISO 8601)."""
         return self.head.created if self.head else ""
 
     def sessions(self, rank: int | None = None) -> list[SessionIndex]:
-        """The sessions of one rank, of the first one if none is named."""
+        """The sessions of one rank; of the first rank by default."""
         if rank is None:
             rank = next(iter(self.ranks), 0)
         return list(self.ranks.get(rank, {}).values())
 
     @property
     def is_live(self) -> bool | None:
-        """Whether somebody is writing now; None where another machine may be."""
-        found: list[bool | None] = []
+        """Whether it is being written now; None if another machine may be writing."""
+        states: list[bool | None] = []
         for rank, sessions in self.ranks.items():
             last = max(sessions, default=0)
             if sessions and sessions[last].is_ended:
-                found.append(False)
+                states.append(False)
                 continue
             try:
                 lease = state(self.backend, rank_folder(rank))
             except (DamagedError, OSError):
-                found.append(None)
+                states.append(None)
                 continue
-            found.append(False if lease is None else lease.is_alive)
-        return True if True in found else None if None in found else False
+            states.append(False if lease is None else lease.is_alive)
+        return True if True in states else None if None in states else False
 
     @property
     def documents(self) -> Mapping[str, Any]:
-        """Plain data by name, of the first rank; what a later session wrote goes before."""
-        found: dict[str, Any] = {}
+        """Plain data by name, of the first rank; later sessions replace earlier ones."""
+        documents: dict[str, Any] = {}
         for session in self.sessions():
-            found |= session.documents
-        return found
+            documents |= session.documents
+        return documents
 
     def document(self, name: str) -> Any:
-        """One document by its name."""
-        found = self.documents
-        if name not in found:
-            raise NotFoundError(f"{self.path} has no document {name!r}. It has: {', '.join(sorted(found)) or 'none'}.")
-        return found[name]
+        """One document by name."""
+        documents = self.documents
+        if name not in documents:
+            names = ", ".join(sorted(documents)) or "none"
+            raise NotFoundError(f"{self.path} has no document {name!r}. It has: {names}.")
+        return documents[name]
 
     @property
     def blocks(self) -> Mapping[str, ArrayBlock]:
         """Named groups of arrays, of the first rank."""
-        found = {}
+        blocks = {}
         for session in self.sessions():
             for name, record in session.blocks.items():
-                found[name] = ArrayBlock(self, session, record)
-        return found
+                blocks[name] = ArrayBlock(self, session, record)
+        return blocks
 
     @property
     def problems(self) -> list[str]:
-        """What is damaged, as far as opening and reading it has shown; `verify` looks at every byte."""
+        """Damage found so far by opening and reading; `verify` checks every byte."""
         sessions = [session for rank in self.ranks for session in self.sessions(rank)]
         indexes = (problem for session in sessions for problem in session.problems)
-        folders = self._problems_of_folders.values()
-        return [*self.problems_of_head, *folders, *indexes, *self.segments.problems]
+        folders = self._folder_problems.values()
+        return [*self.manifest_problems, *folders, *indexes, *self.segments.problems]
 
 
 class ArrayBlock(Mapping[str, Array]):
-    """Named arrays that belong together, read when they are asked for."""
+    """Named arrays, read on access."""
 
     def __init__(self, archive: Archive, session: SessionIndex, record: BlockRecord) -> None:
         self._archive = archive
@@ -186,30 +187,30 @@ class ArrayBlock(Mapping[str, Array]):
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The names of the arrays, in the order they were written."""
-        return tuple(self._places)
+        """The names of the arrays, in order of writing."""
+        return tuple(self._positions)
 
     @cached_property
-    def _places(self) -> dict[str, int]:
+    def _positions(self) -> dict[str, int]:
         layout = self._session.layout_of(self._record.block)
         rows = self._session.schema_of(layout.schema).rows
-        return {rows[row].site: place for place, row in enumerate(layout.rows)}
+        return {rows[row].site: position for position, row in enumerate(layout.rows)}
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Shape of one array, without reading it."""
-        return self._session.layout_of(self._record.block).shapes[self._place(name)]
+        return self._session.layout_of(self._record.block).shapes[self._position(name)]
 
     def dtype(self, name: str) -> str:
-        """Dtype of one array, as torch names it."""
-        return self._session.layout_of(self._record.block).dtypes[self._place(name)]
+        """Dtype of one array, with torch's name."""
+        return self._session.layout_of(self._record.block).dtypes[self._position(name)]
 
     def raw(self, name: str) -> Raw:
-        """One array as it was written."""
-        return self._archive.segments.raw(self._session, self._record.block, self._place(name))
+        """One array with its stored dtype."""
+        return self._archive.segments.raw(self._session, self._record.block, self._position(name))
 
-    def mapped(self, name: str) -> Raw:
-        """One array as it was written; mapped into memory, not read, where that can be."""
-        return self._archive.segments.mapped(self._session, self._record.block, self._place(name))
+    def map(self, name: str) -> Raw:
+        """One array with its stored dtype, memory-mapped if possible."""
+        return self._archive.segments.map(self._session, self._record.block, self._position(name))
 
     def __getitem__(self, name: str) -> Array:
         return self.raw(name).array()
@@ -221,13 +222,13 @@ class ArrayBlock(Mapping[str, Array]):
         return len(self.names)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._places
+        return name in self._positions
 
-    def _place(self, name: str) -> int:
+    def _position(self, name: str) -> int:
         try:
-            return self._places[name]
+            return self._positions[name]
         except KeyError:
-            close = ", ".join(map(repr, nearest(name, self._places)))
+            close = ", ".join(map(repr, nearest(name, self._positions)))
             near = f" Nearest: {close}." if close else ""
             raise NotFoundError(f"block {self.name!r} has no array {name!r}.{near}") from None
 
@@ -236,23 +237,23 @@ def _read(session: SessionIndex, backend: Backend) -> bool:
     try:
         return session.refresh(backend)
     except FileNotFoundError:
-        problem = f"{session.name} is not there any more."
+        problem = f"{session.name} no longer exists."
     except DamagedError as error:
         problem = str(error)
     except OSError as error:
-        problem = f"{session.name} cannot be read: {error.strerror or error}."
+        problem = f"cannot read {session.name}: {error.strerror or error}."
     if problem not in session.problems:
         session.problems.append(problem)
     return False
 
 
-def _instead(backend: Backend, names: list[str]) -> str:
-    """What to do about a folder that is no archive."""
+def _hint(backend: Backend, names: list[str]) -> str:
+    """Hint on a folder that is not an archive."""
     if not names:
-        return ": it is empty or not there"
+        return ": it is empty or does not exist"
     inside = [name for name in names if _is_in(backend, name)]
     if inside:
-        return f" itself, but {', '.join(map(repr, inside[:3]))}{'…' if len(inside) > 3 else ''} in it do"
+        return f", but it contains archives: {listed(map(repr, inside), 3)}"
     return ""
 
 

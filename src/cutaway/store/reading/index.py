@@ -1,4 +1,4 @@
-"""The index of one session, as far as it was read: it grows while the session is being written."""
+"""Reads the index of one session, incrementally while it grows."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from cutaway.core.errors import DamagedError
 from cutaway.store.backends.backend import Backend
 from cutaway.store.format.fields import count, plain, text
 from cutaway.store.format.filenames import INDEX, session_stem
-from cutaway.store.format.frames import MOST_BYTES, Record, Scanned, scan
-from cutaway.store.format.manifest import FORMAT_VERSION, check_version, migrated
+from cutaway.store.format.frames import MOST_BYTES, Record, ScanResult, scan
+from cutaway.store.format.manifest import FORMAT_VERSION, check_version, migrate
 from cutaway.store.format.records import (
     Block,
     BlockRecord,
@@ -26,19 +26,19 @@ from cutaway.store.format.records import (
 )
 
 _CHUNK: Final = 8 << 20
-_MOST_PROBLEMS: Final = 1000
-_MOST_DAMAGED: Final = 4 * MOST_BYTES
-"""Where so many bytes in a row are no frames, the rest of the file is not read: it may be a hole of any size."""
+_MAX_PROBLEMS: Final = 1000
+_MAX_DAMAGED: Final = 4 * MOST_BYTES
+"""After this many bytes without a valid frame, the rest is not read: the file may be a hole of any size."""
 
 
 @dataclass(slots=True)
 class SessionIndex:
-    """All records of one session. `refresh` reads what was added since."""
+    """All records of one session. `refresh` reads new ones."""
 
     number: int
     folder: str
     version: int = FORMAT_VERSION
-    """The version of the format; its first record says which, where it is not lost."""
+    """The format version, from the first record if that is readable."""
     session: Session | None = None
     schemas: dict[int, Schema] = field(default_factory=dict)
     layouts: dict[int, Layout] = field(default_factory=dict)
@@ -52,129 +52,129 @@ class SessionIndex:
     losses: list[Loss] = field(default_factory=list)
     is_ended: bool = False
     problems: list[str] = field(default_factory=list)
-    """What is damaged, in words."""
+    """Damage found so far."""
     n_read: int = 0
     n_torn: int = 0
-    """Bytes behind the last whole frame: one is being written, or never was to its end."""
-    _keep: bytes = b""
+    """Bytes after the last complete frame: one is being written, or was never finished."""
+    _unparsed: bytes = b""
     _n_damaged: int = 0
-    """Bytes since the last whole frame."""
+    """Bytes since the last valid frame."""
 
     @property
     def name(self) -> str:
-        """Its file."""
+        """The index file."""
         return session_stem(self.folder, self.number) + INDEX
 
     def refresh(self, backend: Backend) -> bool:
-        """Read what was added; whether there was anything. What was read stays as it is."""
+        """Read new records; returns whether there were any. Existing ones do not change."""
         before = self.n_read
-        while self._n_damaged < _MOST_DAMAGED:
-            chunk = backend.read(self.name, self.n_read + len(self._keep), _CHUNK)
-            data = self._keep + chunk
-            found = scan(data, is_last=len(chunk) < _CHUNK)
+        while self._n_damaged < _MAX_DAMAGED:
+            chunk = backend.read(self.name, self.n_read + len(self._unparsed), _CHUNK)
+            data = self._unparsed + chunk
+            result = scan(data, is_last=len(chunk) < _CHUNK)
             start = self.n_read
-            self.n_read += found.n_read
-            self._keep = data[found.n_read :]
-            self._note(found, start)
-            for record, offset in zip(found.records, found.offsets, strict=True):
-                self._take(record, start + offset)
+            self.n_read += result.n_read
+            self._unparsed = data[result.n_read :]
+            self._record_damage(result, start)
+            for record, offset in zip(result.records, result.offsets, strict=True):
+                self._add_record(record, start + offset)
             if len(chunk) < _CHUNK:
-                self.n_torn = len(self._keep)
-                self._keep = b""
+                self.n_torn = len(self._unparsed)
+                self._unparsed = b""
                 break
         return self.n_read > before
 
-    def _note(self, found: Scanned, start: int) -> None:
-        """Say what is damaged, and how much of it there was in a row."""
-        for damage in found.damages:
+    def _record_damage(self, result: ScanResult, start: int) -> None:
+        """Record the damage, and count consecutive damaged bytes."""
+        for damage in result.damages:
             self._problem(f"{self.name}, bytes {start + damage.start}–{start + damage.stop}: {damage.reason}")
-        self._n_damaged = found.n_read - found.offsets[-1] if found.offsets else self._n_damaged + found.n_read
-        if self._n_damaged >= _MOST_DAMAGED:
-            self._keep = b""
-            self._problem(f"{self.name}, from byte {self.n_read} on: after so much damage nothing more is read")
+        self._n_damaged = result.n_read - result.offsets[-1] if result.offsets else self._n_damaged + result.n_read
+        if self._n_damaged >= _MAX_DAMAGED:
+            self._unparsed = b""
+            self._problem(f"{self.name}, from byte {self.n_read} on: not read, because too much of it is damaged")
 
     def _problem(self, problem: str) -> None:
-        if len(self.problems) < _MOST_PROBLEMS:
+        if len(self.problems) < _MAX_PROBLEMS:
             self.problems.append(problem)
 
     def schema_of(self, id_: int) -> Schema:
-        """A schema by its id. It may be known later than the steps that need it: writers repeat them."""
+        """A schema by id. It may follow the steps that need it: writers repeat schemas."""
         schema = self.schemas.get(id_)
         if schema is None:
-            raise DamagedError(f"{self.name}: schema {id_} is not there, so what was recorded under it has no names.")
+            raise DamagedError(f"{self.name}: schema {id_} is missing, so the names of its tensors are unknown.")
         return schema
 
     def layout_of(self, block: Block) -> Layout:
-        """The layout of a block, held against its schema and checksums."""
+        """The layout of a block, checked against its schema and checksums."""
         layout = self.layouts.get(block.layout)
         if layout is None:
-            raise DamagedError(f"{self.name}: layout {block.layout} is not there, so its values cannot be told apart.")
+            raise DamagedError(f"{self.name}: layout {block.layout} is missing, so its values cannot be located.")
         n_rows = len(self.schema_of(layout.schema).rows)
         if layout.rows and max(layout.rows) >= n_rows:
-            raise DamagedError(f"{self.name}: layout {layout.id} means row {max(layout.rows)} of {n_rows}.")
+            raise DamagedError(f"{self.name}: layout {layout.id} refers to row {max(layout.rows)} of {n_rows}.")
         if len(block.checksums) != 4 * len(layout.rows):
-            raise DamagedError(f"{self.name}: a block of layout {layout.id} has not one checksum for each tensor.")
+            raise DamagedError(f"{self.name}: a block of layout {layout.id} does not have one checksum per tensor.")
         return layout
 
-    def _take(self, record: Record, offset: int) -> None:
+    def _add_record(self, record: Record, offset: int) -> None:
         type_ = record["type"]
         reader = _READERS.get(type_)
         if reader is None:
-            return  # a later version knows it
+            return  # from a later version
         try:
-            reader(self, record if type_ == "session" else migrated(record, self.version))
+            reader(self, record if type_ == "session" else migrate(record, self.version))
         except DamagedError as error:
-            self._problem(f"{self.name}, byte {offset}: a {type_} record is not as it should be: {error}")
+            self._problem(f"{self.name}, byte {offset}: invalid {type_} record: {error}")
 
-    def _take_session(self, record: Record) -> None:
+    def _add_session(self, record: Record) -> None:
         if self.session is not None:
-            raise DamagedError("the session has begun already")
+            raise DamagedError("the session already has a session record")
         version = count(record.get("version"), "version of a session")
         check_version(version)
         self.version = version
-        self.session = Session.read(migrated(record, version))
+        self.session = Session.read(migrate(record, version))
 
-    def _take_schema(self, record: Record) -> None:
-        if count(record.get("id"), "id of a schema") not in self.schemas:  # writers repeat them hundreds of times
+    def _add_schema(self, record: Record) -> None:
+        if count(record.get("id"), "id of a schema") not in self.schemas:  # writers repeat it hundreds of times
             schema = Schema.read(record)
             self.schemas[schema.id] = schema
 
-    def _take_layout(self, record: Record) -> None:
+    def _add_layout(self, record: Record) -> None:
         if count(record.get("id"), "id of a layout") not in self.layouts:
             layout = Layout.read(record)
             self.layouts[layout.id] = layout
 
-    def _take_step(self, record: Record) -> None:
+    def _add_step(self, record: Record) -> None:
         step = StepRecord.read(record)
         if self.steps and step.step <= self.steps[-1].step:
-            raise DamagedError(f"step {step.step} comes after step {self.steps[-1].step}")
+            raise DamagedError(f"step {step.step} follows step {self.steps[-1].step}")
         self.steps.append(step)
 
-    def _take_block(self, record: Record) -> None:
-        found = BlockRecord.read(record)
-        self.blocks[found.name] = found
+    def _add_block(self, record: Record) -> None:
+        block = BlockRecord.read(record)
+        self.blocks[block.name] = block
 
-    def _take_document(self, record: Record) -> None:
+    def _add_document(self, record: Record) -> None:
         name = text(record.get("name"), "name of a document")
         self.documents[name] = plain(record.get("content"), "a document")
 
-    def _take_seal(self, record: Record) -> None:
+    def _add_seal(self, record: Record) -> None:
         seal = Seal.read(record)
         (self.matrix_seals if seal.is_statistics else self.values_seals)[seal.segment] = seal
 
-    def _take_end(self, record: Record) -> None:
+    def _add_end(self, record: Record) -> None:
         self.is_ended = True
 
 
 _READERS: Final[dict[str, Callable[[SessionIndex, Record], None]]] = {
-    "session": SessionIndex._take_session,
-    "schema": SessionIndex._take_schema,
-    "layout": SessionIndex._take_layout,
-    "step": SessionIndex._take_step,
-    "block": SessionIndex._take_block,
-    "document": SessionIndex._take_document,
-    "seal": SessionIndex._take_seal,
-    "end": SessionIndex._take_end,
+    "session": SessionIndex._add_session,
+    "schema": SessionIndex._add_schema,
+    "layout": SessionIndex._add_layout,
+    "step": SessionIndex._add_step,
+    "block": SessionIndex._add_block,
+    "document": SessionIndex._add_document,
+    "seal": SessionIndex._add_seal,
+    "end": SessionIndex._add_end,
     "scalars": lambda index, record: index.scalars.append(ScalarsRecord.read(record)),
     "note": lambda index, record: index.notes.append(Note.read(record)),
     "lost": lambda index, record: index.losses.append(Loss.read(record)),

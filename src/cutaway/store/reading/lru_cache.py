@@ -1,4 +1,4 @@
-"""What was read last, as far as a limit in bytes allows."""
+"""LRU cache of arrays with a byte limit."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-_BESIDE = 512
-"""Bytes that a key and an array take beside its numbers."""
+_OVERHEAD = 512
+"""Approximate overhead of a key and an array object, in bytes."""
 
 
-class Cache:
-    """Arrays by key; those not asked for longest are let go first.
+class LRUCache:
+    """Arrays by key; evicts the least recently used first. Thread-safe.
 
-    >>> cache = Cache(most_bytes=1000)
+    >>> cache = LRUCache(most_bytes=1000)
     >>> cache.find("a", lambda: np.zeros(4))
     array([0., 0., 0., 0.])
     >>> cache.n_bytes
@@ -25,34 +25,34 @@ class Cache:
     """
 
     def __init__(self, most_bytes: int) -> None:
-        self._most = most_bytes
+        self._max = most_bytes
         self._arrays: OrderedDict[Hashable, NDArray[Any]] = OrderedDict()
         self._lock = Lock()
         self.n_bytes = 0
 
     def find(self, key: Hashable, read: Callable[[], NDArray[Any]]) -> NDArray[Any]:
-        """The array of that key, read if it is not at hand. It is read-only: others may hold it too."""
+        """The array of a key, read if it is not cached. It is read-only, because callers share it."""
         with self._lock:
-            found = self._arrays.get(key)
-            if found is not None:
+            array = self._arrays.get(key)
+            if array is not None:
                 self._arrays.move_to_end(key)
-                return found
-        found = read()
-        found.flags.writeable = False
-        size = _held(found)
-        if size <= self._most:
+                return array
+        array = read()
+        array.flags.writeable = False
+        size = _retained_bytes(array)
+        if size <= self._max:
             with self._lock:
                 if key not in self._arrays:
-                    self._arrays[key] = found
+                    self._arrays[key] = array
                     self.n_bytes += size
-                while self.n_bytes > self._most:
+                while self.n_bytes > self._max:
                     _, oldest = self._arrays.popitem(last=False)
-                    self.n_bytes -= _held(oldest)
-        return found
+                    self.n_bytes -= _retained_bytes(oldest)
+        return array
 
 
-def _held(array: NDArray[Any]) -> int:
-    """Bytes that stay in memory as long as the array does: a view holds all of its base."""
+def _retained_bytes(array: NDArray[Any]) -> int:
+    """Bytes that the array keeps alive: a view keeps all of its base."""
     while isinstance(array.base, np.ndarray):
         array = array.base
-    return array.nbytes + _BESIDE
+    return array.nbytes + _OVERHEAD

@@ -1,8 +1,8 @@
-"""From a result to plain data and named arrays, from which `results_reading` makes it again.
+"""Encodes a result as plain data and named arrays; `decode` is the inverse.
 
-What plain data cannot say by itself is a map with the key `is` (an array, a list, a map, a number of NumPy's) or
-`class` (a dataclass, field by field). A bare list is a tuple. Everything says what it is, so that it comes back as it
-was even where a type hint leaves that open.
+Values that plain data cannot express are maps with the key `is` (an array, a list, a map, a NumPy number) or `class` (a
+dataclass, field by field). A bare list is a tuple. Every value encodes its type, so that it round-trips even if the
+type hint leaves the type open.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core.arrays import Raw
-from cutaway.core.errors import InputError
-from cutaway.store.activations.unit_selection import Names
-from cutaway.store.format.frames import MOST_ENTRIES, Plain
+from cutaway.core.errors import InputError, InputTypeError
+from cutaway.store.activations.unit_selection import UnitNames
+from cutaway.store.format.frames import MAX_ENTRIES, Plain
 from cutaway.store.format.ragged import join_strings
 
-MOST_INLINE: Final = 4_096
-"""Longer rows of texts or numbers of one type are arrays."""
-MOST_IMPLIED: Final = 1 << 24
-"""Units beyond this are written one by one: a reader does not allocate for a mere number."""
+MAX_INLINE: Final = 4_096
+"""Longer sequences of texts or numbers of one type are stored as arrays."""
+MAX_IMPLIED: Final = 1 << 24
+"""Above this many units, all are listed: a reader must not allocate for a mere number."""
 SCALARS: Final[Mapping[str, Callable[[Any], np.generic]]] = {
     np.dtype(kind).name: kind
     for kind in (
@@ -31,14 +31,14 @@ SCALARS: Final[Mapping[str, Callable[[Any], np.generic]]] = {
         *(np.float16, np.float32, np.float64),
     )
 }
-"""Numbers of NumPy's, by the name of their dtype."""
+"""NumPy number types by dtype name."""
 TEXT: Final = "text"
-"""The dtype of a text of NumPy's."""
-_CAN: Final = "None, truth values, numbers, texts, arrays of numbers, tuples, lists, mappings and dataclasses can"
+"""The dtype name of a NumPy text."""
+_ALLOWED: Final = "Use None, bool, numbers, text, arrays of numbers, tuples, lists, mappings or dataclasses"
 
 
 class ResultWriter:
-    """Takes a result apart.
+    """Encodes a result.
 
     >>> writer = ResultWriter()
     >>> writer.content({"a": (1, "b")}, "about")
@@ -49,12 +49,12 @@ class ResultWriter:
 
     def __init__(self) -> None:
         self.arrays: dict[str, Raw] = {}
-        """What lies beside the plain data, by name."""
+        """Arrays next to the plain data, by name."""
         self._known: dict[int, tuple[object, Plain]] = {}
-        """What several parts share is written once. The object is held, so that no other gets its id."""
+        """Shared parts are encoded once. The object is kept alive so that no other gets its id."""
 
     def content(self, value: Any, where: str) -> Plain:
-        """A value as plain data; `where` is its place in the result, which names its arrays."""
+        """Encode a value as plain data; `where` is its path in the result, which names its arrays."""
         if value is None or type(value) in (bool, float, str):
             return value  # type: ignore[no-any-return]
         if type(value) is int:
@@ -63,7 +63,7 @@ class ResultWriter:
             return _scalar(value, where)
         if isinstance(value, np.ndarray):
             return self._once(value, where, self._array)
-        if isinstance(value, Names):
+        if isinstance(value, UnitNames):
             return self._once(value, where, self._names)
         if is_dataclass(value) and not isinstance(value, type):
             named = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
@@ -73,7 +73,7 @@ class ResultWriter:
             return self._mapping(value, where)
         if isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray, memoryview)):
             return self._once(value, where, self._sequence)
-        raise InputError(f"{where or 'it'} is a {type(value).__name__}, which cannot be saved: {_CAN}.")
+        raise InputTypeError(f"{where or 'it'} is a {type(value).__name__}, which cannot be saved. {_ALLOWED}.")
 
     def _once(self, value: Any, where: str, write: Callable[[Any, str], Plain]) -> Plain:
         known = self._known.get(id(value))
@@ -83,20 +83,20 @@ class ResultWriter:
 
     def _array(self, array: NDArray[Any], where: str) -> Plain:
         if isinstance(array, np.ma.MaskedArray):
-            raise InputError(f"{where} is a masked array, which cannot be saved: .filled(…) makes it a plain one.")
+            raise InputTypeError(f"{where} is a masked array, which cannot be saved. Use .filled(…) first.")
         if array.dtype.kind in "OUST":
-            raise InputError(f"{where} is an array of {array.dtype}, which cannot be saved: a tuple of texts can.")
+            raise InputTypeError(f"{where} is an array of {array.dtype}, which cannot be saved. Use a tuple of texts.")
         try:
             self.arrays[where] = Raw.of(array)
         except InputError as error:
-            raise InputError(f"{where} cannot be saved: {error}") from error
+            raise InputError(f"cannot save {where}: {error}") from error
         return {"is": "array", "at": where}
 
-    def _names(self, names: Names, where: str) -> Plain:
-        """The names of units: their sites, and which units of them, unless they are all in order."""
+    def _names(self, names: UnitNames, where: str) -> Plain:
+        """Encode names of units: their sites, and which units, unless they are all units in order."""
         units = names.units
         content: dict[str, Plain] = {"is": "names", "sites": self.content(units.known, _below(where, "sites"))}
-        if not units.is_all or len(units) > MOST_IMPLIED:
+        if not units.is_all or len(units) > MAX_IMPLIED:
             for name, numbers in (("site", units.site_numbers), ("column", units.columns)):
                 content[name] = self._array(_narrow(numbers), _below(where, name))
         return content
@@ -106,27 +106,30 @@ class ResultWriter:
         return {
             "is": "map",
             "keys": self._items(keys, _below(where, "keys")),
-            "values": self._items(values, where, [_name(key, place) for place, key in enumerate(keys)]),
+            "values": self._items(values, where, [_name(key, position) for position, key in enumerate(keys)]),
         }
 
     def _sequence(self, sequence: Sequence[Any], where: str) -> Plain:
-        found = self._items(list(sequence), where)
-        return {"is": "list", "items": found} if isinstance(sequence, list) else found
+        items = self._items(list(sequence), where)
+        return {"is": "list", "items": items} if isinstance(sequence, list) else items
 
     def _items(self, items: list[Any], where: str, names: Sequence[str] | None = None) -> Plain:
-        """Some items in a row: as an array where they are many of one type."""
-        if len(items) > MOST_INLINE:
+        """Encode a sequence; many items of one type become an array."""
+        if len(items) > MAX_INLINE:
             kinds = set(map(type, items))
             if kinds == {str}:
                 return {"is": "texts", "at": self._texts(items, where)}
             if kinds == {float} or (kinds == {int} and -(2**63) <= min(items) <= max(items) < 2**63):
                 self.arrays[where] = Raw.of(np.array(items, np.float64 if kinds == {float} else np.int64))
                 return {"is": "numbers", "at": where}
-        names = names or [str(place) for place in range(len(items))]
-        found = [self.content(item, _below(where, name)) for item, name in zip(items, names, strict=True)]
-        if len(found) <= MOST_ENTRIES:
-            return found
-        return {"is": "long", "parts": [found[at : at + MOST_ENTRIES] for at in range(0, len(found), MOST_ENTRIES)]}
+        names = names or [str(position) for position in range(len(items))]
+        contents = [self.content(item, _below(where, name)) for item, name in zip(items, names, strict=True)]
+        if len(contents) <= MAX_ENTRIES:
+            return contents
+        return {
+            "is": "long",
+            "parts": [contents[at : at + MAX_ENTRIES] for at in range(0, len(contents), MAX_ENTRIES)],
+        }
 
     def _texts(self, texts: list[str], where: str) -> str:
         data, offsets = join_strings(texts)
@@ -139,18 +142,18 @@ def _scalar(value: np.generic, where: str) -> Plain:
     if isinstance(value, np.str_):
         return {"is": "scalar", "dtype": TEXT, "value": str(value)}
     if value.dtype.name not in SCALARS:
-        raise InputError(f"{where} is a {value.dtype} of NumPy's, which cannot be saved: {_CAN}.")
+        raise InputTypeError(f"{where} is a NumPy {value.dtype}, which cannot be saved. {_ALLOWED}.")
     return {"is": "scalar", "dtype": value.dtype.name, "value": value.item()}
 
 
 def _narrow(numbers: NDArray[np.int64]) -> NDArray[Any]:
-    """In 32 bits where they fit; none of them is below 0."""
+    """As int32 if they fit; no number is negative."""
     return numbers.astype(np.int32) if not len(numbers) or numbers.max() < 2**31 else numbers
 
 
-def _name(key: object, place: int) -> str:
-    """What stands for an entry of a mapping in the names of its arrays; never what stands for another."""
-    return key if isinstance(key, str) and key.isidentifier() and key != "keys" else str(place)
+def _name(key: object, position: int) -> str:
+    """Path component of a mapping entry, unique within the mapping."""
+    return key if isinstance(key, str) and key.isidentifier() and key != "keys" else str(position)
 
 
 def _below(where: str, name: str) -> str:

@@ -1,7 +1,7 @@
-"""Results on disk: `ranking.save(path)`, and what `cutaway.load(path)` makes of it without torch.
+"""Saves a result to an archive, and reads it back without torch.
 
 A result is a frozen dataclass. Its arrays are a block, all else is a document, which is written last: without it, the
-result is not complete.
+result is incomplete.
 """
 
 from __future__ import annotations
@@ -14,21 +14,20 @@ from typing import Any, Final
 
 from cutaway.core import late
 from cutaway.core.arrays import Raw
-from cutaway.core.errors import DamagedError, InputError, StoreError, VersionError
+from cutaway.core.errors import DamagedError, InputError, InputTypeError, StoreError, VersionError
 from cutaway.core.formatting import nearest
 from cutaway.store.format.fields import count, mapping, number, text
-from cutaway.store.format.frames import MOST_ENTRIES, Plain, encode
+from cutaway.store.format.frames import MAX_ENTRIES, Plain, encode
 from cutaway.store.reading.archive import Archive
 from cutaway.store.results.decode import ResultReader
 from cutaway.store.results.encode import ResultWriter
 from cutaway.store.writing.writer import Writer
 
 VERSION: Final = 1
-"""Raised when a reader of the version before could no longer make a result of what is written; fields do not raise it.
-"""
+"""Increases when older readers can no longer rebuild new results; new fields do not count."""
 DOCUMENT: Final = "result"
 BLOCK: Final = "arrays"
-_MOST_TITLE: Final = 200
+_MAX_TITLE: Final = 200
 _FACTS: Final = ("model", "method", "unit")
 
 
@@ -37,9 +36,9 @@ class Registered:
     """A class whose instances can be saved."""
 
     module: str
-    """Where it is defined; imported when it is asked for."""
+    """The module that defines it, imported on first use."""
     topic: str = ""
-    """The tab of the viewer that lists it; a page says so itself."""
+    """The viewer tab that lists it; a page has its own topic."""
 
 
 REGISTRY: Final[Mapping[str, Registered]] = {
@@ -65,51 +64,51 @@ REGISTRY: Final[Mapping[str, Registered]] = {
     "TopContexts": Registered("cutaway.results.words", "neurons"),
     "TopWords": Registered("cutaway.results.words", "neurons"),
 }
-"""Every class that a file may name. Dataclasses in their fields are known by the type hints."""
+"""Every class that a file may name. Dataclasses in their fields are found through type hints."""
 
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What is known of a saved result before it is read."""
+    """Header of a saved result, available before the result is read."""
 
     type: str
-    """The name of its class."""
+    """The class name."""
     topic: str
     title: str
     made: float
-    """When it was saved, in seconds since 1970."""
+    """Time of saving, in seconds since 1970."""
     of: Mapping[str, Any]
-    """What it tells of: the model, the method, the unit, where it says so."""
+    """The model, method and unit, if the result has them."""
 
 
 def class_of(name: str) -> type:
-    """A class of the registry; nothing else is ever imported because a file names it."""
+    """A registered class; no other class is ever imported because a file names it."""
     if name not in REGISTRY:
         close = ", ".join(nearest(name, REGISTRY))
         raise VersionError(
-            f"there is a {name[:100]!r} there, which this version of Cutaway does not know"
-            f"{f' (it knows {close})' if close else ''}: pip install --upgrade cutaway"
+            f"it has a {name[:100]!r}, which this version of Cutaway does not know"
+            f"{f' (near matches: {close})' if close else ''}. Upgrade: pip install --upgrade cutaway"
         )
-    found: type = getattr(late.load_module(REGISTRY[name].module, name), name)
-    return found
+    class_: type = getattr(late.load_module(REGISTRY[name].module, name), name)
+    return class_
 
 
 def save(result: object, path: str | os.PathLike[str]) -> None:
-    """Write a result into a new folder; `Result.save` says more."""
-    document, arrays = packed(result)  # first of all: whatever fails here leaves no folder behind
+    """Write a result to a new folder; see `Result.save`."""
+    document, arrays = encode_result(result)  # first, so that a failure leaves no folder behind
     with Writer(path, kind="result") as writer:
         if arrays:
             writer.block(BLOCK, arrays)
-        writer.document(DOCUMENT, document)  # last of all: without it, the result is not complete
+        writer.document(DOCUMENT, document)  # last: its presence marks the result as complete
     if writer.problems:
-        raise StoreError(f"the result could not be written to {os.fspath(path)}: {'; '.join(writer.problems)}.")
+        raise StoreError(f"cannot write the result to {os.fspath(path)}: {'; '.join(writer.problems)}.")
 
 
-def packed(result: object) -> tuple[dict[str, Plain], dict[str, Raw]]:
-    """The document and the arrays that stand for a result; what could not be read again is refused here."""
+def encode_result(result: object) -> tuple[dict[str, Plain], dict[str, Raw]]:
+    """Encode a result as a document and arrays; refuses what could not be decoded again."""
     name = type(result).__name__
     if name not in REGISTRY or class_of(name) is not type(result):
-        raise InputError(f"a {name} cannot be saved as a result: {', '.join(REGISTRY)} can.")
+        raise InputTypeError(f"cannot save a {name} as a result. Results are {', '.join(REGISTRY)}.")
     writer = ResultWriter()
     try:
         content = writer.content(result, "")
@@ -123,24 +122,23 @@ def packed(result: object) -> tuple[dict[str, Plain], dict[str, Raw]]:
             "content": content,
         }
         encode({"type": "document", "content": document})
-        unpacked(document, writer.arrays.__getitem__)
+        decode_result(document, writer.arrays.__getitem__)
     except RecursionError:
-        raise InputError(f"this {name} cannot be saved: it holds itself, or is nested too deeply.") from None
-    except VersionError as error:  # of a class that is not ours, as nothing was written by anybody else
-        raise InputError(
-            f"this {name} cannot be saved: it holds a class that is none of {', '.join(REGISTRY)}."
-        ) from error
+        raise InputError(f"cannot save this {name}: it contains itself, or is nested too deeply.") from None
+    except VersionError as error:  # here it means an unregistered class, because this version wrote the document
+        raise InputError(f"cannot save this {name}: it contains a class other than {', '.join(REGISTRY)}.") from error
     except (InputError, StoreError) as error:
-        raise InputError(f"this {name} cannot be saved: {error}") from error
-    if len(writer.arrays) > MOST_ENTRIES:
+        kind = InputTypeError if isinstance(error, InputTypeError) else InputError
+        raise kind(f"cannot save this {name}: {error}") from error
+    if len(writer.arrays) > MAX_ENTRIES:
         raise InputError(
-            f"this {name} cannot be saved: it has {len(writer.arrays):,} arrays, more than {MOST_ENTRIES:,}."
+            f"cannot save this {name}: it has {len(writer.arrays):,} arrays; the limit is {MAX_ENTRIES:,}."
         )
     return document, writer.arrays
 
 
-def described(archive: Archive) -> Description:
-    """What an archive says of the result in it, without reading that."""
+def read_description(archive: Archive) -> Description:
+    """Read the header of the result in an archive, without the result."""
     document = _document(archive)
     return Description(
         text(document.get("type"), "type of the result"),
@@ -152,24 +150,24 @@ def described(archive: Archive) -> Description:
 
 
 def read(archive: Archive) -> Any:
-    """The result that an archive holds."""
+    """Read the result in an archive."""
     document = _document(archive)
     blocks = archive.blocks
     try:
-        return unpacked(document, lambda name: blocks[BLOCK].raw(name))
+        return decode_result(document, lambda name: blocks[BLOCK].raw(name))
     except VersionError as error:
-        raise VersionError(f"the result in {archive.path} cannot be read: {error}.") from error
+        raise VersionError(f"cannot read the result in {archive.path}: {error}.") from error
     except DamagedError as error:
         raise DamagedError(f"the result in {archive.path} is damaged: {str(error).rstrip('.')}.") from error
 
 
-def unpacked(document: Mapping[str, Any], raw: Callable[[str], Raw]) -> Any:
-    """The result that was written as this document and these arrays."""
+def decode_result(document: Mapping[str, Any], raw: Callable[[str], Raw]) -> Any:
+    """Decode a result from its document and arrays."""
     version = count(document.get("version"), "version of the result")
     if version > VERSION:
         raise VersionError(
-            f"it was written in version {version} of results, and this Cutaway reads up to {VERSION}: "
-            "pip install --upgrade cutaway"
+            f"it has result version {version}; this version of Cutaway reads up to {VERSION}. "
+            "Upgrade: pip install --upgrade cutaway"
         )
     kind = class_of(text(document.get("type"), "type of the result"))
     try:
@@ -183,27 +181,27 @@ def _document(archive: Archive) -> Mapping[str, Any]:
     if document is None:
         problems = "; ".join(archive.problems)
         raise DamagedError(
-            f"{archive.path} holds a result that was not written to its end, or has lost a part since"
-            f"{f' ({problems})' if problems else ''}: save the result again, to another path."
+            f"the result in {archive.path} was not saved completely, or is damaged"
+            f"{f' ({problems})' if problems else ''}. Save the result again, to another path."
         )
     if not isinstance(document, dict):
-        raise DamagedError(f"the result in {archive.path} is damaged: its document is no map.")
+        raise DamagedError(f"the result in {archive.path} is damaged: its document is not a map.")
     return document
 
 
 def _fact(result: object, name: str) -> str | None:
-    """What a result says of itself, or of where it comes from; a live model, or one that is gone, is no fact."""
+    """A fact that a result has as attribute or in `about`; only text counts, not a live model."""
     about = getattr(result, "about", None)
     try:
-        own = getattr(result, name, None)
+        attribute = getattr(result, name, None)
     except InputError:
-        own = None
-    known = (own, about.get(name) if isinstance(about, Mapping) else None)
+        attribute = None
+    known = (attribute, about.get(name) if isinstance(about, Mapping) else None)
     return next((value for value in known if isinstance(value, str)), None)
 
 
 def _title(result: object) -> str:
-    """A page has one; of others, the first line they say of themselves."""
+    """The title of a page; for other results, the first line of their repr."""
     title = getattr(result, "title", None)
-    said = title if isinstance(title, str) else repr(result).partition("\n")[0]
-    return said if len(said) <= _MOST_TITLE else f"{said[: _MOST_TITLE - 1]}…"
+    text = title if isinstance(title, str) else repr(result).partition("\n")[0]
+    return text if len(text) <= _MAX_TITLE else f"{text[: _MAX_TITLE - 1]}…"

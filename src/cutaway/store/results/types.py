@@ -1,4 +1,4 @@
-"""What a type hint allows: the types it names, what it says of the items of a row and of the entries of a mapping."""
+"""Checks values against type hints."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import numpy as np
 
 Options = tuple[Any, ...]
-"""Types of which a value may have any: those that a hint names side by side."""
+"""The alternatives of a type hint: the members of a union."""
 ANY: Options = (Any,)
 _PLAIN = {np.bool_: bool, np.integer: int, np.floating: float, np.str_: str}
 
@@ -29,12 +29,12 @@ def options_of(hint: Any) -> Options:
 
 @lru_cache(1024)
 def fields_of(kind: type) -> dict[str, Options]:
-    """What the fields of a dataclass may be."""
+    """The type options of each field of a dataclass."""
     return {name: options_of(hint) for name, hint in get_type_hints(kind).items()}
 
 
 def fits(value: Any, options: Options) -> bool:
-    """Whether a value, whose parts are known to fit, may stand there.
+    """Whether a value, whose parts are already checked, matches one of the options.
 
     >>> fits(3, (float,)), fits(np.int64(3), (int,)), fits("a", (int, None)), fits([], options_of(tuple[int, ...]))
     (True, True, False, False)
@@ -47,7 +47,7 @@ def fits(value: Any, options: Options) -> bool:
 
 
 def items_of(options: Options, n: int) -> Iterable[Options] | None:
-    """What is said of each of `n` items in a row; None where there can be no such row.
+    """The type options of each of `n` items of a sequence; None if no option allows such a sequence.
 
     >>> list(items_of((tuple[int, str],), 2)), items_of((tuple[int, str],), 3), items_of((str,), 1)
     ([(<class 'int'>,), (<class 'str'>,)], None, None)
@@ -61,7 +61,7 @@ def items_of(options: Options, n: int) -> Iterable[Options] | None:
 
 @lru_cache(4096)
 def _rows(options: Options) -> tuple[Options | None, tuple[tuple[Options, ...], ...]]:
-    """What rows of any length hold, None where there are none; and what each place of rows of a fixed length does."""
+    """Item options of sequences of any length (None if there are none), and of each item of fixed-length ones."""
     alike: list[Any] = []
     fixed: list[tuple[Options, ...]] = []
     for option in options:
@@ -77,23 +77,23 @@ def _rows(options: Options) -> tuple[Options | None, tuple[tuple[Options, ...], 
 
 
 def entries_of(options: Options) -> tuple[Options, Options]:
-    """What is said of the keys and of the values of a mapping.
+    """The type options of the keys and of the values of a mapping.
 
     >>> entries_of((dict[str, int], type(None))), entries_of((object,))
     (((<class 'str'>,), (<class 'int'>,)), ((typing.Any,), (typing.Any,)))
     """
-    found = []
+    entries = []
     for option in options:
         origin, arguments = _origin(option), get_args(option)
         if isinstance(origin, type) and issubclass(dict, origin) and len(arguments) == 2:
-            found.append((options_of(arguments[0]), options_of(arguments[1])))
-    return found[0] if len(found) == 1 else (ANY, ANY)
+            entries.append((options_of(arguments[0]), options_of(arguments[1])))
+    return entries[0] if len(entries) == 1 else (ANY, ANY)
 
 
-def said(options: Options) -> str:
-    """The types in words, for a message.
+def options_text(options: Options) -> str:
+    """The options as text, for a message.
 
-    >>> said((int, tuple[str, ...]))
+    >>> options_text((int, tuple[str, ...]))
     'int or tuple[str, ...]'
     """
     return " or ".join(
@@ -107,13 +107,13 @@ def _origin(hint: Any) -> Any:
 
 
 def _is_open(option: Any) -> bool:
-    """Whether nothing is said: `Any`, `object`, a type variable."""
+    """Whether it allows everything: `Any`, `object`, a type variable."""
     return option is object or option is Any or not (option is None or isinstance(option, type) or get_origin(option))
 
 
 @lru_cache(4096)
 def _is_of(kind: type, options: Options) -> bool:
-    """Whether values of a type may stand there, whichever they are."""
+    """Whether values of a type match one of the options."""
     return any(_is(kind, option) for option in options)
 
 
@@ -126,7 +126,7 @@ def _is(kind: type, option: Any) -> bool:
     try:
         if issubclass(kind, wanted) or (wanted is float and issubclass(kind, int)):
             return True
-    except TypeError:  # a protocol, of which nothing can be asked
+    except TypeError:  # a protocol that isinstance cannot check
         return True
     plain = next((plain for scalar, plain in _PLAIN.items() if issubclass(kind, scalar)), None)
     return plain is not None and _is(plain, option)

@@ -1,4 +1,4 @@
-"""A recorded run, read back: lazily, without torch, while it is still being written if need be."""
+"""A recorded run, read lazily and without torch, also while it is being written."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.core.errors import AmbiguousSiteError, InputError, NotFoundError, SiteError
+from cutaway.core.errors import AmbiguousSiteError, InputError, InputTypeError, NotFoundError, SiteError
 from cutaway.core.sites import Site, split_pass
-from cutaway.core.formatting import nearest
+from cutaway.core.formatting import listed, nearest
 from cutaway.core.dataframes import to_dataframe
 from cutaway.store.reading.archive import Archive
 from cutaway.store.reading.index import SessionIndex
 from cutaway.store.runs.step import Step
-from cutaway.store.format.passes import PassKey, covers, sites_of
+from cutaway.store.format.passes import PassKey, covers, primary_names
 from cutaway.store.format.records import VALUE, Loss, Note, Row
 from cutaway.store.runs.scalars import Scalars
 from cutaway.store.runs.series import Series
 from cutaway.store.runs.timeline import Timeline
 from cutaway.store.runs.xarray_export import run_dataset
 
-_MOST_LISTED = 8
+_MAX_LISTED = 8
 
 
 class Run:
-    """A run on disk: what was recorded of a training, step by step.
+    """A run on disk: what was recorded during training, step by step.
 
-    Made by `cutaway.load`. It shows the run as it was when it was opened; `refresh` reads what came since.
+    Open it with `cutaway.load`. It is a snapshot of the time of opening; `refresh` reads new data.
     """
 
     def __init__(self, archive: Archive, *, rank: int | None = None, session: int | None = None) -> None:
@@ -41,11 +41,11 @@ class Run:
         self._rank = rank
         self._session = session
         self._n_changes = archive.n_changes
-        """What of the archive this run has seen; another one may have refreshed it."""
+        """The archive version that this run has seen; another Run may have refreshed the archive."""
 
     @property
     def path(self) -> str:
-        """Where it lies."""
+        """The folder."""
         return self._archive.path
 
     @property
@@ -55,10 +55,10 @@ class Run:
 
     @property
     def archive(self) -> Archive:
-        """The folder behind it."""
+        """The archive that holds it."""
         return self._archive
 
-    # when
+    # Steps
 
     @property
     def steps(self) -> NDArray[np.int64]:
@@ -67,71 +67,70 @@ class Run:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds of step that were recorded, in the order they first were."""
+        """The kinds of recorded steps, in order of first occurrence."""
         return tuple(self.timeline.kinds)
 
     def steps_of(self, kind: str) -> NDArray[np.int64]:
         """The recorded steps of one kind."""
-        return self.steps[self.places_of(kind)]
+        return self.steps[self.positions_of(kind)]
 
     def __len__(self) -> int:
         return len(self.timeline)
 
     def at(self, step: int) -> Step:
-        """One recorded step; -1 is the last one, -2 the one before."""
+        """One recorded step; negative indices count from the end: -1 is the last recorded step."""
         try:
             step = operator.index(step)
         except TypeError:
-            raise InputError(f"a step is a whole number, not {step!r}.") from None
+            raise InputTypeError(f"a step must be an integer, got {step!r}.") from None
         timeline = self.timeline
-        place = len(timeline) + step if -len(timeline) <= step < 0 else timeline.place(step)
-        if place is None:
+        position = len(timeline) + step if -len(timeline) <= step < 0 else timeline.position(step)
+        if position is None:
             if not len(timeline):
                 raise NotFoundError(f"run {self.name!r} has no recorded steps yet.")
-            listed = ", ".join(map(str, timeline.nearest(step)))
-            raise NotFoundError(f"step {step} of run {self.name!r} was not recorded. Nearest: {listed}.")
-        return Step(self._archive, timeline.indexes[place], timeline.records[place])
+            near = ", ".join(map(str, timeline.nearest(step)))
+            raise NotFoundError(f"run {self.name!r} did not record step {step}. Nearest: {near}.")
+        return Step(self._archive, timeline.indexes[position], timeline.records[position])
 
     def __iter__(self) -> Iterator[Step]:
         timeline = self.timeline
         for index, record in zip(timeline.indexes, timeline.records, strict=True):
             yield Step(self._archive, index, record)
 
-    # what
+    # Tensors
 
     @property
     def sites(self) -> tuple[str, ...]:
-        """Every tensor whose value, or statistics of it, was recorded; one that made several passes once."""
+        """Every tensor with a recorded value or statistics of it; tensors with several passes appear once."""
         return tuple(dict.fromkeys(row.base for row in self.rows if row.of == VALUE))
 
     @cached_property
     def rows(self) -> tuple[Row, ...]:
-        """Every tensor that was recorded and what of it, each pass by itself, in the order they first were."""
-        found = {(row.site, row.of, row.iteration): row for schema in self.timeline.schemas for row in schema.rows}
-        return tuple(found.values())
+        """Every recorded quantity of every tensor, one row per pass, in order of first occurrence."""
+        rows = {(row.site, row.of, row.iteration): row for schema in self.timeline.schemas for row in schema.rows}
+        return tuple(rows.values())
 
     @cached_property
     def statistics(self) -> tuple[str, ...]:
-        """Names of the statistics that were recorded."""
+        """Names of the recorded statistics."""
         return tuple(dict.fromkeys(name for schema in self.timeline.schemas for name in schema.statistics))
 
     def __getitem__(self, site: str) -> Series:
-        found = self.match(site)
-        if len(found) == 1:
-            return found[0]
-        if found:
-            listed = ", ".join(repr(series.site) for series in found[:_MOST_LISTED])
-            more = f" and {len(found) - _MOST_LISTED} more" if len(found) > _MOST_LISTED else ""
+        matches = self.match(site)
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            names = listed([repr(series.site) for series in matches], _MAX_LISTED)
             raise AmbiguousSiteError(
-                f"{site!r} fits {len(found)} tensors of run {self.name!r}: {listed}{more}. "
-                f"Ask for one of them, or for all with run.match({site!r})."
+                f"{site!r} matches {len(matches)} tensors of run {self.name!r}: {names}. "
+                f"Name one of them, or get all with run.match({site!r})."
             )
         name, pass_ = split_pass(str(site))
         if name in self._tensors:
-            most = max((key.pass_ for key in self.rows_of(self._tensors[name])), default=0)
+            n_passes = max((key.pass_ for key in self.rows_of(self._tensors[name])), default=0)
             raise SiteError(
-                f"{name!r} never made {pass_} passes within one iteration in run {self.name!r}: the most is {most}. "
-                f"run[{name!r}].passes says which it made, and iteration= picks an iteration."
+                f"{name!r} never has {pass_} passes in one iteration of run {self.name!r}; the most is {n_passes}. "
+                f"See run[{name!r}].passes; iteration= selects an iteration."
             )
         close = nearest(str(site), self._tensors)
         near = f" Nearest: {', '.join(map(repr, close))}." if close else ""
@@ -140,10 +139,10 @@ class Run:
         )
 
     def match(self, site: str) -> tuple[Series, ...]:
-        """Every recorded tensor that a site or pattern covers, in order."""
+        """Every recorded tensor that a site or pattern matches, in order."""
         if not isinstance(site, str):
             return ()
-        # What is called so itself needs no look at the further names of all others, which takes longer.
+        # Fast path: an exact primary name needs no search through the aliases of all tensors.
         if any(site in schema.tensors.sites for schema in self.timeline.schemas):
             return (Series(self, site),)
         if site in self._tensors:
@@ -154,33 +153,33 @@ class Run:
             return (picked,) if picked.has else ()
         try:
             pattern = Site.parse(site)
-        except ValueError:  # SiteSyntaxError, or a number of thousands of digits
+        except ValueError:  # SiteSyntaxError, or an integer with thousands of digits
             return ()
         any_pass = replace(pattern, pass_=None)
         names = [name for name in self._tensors if covers(any_pass, name)]
         sites = dict.fromkeys(self._tensors[name] for name in names)
-        found = [Series(self, site, pass_=pattern.pass_) for site in sites if not self._is_among(site, sites)]
-        return tuple(series for series in found if series.has)
+        series = [Series(self, site, pass_=pattern.pass_) for site in sites if not self._is_alias_of(site, sites)]
+        return tuple(one for one in series if one.has)
 
-    def _is_among(self, site: str, sites: Collection[str]) -> bool:
-        """Whether a name stands for some passes of tensors that are among others anyway."""
-        homes = {home for schema in self.timeline.schemas for home in schema.tensors.homes.get(site, ())}
-        return bool(homes) and homes <= set(sites)
+    def _is_alias_of(self, site: str, sites: Collection[str]) -> bool:
+        """Whether a name is an alias for passes of tensors that are already in `sites`."""
+        alias_sites = {home for schema in self.timeline.schemas for home in schema.tensors.alias_sites.get(site, ())}
+        return bool(alias_sites) and alias_sites <= set(sites)
 
     def __contains__(self, site: object) -> bool:
         return isinstance(site, str) and bool(self.match(site))
 
     @cached_property
     def _tensors(self) -> dict[str, str]:
-        """Every name of a tensor, without passes → its first one."""
-        return sites_of(schema.tensors for schema in self.timeline.schemas)
+        """Every tensor name, without passes → its primary name."""
+        return primary_names(schema.tensors for schema in self.timeline.schemas)
 
     @cached_property
     def _rows_by_name(self) -> dict[str, dict[PassKey, Row]]:
-        """As far as they were asked for."""
+        """Cache of `rows_of`."""
         return {}
 
-    # beside
+    # Scalars, notes, documents
 
     @cached_property
     def scalars(self) -> Scalars:
@@ -189,34 +188,34 @@ class Run:
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """What was noted, in the order it was."""
+        """The notes, in order."""
         return tuple(note for index in self.sessions for note in index.notes)
 
     @property
     def documents(self) -> Mapping[str, Any]:
-        """Plain data by name; what a later session wrote goes before."""
-        found: dict[str, Any] = {}
+        """Plain data by name; later sessions replace earlier ones."""
+        documents: dict[str, Any] = {}
         for index in self.sessions:
-            found |= index.documents
-        return found
+            documents |= index.documents
+        return documents
 
     @property
     def unit_rule(self) -> Literal["graph", "sizes"]:
-        """How it was decided which dimension of a tensor counts units.
+        """How the unit dimension of each tensor was determined.
 
-        "graph": from the traced graph; "sizes": by an older Cutaway, at least in one session, which guessed from sizes
-        and classes, so that statistics of each unit may be those of samples or positions.
+        "graph": from the traced graph. "sizes": at least one session was recorded by an older Cutaway, which guessed from
+        sizes and classes, so that per-unit statistics may be of samples or positions.
         """
         return "graph" if all("units" in index.documents for index in self.sessions) else "sizes"
 
     @property
     def config(self) -> Mapping[str, Any]:
-        """The configuration that the user gave."""
+        """The configuration that you passed."""
         return _table(self.documents.get("config"))
 
     @property
     def environment(self) -> Mapping[str, Any]:
-        """Versions and machine, as they were."""
+        """Package versions and machine at the time of recording."""
         return _table(self.documents.get("environment"))
 
     @property
@@ -226,19 +225,19 @@ class Run:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What is damaged, as far as opening it has shown; `cutaway verify` looks at every byte."""
+        """Damage found so far by opening and reading; `cutaway verify` checks every byte."""
         return tuple(self._archive.problems)
 
-    # sessions and ranks
+    # Sessions and ranks
 
     @property
     def sessions(self) -> list[SessionIndex]:
-        """The sessions that count here: one for the first start, one for each resume."""
-        found = self._archive.sessions(self._rank)
-        return found if self._session is None else [index for index in found if index.number == self._session]
+        """The sessions of this run: one for the first start, one per resume."""
+        sessions = self._archive.sessions(self._rank)
+        return sessions if self._session is None else [index for index in sessions if index.number == self._session]
 
     def session(self, number: int) -> Run:
-        """What one session wrote, also where a later one ran the same steps again."""
+        """What one session wrote, including steps that a later session recorded again."""
         numbers = [index.number for index in self._archive.sessions(self._rank)]
         if number not in numbers:
             raise NotFoundError(f"run {self.name!r} has no session {number}. It has: {', '.join(map(str, numbers))}.")
@@ -246,7 +245,7 @@ class Run:
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """The ranks that wrote. Without `rank(n)`, everything here is about the first of them."""
+        """The recorded ranks. Without `rank(n)`, everything is about the first of them."""
         return tuple(self._archive.ranks)
 
     def rank(self, rank: int) -> Run:
@@ -255,15 +254,15 @@ class Run:
             raise NotFoundError(f"run {self.name!r} has no rank {rank}. It has: {', '.join(map(str, self.ranks))}.")
         return Run(self._archive, rank=rank, session=self._session)
 
-    # live
+    # Live runs
 
     @property
     def is_live(self) -> bool | None:
-        """Whether it is being written now; None where another machine may be writing it."""
+        """Whether it is being written now; None if another machine may be writing."""
         return self._archive.is_live
 
     def refresh(self) -> bool:
-        """Read what was written since; whether there was anything."""
+        """Read what was written since; returns whether there was anything."""
         self._archive.refresh()
         is_new = self._archive.n_changes != self._n_changes
         if is_new:
@@ -273,12 +272,12 @@ class Run:
         return is_new
 
     def follow(self, *, every: float = 0.5, timeout: float | None = None) -> Iterator[Step]:
-        """Each new step as it is recorded, until the run ends or nothing came for `timeout` seconds.
+        """Iterate over new steps as they are recorded, until the run ends or `timeout` seconds pass without one.
 
-        Steps that a resumed session runs again are new ones.
+        Steps that a resumed session records again count as new.
         """
         seen = self.timeline
-        lasts = seen.lasts()
+        last_steps = seen.last_steps()
         quiet_since = monotonic()
         while True:
             was_live = self.is_live
@@ -286,49 +285,49 @@ class Run:
             if self.timeline is not seen:
                 seen = self.timeline
                 for index, record in zip(seen.indexes, seen.records, strict=True):
-                    if record.step > lasts.get(index.number, -1):
+                    if record.step > last_steps.get(index.number, -1):
                         yield Step(self._archive, index, record)
-                        lasts[index.number] = record.step
+                        last_steps[index.number] = record.step
                         quiet_since = monotonic()
             if was_live is False or (timeout is not None and monotonic() - quiet_since > timeout):
                 return
             sleep(every)
 
-    # showing
+    # Tables
 
     def table(self, statistics: Iterable[str] | None = None, *, at: str = "**", of: str = VALUE) -> Any:
-        """One row for each step, tensor and pass: a pandas DataFrame where pandas is installed, else a list of dicts.
+        """One row per step, tensor and pass: a pandas DataFrame if pandas is installed, else a list of dicts.
 
         Args:
-            statistics: which ones; all if none are named.
-            at: which tensors.
+            statistics: names of statistics; all by default.
+            at: the tensors, as a site pattern.
             of: "value", "grad", "update"…
         """
-        return to_dataframe(self.records(self._chosen(at, of), self.checked(statistics)))
+        return to_dataframe(self.records(self._required_series(at, of), self.check_statistics(statistics)))
 
     def to_xarray(self, statistics: Iterable[str] | None = None, *, at: str = "**", of: str = VALUE) -> Any:
-        """An xarray Dataset: one variable for each statistic, over `step` and `site`; NaN where there is none.
+        """An xarray Dataset: one variable per statistic, over `step` and `site`; NaN if not recorded.
 
-        Where a step has several passes of a tensor there is a third dimension, `pass`.
+        If a step has several passes of a tensor, there is a third dimension, `pass`.
         """
-        return run_dataset(self.checked(statistics), self.steps, self._chosen(at, of))
+        return run_dataset(self.check_statistics(statistics), self.steps, self._required_series(at, of))
 
-    def _chosen(self, at: str, of: str) -> Sequence[Series]:
-        chosen = self.chosen(at, of)
+    def _required_series(self, at: str, of: str) -> Sequence[Series]:
+        chosen = self.matching_series(at, of)
         if not chosen:
-            self[at]  # says what is there instead
-            raise SiteError(f"no {of!r} was recorded of {at!r} in run {self.name!r}.")
+            self[at]  # raises, with near matches
+            raise SiteError(f"run {self.name!r} has no {of!r} of {at!r}.")
         return chosen
 
-    def checked(self, statistics: Iterable[str] | None) -> tuple[str, ...]:
-        """Names of statistics that are there; all if none are named."""
+    def check_statistics(self, statistics: Iterable[str] | None) -> tuple[str, ...]:
+        """Validate names of statistics; all if None."""
         if statistics is None:
             return self.statistics
         names = (statistics,) if isinstance(statistics, str) else tuple(statistics)
         for name in names:
             if name not in self.statistics:
                 near = ", ".join(map(repr, nearest(name, self.statistics)))
-                known = ", ".join(self.statistics[:_MOST_LISTED]) or "none"
+                known = ", ".join(self.statistics[:_MAX_LISTED]) or "none"
                 what = (
                     f"Nearest: {near}. run.statistics lists all {len(self.statistics)}" if near else f"It has: {known}"
                 )
@@ -343,41 +342,41 @@ class Run:
         n = f"{len(self):,} recorded steps {self.steps[0]}–{self.steps[-1]}"
         return f"<Run {self.name}: {n}{kinds}, {len(self.sites):,} tensors, {len(self.scalars):,} scalars{live}>"
 
-    # for the other files of this layer
+    # For other modules of this package
 
     @cached_property
     def timeline(self) -> Timeline:
         return Timeline(self.sessions)
 
-    def chosen(self, at: str, of: str) -> Sequence[Series]:
-        """What was recorded of the tensors that a pattern covers."""
-        return [series for series in (found.of_(of) for found in self.match(at)) if series is not None]
+    def matching_series(self, at: str, of: str) -> Sequence[Series]:
+        """The series of a recorded quantity of all tensors that a pattern matches."""
+        return [series for series in (match.of_(of) for match in self.match(at)) if series is not None]
 
     def records(self, chosen: Iterable[Series], statistics: Sequence[str]) -> list[dict[str, Any]]:
-        """The rows of a table: one for each step, tensor and pass."""
+        """Table rows: one per step, tensor and pass."""
         rows = (row for series in chosen for row in series.records(statistics, has_site=True))
         return sorted(rows, key=lambda row: row["step"])
 
     def rows_of(self, name: str) -> dict[PassKey, Row]:
-        """What was recorded of a tensor, by any of its names: what of it in which pass → the newest row."""
-        found = self._rows_by_name.get(name)
-        if found is None:
-            found = self._rows_by_name[name] = {
+        """All recorded quantities and passes of a tensor, by any of its names → the newest row."""
+        rows = self._rows_by_name.get(name)
+        if rows is None:
+            rows = self._rows_by_name[name] = {
                 key: schema.rows[number]
                 for schema in self.timeline.schemas
                 for key, number in schema.tensors.rows(name).items()
             }
-        return found
+        return rows
 
-    def places_of(self, kind: str | None) -> NDArray[np.intp]:
-        """Where the steps of a kind stand; all if none is named."""
+    def positions_of(self, kind: str | None) -> NDArray[np.intp]:
+        """Positions of the steps of a kind in the timeline; of all steps if None."""
         if kind is None:
             return np.arange(len(self.timeline))
-        found = self.timeline.kinds.get(kind)
-        if found is None:
+        positions = self.timeline.kinds.get(kind)
+        if positions is None:
             known = ", ".join(map(repr, self.kinds)) or "none"
             raise NotFoundError(f"run {self.name!r} has no steps of kind {kind!r}. It has: {known}.")
-        return found
+        return positions
 
 
 def _table(content: Any) -> Mapping[str, Any]:

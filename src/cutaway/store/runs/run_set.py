@@ -1,4 +1,4 @@
-"""Several runs, asked at once."""
+"""Several runs as one mapping, for comparisons."""
 
 from __future__ import annotations
 
@@ -20,40 +20,40 @@ from cutaway.store.format.records import VALUE
 from cutaway.store.runs.run import Run
 from cutaway.store.runs.series import Curve, Series
 
-_DEEPEST = 4
+_MAX_DEPTH = 4
 _LOG = logging.getLogger(__name__)
-_Answer = TypeVar("_Answer")
+_T = TypeVar("_T")
 
 
 class Runs(Mapping[str, Run]):
-    """The runs at some paths, by name: `runs["base"]`. Those that are not asked for are not read.
+    """The runs at some paths, by name: `runs["base"]`. A run is read on first access.
 
-    A run's name is its path below the folder that was given.
+    A run's name is its path relative to the folder you passed.
     """
 
     def __init__(self, paths: Sequence[str], *, cache_bytes: int = CACHE_BYTES) -> None:
         self._paths = tuple(paths)
         self._cache_bytes = cache_bytes
-        self._places: dict[str, str] = {}
+        self._run_paths: dict[str, str] = {}
         self._runs: dict[str, Run] = {}
         self._problems: dict[str, str] = {}
         self.refresh()
 
     @property
     def problems(self) -> Mapping[str, str]:
-        """Runs that could not be read, and were left out where all were asked → why."""
+        """Runs that could not be read and were skipped → the reason."""
         return dict(self._problems)
 
     def refresh(self) -> bool:
-        """Find new runs, and read what was written to those already opened; whether there was anything."""
-        found: dict[str, str] = {}
+        """Find new runs, and read new data of open ones; returns whether there was anything."""
+        paths: dict[str, str] = {}
         for path in self._paths:
-            for name, place in runs_below(path):
-                found[name if found.get(name, place) == place else place] = place
-        is_new = found != self._places
-        self._runs = {name: run for name, run in self._runs.items() if self._places.get(name) == found.get(name)}
-        self._places = found
-        self._problems = {name: why for name, why in self._problems.items() if name in found}
+            for name, run_path in find_runs(path):
+                paths[name if paths.get(name, run_path) == run_path else run_path] = run_path
+        is_new = paths != self._run_paths
+        self._runs = {name: run for name, run in self._runs.items() if self._run_paths.get(name) == paths.get(name)}
+        self._run_paths = paths
+        self._problems = {name: why for name, why in self._problems.items() if name in paths}
         for name, run in self._runs.items():
             try:
                 is_new |= run.refresh()
@@ -64,43 +64,43 @@ class Runs(Mapping[str, Run]):
     def __getitem__(self, name: str) -> Run:
         run = self._runs.get(name)
         if run is None:
-            if name not in self._places:
-                close = ", ".join(map(repr, nearest(name, self._places) or list(self._places)[:8]))
+            if name not in self._run_paths:
+                close = ", ".join(map(repr, nearest(name, self._run_paths) or list(self._run_paths)[:8]))
                 raise NotFoundError(
-                    f"there is no run {name!r} at {', '.join(self._paths)}. There are: {close or 'none'}."
+                    f"no run {name!r} at {', '.join(self._paths)}. Runs there: {close or 'none'}."
                 )
-            archive = Archive(self._places[name], cache_bytes=self._cache_bytes)
+            archive = Archive(self._run_paths[name], cache_bytes=self._cache_bytes)
             if archive.kind != "run":
-                raise NotFoundError(f"{archive.path} holds a {archive.kind}, not a run: cutaway.load opens it.")
+                raise NotFoundError(f"{archive.path} is a {archive.kind}, not a run. Open it with cutaway.load.")
             run = self._runs[name] = Run(archive)
         return run
 
-    def _each(self, ask: Callable[[Run], _Answer | None]) -> dict[str, _Answer]:
-        """What each run answers, by name; one that is damaged, or of a newer version, is left out."""
-        found: dict[str, _Answer] = {}
-        for name in self._places:
+    def _map_runs(self, ask: Callable[[Run], _T | None]) -> dict[str, _T]:
+        """Apply a function to each run, by name; skips runs that are damaged or of a newer version."""
+        answers: dict[str, _T] = {}
+        for name in self._run_paths:
             try:
                 answer = ask(self[name])
             except StoreError as error:
                 if str(error) != self._problems.get(name):
-                    _LOG.warning("%s is left out: %s", self._places[name], error)
+                    _LOG.warning("skipped %s: %s", self._run_paths[name], error)
                 self._problems[name] = str(error)
                 continue
             if answer is not None:
-                found[name] = answer
-        return found
+                answers[name] = answer
+        return answers
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
+        return iter(self._run_paths)
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._run_paths)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._places
+        return name in self._run_paths
 
     def series(self, site: str, *, of: str = VALUE) -> dict[str, Series]:
-        """One tensor in each of the runs that recorded it."""
+        """The series of one tensor in each run that recorded it."""
 
         def ask(run: Run) -> Series | None:
             try:
@@ -110,10 +110,10 @@ class Runs(Mapping[str, Run]):
             except SiteError:
                 return None
 
-        found = self._each(ask)
-        if not found:
-            raise SiteError(f"none of the {len(self)} runs recorded {of!r} of {site!r}.")
-        return found
+        series = self._map_runs(ask)
+        if not series:
+            raise SiteError(f"none of the {len(self)} runs has {of!r} of {site!r}.")
+        return series
 
     def curves(self, site: str, statistic: str, *, kind: str | None = None, of: str = VALUE) -> dict[str, Curve]:
         """One statistic of one tensor over the steps of each run that has it."""
@@ -124,34 +124,34 @@ class Runs(Mapping[str, Run]):
                 return None
             return chosen[run].curve(statistic, kind=kind)
 
-        return self._each(ask)
+        return self._map_runs(ask)
 
     def scalars(self, name: str) -> dict[str, Curve]:
-        """One logged number over the steps of each run that has it."""
-        found = self._each(lambda run: run.scalars.get(name))
-        if not found:
-            logged = self._each(lambda run: tuple(run.scalars)).values()
+        """One logged scalar over the steps of each run that has it."""
+        curves = self._map_runs(lambda run: run.scalars.get(name))
+        if not curves:
+            logged = self._map_runs(lambda run: tuple(run.scalars)).values()
             known = list(dict.fromkeys(scalar for names in logged for scalar in names))
-            listed = ", ".join(map(repr, nearest(name, known) or known[:8])) or "none"
-            raise NotFoundError(f"none of the {len(self)} runs logged {name!r}. They logged: {listed}.")
-        return found
+            names_text = ", ".join(map(repr, nearest(name, known) or known[:8])) or "none"
+            raise NotFoundError(f"none of the {len(self)} runs logged {name!r}. Logged scalars: {names_text}.")
+        return curves
 
     def table(self, statistics: Iterable[str] | None = None, *, at: str = "**", of: str = VALUE) -> Any:
-        """One row for each run, step, tensor and pass.
+        """One row per run, step, tensor and pass.
 
-        A pandas DataFrame where pandas is installed, else a list of dicts.
+        A pandas DataFrame if pandas is installed, else a list of dicts.
         """
         chosen = None if statistics is None else [statistics] if isinstance(statistics, str) else list(statistics)
 
         def ask(run: Run) -> list[dict[str, Any]] | None:
             known = run.statistics if chosen is None else [name for name in chosen if name in run.statistics]
-            series = run.chosen(at, of)
+            series = run.matching_series(at, of)
             return run.records(series, known) if series and (known or not chosen) else None
 
-        tables = self._each(ask)
+        tables = self._map_runs(ask)
         if not tables and len(self):
-            asked = "" if chosen is None else f", with the statistics {', '.join(map(repr, chosen))}"
-            raise SiteError(f"none of the {len(self)} runs recorded {of!r} of {at!r}{asked}.")
+            asked = "" if chosen is None else f" with the statistics {', '.join(map(repr, chosen))}"
+            raise SiteError(f"none of the {len(self)} runs has {of!r} of {at!r}{asked}.")
         return to_dataframe({"run": name, **row} for name, rows in tables.items() for row in rows)
 
     def __repr__(self) -> str:
@@ -159,8 +159,8 @@ class Runs(Mapping[str, Run]):
         return f"<Runs: {len(self)} ({listed}{', …' if len(self) > 6 else ''})>"
 
 
-def runs_below(path: str) -> list[tuple[str, str]]:
-    """Name and path of every run at a path, below a folder, or fitting a pattern."""
+def find_runs(path: str) -> list[tuple[str, str]]:
+    """Name and path of every run at a path, below a folder, or matching a glob pattern."""
     if "://" in path:
         backend = backend_for(path)
         if is_archive(backend.names()):
@@ -168,35 +168,35 @@ def runs_below(path: str) -> list[tuple[str, str]]:
         return [(name, f"{path.rstrip('/')}/{name}") for name in backend.names() if is_archive(backend.names(name))]
     if glob.has_magic(path) and not os.path.exists(path):
         fixed = os.path.dirname(re.split(r"[*?[]", path)[0]) or "."
-        return [(os.path.relpath(place, fixed), place) for place in sorted(glob.glob(path)) if _is_run(place)]
+        return [(os.path.relpath(match, fixed), match) for match in sorted(glob.glob(path)) if _is_run(match)]
     if _is_run(path):
         return [(os.path.basename(os.path.abspath(path)), path)]
-    return [(os.path.relpath(place, path), place) for place in found_below(path, _is_run)]
+    return [(os.path.relpath(folder, path), folder) for folder in find_folders(path, _is_run)]
 
 
-def found_below(folder: str, is_wanted: Callable[[str], bool], depth: int = _DEEPEST) -> Iterator[str]:
-    """The folders below one that are wanted, in order of their names; what is wanted is not entered."""
+def find_folders(folder: str, is_wanted: Callable[[str], bool], depth: int = _MAX_DEPTH) -> Iterator[str]:
+    """Folders below a folder that satisfy a predicate, sorted by name; does not descend into those."""
     try:
-        with os.scandir(folder) as found:
-            entries = sorted(entry.name for entry in found if entry.is_dir(follow_symlinks=False))
+        with os.scandir(folder) as listing:
+            entries = sorted(entry.name for entry in listing if entry.is_dir(follow_symlinks=False))
     except (OSError, ValueError):
         return
     for name in entries:
-        place = os.path.join(folder, name)
-        if is_wanted(place):
-            yield place
+        path = os.path.join(folder, name)
+        if is_wanted(path):
+            yield path
         elif depth > 1 and not name.startswith("."):
-            yield from found_below(place, is_wanted, depth - 1)
+            yield from find_folders(path, is_wanted, depth - 1)
 
 
 def is_archive(names: Sequence[str]) -> bool:
-    """Whether a folder with this in it is one of Cutaway's."""
+    """Whether a folder with these entries is an archive."""
     return HEAD in names or any(rank_of(name) is not None for name in names)
 
 
-def _is_run(place: str) -> bool:
-    """Whether a folder holds a run; one that does not say what it holds counts as one, and asking it tells."""
-    backend = backend_for(place)
+def _is_run(path: str) -> bool:
+    """Whether a folder holds a run; an unreadable manifest counts as one, so that opening it reports the problem."""
+    backend = backend_for(path)
     try:
         return is_archive(backend.names()) and Head.read(backend.read(HEAD, 0, 1 << 20)).kind == "run"
     except (StoreError, FileNotFoundError):

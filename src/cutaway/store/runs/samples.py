@@ -1,4 +1,4 @@
-"""What the samples of a step are (ids, texts, tokens, labels, images), as rows of arrays beside its values."""
+"""The samples of a step (ids, texts, tokens, labels, images), stored as rows next to its values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cutaway.core.arrays import Array, Raw
-from cutaway.core.errors import DamagedError, InputError
+from cutaway.core.errors import DamagedError, InputError, InputTypeError
 from cutaway.store.format.ragged import (
     join_ints,
     join_string_lists,
@@ -27,7 +27,7 @@ _BYTES, _STARTS, _LISTS, _INTS, _ARRAY = (f"{SAMPLE}/{part}" for part in ("bytes
 
 @dataclass(frozen=True)
 class Samples:
-    """The kept samples of a step, field by field; each field has one entry a sample.
+    """The recorded samples of a step; each field has one entry per sample.
 
     >>> samples = Samples({"text": ["a cat", "a dog"], "label": np.array([0, 1])})
     >>> samples.text[1], samples[1]
@@ -46,31 +46,31 @@ class Samples:
 
     @property
     def ids(self) -> Any:
-        """What identifies each; None if not given."""
+        """The id of each sample; None if not recorded."""
         return self.fields.get("ids")
 
     @property
     def text(self) -> list[str] | None:
-        """The text of each; None if not given."""
+        """The text of each sample; None if not recorded."""
         return self.fields.get("text")
 
     @property
     def tokens(self) -> list[list[str]] | list[list[int]] | None:
-        """The tokens of each; None if not given."""
+        """The tokens of each sample; None if not recorded."""
         return self.fields.get("tokens")
 
     @property
     def label(self) -> Any:
-        """The label of each; None if not given."""
+        """The label of each sample; None if not recorded."""
         return self.fields.get("label")
 
     @property
     def image(self) -> Array | None:
-        """The images; None if not given."""
+        """The images; None if not recorded."""
         return self.fields.get("image")
 
     def find(self, text: str) -> list[int]:
-        """The numbers of the samples in which a text occurs, in whatever field, upper and lower case alike."""
+        """Indices of the samples that contain a text in any field; ignores case."""
         wanted = text.casefold()
         return [number for number in range(len(self)) if any(wanted in word for word in self._words(number))]
 
@@ -86,20 +86,20 @@ class Samples:
 
 
 def packed_samples(fields: Mapping[str, Field]) -> dict[Row, Raw]:
-    """Rows and arrays that hold these fields; all must have one entry a sample."""
+    """Encode fields of samples as rows and arrays; each field needs one entry per sample."""
     for name, values in fields.items():
         is_one = isinstance(values, (str, bytes, Mapping)) or not hasattr(values, "__len__")
         if is_one or (isinstance(values, np.ndarray) and not values.ndim):
-            raise InputError(f"the field {name!r} of samples is one {type(values).__name__}, not one entry a sample.")
+            raise InputTypeError(f"the sample field {name!r} is a single {type(values).__name__}; pass one entry per sample.")
     lengths = {name: len(values) for name, values in fields.items()}
     if len(set(lengths.values())) > 1:
-        listed = ", ".join(f"{name} {length}" for name, length in lengths.items())
-        raise InputError(f"fields of samples must have one entry a sample, and these have: {listed}.")
-    found: dict[Row, Raw] = {}
+        lengths_text = ", ".join(f"{name} {length}" for name, length in lengths.items())
+        raise InputError(f"all sample fields need one entry per sample, but their lengths are: {lengths_text}.")
+    rows: dict[Row, Raw] = {}
     for name, values in fields.items():
         for part, array in _parts(name, values):
-            found[Row(name, part)] = Raw.of(array)
-    return found
+            rows[Row(name, part)] = Raw.of(array)
+    return rows
 
 
 def _parts(name: str, values: Field) -> list[tuple[str, Array]]:
@@ -107,36 +107,36 @@ def _parts(name: str, values: Field) -> list[tuple[str, Array]]:
         if values.dtype.kind in "biufc":
             return [(_ARRAY, values)]
         values = values.tolist()
-    listed: list[Any] = list(values)
-    if all(isinstance(value, str) for value in listed):
-        data, starts = join_strings(listed)
+    entries: list[Any] = list(values)
+    if all(isinstance(value, str) for value in entries):
+        data, starts = join_strings(entries)
         return [(_BYTES, data), (_STARTS, starts)]
-    if all(isinstance(value, (list, tuple)) for value in listed):
-        words = [word for value in listed for word in value]
+    if all(isinstance(value, (list, tuple)) for value in entries):
+        words = [word for value in entries for word in value]
         if all(isinstance(word, str) for word in words):
-            data, starts, lists = join_string_lists(listed)
+            data, starts, lists = join_string_lists(entries)
             return [(_BYTES, data), (_STARTS, starts), (_LISTS, lists)]
         if all(isinstance(word, (int, np.integer)) for word in words):
-            flat, starts = join_ints(listed)
+            flat, starts = join_ints(entries)
             return [(_INTS, flat), (_STARTS, starts)]
     try:
-        array = np.asarray(listed)
+        array = np.asarray(entries)
     except ValueError:
         array = np.empty(0, object)
-    if array.dtype.kind not in "biufc" or len(array) != len(listed):
-        raise InputError(f"the field {name!r} of samples is neither texts, lists of tokens, numbers nor an array.")
+    if array.dtype.kind not in "biufc" or len(array) != len(entries):
+        raise InputTypeError(f"the sample field {name!r} must be texts, lists of tokens, numbers or an array.")
     return [(_ARRAY, array)]
 
 
 def read_samples(parts: Mapping[Row, Raw | None]) -> Samples:
-    """The fields that `packed_samples` was given."""
+    """Inverse of `packed_samples`."""
     grouped: dict[str, dict[str, Array]] = {}
     for row, raw in parts.items():
         if raw is not None:
             grouped.setdefault(row.site, {})[row.of] = raw.array()
-    fields = {name: _field(name, found) for name, found in grouped.items()}
+    fields = {name: _field(name, arrays) for name, arrays in grouped.items()}
     if len({len(values) for values in fields.values()}) > 1:
-        raise DamagedError("the fields of the samples are not equally long.")
+        raise DamagedError("the sample fields differ in length.")
     return Samples(fields)
 
 
@@ -149,7 +149,7 @@ def _field(name: str, parts: Mapping[str, Array]) -> Any:
         if _LISTS in parts:
             return split_string_lists(parts[_BYTES], parts[_STARTS], parts[_LISTS])
         return split_strings(parts[_BYTES], parts[_STARTS])
-    raise DamagedError(f"parts of the field {name!r} of the samples are missing.")
+    raise DamagedError(f"the sample field {name!r} is incomplete.")
 
 
 def _plain(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""One recorded tensor over the steps of a run, in one pass a step or several."""
+"""One recorded tensor over the steps of a run, with one or more passes per step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cutaway.core.arrays import Array
 from cutaway.core.errors import DamagedError, SiteError
 from cutaway.core.dataframes import to_dataframe
-from cutaway.store.format.passes import PASS_DTYPE, Pass, PassKey, is_picked, pass_name
+from cutaway.store.format.passes import PASS_DTYPE, Pass, PassKey, is_selected, pass_name
 from cutaway.store.format.records import GRAD, UPDATE, VALUE, Row, Schema
 from cutaway.store.runs.timeline import Group, Timeline
 from cutaway.store.runs.xarray_export import series_dataset
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _HEAD: Final = ("step", "kind", "site", "iteration", "pass")
 """The first columns of a table."""
 _COUNT: Final = "count"
-"""The statistic that says how many elements a tensor has."""
+"""The statistic with the number of elements of a tensor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +32,9 @@ class Curve:
 
     steps: NDArray[np.int64]
     values: Array
-    """One a step; of a tensor with several passes, `[step, pass]`."""
+    """One per step; `[step, pass]` for a tensor with several passes."""
     elapsed: NDArray[np.float64]
-    """Seconds since the session began."""
+    """Seconds since the start of the session."""
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -42,17 +42,17 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """Numbers over steps, of all passes of each step together."""
+    """Numbers over steps, aggregated over the passes of each step."""
 
     steps: NDArray[np.int64]
     values: Array
-    """The mean over the passes, each of which counts as many times as it has elements."""
+    """Mean over the passes, weighted by their number of elements."""
     low: Array
-    """The smallest of the passes."""
+    """Minimum over the passes."""
     high: Array
-    """The largest of the passes."""
+    """Maximum over the passes."""
     elapsed: NDArray[np.float64]
-    """Seconds since the session began."""
+    """Seconds since the start of the session."""
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -60,36 +60,36 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Steps whose statistics lie together, and where those of one tensor lie among them."""
+    """Steps whose statistics are stored together, and the rows of one tensor in them."""
 
     group: Group
     schema: Schema
     passes: tuple[Pass, ...]
     """In order of execution."""
     rows: tuple[int | None, ...]
-    """By pass; None where this was not recorded of it."""
-    places: NDArray[np.intp]
-    """Where the steps stand in the timeline."""
+    """Row number per pass; None if not recorded."""
+    positions: NDArray[np.intp]
+    """Positions of the steps in the timeline."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Placed:
-    """All that follows from the timeline."""
+class _TimelinePositions:
+    """Everything derived from the timeline."""
 
     timeline: Timeline
     parts: list[_Part]
-    places: NDArray[np.intp]
-    """Where the steps at which it was recorded stand in the timeline."""
+    positions: NDArray[np.intp]
+    """Positions in the timeline of the steps at which it was recorded."""
     n_passes: int
 
 
 class Series:
-    """One tensor of a run, or its gradient, over all steps, or those of one kind.
+    """One tensor of a run, or its gradient, over all steps or those of one kind.
 
     Args:
         site: any name of the tensor, without a pass.
-        iteration: the one that is picked; None for all.
-        pass_: the pass within each iteration that is picked, from 1; None for all.
+        iteration: the selected iteration; None for all.
+        pass_: the selected pass within each iteration, from 1; None for all.
     """
 
     def __init__(
@@ -109,93 +109,93 @@ class Series:
         self.iteration = iteration
         self.pass_ = pass_
         self.kind = kind
-        self._last_placed: _Placed | None = None
+        self._last_positions: _TimelinePositions | None = None
         if kind is not None:
-            run.places_of(kind)
+            run.positions_of(kind)
 
-    # what it is
+    # Description
 
     @property
     def row(self) -> Row:
-        """What the newest schema says of it; of several passes, what it says of the first."""
-        found = [key for key in self._picked if key.of == self.of]
-        if not found:
-            known = ", ".join(dict.fromkeys(key.of for key in self._picked)) or "nothing"
+        """Its row in the newest schema; with several passes, that of the first."""
+        keys = [key for key in self._selected_keys if key.of == self.of]
+        if not keys:
+            known = ", ".join(dict.fromkeys(key.of for key in self._selected_keys)) or "nothing"
             where = "" if self.iteration is None else f" in iteration {self.iteration}"
             name = pass_name(self.site, self.pass_)
-            raise SiteError(f"of {name!r} no {self.of!r} was recorded{where}, only: {known}.")
-        return self._rows[min(found)]
+            raise SiteError(f"{name!r} has no {self.of!r}{where}. It has: {known}.")
+        return self._rows[min(keys)]
 
     @property
     def _rows(self) -> dict[PassKey, Row]:
-        """All that was recorded of the tensor, in any pass."""
+        """Everything recorded of the tensor, in any pass."""
         return self.run.rows_of(self.site)
 
     @property
-    def _picked(self) -> list[PassKey]:
-        return [key for key in self._rows if is_picked(key.where, self.iteration, self.pass_)]
+    def _selected_keys(self) -> list[PassKey]:
+        return [key for key in self._rows if is_selected(key.where, self.iteration, self.pass_)]
 
     @property
     def role(self) -> str:
-        """What the tensor is for: "input", "parameter", "loss"…"""
+        """The role of the tensor: "input", "parameter", "loss"…"""
         return self.row.role
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Its further names."""
+        """Its aliases."""
         return self.row.bare_names
 
     @property
     def has(self) -> tuple[str, ...]:
-        """What was recorded of this tensor: "value", "grad"…"""
-        return tuple(dict.fromkeys(key.of for key in self._picked))
+        """The recorded quantities of this tensor: "value", "grad"…"""
+        return tuple(dict.fromkeys(key.of for key in self._selected_keys))
 
     @property
     def iterations(self) -> tuple[int, ...]:
-        """The iterations in which it was recorded; 0 where steps have none."""
+        """The iterations in which it was recorded; 0 outside `run.iteration()`."""
         return tuple(sorted({key.iteration for key in self._rows if key.of == self.of}))
 
-    # others like it
+    # Related series
 
     @property
     def grad(self) -> Series:
-        """The gradient of the same tensor: the sum over all `backward()` calls of a step."""
+        """The gradient of the tensor: the sum over all `backward()` calls of a step."""
         return self.other(GRAD)
 
     @property
     def update(self) -> Series:
-        """What the optimizer changed in the same tensor."""
+        """The optimizer's update of the tensor."""
         return self.other(UPDATE)
 
     def update_ratio(self, *, kind: str | None = None) -> Curve:
-        """How large each update was beside the parameter itself: the norms of both, divided, over the steps."""
-        update, own = self.update.curve("norm", kind=kind), self.curve("norm", kind=kind)
-        both, first, second = np.intersect1d(update.steps, own.steps, assume_unique=True, return_indices=True)
+        """The size of each update relative to the parameter: the ratio of their norms, over the steps."""
+        update, parameter = self.update.curve("norm", kind=kind), self.curve("norm", kind=kind)
+        both, first, second = np.intersect1d(update.steps, parameter.steps, assume_unique=True, return_indices=True)
         with np.errstate(divide="ignore", invalid="ignore"):
-            return Curve(both, update.values[first] / own.values[second], update.elapsed[first])
+            return Curve(both, update.values[first] / parameter.values[second], update.elapsed[first])
 
     def other(self, of: str, *, iteration: int | None = None) -> Series:
-        """The same tensor, but its gradient, its update or another iteration: `other("grad/aux")`."""
-        found = self.of_(of, iteration=iteration)
-        if found is None:
+        """Another quantity of the same tensor, such as its gradient or update, or another iteration: `other("grad/aux")`."""
+        series = self.of_(of, iteration=iteration)
+        if series is None:
             name = pass_name(self.site, self.pass_)
             wanted = self.iteration if iteration is None else iteration
             where = "" if wanted is None else f" in iteration {wanted}"
             raise SiteError(
-                f"of {name!r} no {of!r} was recorded{where} in run {self.run.name!r}, only: {', '.join(self.has)}."
+                f"{name!r} of run {self.run.name!r} has no {of!r}{where}. It has: {', '.join(self.has)}."
             )
-        return found
+        return series
 
     def of_(self, of: str, *, iteration: int | None = None) -> Series | None:
-        """Like `other`, but None where there is none."""
-        found = self._like(of=of, iteration=iteration)
-        return found if of in found.has else None
+        """Like `other`, but returns None if it was not recorded."""
+        series = self._like(of=of, iteration=iteration)
+        return series if of in series.has else None
 
     def where(self, *, kind: str | None = None, iteration: int | None = None, pass_: int | None = None) -> Series:
-        """The same tensor at the steps of one kind, in one iteration, in one pass of each; what is not said stays."""
-        found = self._like(kind=kind, iteration=iteration, pass_=pass_)
-        found.row  # noqa: B018  (says so where nothing of the kind was recorded)
-        return found
+        """The same tensor, restricted to one kind of step, one iteration or one pass; None keeps the current selection."""
+        series = self._like(kind=kind, iteration=iteration, pass_=pass_)
+        series.row  # noqa: B018  (raises if nothing matches)
+        return series
 
     def _like(
         self,
@@ -214,97 +214,97 @@ class Series:
             kind=self.kind if kind is None else kind,
         )
 
-    # over steps
+    # Statistics over steps
 
     @property
     def steps(self) -> NDArray[np.int64]:
-        """The steps at which statistics of any of its passes were recorded, in order."""
-        return self.run.timeline.steps[self._placed.places]
+        """The steps with recorded statistics of any of its passes, in order."""
+        return self.run.timeline.steps[self._timeline_positions.positions]
 
     @property
     def kinds(self) -> list[str]:
-        """The kind of each of these steps."""
+        """The kind of each step."""
         records = self.run.timeline.records
-        return [records[place].kind for place in self._placed.places]
+        return [records[position].kind for position in self._timeline_positions.positions]
 
     @property
     def n_passes(self) -> int:
-        """The most passes that a step of the run has: the width of `stats`."""
-        return self._placed.n_passes
+        """The maximum number of passes per step: the width of `stats`."""
+        return self._timeline_positions.n_passes
 
     @property
     def passes(self) -> NDArray[np.void]:
-        """Which pass each number of `stats` is of, in the same shape: records of `iteration` and `pass`.
+        """The pass of each number in `stats`, in the same shape: records of `iteration` and `pass`.
 
-        Iterations are 0 outside of `run.iteration()`; passes count from 1 within an iteration. Both are 0 where a
-        step has no further pass.
+        Iterations are 0 outside `run.iteration()`; passes count from 1 within an iteration. Both are 0 where a step has
+        no further pass.
         """
-        found = np.zeros(self._shape, PASS_DTYPE)
-        for part in self._placed.parts:
+        passes = np.zeros(self._shape, PASS_DTYPE)
+        for part in self._timeline_positions.parts:
             for column, pass_ in enumerate(part.passes):
-                found[self._at(part, column)] = pass_
-        return found[self._placed.places]
+                passes[self._at(part, column)] = pass_
+        return passes[self._timeline_positions.positions]
 
     def stats(self, statistic: str, *, kind: str | None = None, iteration: int | None = None) -> Array:
         """One statistic over the steps: `run["encoder.2"].stats("std")`, as long as `steps`; NaN if missing.
 
-        Where a step has several passes, it is `[step, pass]`, the passes of each step in order of execution: as wide
-        as the most of any step, NaN where a step has fewer. `passes` says which they are. What is damaged counts as
-        missing, and `run.problems` says so.
+        If steps have several passes, the array is `[step, pass]`, with the passes of each step in execution order and
+        padded with NaN to the maximum number of passes; `passes` tells which is which. Damaged values count as
+        missing and are reported in `run.problems`.
 
         Args:
-            kind: only the steps of this kind; the width stays.
-            iteration: only the passes of this iteration.
+            kind: only steps of this kind; the width stays the same.
+            iteration: only passes of this iteration.
         """
-        self.run.checked([statistic])
-        chosen = self._chosen(kind, iteration)
-        return chosen._values(statistic)[chosen._placed.places]
+        self.run.check_statistics([statistic])
+        restricted = self._restricted(kind, iteration)
+        return restricted._values(statistic)[restricted._timeline_positions.positions]
 
     def curve(self, statistic: str, *, kind: str | None = None, iteration: int | None = None) -> Curve:
-        """One statistic with the steps and times it belongs to."""
-        chosen = self._chosen(kind, iteration)
-        return Curve(chosen.steps, chosen.stats(statistic), chosen._elapsed())
+        """One statistic with its steps and times."""
+        restricted = self._restricted(kind, iteration)
+        return Curve(restricted.steps, restricted.stats(statistic), restricted._elapsed())
 
     def band(self, statistic: str, *, kind: str | None = None, iteration: int | None = None) -> Band:
-        """One statistic of all passes of a step together: their mean, the smallest and the largest.
+        """One statistic aggregated over the passes of each step: mean, minimum and maximum.
 
-        In the mean a pass counts as many times as it has elements, where the statistic `count` was recorded, and once
-        where it was not. What is not finite in one pass is not finite in the mean.
+        The mean is weighted by the number of elements of each pass if the statistic `count` was recorded. A pass that is
+        not finite makes the mean not finite.
         """
-        chosen = self._chosen(kind, iteration)
-        values, elapsed = chosen.stats(statistic), chosen._elapsed()
+        restricted = self._restricted(kind, iteration)
+        values, elapsed = restricted.stats(statistic), restricted._elapsed()
         if values.ndim == 1:
-            return Band(chosen.steps, values, values, values, elapsed)
-        is_there = chosen.is_there
-        weights = chosen.stats(_COUNT).astype(np.float64) if _COUNT in self.run.statistics else np.ones(values.shape)
+            return Band(restricted.steps, values, values, values, elapsed)
+        is_there = restricted.is_there
+        weights = restricted.stats(_COUNT).astype(np.float64) if _COUNT in self.run.statistics else np.ones(values.shape)
         with np.errstate(all="ignore"):
-            # What is not there must not count, and what is there and NaN must: a mean that hid it would be wrong.
+            # Absent passes must not count, but a NaN that was recorded must: a mean that hides it would be wrong.
             weighted = np.where(is_there, weights * values, 0).sum(1)
             mean = weighted / np.where(is_there, weights, 0).sum(1)
         low = np.where(is_there, values, np.inf).min(1)
         high = np.where(is_there, values, -np.inf).max(1)
-        return Band(chosen.steps, mean.astype(values.dtype), low, high, elapsed)
+        return Band(restricted.steps, mean.astype(values.dtype), low, high, elapsed)
 
     @property
     def is_there(self) -> NDArray[np.bool_]:
-        """Whether each number of `stats` was recorded, in the same shape: False where it stands for no pass."""
-        found = np.zeros(self._shape, bool)
-        for part in self._placed.parts:
+        """Whether each number of `stats` was recorded, in the same shape: False for padding."""
+        is_recorded = np.zeros(self._shape, bool)
+        for part in self._timeline_positions.parts:
             for column, row in enumerate(part.rows):
-                found[self._at(part, column)] = row is not None
-        return found[self._placed.places]
+                is_recorded[self._at(part, column)] = row is not None
+        return is_recorded[self._timeline_positions.positions]
 
-    def _chosen(self, kind: str | None, iteration: int | None) -> Series:
+    def _restricted(self, kind: str | None, iteration: int | None) -> Series:
         return self if kind is None and iteration is None else self.where(kind=kind, iteration=iteration)
 
     def _elapsed(self) -> NDArray[np.float64]:
-        records, places = self.run.timeline.records, self._placed.places
-        return np.fromiter((records[place].elapsed for place in places), np.float64, len(places))
+        records, positions = self.run.timeline.records, self._timeline_positions.positions
+        return np.fromiter((records[position].elapsed for position in positions), np.float64, len(positions))
 
     def _values(self, statistic: str) -> Array:
-        """One statistic at every place of the timeline."""
+        """One statistic at every position of the timeline."""
         segments = self.run.archive.segments
-        placed = self._placed
+        placed = self._timeline_positions
         dtype = np.result_type(*{part.schema.dtype for part in placed.parts}, np.float32)
         values = np.full(self._shape, np.nan, dtype)
         problem: DamagedError | None = None
@@ -317,8 +317,8 @@ class Series:
                 if row is None:
                     continue
                 try:
-                    found = segments.curve(part.group.index, part.group.steps, row, number)
-                    values[self._at(part, column)] = found
+                    curve = segments.curve(part.group.index, part.group.steps, row, number)
+                    values[self._at(part, column)] = curve
                     n_read += 1
                 except DamagedError as error:
                     problem = error
@@ -329,74 +329,74 @@ class Series:
 
     @property
     def _shape(self) -> tuple[int, ...]:
-        """Of a statistic at every place of the timeline."""
-        placed = self._placed
+        """The shape of a statistic at every position of the timeline."""
+        placed = self._timeline_positions
         n = len(placed.timeline)
         return (n, placed.n_passes) if placed.n_passes > 1 else (n,)
 
     def _at(self, part: _Part, column: int) -> Any:
-        """Where a pass of some steps stands in what has that shape."""
-        return (part.places, column) if self._placed.n_passes > 1 else part.places
+        """The index of a pass of some steps in an array of that shape."""
+        return (part.positions, column) if self._timeline_positions.n_passes > 1 else part.positions
 
     @property
-    def _placed(self) -> _Placed:
-        """Found again after the run was refreshed."""
+    def _timeline_positions(self) -> _TimelinePositions:
+        """Recomputed after the run was refreshed."""
         timeline = self.run.timeline
-        if self._last_placed is None or self._last_placed.timeline is not timeline:
-            self.row  # noqa: B018  (says so where nothing of the kind was recorded)
+        if self._last_positions is None or self._last_positions.timeline is not timeline:
+            self.row  # noqa: B018  (raises if nothing matches)
             passes = {id(schema): self._passes_in(schema) for schema in timeline.schemas}
             parts = []
             for group in timeline.groups:
                 schema = group.index.schemas.get(group.schema)
                 if schema is not None and (part := self._part(group, schema, passes[id(schema)])) is not None:
                     parts.append(part)
-            places = np.sort(np.concatenate([np.empty(0, np.intp), *(part.places for part in parts)]))
+            positions = np.sort(np.concatenate([np.empty(0, np.intp), *(part.positions for part in parts)]))
             if self.kind is not None:
-                places = np.intersect1d(places, self.run.places_of(self.kind), assume_unique=True)
-            # The width is that of the whole run, so that arrays of several kinds can be laid beside each other.
+                positions = np.intersect1d(positions, self.run.positions_of(self.kind), assume_unique=True)
+            # The width is that of the whole run, so that arrays of different kinds can be compared.
             n_passes = max(map(len, passes.values()), default=1)
-            self._last_placed = _Placed(timeline, parts, places, n_passes)
-        return self._last_placed
+            self._last_positions = _TimelinePositions(timeline, parts, positions, n_passes)
+        return self._last_positions
 
     def _passes_in(self, schema: Schema) -> tuple[Pass, ...]:
         passes = schema.tensors.passes(self.site)
         if self.iteration is None and self.pass_ is None:
             return passes
-        return tuple(pass_ for pass_ in passes if is_picked(pass_, self.iteration, self.pass_))
+        return tuple(pass_ for pass_ in passes if is_selected(pass_, self.iteration, self.pass_))
 
     def _part(self, group: Group, schema: Schema, passes: tuple[Pass, ...]) -> _Part | None:
-        """None where none of these passes has what is asked of the tensor."""
+        """None if none of these passes has the selected quantity."""
         rows = schema.tensors.rows(self.site)
-        found = tuple(rows.get(PassKey(self.of, *pass_)) for pass_ in passes)
-        if all(row is None for row in found):
+        numbers = tuple(rows.get(PassKey(self.of, *pass_)) for pass_ in passes)
+        if all(row is None for row in numbers):
             return None
-        return _Part(group, schema, passes, found, np.asarray(group.places, np.intp))
+        return _Part(group, schema, passes, numbers, np.asarray(group.positions, np.intp))
 
-    # showing
+    # Tables
 
     def table(self) -> Any:
-        """One row for each step and pass: a pandas DataFrame where pandas is installed, else a list of dicts."""
+        """One row per step and pass: a pandas DataFrame if pandas is installed, else a list of dicts."""
         return to_dataframe(self.records(self.run.statistics))
 
     def records(self, statistics: Sequence[str], *, has_site: bool = False) -> list[dict[str, Any]]:
-        """The rows of a table: step, kind, iteration, pass, then the statistics.
+        """Table rows: step, kind, iteration, pass, then the statistics.
 
         Args:
-            has_site: whether each row says which tensor it is of.
+            has_site: whether to add the column `site`.
         """
         at = np.nonzero(self.is_there)
         passes, kinds, steps = self.passes[at], self.kinds, self.steps[at[0]].tolist()
-        columns: dict[str, list[Any]] = {"step": steps, "kind": [kinds[place] for place in at[0].tolist()]}
+        columns: dict[str, list[Any]] = {"step": steps, "kind": [kinds[position] for position in at[0].tolist()]}
         if has_site:
             columns["site"] = [self.site] * len(steps)
         columns |= {name: passes[name].tolist() for name in ("iteration", "pass")}
-        # A statistic that is called like one of these gives way to it.
+        # A statistic with the name of one of these columns is replaced by the column.
         columns = {name: self.stats(name)[at].tolist() for name in statistics} | columns
         names = [name for name in dict.fromkeys((*_HEAD, *statistics)) if name in columns]
         return [dict(zip(names, row, strict=True)) for row in zip(*map(columns.__getitem__, names), strict=True)]
 
     def to_xarray(self) -> Any:
-        """An xarray Dataset: one variable for each statistic, over `step`, and `pass` where a step has several."""
+        """An xarray Dataset: one variable per statistic, over `step`, and `pass` if steps have several."""
         return series_dataset(self.run.statistics, self)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""All recorded steps of a rank in order, over its sessions: a resumed session takes the place of what it ran again."""
+"""All recorded steps of a rank in order, over its sessions; a resumed session replaces the steps that it ran again."""
 
 from __future__ import annotations
 
@@ -15,94 +15,94 @@ from cutaway.store.format.records import Schema, StepRecord
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Steps whose statistics lie together: of one session, one segment and one schema."""
+    """Steps whose statistics are stored together: of one session, segment and schema."""
 
     index: SessionIndex
     segment: int
     schema: int
     steps: list[StepRecord] = field(default_factory=list)
-    places: list[int] = field(default_factory=list)
-    """Where each of them stands in the timeline."""
+    positions: list[int] = field(default_factory=list)
+    """Positions of the steps in the timeline."""
 
 
 class Timeline:
     """The steps of some sessions."""
 
     def __init__(self, sessions: Sequence[SessionIndex]) -> None:
-        kept = _unshadowed(sessions)
-        self.indexes: list[SessionIndex] = [index for index, _ in kept]
-        self.records: list[StepRecord] = [record for _, record in kept]
-        self.steps: NDArray[np.int64] = np.fromiter((record.step for record in self.records), np.int64, len(kept))
+        current = _current_steps(sessions)
+        self.indexes: list[SessionIndex] = [index for index, _ in current]
+        self.records: list[StepRecord] = [record for _, record in current]
+        self.steps: NDArray[np.int64] = np.fromiter((record.step for record in self.records), np.int64, len(current))
         self.steps.flags.writeable = False
         self.kinds: dict[str, NDArray[np.intp]] = _by_kind(self.records)
-        self.groups = _grouped(kept)
-        self.schemas: list[Schema] = _schemas(kept)
+        self.groups = _group_steps(current)
+        self.schemas: list[Schema] = _schemas(current)
 
     def __len__(self) -> int:
         return len(self.records)
 
-    def place(self, step: int) -> int | None:
-        """Where a step stands; None if it was not recorded."""
-        place = bisect_left(self.records, step, key=lambda record: record.step)
-        return place if place < len(self.records) and self.records[place].step == step else None
+    def position(self, step: int) -> int | None:
+        """The position of a step; None if it was not recorded."""
+        position = bisect_left(self.records, step, key=lambda record: record.step)
+        return position if position < len(self.records) and self.records[position].step == step else None
 
     def nearest(self, step: int, n: int = 3) -> list[int]:
-        """The recorded steps nearest to one that was not."""
-        place = bisect_left(self.records, step, key=lambda record: record.step)
-        around = (record.step for record in self.records[max(place - n, 0) : place + n])
-        return sorted(sorted(around, key=lambda found: abs(found - step))[:n])
+        """The recorded steps nearest to a step."""
+        position = bisect_left(self.records, step, key=lambda record: record.step)
+        around = (record.step for record in self.records[max(position - n, 0) : position + n])
+        return sorted(sorted(around, key=lambda other: abs(other - step))[:n])
 
-    def lasts(self) -> dict[int, int]:
-        """Session → its last step here."""
+    def last_steps(self) -> dict[int, int]:
+        """Session → its last step in the timeline."""
         return {index.number: record.step for index, record in zip(self.indexes, self.records, strict=True)}
 
 
 def first_step(index: SessionIndex) -> int | None:
-    """The first step a session wrote anything of; None if it wrote none."""
+    """The first step that a session wrote anything for; None if there is none."""
     firsts = [index.steps[0].step] if index.steps else []
     firsts += [int(points.steps.min()) for record in index.scalars[:1] for points in record.points.values()
                if len(points.steps)]  # fmt: skip
     return min(firsts, default=None)
 
 
-def ends(sessions: Sequence[SessionIndex]) -> list[int | None]:
-    """For each session the step from which on a later one counts instead; None if none does."""
-    found: list[int | None] = []
+def replaced_from(sessions: Sequence[SessionIndex]) -> list[int | None]:
+    """For each session, the first step that a later session replaces; None if none does."""
+    ends: list[int | None] = []
     end: int | None = None
     for index in reversed(sessions):
-        found.append(end)
+        ends.append(end)
         first = first_step(index)
         if first is not None:
             end = first if end is None else min(end, first)
-    return found[::-1]
+    return ends[::-1]
 
 
-def _unshadowed(sessions: Sequence[SessionIndex]) -> list[tuple[SessionIndex, StepRecord]]:
+def _current_steps(sessions: Sequence[SessionIndex]) -> list[tuple[SessionIndex, StepRecord]]:
     return [
         (index, record)
-        for index, end in zip(sessions, ends(sessions), strict=True)
+        for index, end in zip(sessions, replaced_from(sessions), strict=True)
         for record in index.steps
         if end is None or record.step < end
     ]
 
 
 def _by_kind(records: Sequence[StepRecord]) -> dict[str, NDArray[np.intp]]:
-    places: dict[str, list[int]] = {}
-    for place, record in enumerate(records):
-        places.setdefault(record.kind, []).append(place)
-    return {kind: np.asarray(found, np.intp) for kind, found in places.items()}
+    positions: dict[str, list[int]] = {}
+    for position, record in enumerate(records):
+        positions.setdefault(record.kind, []).append(position)
+    return {kind: np.asarray(numbers, np.intp) for kind, numbers in positions.items()}
 
 
-def _schemas(kept: Sequence[tuple[SessionIndex, StepRecord]]) -> list[Schema]:
-    """The schemas of these steps, in the order they first were; those that are lost are left out."""
-    used = {(index.number, record.schema): index for index, record in kept}
-    found = (index.schemas.get(id_) for (_, id_), index in used.items())
-    return [schema for schema in found if schema is not None]
+def _schemas(current: Sequence[tuple[SessionIndex, StepRecord]]) -> list[Schema]:
+    """The schemas of these steps, in order of first occurrence; skips lost ones."""
+    used = {(index.number, record.schema): index for index, record in current}
+    schemas = (index.schemas.get(id_) for (_, id_), index in used.items())
+    return [schema for schema in schemas if schema is not None]
 
 
-def _grouped(kept: Sequence[tuple[SessionIndex, StepRecord]]) -> list[Group]:
+def _group_steps(current: Sequence[tuple[SessionIndex, StepRecord]]) -> list[Group]:
     groups: dict[tuple[int, int, int], Group] = {}
-    for place, (index, record) in enumerate(kept):
+    for position, (index, record) in enumerate(current):
         if record.matrix is None:
             continue
         key = (index.number, record.matrix[0], record.schema)
@@ -110,5 +110,5 @@ def _grouped(kept: Sequence[tuple[SessionIndex, StepRecord]]) -> list[Group]:
         if group is None:
             group = groups[key] = Group(index, record.matrix[0], record.schema)
         group.steps.append(record)
-        group.places.append(place)
+        group.positions.append(position)
     return list(groups.values())

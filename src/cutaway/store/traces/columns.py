@@ -1,4 +1,4 @@
-"""Columns: the rows of a trace as named arrays, with every text written once; and back, with every number checked."""
+"""A trace as named arrays (columns), with each text stored once; reading validates every number."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Array = NDArray[Any]
 _TEXT = "text"
 
 
-class Columns:
-    """Takes columns one by one and gives all of them as arrays.
+class ColumnWriter:
+    """Collects columns and returns them as arrays.
 
-    >>> columns = Columns()
+    >>> columns = ColumnWriter()
     >>> columns.texts("name", ["relu", "add", "relu"])
     >>> columns.rows("parents", [[], [0], [0, 1]])
-    >>> Checked(columns.arrays()).texts("name", 3)
+    >>> ColumnReader(columns.arrays()).texts("name", 3)
     ['relu', 'add', 'relu']
     """
 
@@ -37,49 +37,49 @@ class Columns:
         self._arrays[name] = np.array(values, np.float64)
 
     def rows(self, name: str, rows: Sequence[Sequence[int]]) -> None:
-        """A list of numbers for each row."""
+        """A list of numbers per row."""
         flat, offsets = join_ints(rows)
         self._arrays[name], self._arrays[f"{name}.offsets"] = _narrow(flat), _narrow(offsets)
 
     def texts(self, name: str, values: Sequence[str | None]) -> None:
-        """A text for each row, or None."""
+        """A text per row, or None."""
         self.numbers(name, [-1 if text is None else self._number(text) for text in values])
 
     def text_rows(self, name: str, rows: Sequence[Sequence[str]]) -> None:
-        """A list of texts for each row."""
+        """A list of texts per row."""
         self.rows(name, [[self._number(text) for text in row] for row in rows])
 
     def _number(self, text: str) -> int:
         return self._texts.setdefault(text, len(self._texts))
 
     def arrays(self) -> dict[str, Raw]:
-        """All columns so far."""
+        """All columns added so far."""
         data, offsets = join_strings(list(self._texts))
-        found = {**self._arrays, _TEXT: data, f"{_TEXT}.offsets": _narrow(offsets)}
-        return {name: Raw.of(array) for name, array in found.items()}
+        arrays = {**self._arrays, _TEXT: data, f"{_TEXT}.offsets": _narrow(offsets)}
+        return {name: Raw.of(array) for name, array in arrays.items()}
 
 
 def _narrow(numbers: Array) -> Array:
-    """In 32 bits where they fit."""
+    """As int32 if they fit."""
     limits = np.iinfo(np.int32)
     fits = not len(numbers) or (limits.min <= numbers.min() and numbers.max() <= limits.max)
     return numbers.astype(np.int32) if fits else numbers
 
 
-class Checked:
-    """Gives columns back; what cannot be is a `DamagedError`."""
+class ColumnReader:
+    """Reads columns; raises `DamagedError` for impossible values."""
 
     def __init__(self, arrays: Mapping[str, Raw]) -> None:
         self._arrays = arrays
         self._texts = split_strings(self._array(_TEXT, "u"), self._array(f"{_TEXT}.offsets", "i"))
 
     def numbers(self, name: str, n: int | None, *, low: int = 0, high: int | None = None) -> list[int]:
-        """`n` numbers from `low` up to below `high`."""
+        """`n` numbers from `low` to below `high`."""
         array = self._array(name, "i")
         _check_length(name, len(array), n)
         _check_range(name, array, low, high)
-        found: list[int] = array.tolist()
-        return found
+        numbers: list[int] = array.tolist()
+        return numbers
 
     def __contains__(self, name: str) -> bool:
         return name in self._arrays
@@ -90,16 +90,16 @@ class Checked:
     def floats(self, name: str, n: int) -> list[float]:
         array = self._array(name, "f")
         _check_length(name, len(array), n)
-        found: list[float] = array.tolist()
-        return found
+        numbers: list[float] = array.tolist()
+        return numbers
 
     def rows(self, name: str, n: int | None, *, low: int = 0, high: int | None = None) -> list[list[int]]:
-        """A list of numbers from `low` up to below `high` for each of `n` rows."""
+        """A list of numbers from `low` to below `high` per row, for `n` rows."""
         flat = self._array(name, "i")
         _check_range(name, flat, low, high)
-        found = split_ints(flat, self._array(f"{name}.offsets", "i"))
-        _check_length(name, len(found), n)
-        return found
+        rows = split_ints(flat, self._array(f"{name}.offsets", "i"))
+        _check_length(name, len(rows), n)
+        return rows
 
     def texts(self, name: str, n: int | None) -> list[str]:
         texts = self._texts
@@ -125,14 +125,14 @@ class Checked:
         return array
 
 
-def _check_length(name: str, found: int, wanted: int | None) -> None:
-    if wanted is not None and found != wanted:
-        raise DamagedError(f"the column {name!r} has {found:,} rows instead of {wanted:,}.")
+def _check_length(name: str, actual: int, expected: int | None) -> None:
+    if expected is not None and actual != expected:
+        raise DamagedError(f"the column {name!r} has {actual:,} rows, expected {expected:,}.")
 
 
 def _check_range(name: str, array: Array, low: int, high: int | None) -> None:
     if len(array) and (array.min() < low or (high is not None and array.max() >= high)):
         bound = "" if high is None else f" and below {high:,}"
         raise DamagedError(
-            f"the column {name!r} holds numbers from {array.min()} to {array.max()}; they must be {low} or more{bound}."
+            f"the column {name!r} has numbers from {array.min()} to {array.max()}; they must be at least {low}{bound}."
         )

@@ -1,4 +1,4 @@
-"""From columns of unknown origin to a trace: every number is checked, so that nothing fails or loops later."""
+"""Decodes a trace from columns; validates every number, so that nothing fails or loops later."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from cutaway.graph.stored_facts import RecordedError, StoredFacts, StoredTest
 from cutaway.graph.tables import OP, CallRow, FailedOp, ModuleRow, Nodes, ParameterRow, Tables
 from cutaway.graph.trace import Trace
 from cutaway.store.format.fields import count, counts, mapping, number, text
-from cutaway.store.traces.arguments import decoded_all
-from cutaway.store.traces.columns import Checked
+from cutaway.store.traces.arguments import decode_all_arguments
+from cutaway.store.traces.columns import ColumnReader
 from cutaway.store.traces.encode import KINDS, VERSION
 from cutaway.store.traces.values import ValueReader
 
 _ANY = -(1 << 63)
 
 
-def trace_of(document: object, columns: Checked, values: ValueReader, *, read_from: str) -> Trace:
-    """The trace that was written as this document and these columns."""
-    head = mapping(document, "the head of the trace")
+def trace_of(document: object, columns: ColumnReader, values: ValueReader, *, read_from: str) -> Trace:
+    """Decode a trace from its document and columns."""
+    head = mapping(document, "the document of the trace")
     if count(head.get("version"), "the version of the trace") > VERSION:
-        raise VersionError(f"the trace was written as version {head['version']}; this Cutaway reads up to {VERSION}.")
+        raise VersionError(f"the trace has version {head['version']}; this version of Cutaway reads up to {VERSION}.")
     trace = Trace()
-    trace.fill(_Reading(head, columns, values).tables(read_from), orphans=_truth(head, "orphans"))
+    trace.fill(_TraceDecoder(head, columns, values).tables(read_from), orphans=_truth(head, "orphans"))
     return trace
 
 
 def _truth(head: Mapping[str, Any], name: str) -> bool:
     if type(head.get(name)) is not bool:
-        raise DamagedError(f"the head of the trace has {head.get(name)!r} for {name!r} instead of true or false.")
+        raise DamagedError(f"the trace has {head.get(name)!r} for {name!r}, expected true or false.")
     return bool(head[name])
 
 
-class _Reading:
-    """One trace as it is read."""
+class _TraceDecoder:
+    """Decodes one trace."""
 
-    def __init__(self, head: Mapping[str, Any], columns: Checked, values: ValueReader) -> None:
+    def __init__(self, head: Mapping[str, Any], columns: ColumnReader, values: ValueReader) -> None:
         self.head, self.columns, self.values = head, columns, values
         self.n_nodes = count(head.get("n_nodes"), "the number of nodes")
         self.n_calls = len(columns.numbers("calls/parent", None))
@@ -62,9 +62,9 @@ class _Reading:
             modules=self._modules(n_modules),
             parameters=self._parameters(),
             groups=groups,
-            inputs=self._places("inputs"),
-            outputs=self._places("outputs"),
-            named=dict(self._places("named")),
+            inputs=self._named_nodes("inputs"),
+            outputs=self._named_nodes("outputs"),
+            named=dict(self._named_nodes("named")),
             n_backwards=self.n_backwards,
             model_name=text(head.get("model_name"), "the name of the model"),
             compiled=_truth(head, "is_compiled"),
@@ -81,18 +81,16 @@ class _Reading:
         )
 
     def _failed_op(self) -> FailedOp | None:
-        found = self.head.get("failed_op")
-        if found is None:
+        fields = self.head.get("failed_op")
+        if fields is None:
             return None
-        op = mapping(found, "the operation that failed")
-        parents = counts(op.get("parents"), "a parent of the operation that failed")
-        call = count(op.get("call"), "the module call of the operation that failed")
+        op = mapping(fields, "the failed op")
+        parents = counts(op.get("parents"), "a parent of the failed op")
+        call = count(op.get("call"), "the module call of the failed op")
         if call >= self.n_calls or any(parent >= self.n_nodes for parent in parents):
-            raise DamagedError("the operation that failed has parents, or a module call, that this trace has not.")
-        said = [
-            text(op.get(name), f"the {name} of the operation that failed") for name in ("function", "source", "text")
-        ]
-        return FailedOp(said[0], parents, call, said[1], said[2])
+            raise DamagedError("the failed op has parents or a module call outside this trace.")
+        texts = [text(op.get(name), f"the {name} of the failed op") for name in ("function", "source", "text")]
+        return FailedOp(texts[0], parents, call, texts[1], texts[2])
 
     def _codes(self) -> list[StoredCode]:
         columns = self.columns
@@ -103,15 +101,15 @@ class _Reading:
         of = columns.numbers("lines/code", None, high=n)
         instructions = columns.numbers("lines/instruction", len(of), low=-1)
         numbers, texts = columns.numbers("lines/number", len(of), low=_ANY), columns.texts("lines/text", len(of))
-        for code, instruction, line, said in zip(of, instructions, numbers, texts, strict=True):
-            lines[code][instruction] = line, said
+        for code, instruction, line, line_text in zip(of, instructions, numbers, texts, strict=True):
+            lines[code][instruction] = line, line_text
         return [StoredCode(*each) for each in zip(files, functions, fingerprints, lines, strict=True)]
 
     def _code(self, name: str, n: int) -> list[Any]:
         numbers = self.columns.numbers(name, n, low=-1, high=len(self.codes))
         return [None if number < 0 else self.codes[number] for number in numbers]
 
-    # nodes
+    # Nodes
 
     def _nodes(self, groups: Mapping[int, GroupEvent]) -> Nodes:
         columns, n = self.columns, self.n_nodes
@@ -141,7 +139,7 @@ class _Reading:
         rows = self.columns.rows("nodes/parents", self.n_nodes)
         for node, parents in enumerate(rows):
             if parents and max(parents) >= node:
-                raise DamagedError(f"node {node} of this trace has the parent {max(parents)}, which comes after it.")
+                raise DamagedError(f"node {node} of this trace has the parent {max(parents)}, which follows it.")
         return [tuple(parents) for parents in rows]
 
     def _metas(self) -> list[TensorMeta]:
@@ -157,17 +155,17 @@ class _Reading:
 
     def _events(self, groups: Mapping[int, GroupEvent]) -> list[tuple[Any, ...]]:
         columns = self.columns
-        arguments = decoded_all(columns.texts("arguments", None))
+        arguments = decode_all_arguments(columns.texts("arguments", None))
         of = columns.numbers("events/arguments", None, high=len(arguments))
         n = len(of)
         given = [arguments[number] for number in of]
         calls = columns.numbers("events/call", n, high=self.n_calls)
-        opened = columns.numbers("events/group", n)
-        if not set(opened) <= groups.keys():
-            raise DamagedError("the column 'events/group' names groups that are not there.")
+        group_numbers = columns.numbers("events/group", n)
+        if not set(group_numbers) <= groups.keys():
+            raise DamagedError("the column 'events/group' refers to missing groups.")
         code, instructions = self._code("events/code", n), columns.numbers("events/instruction", n, low=-1)
         started, ended = (columns.numbers(f"events/{name}", n, low=_ANY) for name in ("started", "ended"))
-        rows = zip(given, calls, opened, code, instructions, started, ended, strict=True)
+        rows = zip(given, calls, group_numbers, code, instructions, started, ended, strict=True)
         return [
             (None, args, kwargs, None, call, group, code, instruction, start, end, None, None)
             for (args, kwargs), call, group, code, instruction, start, end in rows
@@ -177,21 +175,21 @@ class _Reading:
         nodes = self.columns.numbers("writes/node", None, high=self.n_nodes)
         return dict(zip(nodes, self.columns.text_rows("writes/addresses", len(nodes)), strict=True))
 
-    def _places(self, name: str) -> list[tuple[str, int]]:
+    def _named_nodes(self, name: str) -> list[tuple[str, int]]:
         nodes = self.columns.numbers(f"{name}/node", None, high=self.n_nodes)
         return list(zip(self.columns.texts(f"{name}/path", len(nodes)), nodes, strict=True))
 
-    # modules
+    # Modules
 
     def _calls(self, n_modules: int) -> list[CallRow]:
         columns, n = self.columns, self.n_calls
         parents = columns.numbers("calls/parent", n, high=max(n, 1))
         if not n or any(parent >= number for number, parent in enumerate(parents) if number):
-            raise DamagedError("a module call of this trace lies in one that began after it.")
-        # Outside all modules, there is none.
+            raise DamagedError("a module call of this trace is inside one that started later.")
+        # Call 0 is outside all modules: it has no module.
         modules = columns.numbers("calls/module", n, low=-1, high=n_modules)
         if not n_modules and n > 1:
-            raise DamagedError(f"this trace has {n - 1:,} module calls and no modules.")
+            raise DamagedError(f"this trace has {n - 1:,} module calls but no modules.")
         inputs, outputs = self._ends("inputs"), self._ends("outputs")
         fields = zip(
             modules,
@@ -213,8 +211,8 @@ class _Reading:
     def _ends(self, side: str) -> list[list[tuple[str, int]]]:
         paths = self.columns.text_rows(f"calls/{side}/path", self.n_calls)
         nodes = self.columns.rows(f"calls/{side}/node", self.n_calls, high=self.n_nodes)
-        if any(len(mine) != len(other) for mine, other in zip(paths, nodes, strict=True)):
-            raise DamagedError(f"the columns of the {side} of module calls do not fit each other.")
+        if any(len(names) != len(numbers) for names, numbers in zip(paths, nodes, strict=True)):
+            raise DamagedError(f"the columns of the {side} of module calls differ in length.")
         return [list(zip(*pair, strict=True)) for pair in zip(paths, nodes, strict=True)]
 
     def _modules(self, n: int) -> list[ModuleRow]:
@@ -232,10 +230,10 @@ class _Reading:
         return [ModuleRow(*row) for row in fields]
 
     def _addresses(self, name: str, n: int) -> list[tuple[str, ...]]:
-        found = self.columns.text_rows(f"{name}/addresses", n)
-        if not all(found):
+        addresses = self.columns.text_rows(f"{name}/addresses", n)
+        if not all(addresses):
             raise DamagedError(f"one of the {name} of this trace has no address.")
-        return list(map(tuple, found))
+        return list(map(tuple, addresses))
 
     def _parameters(self) -> list[ParameterRow]:
         columns = self.columns
@@ -262,14 +260,14 @@ class _Reading:
         parents = columns.numbers("groups/parent", n)
         calls = columns.numbers("groups/call", n, high=self.n_calls)
         codes, instructions = self._code("groups/code", n), columns.numbers("groups/instruction", n, low=-1)
-        found: dict[int, GroupEvent] = {0: GroupEvent("", 0, 0, None, 0)}  # type: ignore[arg-type]
-        for own, *row in zip(numbers, functions, parents, calls, codes, instructions, strict=True):
-            if row[1] not in found or own in found:
-                raise DamagedError(f"group {own} of this trace lies in group {row[1]}, which does not come before it.")
-            found[own] = GroupEvent(*row)
-        return found
+        groups: dict[int, GroupEvent] = {0: GroupEvent("", 0, 0, None, 0)}  # type: ignore[arg-type]
+        for number_, *row in zip(numbers, functions, parents, calls, codes, instructions, strict=True):
+            if row[1] not in groups or number_ in groups:
+                raise DamagedError(f"group {number_} is inside group {row[1]}, which does not precede it.")
+            groups[number_] = GroupEvent(*row)
+        return groups
 
-    # what was worked out
+    # Stored analysis results
 
     def _stored_facts(self, names: Sequence[str]) -> StoredFacts:
         columns, n_nodes = self.columns, self.n_nodes
@@ -278,7 +276,7 @@ class _Reading:
         arms = columns.rows("arms/tests", len(nodes), high=len(tests))
         recurrent = columns.rows("recurrent", None, high=n_nodes)
         if any(len(row) < 2 or row != sorted(set(row)) or len({names[node] for node in row}) > 1 for row in recurrent):
-            raise DamagedError("the passes of an op of this trace are out of order, or not of one function.")
+            raise DamagedError("the passes of an op of this trace are out of order, or of several functions.")
         with_flops = columns.numbers("flops/node", None, high=n_nodes)
         return StoredFacts(
             tests=tests,
@@ -296,14 +294,14 @@ class _Reading:
                 try:
                     known[each] = UnitLayout.from_list(json.loads(each))
                 except (ValueError, TypeError, RecursionError):
-                    raise DamagedError(f"{each[:80]!r} does not say what the dimensions of a value count.") from None
+                    raise DamagedError(f"{each[:80]!r} is not a unit layout.") from None
         return [known[each] for each in written]
 
     def _tests(self) -> list[StoredTest]:
         columns = self.columns
         nodes = columns.numbers("tests/node", None, high=self.n_nodes)
         n = len(nodes)
-        places = zip(
+        sources = zip(
             columns.texts("tests/file", n),
             columns.numbers("tests/line", n, low=_ANY),
             columns.texts("tests/function", n),
@@ -314,7 +312,7 @@ class _Reading:
             nodes,
             (None if value < 0 else bool(value) for value in columns.numbers("tests/value", n, low=-1, high=2)),
             columns.texts("tests/kind", n),
-            (Source(*place) for place in places),
+            (Source(*source) for source in sources),
             columns.optional_texts("tests/test", n),
             columns.optional_texts("tests/arm", n),
             map(_lines, columns.rows("tests/arm_lines", n, low=_ANY)),
@@ -324,10 +322,10 @@ class _Reading:
 
 
 def _check_results(rows: list[tuple[int, str, str, int]]) -> None:
-    """Results of one call have its name and its module call, and sources have none."""
+    """Results of one call must agree on its name and module call; sources must have no call."""
     for node, (before, row) in enumerate(pairwise(rows), 1):
         if row[0] >= 0 and row[0] == before[0] and row != before:
-            raise DamagedError(f"nodes {node - 1} and {node} of this trace are results of one call, and contradict it.")
+            raise DamagedError(f"nodes {node - 1} and {node} of this trace are results of one call, but contradict it.")
     for node, (event, kind, _, _) in enumerate(rows):
         if (kind == OP) != (event >= 0):
             raise DamagedError(f"node {node} of this trace is an op without a call, or a source with one.")
@@ -335,15 +333,15 @@ def _check_results(rows: list[tuple[int, str, str, int]]) -> None:
 
 def _lines(row: Sequence[int]) -> tuple[int, int] | None:
     if len(row) not in (0, 2):
-        raise DamagedError("an arm of a test of this trace has other lines than a first and a last one.")
+        raise DamagedError("a branch in this trace must have a first and a last line.")
     return (row[0], row[1]) if row else None
 
 
-def _error(found: object) -> RecordedError | None:
-    match found:
+def _error(fields: object) -> RecordedError | None:
+    match fields:
         case None:
             return None
         case [str(name), str(message)] if name.isidentifier():
             return RecordedError.of(name, message)
         case _:
-            raise DamagedError("the error of this trace is not written as it should be.")
+            raise DamagedError("the error of this trace is malformed.")

@@ -1,4 +1,4 @@
-"""From a trace to plain columns: everything that is known of it but its values."""
+"""Encodes everything but the values of a trace as columns."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from cutaway.graph.tables import BUFFER, CONSTANT, INPUT, OP, PARAMETER, CallRow
 from cutaway.graph.trace import Trace
 from cutaway.store.format.frames import Plain
 from cutaway.store.traces.arguments import Encoder
-from cutaway.store.traces.columns import Columns
+from cutaway.store.traces.columns import ColumnWriter
 
 VERSION: Final = 1
 KINDS: Final = (OP, INPUT, PARAMETER, BUFFER, CONSTANT)
-_MOST_SAID, _MOST_FLOPS = 10_000, 2**63 - 1
+_MAX_MESSAGE, _MAX_FLOPS = 10_000, 2**63 - 1
 
 
 @dataclass(slots=True)
@@ -28,17 +28,17 @@ class Structure:
     """A trace without its values."""
 
     document: dict[str, Plain]
-    columns: Columns = field(default_factory=Columns)
+    columns: ColumnWriter = field(default_factory=ColumnWriter)
 
     def arrays(self) -> dict[str, Raw]:
         return self.columns.arrays()
 
 
 def structure_of(trace: Trace) -> Structure:
-    """Everything that is known of a trace but its values."""
+    """Encode everything but the values of a trace."""
     tables = trace.tables
-    found = Structure(_document(trace))
-    columns = found.columns
+    structure = Structure(_document(trace))
+    columns = structure.columns
     codes = _Codes(columns)
     events = _events(tables, codes, columns)
     _nodes(tables.nodes, events, columns)
@@ -46,11 +46,11 @@ def structure_of(trace: Trace) -> Structure:
     _modules(tables, columns)
     _groups(tables, codes, columns)
     for name, ends in (("inputs", tables.inputs), ("outputs", tables.outputs), ("named", tables.named.items())):
-        _places(name, ends, columns)
+        _named_nodes(name, ends, columns)
     columns.numbers("recomputed", list(tables.recomputed))
-    _known(trace, columns)
+    _stored_facts(trace, columns)
     codes.write()
-    return found
+    return structure
 
 
 def _document(trace: Trace) -> dict[str, Plain]:
@@ -64,7 +64,7 @@ def _document(trace: Trace) -> dict[str, Plain]:
         "is_compiled": tables.compiled,
         "seconds": float(tables.seconds),
         "saved_all": tables.saved_all,
-        "error": None if error is None else [kind if kind.isidentifier() else "Exception", _said(error)],
+        "error": None if error is None else [kind if kind.isidentifier() else "Exception", _message(error)],
         "failed": tables.failed,
         "failed_op": None if tables.failed_op is None else _failed_op(tables.failed_op),
         "n_backwards": tables.n_backwards,
@@ -84,17 +84,17 @@ def _failed_op(op: FailedOp) -> dict[str, Plain]:
     }
 
 
-def _said(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     try:
-        return str(error)[:_MOST_SAID]
-    except Exception:  # somebody else's code
+        return str(error)[:_MAX_MESSAGE]
+    except Exception:  # __str__ of a user's exception
         return ""
 
 
 class _Codes:
-    """Numbers the code objects, and takes down which of their instructions were run."""
+    """Numbers the code objects, and records which of their instructions ran."""
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, columns: ColumnWriter) -> None:
         self._columns = columns
         self._numbers: dict[int, int] = {}
         self._codes: list[Any] = []
@@ -122,8 +122,8 @@ class _Codes:
         columns.texts("lines/text", [source.text if source else "" for source in sources])
 
 
-def _events(tables: Tables, codes: _Codes, columns: Columns) -> list[int]:
-    """Write the calls of functions; returns which of them made each node, -1 for none."""
+def _events(tables: Tables, codes: _Codes, columns: ColumnWriter) -> list[int]:
+    """Write the function calls; returns the call that made each node, -1 for none."""
     numbers: dict[int, int] = {}
     rows: list[tuple[Any, ...]] = []
     of_node = []
@@ -141,13 +141,13 @@ def _events(tables: Tables, codes: _Codes, columns: Columns) -> list[int]:
     texts = [encoder.arguments(event[1], event[2]) for event in rows]
     columns.numbers("events/arguments", [distinct.setdefault(text, len(distinct)) for text in texts])
     columns.texts("arguments", list(distinct))
-    for name, place in (("call", 4), ("group", 5), ("instruction", 7), ("started", 8), ("ended", 9)):
-        columns.numbers(f"events/{name}", [event[place] for event in rows])
+    for name, position in (("call", 4), ("group", 5), ("instruction", 7), ("started", 8), ("ended", 9)):
+        columns.numbers(f"events/{name}", [event[position] for event in rows])
     columns.numbers("events/code", [codes.number(event[6], event[7]) for event in rows])
     return of_node
 
 
-def _nodes(nodes: Nodes, events: list[int], columns: Columns) -> None:
+def _nodes(nodes: Nodes, events: list[int], columns: ColumnWriter) -> None:
     kinds = {kind: number for number, kind in enumerate(KINDS)}
     columns.numbers("nodes/kind", [kinds[kind] for kind in nodes.kind])
     columns.texts("nodes/name", nodes.name)
@@ -157,8 +157,8 @@ def _nodes(nodes: Nodes, events: list[int], columns: Columns) -> None:
     columns.texts("nodes/path", nodes.path)
     columns.numbers("nodes/flags", nodes.flags)
     metas: dict[TensorMeta, int] = {}
-    found = [nodes.meta_of(node) for node in range(len(nodes))]
-    columns.numbers("nodes/meta", [-1 if meta is None else metas.setdefault(meta, len(metas)) for meta in found])
+    node_metas = [nodes.meta_of(node) for node in range(len(nodes))]
+    columns.numbers("nodes/meta", [-1 if meta is None else metas.setdefault(meta, len(metas)) for meta in node_metas])
     columns.numbers("metas/is_dense", [meta.shape is not None for meta in metas])
     columns.rows("metas/shape", [meta.shape or () for meta in metas])
     columns.texts("metas/dtype", [meta.dtype for meta in metas])
@@ -167,13 +167,13 @@ def _nodes(nodes: Nodes, events: list[int], columns: Columns) -> None:
     columns.text_rows("writes/addresses", list(nodes.writes.values()))
 
 
-def _places(name: str, places: Iterable[tuple[str, int]], columns: Columns) -> None:
-    listed = list(places)
-    columns.texts(f"{name}/path", [path for path, _ in listed])
-    columns.numbers(f"{name}/node", [node for _, node in listed])
+def _named_nodes(name: str, ends: Iterable[tuple[str, int]], columns: ColumnWriter) -> None:
+    pairs = list(ends)
+    columns.texts(f"{name}/path", [path for path, _ in pairs])
+    columns.numbers(f"{name}/node", [node for _, node in pairs])
 
 
-def _calls(calls: Sequence[CallRow], codes: _Codes, columns: Columns) -> None:
+def _calls(calls: Sequence[CallRow], codes: _Codes, columns: ColumnWriter) -> None:
     columns.numbers("calls/code", [codes.number(row.code, row.instruction) for row in calls])
     for name in ("module", "parent", "pass_", "training", "instruction", "is_finished", "is_root", "first_node"):
         columns.numbers(f"calls/{name}", [int(getattr(row, name)) for row in calls])
@@ -184,7 +184,7 @@ def _calls(calls: Sequence[CallRow], codes: _Codes, columns: Columns) -> None:
         columns.rows(f"calls/{side}/node", [[node for _, node in row] for row in ends])
 
 
-def _modules(tables: Tables, columns: Columns) -> None:
+def _modules(tables: Tables, columns: ColumnWriter) -> None:
     modules, parameters = tables.modules, tables.parameters
     columns.text_rows("modules/addresses", [row.addresses for row in modules])
     columns.texts("modules/class_name", [row.class_name for row in modules])
@@ -198,7 +198,7 @@ def _modules(tables: Tables, columns: Columns) -> None:
         columns.numbers(f"parameters/{name}", [int(getattr(row, name)) for row in parameters])
 
 
-def _groups(tables: Tables, codes: _Codes, columns: Columns) -> None:
+def _groups(tables: Tables, codes: _Codes, columns: ColumnWriter) -> None:
     """The composites; 0 stands for none."""
     groups: list[tuple[int, GroupEvent]] = sorted(
         (item for item in tables.groups.items() if item[0]), key=lambda i: i[0]
@@ -210,7 +210,7 @@ def _groups(tables: Tables, codes: _Codes, columns: Columns) -> None:
     columns.numbers("groups/code", [codes.number(group.code, group.instruction) for _, group in groups])
 
 
-def _known(trace: Trace, columns: Columns) -> None:
+def _stored_facts(trace: Trace, columns: ColumnWriter) -> None:
     """What a reader could not work out again, without the code and the values."""
     outcomes = trace.conditionals.outcomes
     tests = outcomes.tests
@@ -232,6 +232,6 @@ def _known(trace: Trace, columns: Columns) -> None:
     columns.rows("recurrent", [nodes for nodes in recurrent if len(nodes) > 1])
     flops = {node: n for node in range(len(trace.tables.nodes)) if (n := Op(trace, node).flops)}
     columns.numbers("flops/node", list(flops))
-    columns.numbers("flops/number", [min(n, _MOST_FLOPS) for n in flops.values()])
+    columns.numbers("flops/number", [min(n, _MAX_FLOPS) for n in flops.values()])
     layouts = trace.unit_layouts
     columns.texts("units", [None if each is None else json.dumps(each.to_list()) for each in layouts])

@@ -1,37 +1,37 @@
-"""What a check of an archive finds, in sentences: problems with what they cost, and what is merely worth saying."""
+"""Collects problems (with their cost) and remarks, as sentences."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-_MOST_NAMED = 3
+_MAX_LISTED = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that is not as it was written."""
+    """Damage in one file."""
 
     where: str
     """The file."""
     what: str
-    """What was found there."""
+    """What is wrong."""
     cost: str = ""
-    """What can no longer be read because of it; "" if nothing."""
+    """What cannot be read because of it; "" if nothing."""
 
     def __str__(self) -> str:
-        cost = f" {self.cost[0].upper()}{self.cost[1:]}." if self.cost else " Nothing that was recorded is lost."
+        cost = f" {self.cost[0].upper()}{self.cost[1:]}." if self.cost else " No recorded data is lost."
         return f"{self.where}: {self.what}.{cost}"
 
 
 @dataclass(slots=True)
 class Findings:
-    """Gathers what is found while an archive is read."""
+    """Collects what a check finds."""
 
     problems: list[Problem] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     unindexed: dict[tuple[str, int], set[int]] = field(default_factory=dict)
-    """Rank's folder and session → steps that lie in sealed segments."""
+    """(rank folder, session) → steps in sealed segments."""
     n_bytes: int = 0
     n_frames: int = 0
     n_tensors: int = 0
@@ -44,39 +44,31 @@ class Findings:
         self.remarks.append(f"{where}: {what}.")
 
 
-def spoken(items: Sequence[str]) -> str:
+def join_words(items: Sequence[str]) -> str:
     """
-    >>> spoken(["a", "b", "c"]), spoken(["a"]), spoken([])
+    >>> join_words(["a", "b", "c"]), join_words(["a"]), join_words([])
     ('a, b and c', 'a', '')
     """
     return f"{', '.join(items[:-1])} and {items[-1]}" if len(items) > 1 else "".join(items)
 
 
-def named(names: Iterable[str]) -> str:
+def list_names(names: Iterable[str]) -> str:
     """
-    >>> named(["a", "b"]), named("abcde")
+    >>> list_names(["a", "b"]), list_names("abcde")
     ('a and b', 'a, b, c and 2 more')
     """
     unique = list(dict.fromkeys(names))
-    if len(unique) <= _MOST_NAMED:
-        return spoken(unique)
-    return f"{', '.join(unique[:_MOST_NAMED])} and {len(unique) - _MOST_NAMED:,} more"
+    if len(unique) <= _MAX_LISTED:
+        return join_words(unique)
+    return f"{', '.join(unique[:_MAX_LISTED])} and {len(unique) - _MAX_LISTED:,} more"
 
 
-def named_steps(steps: Iterable[int]) -> str:
+def list_steps(steps: Iterable[int]) -> str:
     """
-    >>> named_steps([40]), named_steps([40, 45]), named_steps(range(0, 500, 5))
+    >>> list_steps([40]), list_steps([40, 45]), list_steps(range(0, 500, 5))
     ('step 40', 'steps 40 and 45', 'steps 0–495 (100 of them)')
     """
     unique = sorted(set(steps))
-    if len(unique) <= _MOST_NAMED:
-        return f"step{'s' if len(unique) > 1 else ''} {spoken([str(step) for step in unique])}"
+    if len(unique) <= _MAX_LISTED:
+        return f"{'step' if len(unique) == 1 else 'steps'} {join_words([str(step) for step in unique])}"
     return f"steps {unique[0]}–{unique[-1]} ({len(unique):,} of them)"
-
-
-def counted(n: int, what: str) -> str:
-    """
-    >>> counted(1, "tensor"), counted(1200, "tensor")
-    ('1 tensor', '1,200 tensors')
-    """
-    return f"{n:,} {what}{'' if n == 1 else 's'}"

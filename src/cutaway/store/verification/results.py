@@ -1,4 +1,4 @@
-"""Whether a saved result can be made again of what is there."""
+"""Checks that a saved result can be read."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from cutaway.store.verification.report import Findings
 
 
 def check_result(archive: Archive, findings: Findings, *, is_live: bool | None) -> None:
-    """Read the result; what a kill left of one is no damage."""
+    """Read the result; leftovers of a killed process are not damage."""
     if DOCUMENT not in archive.documents:
         if is_live is False:
-            what = "the arrays of a result, and not the result" if BLOCK in archive.blocks else "nothing yet"
-            findings.remark(archive.path, f"it was not saved to its end, and holds {what}: save it to another path")
+            what = "only its arrays were written" if BLOCK in archive.blocks else "nothing was written"
+            findings.remark(archive.path, f"the result is incomplete ({what}); save it again, to another path")
         return
     try:
         read(archive)

@@ -1,16 +1,11 @@
-"""Writes archives: one session at a time, by a thread of its own, safe against a crash at any moment.
+"""Writes archives in a background thread; a crash at any moment loses only unacknowledged data.
 
-lease          Who may write: one session at a time for each rank's folder, and how the next one knows that the
-               last is over
-lost           What could not be written: gathered until it can be said in the index
-processes      Which machine this is, and whether a process of it still runs
-queue          A queue with a limit in bytes: who puts in more than is taken out has to wait, so that memory does
-               not grow
-scalar_buffer  Scalars that wait to be written together: one record for many of them, and never more than a
-               bounded number
-session_files  The files of one session, as they are written: segments first, then the frame that makes their
-               content known
-thread         The thread that writes: it works through a queue, gives signs of life, and outlives every failure
-               of the disk
-writer         The writer of an archive: takes what is handed in, and a thread of its own brings it to disk
+lease          Lease file: allows one writing session per rank folder, with heartbeats
+lost           Collects what could not be written until the index can record it
+processes      Identifies this machine, and tells whether a process is still running
+queue          Bounded queue in bytes, with backpressure
+scalar_buffer  Buffers scalars so that many share one record
+session_files  Writes the files of one session: segments first, then the frame that refers to them
+thread         Writer thread: works off the queue, sends heartbeats, survives disk errors
+writer         `Writer`: writes one session of an archive through a background thread
 """

@@ -1,4 +1,4 @@
-"""What could not be written: gathered until it can be said in the index."""
+"""Collects what could not be written until the index can record it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from time import time
 
 from cutaway.store.format.records import Loss
 
-_MOST_STEPS = 100_000
-_MOST_REASONS = 100
+_MAX_STEPS = 100_000
+_MAX_REASONS = 100
 _REASONS = {
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the disk quota is used up",
@@ -23,40 +23,40 @@ _REASONS = {
 
 
 def reason_of(error: BaseException) -> str:
-    """Why a write failed, in words.
+    """The reason of a failed write.
 
     >>> reason_of(OSError(errno.ENOSPC, "No space left on device"))
     'the disk is full (OSError: [Errno 28] No space left on device)'
     """
-    said = f"{type(error).__name__}: {error}"
+    message = f"{type(error).__name__}: {error}"
     known = _REASONS.get(getattr(error, "errno", None) or 0)
-    return f"{known} ({said})" if known else said
+    return f"{known} ({message})" if known else message
 
 
 def kind_of(error: BaseException) -> str:
-    """What failures of one cause have in common: of those, one warning is enough."""
+    """A key for the cause of a failure: one warning per cause is enough."""
     known = getattr(error, "errno", None) if isinstance(error, OSError) else None
     return f"errno {known}" if known else type(error).__name__
 
 
 @dataclass(slots=True)
-class Losses:
-    """Losses that the index does not know of yet."""
+class LossBuffer:
+    """Losses that the index has not recorded yet."""
 
     _steps: dict[tuple[str, str], list[int]] = field(default_factory=dict)
 
     def add(self, what: str, steps: Iterable[int], reason: str) -> None:
-        """Note a loss; losses of the same kind and reason are told together."""
-        if (what, reason) not in self._steps and len(self._steps) >= _MOST_REASONS:
+        """Add a loss; losses of the same kind and reason share a record."""
+        if (what, reason) not in self._steps and len(self._steps) >= _MAX_REASONS:
             reason = "various reasons"
         known = self._steps.setdefault((what, reason), [])
-        known += islice(steps, _MOST_STEPS - len(known))
+        known += islice(steps, _MAX_STEPS - len(known))
 
     def __bool__(self) -> bool:
         return bool(self._steps)
 
-    def tell(self, write: Callable[[Loss], None]) -> None:
-        """Hand over each loss; one that could be written is not told again."""
+    def write_all(self, write: Callable[[Loss], None]) -> None:
+        """Write each loss; a loss that is written is removed."""
         for (what, reason), steps in list(self._steps.items()):
             write(Loss(what, tuple(steps), reason, time()))
             del self._steps[what, reason]

@@ -1,4 +1,4 @@
-"""Which machine this is, and whether a process of it still runs."""
+"""Identifies this machine, and tells whether a process is still running."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from contextlib import suppress
 
 
 def identity() -> str:
-    """What tells apart machines, their starts, and containers: within one identity a process number means one process.
+    """Identifies machine, boot and container: within one identity, a process id is unambiguous.
 
-    Where there is no /proc, this is the name of the machine alone.
+    Without /proc, this is only the host name.
     """
     boot = namespace = ""
     with suppress(OSError):
@@ -19,16 +19,16 @@ def identity() -> str:
     return f"{os.uname().nodename}/{boot}/{namespace}"
 
 
-def started(pid: int) -> int | None:
-    """When a process began, in ticks since the machine did; None where that cannot be seen."""
-    found = _status(pid)
-    return found[1] if found else None
+def start_ticks(pid: int) -> int | None:
+    """Start of a process, in ticks since boot; None if it cannot be determined."""
+    status = _status(pid)
+    return status[1] if status else None
 
 
 def is_running(pid: int, since: int | None) -> bool:
-    """Whether the process that had this number, and began then, still runs.
+    """Whether the process with this id and start time is still running.
 
-    >>> is_running(os.getpid(), started(os.getpid()))
+    >>> is_running(os.getpid(), start_ticks(os.getpid()))
     True
     """
     try:
@@ -36,18 +36,18 @@ def is_running(pid: int, since: int | None) -> bool:
     except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
-        pass  # somebody else's, so it is there
-    found = _status(pid)
-    if found is None:
+        pass  # it belongs to another user, so it exists
+    status = _status(pid)
+    if status is None:
         return True
-    state, began = found
+    state, began = status
     return state not in "ZX" and (since is None or began == since)
 
 
 def _status(pid: int) -> tuple[str, int] | None:
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            # The name of the program comes second, in brackets, and may itself have brackets and spaces.
+            # The program name comes second, in parentheses, and may itself contain parentheses and spaces.
             after = file.read().rpartition(b")")[2].split()
         return after[0].decode("ascii"), int(after[19])
     except (OSError, ValueError, IndexError):

@@ -1,4 +1,4 @@
-"""Scalars that wait to be written together: one record for many of them, and never more than a bounded number."""
+"""Buffers scalars so that many share one record; the buffer is bounded."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import numpy as np
 
 from cutaway.store.format.records import Points, ScalarsRecord
 
-_MOST_POINTS = 10_000
-"""More than these go into the queue, where whoever hands in more has to wait."""
-_MOST_NAMES = 4096
-"""Scalars in one record."""
+_MAX_POINTS = 10_000
+"""Above this, a batch goes to the queue, where producers wait."""
+_MAX_NAMES = 4096
+"""Scalars per record."""
 _POINT_BYTES = 160
 
 
 @dataclass(slots=True)
-class Batch:
-    """Some points of some scalars, on their way to disk."""
+class ScalarBatch:
+    """Points of some scalars, on their way to disk."""
 
     columns: dict[str, tuple[list[int], list[float], list[float]]]
     steps: tuple[int, ...]
@@ -30,8 +30,8 @@ class Batch:
         return bool(self.columns)
 
     def first(self) -> ScalarsRecord:
-        """As many as go into one record."""
-        some = islice(self.columns.items(), _MOST_NAMES)
+        """The points of the next record."""
+        some = islice(self.columns.items(), _MAX_NAMES)
         return ScalarsRecord(
             {
                 name: Points(
@@ -42,13 +42,13 @@ class Batch:
         )
 
     def drop_first(self) -> None:
-        """The first record is written."""
-        for name in list(islice(self.columns, _MOST_NAMES)):
+        """Remove the points of that record, after it is written."""
+        for name in list(islice(self.columns, _MAX_NAMES)):
             del self.columns[name]
 
 
-class Gathered:
-    """Points that no job was made of yet; two threads may use it."""
+class ScalarBuffer:
+    """Points that are in no batch yet. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -58,25 +58,25 @@ class Gathered:
     def __bool__(self) -> bool:
         return bool(self._columns)
 
-    def add(self, step: int, values: Mapping[str, float], elapsed: float) -> tuple[bool, Batch | None]:
-        """Add numbers of one step. Gives whether they are the first ones, and a batch once there are many."""
+    def add(self, step: int, values: Mapping[str, float], elapsed: float) -> tuple[bool, ScalarBatch | None]:
+        """Add scalars of one step. Returns whether the buffer was empty, and a batch once it is full."""
         with self._lock:
             is_first = not self._columns
             for name, value in values.items():
-                steps, found, times = self._columns.setdefault(name, ([], [], []))
+                steps, numbers, times = self._columns.setdefault(name, ([], [], []))
                 steps.append(step)
-                found.append(value)
+                numbers.append(value)
                 times.append(elapsed)
             self._n_points += len(values)
-            return is_first, self._taken() if self._n_points >= _MOST_POINTS else None
+            return is_first, self._empty() if self._n_points >= _MAX_POINTS else None
 
-    def take(self) -> Batch | None:
-        """All of them, if there are any."""
+    def take(self) -> ScalarBatch | None:
+        """Empty the buffer; None if it is empty."""
         with self._lock:
-            return self._taken() if self._columns else None
+            return self._empty() if self._columns else None
 
-    def _taken(self) -> Batch:
+    def _empty(self) -> ScalarBatch:
         columns, self._columns = self._columns, {}
         size, self._n_points = self._n_points * _POINT_BYTES, 0
         steps = sorted({step for column in columns.values() for step in column[0]})
-        return Batch(columns, tuple(steps), size)
+        return ScalarBatch(columns, tuple(steps), size)

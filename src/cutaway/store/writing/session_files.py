@@ -1,4 +1,4 @@
-"""The files of one session, as they are written: segments first, then the frame that makes their content known."""
+"""Writes the files of one session: segments first, then the frame that refers to them."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from cutaway.store.backends.backend import Backend
 from cutaway.store.format.filenames import INDEX, session_stem, statistics_stem, values_stem
 from cutaway.store.format.frames import encode
 from cutaway.store.format.records import Block, BlockRecord, Layout, Schema, Seal, Session, StepRecord
-from cutaway.store.format.segments import Contents, Limits, ValuesSegment
+from cutaway.store.format.segments import BlockContents, Limits, ValuesSegment
 from cutaway.store.format.statistic_segments import StatisticsSegment
 from cutaway.store.writing.lost import kind_of, reason_of
 
-_MOST_LAYOUTS = 4096
-_MOST_REPEATED = 32
-_MOST_PROBLEMS = 100
+_MAX_LAYOUTS = 4096
+_MAX_REPEATED = 32
+_MAX_PROBLEMS = 100
 _LayoutKey = tuple[int, tuple[int, ...], tuple[str, ...], tuple[tuple[int, ...], ...]]
 
 
-class Log:
-    """Writes one session of one rank. It knows nothing of threads; what fails raises, and costs only itself.
+class SessionFiles:
+    """Writes one session of one rank, without threads. A failed call raises and loses only its own data.
 
     Args:
-        guard: raises if this session may no longer write. Asked before files get other names or are removed: another
-            session could have files of these names by then.
+        guard: raises if this session may no longer write. Called before files are renamed or removed, because another
+            session could own files of these names by then.
     """
 
     def __init__(
@@ -46,8 +46,8 @@ class Log:
         fsync: bool,
         guard: Callable[[], None],
     ) -> None:
-        self.problems: deque[tuple[str, str]] = deque(maxlen=_MOST_PROBLEMS)
-        """What went wrong without a loss, and what kind of failure it was, for whoever owns this log to tell."""
+        self.problems: deque[tuple[str, str]] = deque(maxlen=_MAX_PROBLEMS)
+        """(message, cause) of failures without data loss, for the owner to report."""
         self._backend = backend
         self._folder = folder
         self._session = session.number
@@ -57,18 +57,18 @@ class Log:
         self._began = monotonic()
         self._schemas: dict[int, Schema] = {}
         self._written: set[int] = set()
-        self._layouts: dict[_LayoutKey, tuple[Layout, Contents]] = {}
+        self._layouts: dict[_LayoutKey, tuple[Layout, BlockContents]] = {}
         self._n_layouts = 0
         self._values: ValuesSegment | None = None
         self._n_values = 0
         self._matrices: StatisticsSegment | None = None
         self._n_matrices = 0
-        self._owed: deque[tuple[bytes, Callable[[], None]]] = deque()
-        """Seals that the index does not know of yet, and what to do when it does."""
+        self._pending_seals: deque[tuple[bytes, Callable[[], None]]] = deque()
+        """Seal records that are not in the index yet, each with a callback for afterwards."""
         name = session_stem(folder, session.number) + INDEX
         self._index = backend.append(name)
         try:
-            self.record(session.packed())
+            self.record(session.to_record())
         except BaseException:
             with suppress(OSError):
                 self._index.close()
@@ -76,65 +76,65 @@ class Log:
             raise
 
     def record(self, record: Mapping[str, Any]) -> None:
-        """Append a record that has nothing but itself."""
+        """Append a record without arrays."""
         self.append(encode(record))
 
     def append(self, frame: bytes) -> None:
-        """Append a frame that is already made. It is written once this returns, and nobody must try it again."""
+        """Append an encoded frame. Once this returns, the frame is written and must not be retried."""
         self._write(frame)
         try:
             self._sync()
         except OSError as error:
-            said = "what was written may not survive a loss of power"
-            self.problems.append((f"{said}: {reason_of(error)}", kind_of(error)))
+            message = "the data may not survive a power loss"
+            self.problems.append((f"{message}: {reason_of(error)}", kind_of(error)))
 
     def schema(self, schema: Schema) -> None:
-        """Announce a schema; it is written before the first step that needs it."""
+        """Register a schema; it is written before the first step that needs it."""
         self._schemas[schema.id] = schema
 
     def step(self, about: StepRecord, matrix: NDArray[np.generic] | None, values: Mapping[int, Raw]) -> None:
-        """Append a step; when this returns, it survives the death of the process."""
+        """Append a step; once this returns, it survives the death of the process."""
         schema = self._schema_of(about.schema)
-        block = self._place(schema, values, str(about.step)) if values else None
-        place: tuple[int, int, int] | None = None
+        block = self._write_values(schema, values, str(about.step)) if values else None
+        location: tuple[int, int, int] | None = None
         try:
             if matrix is not None:
                 segment = self._matrices_with_room()
-                place = (segment.number, *segment.write(schema, about.step, matrix))
+                location = (segment.number, *segment.write(schema, about.step, matrix))
             record = StepRecord(
-                about.step, about.kind, about.time, about.elapsed, about.schema, place, block, about.about
+                about.step, about.kind, about.time, about.elapsed, about.schema, location, block, about.about
             )
-            self._publish(record.packed(), is_statistics=place is not None, has_values=block is not None)
+            self._publish(record.to_record(), is_statistics=location is not None, has_values=block is not None)
         except BaseException:
             if block is not None and self._values is not None:
-                self._values.disown()
-            if place is not None and self._matrices is not None:
-                self._matrices.disown(about.schema)
+                self._values.forget_last()
+            if location is not None and self._matrices is not None:
+                self._matrices.forget_last(about.schema)
             raise
-        self._sync()  # it is in the index now, and must not be disowned if this fails
+        self._sync()  # it is in the index now: if this fails, it must not be disowned
 
     def block(self, name: str, schema: int, values: Mapping[int, Raw], about: Mapping[str, Any]) -> None:
         """Append a named block of arrays."""
-        block = self._place(self._schema_of(schema), values, name)
+        block = self._write_values(self._schema_of(schema), values, name)
         try:
-            self._publish(BlockRecord(name, block, about).packed(), is_statistics=False, has_values=True)
+            self._publish(BlockRecord(name, block, about).to_record(), is_statistics=False, has_values=True)
         except BaseException:
             if self._values is not None:
-                self._values.disown()
+                self._values.forget_last()
             raise
         self._sync()
 
     def close(self, *, is_whole: bool = True) -> None:
-        """Seal what is open and say that this is the end; not that, if there are losses the index does not know of."""
+        """Seal open segments and write the end record, unless there are losses that the index lacks."""
         try:
             self._seal_values()
             self._seal_matrices()
             if is_whole:
                 self.record({"type": "end", "time": time(), "elapsed": self.elapsed})
         finally:
-            self.let_go()
+            self.close_files()
 
-    def let_go(self) -> None:
+    def close_files(self) -> None:
         """Close the files as they are; they stay readable."""
         for file in (self._values, self._matrices, self._index):
             if file is not None:
@@ -143,15 +143,15 @@ class Log:
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the session began, by a clock that cannot jump."""
+        """Seconds since the start of the session, on a monotonic clock."""
         return monotonic() - self._began
 
     def _write(self, frame: bytes) -> None:
-        while self._owed:
-            owed, then = self._owed[0]
-            self._index.write([owed])
-            self._owed.popleft()
-            self._sync()  # before anything is removed
+        while self._pending_seals:
+            frame_owed, then = self._pending_seals[0]
+            self._index.write([frame_owed])
+            self._pending_seals.popleft()
+            self._sync()  # before the callback removes files
             then()
         self._index.write([frame])
 
@@ -162,20 +162,20 @@ class Log:
     def _schema_of(self, id_: int) -> Schema:
         schema = self._schemas[id_]
         if id_ not in self._written:
-            self.record(schema.packed())
+            self.record(schema.to_record())
             self._written.add(id_)
         return schema
 
     def _publish(self, record: Mapping[str, Any], *, is_statistics: bool, has_values: bool) -> None:
         frame = encode(record)
-        if self._fsync:  # what the frame points to comes first
+        if self._fsync:  # the data must be on disk before the frame that refers to it
             if has_values and self._values is not None:
                 self._values.sync()
             if is_statistics and self._matrices is not None:
                 self._matrices.sync()
         self._write(frame)
 
-    def _place(self, schema: Schema, values: Mapping[int, Raw], prefix: str) -> Block:
+    def _write_values(self, schema: Schema, values: Mapping[int, Raw], prefix: str) -> Block:
         layout, contents = self._layout_of(schema, values)
         parts = list(values.values())
         prefix = _clean(prefix)
@@ -183,21 +183,21 @@ class Log:
         checksums = np.fromiter((crc32(part.data) for part in parts), "<u4", len(parts)).tobytes()
         return Block(layout.id, segment.number, segment.write(prefix, contents, parts), checksums)
 
-    def _layout_of(self, schema: Schema, values: Mapping[int, Raw]) -> tuple[Layout, Contents]:
+    def _layout_of(self, schema: Schema, values: Mapping[int, Raw]) -> tuple[Layout, BlockContents]:
         parts = values.values()
         key = (schema.id, tuple(values), tuple(part.dtype for part in parts), tuple(part.shape for part in parts))
-        found = self._layouts.get(key)
-        if found is None:
+        cached = self._layouts.get(key)
+        if cached is None:
             layout = Layout(self._n_layouts + 1, *key)
             names = tuple(_clean(schema.rows[row].key) for row in layout.rows)
-            self.record(layout.packed())
+            self.record(layout.to_record())
             self._n_layouts += 1
-            if len(self._layouts) >= _MOST_LAYOUTS:
+            if len(self._layouts) >= _MAX_LAYOUTS:
                 self._layouts.pop(next(iter(self._layouts)))
-            found = self._layouts[key] = layout, Contents(names, layout.dtypes, layout.shapes, layout.starts)
-        return found
+            cached = self._layouts[key] = layout, BlockContents(names, layout.dtypes, layout.shapes, layout.starts)
+        return cached
 
-    def _values_with_room(self, prefix: str, contents: Contents) -> ValuesSegment:
+    def _values_with_room(self, prefix: str, contents: BlockContents) -> ValuesSegment:
         if self._values is not None and not self._values.has_room(prefix, contents):
             self._seal_values()
         if self._values is None:
@@ -206,7 +206,7 @@ class Log:
             try:
                 self._values = ValuesSegment(self._backend, stem, number, self._limits, first=(prefix, contents))
             except FileExistsError:
-                self._n_values = number  # whosever it is, it stays, and the next try takes another name
+                self._n_values = number  # another session's file stays; the next attempt uses another name
                 raise
             self._n_values = number
         return self._values
@@ -238,9 +238,9 @@ class Log:
             size, head = segment.seal(fsync=self._fsync)
         except Exception as error:
             segment.close()
-            self._stays_open(segment.number, "values", error)
+            self._report_unsealed(segment.number, "values", error)
             return
-        self._owe(Seal(segment.number, False, size, head), lambda: None)
+        self._write_seal(Seal(segment.number, False, size, head), lambda: None)
 
     def _seal_matrices(self) -> None:
         segment = self._matrices
@@ -255,33 +255,33 @@ class Log:
             seal = segment.seal(fsync=self._fsync)
         except Exception as error:
             segment.close()
-            self._stays_open(segment.number, "statistics", error)
+            self._report_unsealed(segment.number, "statistics", error)
             return
-        self._owe(seal, lambda: self._drop(segment))
+        self._write_seal(seal, lambda: self._drop(segment))
 
     def _drop(self, segment: StatisticsSegment) -> None:
-        """Remove the growing file of what was sealed; it may be that this comes much later."""
+        """Remove the growing file of a sealed segment; may run much later than the sealing."""
         with suppress(LeaseError, OSError):
             self._guard()
             segment.drop()
 
-    def _stays_open(self, number: int, what: str, error: Exception) -> None:
-        said = f"segment {number} of {what} could not be sealed and stays a .part, which Cutaway reads as well"
-        self.problems.append((f"{said}: {reason_of(error)}", kind_of(error)))
+    def _report_unsealed(self, number: int, what: str, error: Exception) -> None:
+        message = f"segment {number} of {what} could not be sealed and stays a .part file, which Cutaway can read"
+        self.problems.append((f"{message}: {reason_of(error)}", kind_of(error)))
 
-    def _owe(self, seal: Seal, then: Callable[[], None]) -> None:
-        """Write a seal, now or before the next record; with it schemas and layouts once more.
+    def _write_seal(self, seal: Seal, then: Callable[[], None]) -> None:
+        """Write a seal record, now or before the next record, and repeat schemas and layouts.
 
-        They are repeated so that no single damaged record makes many steps unreadable.
+        Repeating them limits the cost of a single damaged record.
         """
-        self._owed.append((encode(seal.packed()), then))
+        self._pending_seals.append((encode(seal.to_record()), then))
         with suppress(OSError):
-            for id_ in sorted(self._written)[-_MOST_REPEATED:]:
-                self.record(self._schemas[id_].packed())
-            for layout, _ in list(self._layouts.values())[-_MOST_REPEATED:]:
-                self.record(layout.packed())
+            for id_ in sorted(self._written)[-_MAX_REPEATED:]:
+                self.record(self._schemas[id_].to_record())
+            for layout, _ in list(self._layouts.values())[-_MAX_REPEATED:]:
+                self.record(layout.to_record())
 
 
 def _clean(name: str) -> str:
-    """A name that stock tools accept: half a surrogate pair is no text to them."""
+    """Escape lone surrogates, which other tools reject."""
     return name if name.isascii() else name.encode("utf-8", "backslashreplace").decode()

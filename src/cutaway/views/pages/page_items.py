@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 from cutaway.store.activations.sources import ArchiveSource
 from cutaway.store.reading.archive import Archive
-from cutaway.store.results.result_file import described
+from cutaway.store.results.result_file import read_description
 
 Topic = Literal["neurons", "language"]
 _MOST_SITES: Final = 2_000
@@ -63,8 +63,8 @@ def collection_item(archive: Archive, *, edition: str = "") -> PageItem:
 
 
 def result_item(archive: Archive, *, edition: str = "") -> PageItem:
-    """The entry of a saved result, from its description alone."""
-    about = described(archive)
+    """A saved result, from its description alone."""
+    about = read_description(archive)
     return PageItem(
         topic="language" if about.topic == "language" else "neurons",
         type=about.type,

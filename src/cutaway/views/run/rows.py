@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from cutaway.core.errors import DamagedError, NotFoundError
 from cutaway.core.sites import split_pass
 from cutaway.store.format.passes import PassKey
-from cutaway.store.format.records import VALUE, Row, Schema, what_of
+from cutaway.store.format.records import VALUE, Row, Schema, quantity_of
 from cutaway.store.runs.run import Run
 from cutaway.store.runs.series import Band, Curve, Series
 from cutaway.store.runs.step import Step
@@ -118,7 +118,7 @@ class RunRows:
 
     def column_number(self, statistic: str) -> int:
         """The column of a statistic."""
-        self.run.checked([statistic])
+        self.run.check_statistics([statistic])
         return self._statistics[statistic]
 
     def has(self, step: Step, number: int) -> bool:
@@ -156,8 +156,8 @@ class RunRows:
         return found
 
     def curve(self, number: int, statistic: str, *, kind: str | None = None) -> Curve:
-        """One statistic of one row, a single pass, over the steps that have it."""
-        self.run.checked([statistic])
+        """One statistic of one row, which is one pass, over the steps that have it."""
+        self.run.check_statistics([statistic])
         series = self.series(number, kind=kind)
         if series.of not in series.has:  # a later session overwrote its steps
             return Curve(np.empty(0, np.int64), np.empty(0, np.float32), np.empty(0))
@@ -172,8 +172,8 @@ class RunRows:
         iteration: int | None = None,
         pass_: int | None = None,
     ) -> Band:
-        """One statistic of a row's tensor over steps, as a band over its passes: all, or the chosen ones."""
-        self.run.checked([statistic])
+        """One statistic of the tensor of a row over steps, of its passes together: all, or those that are picked."""
+        self.run.check_statistics([statistic])
         row = self.row(number)
         series = Series(self.run, row.base, of=row.of, iteration=iteration, pass_=pass_, kind=kind)
         if series.of not in series.has:
@@ -206,7 +206,7 @@ class RunRows:
         Damaged data is NaN.
         """
         timeline, row = self.run.timeline, self.row(number)
-        at = timeline.place(before)
+        at = timeline.position(before)
         if at is None:
             raise NotFoundError(f"step {before} of run {self.run.name!r} was not recorded.")
         of_kind = timeline.kinds[timeline.records[at].kind]
@@ -243,8 +243,8 @@ class RunRows:
 
 
 def is_shown(row: Row) -> bool:
-    """Whether a row is a tensor with statistics, not a sample field or a table of another row."""
-    return not row.is_sample and what_of(row.of) not in _TABLES
+    """Whether a row is a tensor with statistics: not what samples are, and no array about another row."""
+    return not row.is_sample and quantity_of(row.of) not in _TABLES
 
 
 def _place(schema: Schema, row: Row) -> int | None:

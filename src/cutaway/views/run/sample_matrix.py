@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cutaway.core.errors import DamagedError, InputError
 from cutaway.core.statistics import PER_SAMPLE
-from cutaway.store.format.records import UPDATE, Row, what_of
+from cutaway.store.format.records import UPDATE, Row, quantity_of
 from cutaway.store.runs.step import Step
 from cutaway.views.run.kept_values import n_samples, recorded_table, row_at
 from cutaway.views.run.rows import Matrix, RunRows
@@ -35,7 +35,7 @@ def sample_matrix(rows: RunRows, step: int, sample: int) -> Matrix:
         own = row_at(at, row)
         if own is None:
             continue
-        if row.role in _STATE_ROLES or what_of(row.of) == UPDATE:
+        if row.role in _STATE_ROLES or quantity_of(row.of) == UPDATE:
             out[number] = batch[number]
             continue
         for name, value in _sample_statistics(at, own, sample, n).items():

@@ -106,5 +106,5 @@ def test_the_list_knows_collections_and_results_without_reading_them(tmp_path: P
 
 def test_a_result_that_was_begun_and_not_written_is_told(tmp_path: Path) -> None:
     Writer(tmp_path / "half", kind="result").close()
-    with pytest.raises(DamagedError, match="not written to its end"):
+    with pytest.raises(DamagedError, match="not saved completely"):
         result_item(Archive(tmp_path / "half"))

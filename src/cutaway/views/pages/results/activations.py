@@ -79,7 +79,7 @@ def unit_view(read: UnitReader, name: str, rankings: Mapping[str, Ranking], *, n
         rankings: those that know the unit, by the names under which they are saved.
         n_left_out: how many more there are, which were not asked.
     """
-    acts = read(read.numbered(name))
+    acts = read(read.unit_number(name))
     n_all = len(read.acts)
     if not len(acts):
         return PageView(Page(acts.names[0], "This collection has no rows yet."))
