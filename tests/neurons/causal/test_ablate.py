@@ -229,7 +229,7 @@ def test_a_gpu_collects_ranks_attributes_and_ablates_alike(family: str) -> None:
         labels = np.arange(len(acts)) % 2
         ranking = cutaway.neurons.rank(acts, labels)
         moved = {name: part.to(device) for name, part in batch.items()} if isinstance(batch, dict) else batch.to(device)
-        attributed = cutaway.neurons.attribute(
+        attribute_batches = cutaway.neurons.attribute(
             model, batch, at=site, target=lambda output, batch: getattr(output, "logits", output).flatten(1)[:, 0]
         )
 
@@ -239,6 +239,6 @@ def test_a_gpu_collects_ranks_attributes_and_ablates_alike(family: str) -> None:
 
         units = list(acts.names[:3])
         ablation = ablate(model, units, {"total": total}, to="mean", acts=acts, n_random=2)
-        found[device] = acts.array(), ranking.scores, attributed.scores, ablation.scores, ablation.random
+        found[device] = acts.array(), ranking.scores, attribute_batches.scores, ablation.scores, ablation.random
     for ours, theirs in zip(found["cpu"], found["cuda"], strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=2e-3, atol=2e-4)

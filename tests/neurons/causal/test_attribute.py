@@ -16,7 +16,7 @@ from torch import Tensor, nn
 import cutaway
 from cutaway.core.errors import InputError, SiteError
 from cutaway.neurons.causal.attribute import attribute
-from cutaway.neurons.causal.attribution import Plan, attributed
+from cutaway.neurons.causal.attribution import Plan, attribute_batches
 from cutaway.neurons.ranking.rank import rank
 
 with warnings.catch_warnings():
@@ -28,7 +28,7 @@ CLASS = 2
 
 def ours(model: nn.Module, data: Any, site: str, **plan: Any) -> np.ndarray:
     """(sample, position, unit)."""
-    (found,) = attributed(model, data, [site], Plan(**plan))
+    (found,) = attribute_batches(model, data, [site], Plan(**plan))
     return found.values[site]
 
 

@@ -188,8 +188,8 @@ def test_nothing_of_the_test_rows_reaches_ranking_or_probe() -> None:
 def test_every_kind_of_subject_is_evaluated_alike() -> None:
     acts, labels = planted()
     subjects = ["linear", Linear(), Linear, Gaussian(n_units=3), lambda x, y: np.abs(x[y == "b"].mean(0))]
-    for subject in subjects:
-        each = evaluate(subject, acts, labels, n=[2], folds=2, **BARE)
+    for ranker in subjects:
+        each = evaluate(ranker, acts, labels, n=[2], folds=2, **BARE)
         assert each.score.value > 0.5
         assert 7 in each.units
     alone = evaluate(None, acts, labels, **BARE)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cutaway.core.errors import InputError
-from cutaway.neurons.exploration.pages import coloured, page
+from cutaway.neurons.exploration.pages import colored, page
 from cutaway.neurons.exploration.words import histograms, top_contexts, top_words
 from cutaway.results.ranking import ranked
 from cutaway.store.activations.activations import Activations
@@ -59,11 +59,11 @@ def test_a_plain_array_has_no_words_to_tell_of() -> None:
 
 
 def test_sentences_are_coloured_by_several_units(acts: Activations) -> None:
-    found = coloured(acts, ["h#0", 2], items=[3, 1], scale="raw")
+    found = colored(acts, ["h#0", 2], items=[3, 1], scale="raw")
     [plate] = found.sections[0].plates
     assert plate.channels == ("h#0", "h#2")
     assert [list(text.tokens) for text in plate.texts] == [acts.sentences[3], acts.sentences[1]]
     np.testing.assert_allclose(plate.texts[0].values, acts.array()[15:20, [0, 2]].T)
-    assert len(coloured(acts, 0, n=2).sections[0].plates[0].texts) == 2
-    flat = coloured(Activations.of(np.zeros((2, 1)), words=["a", "b"]), 0)
+    assert len(colored(acts, 0, n=2).sections[0].plates[0].texts) == 2
+    flat = colored(Activations.of(np.zeros((2, 1)), words=["a", "b"]), 0)
     assert "zero everywhere" in flat.text()

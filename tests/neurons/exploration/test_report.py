@@ -15,7 +15,7 @@ from torch import nn
 
 import cutaway
 from cutaway.core.errors import InputError
-from cutaway.neurons.exploration.report import closest, kinds_of, report
+from cutaway.neurons.exploration.report import histogram_labels, report, units_to_inspect
 from cutaway.neurons.labels.labels import encode
 from cutaway.results.ranking import ranked
 from cutaway.results.report import Report
@@ -258,20 +258,20 @@ def test_nothing_warns() -> None:
 
 def test_rare_labels_share_a_histogram() -> None:
     labels = [f"tag{min(row, 20):02}" for row in range(60)]
-    kinds = kinds_of(encode(labels, rare="keep"))
+    kinds = histogram_labels(encode(labels, rare="keep"))
     assert kinds is not None
     assert len(kinds.classes) == 12
     assert kinds.classes[-1] == "other labels"
     assert kinds.counts.sum() == 60
-    several = kinds_of(encode(np.eye(15, dtype=bool).repeat(2, axis=0)))
+    several = histogram_labels(encode(np.eye(15, dtype=bool).repeat(2, axis=0)))
     assert several is not None
     assert several.codes.shape == (30, 11)
 
 
 def test_units_looked_at_are_the_best_ones() -> None:
-    assert closest(ranked("mine", [0.1, 0.9, 0.5]), 2) == [1, 2]
+    assert units_to_inspect(ranked("mine", [0.1, 0.9, 0.5]), 2) == [1, 2]
     of_labels = {label: ranked("mine", np.roll([3, 2, 1, 0], label)) for label in range(3)}
-    assert closest(ranked("mine", [0, 0, 1, 2], per_label=of_labels), 2) == [2, 0, 1, 3]
+    assert units_to_inspect(ranked("mine", [0, 0, 1, 2], per_label=of_labels), 2) == [2, 0, 1, 3]
 
 
 def test_labels_that_are_only_memorised_are_memory() -> None:

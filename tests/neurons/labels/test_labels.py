@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from sklearn.preprocessing import LabelEncoder, MultiLabelBinarizer
 
 from cutaway.core.errors import InputError
-from cutaway.neurons.labels.labels import Encoded, encode
+from cutaway.neurons.labels.labels import EncodedLabels, encode
 
 
 @given(st.lists(st.sampled_from(["noun", "verb", "Ädj", "", "x y"]), min_size=4, max_size=40))
@@ -166,4 +166,4 @@ def test_class_ids_do_not_depend_on_the_salt_of_hashes() -> None:
 
 def test_encoded_has_a_length() -> None:
     assert len(encode(["a", "b", "a", "b"])) == 4
-    assert isinstance(encode([1, 2, 1, 2]), Encoded)
+    assert isinstance(encode([1, 2, 1, 2]), EncodedLabels)

@@ -180,11 +180,11 @@ def test_scikit_learns_functions_are_methods_too() -> None:
     [
         ({"method": "probless"}, "no method is called 'probless'. Did you mean 'probeless'"),
         ({"method": "xyz"}, "There are average_precision, gaussian, gradient, iou"),
-        ({"method": "probeless", "top": 3}, "method='probeless' has no option 'top'; it has standardise"),
+        ({"method": "probeless", "top": 3}, "method='probeless' has no option 'top'; it has standardize"),
         ({"method": "random", "top": 3}, "it has none"),
         ({"method": "selectivity", "compat": "neurox"}, "numbers of its own for average_precision"),
         ({"method": "probeless", "compat": "other"}, "compat='other'"),
-        ({"method": "probeless", "compat": "neurox", "standardise": True}, "which sets it, were both given"),
+        ({"method": "probeless", "compat": "neurox", "standardize": True}, "which sets it, were both given"),
         ({"method": "mean_select", "overall": "sum"}, "overall='sum'"),
     ],
 )

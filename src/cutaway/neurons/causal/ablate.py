@@ -76,24 +76,24 @@ def ablate(
     if n_random < 0:
         raise InputError(f"n_random={n_random}: 0 is the least.")
     metrics = metric if isinstance(metric, Mapping) else {"": metric}
-    measure = _Measuring(model, metrics)
+    measure = _Metrics(model, metrics)
     best = units[: sizes[-1]]
-    counting = _Counting(model, best, _known_layouts(ranking, acts), unit_dim)
-    baseline = measure("with all units", counting.looking)
-    counting.check_all()
-    values = _Values(to, acts, seed, counting.layouts)
-    random = _random(best, _others(ranking, best, acts, counting), n_random, seed) if n_random else []
+    site_units = _SiteUnits(model, best, _known_layouts(ranking, acts), unit_dim)
+    baseline = measure("with all units", site_units.observe_layouts)
+    site_units.check_all()
+    values = _NewValues(to, acts, seed, site_units.layouts)
+    random = _draw_random(best, _others(ranking, best, acts, site_units), n_random, seed) if n_random else []
     scores = np.empty((len(sizes), len(baseline)))
-    drawn = np.empty((len(sizes), n_random, len(baseline)))
+    random_scores = np.empty((len(sizes), n_random, len(baseline)))
     jobs = [(i, draw) for i in range(len(sizes)) for draw in range(-1, n_random)]
     for i, draw in progress(jobs, len(jobs), "ablations"):
         chosen = (best if draw < 0 else random[draw])[: sizes[i]]
-        at = counting.by_site(chosen)
+        at = site_units.by_site(chosen)
         found = measure(f"without {sizes[i]:,} units", lambda at=at: edit(model, values.at(at)))  # type: ignore[misc]
         if draw < 0:
             scores[i] = found
         else:
-            drawn[i, draw] = found
+            random_scores[i, draw] = found
     return Ablation(
         model=type(model).__name__,
         method=method,
@@ -103,7 +103,7 @@ def ablate(
         n=np.array(sizes, np.int64),
         baseline=baseline,
         scores=scores,
-        random=drawn,
+        random=random_scores,
         seed=seed,
     )
 
@@ -136,7 +136,7 @@ def _sizes(n: Any, n_units: int, *, is_ranking: bool) -> list[int]:
     return sorted({int(size) for size in given})
 
 
-class _Measuring:
+class _Metrics:
     """Calls the metrics, each time from the same random state, and reads what they give."""
 
     def __init__(self, model: nn.Module, metrics: Mapping[str, Metric]) -> None:
@@ -190,7 +190,7 @@ def _read(value: Any, name: str, *, is_named: bool) -> Iterator[tuple[str, float
     yield ("metric" if name == "<lambda>" else name), float(array.reshape(()))
 
 
-class _Values:
+class _NewValues:
     """What ablated units are changed to."""
 
     def __init__(self, to: To, acts: Activations | None, seed: int, layouts: Mapping[str, UnitLayout]) -> None:
@@ -204,9 +204,9 @@ class _Values:
     def at(self, units: Mapping[str, list[int]]) -> dict[str, Change]:
         """What `edit` is given, fresh for each run."""
         generator = np.random.default_rng(self._seed)
-        return {site: self._changing(site, some, generator) for site, some in units.items()}
+        return {site: self._change(site, some, generator) for site, some in units.items()}
 
-    def _changing(self, site: str, units: list[int], generator: np.random.Generator) -> Change:
+    def _change(self, site: str, units: list[int], generator: np.random.Generator) -> Change:
         names = [f"{site}#{unit}" for unit in units]
         rows: NDArray[Any]  # (row, unit)
         if self._to == "zero":
@@ -216,7 +216,7 @@ class _Values:
         else:
             rows = self._columns(names)
 
-        def changed(value: Tensor, layout: UnitLayout) -> Tensor:
+        def replace_units(value: Tensor, layout: UnitLayout) -> Tensor:
             out = layout.rows(value).clone()  # (sample, position, unit)
             if max(units) >= out.shape[2]:
                 raise InputError(f"'{site}#{max(units)}' is to be ablated, and {site!r} has {out.shape[2]:,} units.")
@@ -235,8 +235,8 @@ class _Values:
 
         known = self._layouts.get(site)
         if known is None:
-            return Change(changed, takes_layout=True)
-        return Change(lambda value: changed(value, known.for_shape(value.shape)))
+            return Change(replace_units, takes_layout=True)
+        return Change(lambda value: replace_units(value, known.for_shape(value.shape)))
 
     def _means_of(self, names: Sequence[str]) -> NDArray[np.float64]:
         missing = [name for name in names if name not in self._means]
@@ -255,7 +255,7 @@ class _Values:
         return self._acts.at(list(names)).array(np.float32)
 
 
-class _Counting:
+class _SiteUnits:
     """How the units of some sites are counted: as activations or a ranking say, else as the first run shows.
 
     Args:
@@ -276,7 +276,7 @@ class _Counting:
         """Those that all passes of a site share."""
 
     @contextmanager
-    def looking(self) -> Iterator[None]:
+    def observe_layouts(self) -> Iterator[None]:
         """Learns what is missing while a metric runs."""
         missing = [site for site in self._missing if site not in self._seen]
         if not missing:
@@ -334,18 +334,18 @@ def _known_layouts(ranking: Any, acts: Activations | None) -> dict[str, UnitLayo
     return {**layouts_of(names), **({} if acts is None else acts.layouts)}
 
 
-def _others(ranking: Any, best: Sequence[str], acts: Activations | None, counting: _Counting) -> list[str]:
+def _others(ranking: Any, best: Sequence[str], acts: Activations | None, site_units: _SiteUnits) -> list[str]:
     """The units from which random ones are drawn."""
     if isinstance(ranking, Ranking):
         dead = set(ranking.dead.tolist())
         living = [ranking.name_of(unit) for unit in ranking.order.tolist() if unit not in dead]
         return [*dict.fromkeys([*living, *best])]
     if acts is not None:
-        return list(acts.at(list(counting.by_site(best))).names)
-    return counting.names()
+        return list(acts.at(list(site_units.by_site(best))).names)
+    return site_units.names()
 
 
-def _random(best: Sequence[str], others: Sequence[str], n_random: int, seed: int) -> list[list[str]]:
+def _draw_random(best: Sequence[str], others: Sequence[str], n_random: int, seed: int) -> list[list[str]]:
     """For each draw as many units as the best are, the i-th at the site of the i-th best."""
     by_site: dict[str, list[str]] = {}
     for name in others:

@@ -23,28 +23,28 @@ from cutaway.core.units.layout import UnitLayout
 from cutaway.core.units.unit_sites import UnitSites, layouts_of
 from cutaway.neurons.causal.attribution import (
     METHODS,
-    Attributed,
     Baseline,
+    BatchAttributions,
     Method,
     Plan,
     Target,
-    attributed,
+    attribute_batches,
 )
-from cutaway.neurons.causal.batches import Call, Stated, encoded_texts
+from cutaway.neurons.causal.batches import Call, StatedDims, tokenize_texts
 from cutaway.neurons.ranking.class_statistics import moments
-from cutaway.neurons.ranking.compare import rows_of
+from cutaway.neurons.ranking.compare import select_rows
 from cutaway.results.ranking import Ranking, ranked
 
 if TYPE_CHECKING:
     from cutaway.core.matrices import Matrix
-    from cutaway.neurons.labels.labels import Encoded
+    from cutaway.neurons.labels.labels import EncodedLabels
 
 Floats = NDArray[np.float64]
 _OTHER, _ROUNDED = 0.1, 5e-3
 """How far values may be from those collected: in parts of what is the row's own, and of all, which is rounded."""
 
 
-class How(TypedDict, total=False):
+class AttributeOptions(TypedDict, total=False):
     """Further choices of `attribute`."""
 
     steps: int
@@ -78,7 +78,7 @@ def attribute(
     at: Any,
     target: Target = None,
     method: Method = "gradient_x_activation",
-    **how: Unpack[How],
+    **options: Unpack[AttributeOptions],
 ) -> Ranking:
     """Units by their part in a model's own output, for one prediction or a corpus of them.
 
@@ -100,18 +100,18 @@ def attribute(
             output of each sample.
         method: "gradient_x_activation", "integrated_gradients" or "conductance".
         how: `steps`, `baseline`, `along`, `signed`, `batch_size`, `call`, `unit_dim`, `samples`, `tokenizer`: see
-            `How`.
+            `AttributeOptions`.
     """
     units = units_by_site(model, at)
-    plan = _plan(method, target, how)
-    sums = _Sums({}, {}, how.get("signed", False))
+    plan = _plan(method, target, options)
+    sums = _Sums({}, {}, options.get("signed", False))
     optional = {site for site in units if only_by_pattern(at, site)}
     left_out: Mapping[str, str] = {}
-    with closing(attributed(model, _inputs(data, how), list(units), plan, optional=optional)) as batches:
+    with closing(attribute_batches(model, _inputs(data, options), list(units), plan, optional=optional)) as batches:
         for found in batches:
             sums.add(found)
             left_out = found.left_out
-    scores, signs, names = sums.joined({site: some for site, some in units.items() if site not in left_out})
+    scores, signs, names = sums.combine({site: some for site, some in units.items() if site not in left_out})
     about = {"attribution": method, "n_samples": sums.n, "signed": sums.is_signed, **sums.about(plan)}
     if left_out:
         about["left_out"] = dict(left_out)
@@ -128,13 +128,13 @@ def attribute(
 
 def gradient(
     matrix: Matrix,
-    encoded: Encoded,
+    encoded: EncodedLabels,
     *,
     model: Any = None,
     data: Any = None,
     target: Target = None,
     attribution: Method = "gradient_x_activation",
-    **how: Any,
+    **options: Any,
 ) -> Ranking:
     """Units by their part in the model's own output, at the rows of each label.
 
@@ -145,9 +145,9 @@ def gradient(
         data: its inputs, as `attribute` takes them: the items of the activations, in their order.
         attribution: as `method` of `attribute`; the other options are its own.
     """
-    unknown = set(how) - set(How.__annotations__)
+    unknown = set(options) - set(AttributeOptions.__annotations__)
     if unknown:
-        known = ", ".join(["model", "data", "target", "attribution", *How.__annotations__])
+        known = ", ".join(["model", "data", "target", "attribution", *AttributeOptions.__annotations__])
         raise InputError(f"method='gradient' has no option {sorted(unknown)[0]!r}; it has {known}.")
     if model is None or data is None:
         raise InputError(
@@ -157,29 +157,31 @@ def gradient(
     if matrix.names is None or not hasattr(matrix.source, "items"):
         raise InputError("method='gradient' needs activations with sites: those of cutaway.collect.")
     units = units_by_site(model, list(matrix.names))
-    plan = _plan(attribution, target, how, layouts_of(matrix.names))  # type: ignore[arg-type]
-    rows = _Rows(matrix, encoded, how.get("signed", False))
-    with closing(attributed(model, _inputs(data, how), list(units), plan)) as batches:
+    plan = _plan(attribution, target, options, layouts_of(matrix.names))  # type: ignore[arg-type]
+    rows = _RowSums(matrix, encoded, options.get("signed", False))
+    with closing(attribute_batches(model, _inputs(data, options), list(units), plan)) as batches:
         for found in batches:
             rows.add(found)
     return rows.ranking({"attribution": attribution, "signed": rows.is_signed, **rows.about(plan)})
 
 
-def _plan(method: Any, target: Target, how: How, layouts: Mapping[str, UnitLayout] | None = None) -> Plan:
+def _plan(
+    method: Any, target: Target, options: AttributeOptions, layouts: Mapping[str, UnitLayout] | None = None
+) -> Plan:
     if method not in METHODS:
         raise InputError(f"method={method!r}: give {', '.join(map(repr, METHODS))}.")
-    unknown = set(how) - set(How.__annotations__)
+    unknown = set(options) - set(AttributeOptions.__annotations__)
     if unknown:
-        known = ", ".join(f"{name}=" for name in How.__annotations__)
+        known = ", ".join(f"{name}=" for name in AttributeOptions.__annotations__)
         raise InputError(f"{sorted(unknown)[0]!r} is nothing that attribute can be told; there are {known}.")
     apart = ("signed", "tokenizer", "unit_dim", "samples")
-    chosen: dict[str, Any] = {name: value for name, value in how.items() if name not in apart}
-    return Plan(method, target, **chosen, stated=Stated(how.get("samples"), how.get("unit_dim"), layouts))
+    chosen: dict[str, Any] = {name: value for name, value in options.items() if name not in apart}
+    return Plan(method, target, **chosen, stated=StatedDims(options.get("samples"), options.get("unit_dim"), layouts))
 
 
-def _inputs(data: Any, how: Mapping[str, Any]) -> Any:
+def _inputs(data: Any, options: Mapping[str, Any]) -> Any:
     """What the model is given."""
-    return data if how.get("tokenizer") is None else encoded_texts(how["tokenizer"], data)
+    return data if options.get("tokenizer") is None else tokenize_texts(options["tokenizer"], data)
 
 
 class _Sums:
@@ -194,21 +196,21 @@ class _Sums:
         self._deltas: dict[str, list[Floats]] = {}
         self._differences: dict[str, list[Floats]] = {}
 
-    def add(self, found: Attributed) -> None:
+    def add(self, found: BatchAttributions) -> None:
         self.n += found.n
         for site, values in found.values.items():  # (sample, position, unit)
             self._sizes[site] = self._sizes.get(site, 0.0) + np.abs(values).sum(axis=(0, 1))
             self._sums[site] = self._sums.get(site, 0.0) + values.sum(axis=(0, 1))
         self.note(found)
 
-    def note(self, found: Attributed) -> None:
+    def note(self, found: BatchAttributions) -> None:
         """Keep how units are counted, and how far the sums are from what they should be."""
         self.layouts.update(found.layouts)
         for site, delta in found.deltas.items():
             self._deltas.setdefault(site, []).append(delta)
             self._differences.setdefault(site, []).append(found.differences[site])
 
-    def joined(self, units: Mapping[str, list[int] | None]) -> tuple[Floats, Floats, list[str]]:
+    def combine(self, units: Mapping[str, list[int] | None]) -> tuple[Floats, Floats, list[str]]:
         """Scores, signs and names of the units that were asked for."""
         scores, signs, names = [], [], []
         for site, chosen in units.items():
@@ -235,10 +237,10 @@ class _Sums:
         return found
 
 
-class _Rows(_Sums):
+class _RowSums(_Sums):
     """Running sums over the rows of each label."""
 
-    def __init__(self, matrix: Matrix, encoded: Encoded, is_signed: bool) -> None:
+    def __init__(self, matrix: Matrix, encoded: EncodedLabels, is_signed: bool) -> None:
         super().__init__({}, {}, is_signed)
         self._matrix = matrix
         self._encoded = encoded
@@ -254,9 +256,9 @@ class _Rows(_Sums):
         self._weights = _weights(encoded, len(self._items))  # (label, row)
         self._by_label = np.zeros((2, len(self._weights), matrix.n_units))  # sizes, then sums with signs
 
-    def add(self, found: Attributed) -> None:
+    def add(self, found: BatchAttributions) -> None:
         rows = np.flatnonzero((self._items >= self.n) & (self._items < self.n + found.n))
-        kept = rows_of(self._matrix, rows).array().astype(np.float64) if len(rows) else np.empty((0, 0))
+        kept = select_rows(self._matrix, rows).array().astype(np.float64) if len(rows) else np.empty((0, 0))
         mean = kept.mean(axis=0) if len(rows) else kept
         for row, own in zip(rows.tolist(), kept, strict=True):
             sample = int(self._items[row]) - self.n
@@ -272,7 +274,7 @@ class _Rows(_Sums):
         self.n += found.n
         self.note(found)
 
-    def _positions(self, row: int, sample: int, found: Attributed) -> tuple[int, int]:
+    def _positions(self, row: int, sample: int, found: BatchAttributions) -> tuple[int, int]:
         """The first and the last position of a row; -1 where it stands for the whole sample.
 
         Tokens of text are counted behind the padding that a tokenizer may put before them, positions of tensors not.
@@ -281,7 +283,7 @@ class _Rows(_Sums):
         start = int(found.starts[sample]) if first >= 0 and self._is_of_text else 0
         return first + start, last + start
 
-    def _compare(self, row: int, own: Floats, mean: Floats, found: Attributed) -> None:
+    def _compare(self, row: int, own: Floats, mean: Floats, found: BatchAttributions) -> None:
         """Refuse data in which a row is not what was collected."""
         sample = int(self._items[row]) - self.n
         first, last = self._positions(row, sample, found)
@@ -291,8 +293,8 @@ class _Rows(_Sums):
             if first < 0 and len(here) > 1:
                 continue  # which positions a whole item is made of is not kept
             there = _pooled(here[:, units], self._aggregate) if len(here) else np.full(len(units), np.inf)
-            a, centred = own[columns], own[columns] - mean[columns]
-            allowed = _OTHER * np.linalg.norm(centred) + _ROUNDED * np.linalg.norm(a)
+            a, centered = own[columns], own[columns] - mean[columns]
+            allowed = _OTHER * np.linalg.norm(centered) + _ROUNDED * np.linalg.norm(a)
             if np.linalg.norm(there - a) > allowed + np.finfo(np.float16).tiny:
                 word = self._matrix.source.words[row]
                 said = f" ({word!r})" if word else ""
@@ -324,7 +326,7 @@ def _pooled(values: Floats, aggregate: str) -> Floats:
     return np.asarray(values.max(axis=0) if aggregate == "max" else values.mean(axis=0))
 
 
-def _weights(encoded: Encoded, n_rows: int) -> NDArray[np.float64]:
+def _weights(encoded: EncodedLabels, n_rows: int) -> NDArray[np.float64]:
     """(1 + label, row): 1 where the row has the label; the first is of all rows."""
     every = np.ones((1, n_rows))
     if encoded.kind == "numbers":

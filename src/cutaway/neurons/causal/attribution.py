@@ -20,7 +20,7 @@ from cutaway.capture.observe import Observation, check_single, nothing_ran, obse
 from cutaway.core.errors import InputError, UnitError
 from cutaway.core.sites import Site
 from cutaway.core.units.layout import UnitLayout
-from cutaway.neurons.causal.batches import Call, Counting, Stated, batches_of, call_model, there
+from cutaway.neurons.causal.batches import BatchLayouts, Call, StatedDims, call_model, make_batches, there
 
 Method = Literal["gradient_x_activation", "integrated_gradients", "conductance"]
 METHODS = ("gradient_x_activation", "integrated_gradients", "conductance")
@@ -40,7 +40,7 @@ class Plan:
     along: str | None = None
     batch_size: int | None = None
     call: Call = call_model
-    stated: Stated = field(default_factory=Stated)
+    stated: StatedDims = field(default_factory=StatedDims)
 
     def __post_init__(self) -> None:
         if self.steps < 1:
@@ -54,7 +54,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Attributed:
+class BatchAttributions:
     """The attributions of one batch."""
 
     n: int
@@ -75,9 +75,9 @@ class Attributed:
     """Sites that only a pattern asked for and whose units are not known, with the reason."""
 
 
-def attributed(
+def attribute_batches(
     model: nn.Module, data: Any, sites: Sequence[str], plan: Plan, *, optional: Container[str] = ()
-) -> Generator[Attributed]:
+) -> Generator[BatchAttributions]:
     """The attributions of one batch after the other.
 
     Args:
@@ -85,26 +85,26 @@ def attributed(
     """
     core: nn.Module = getattr(model, "_orig_mod", model)
     with eval_mode(core, gradients=True):
-        counting = Counting(core, plan.call, plan.stated)
-        batches = batches_of(data, plan.batch_size, counting, core)
-        left_out = {site: why for site in sites if site in optional and (why := counting.refusal(site))}
+        layouts = BatchLayouts(core, plan.call, plan.stated)
+        batches = make_batches(data, plan.batch_size, layouts, core)
+        left_out = {site: why for site in sites if site in optional and (why := layouts.refusal(site))}
         if sites and len(left_out) == len(sites):
             raise UnitError(f"no site of {len(sites)} has units that are known; {sites[0]!r}: {left_out[sites[0]]}.")
         sites = [site for site in sites if site not in left_out]
         is_mean = isinstance(plan.baseline, str) and plan.baseline == "mean"
-        means = _means(core, batches, sites, plan, counting) if is_mean else {}
+        means = _means(core, batches, sites, plan, layouts) if is_mean else {}
         first = 0
         for batch in batches:
-            run = _Run(core, there(batch, core), sites, plan, first, counting)
-            counting.learn_again(run.batch)
+            run = _Run(core, there(batch, core), sites, plan, first, layouts)
+            layouts.trace_again(run.batch)
             if plan.method == "gradient_x_activation":
-                found = run.gradient_x_activation()
+                result = run.gradient_x_activation()
             elif plan.method == "integrated_gradients":
-                found = run.integrated_gradients(means)
+                result = run.integrated_gradients(means)
             else:
-                found = run.conductance()
-            first += found.n
-            yield replace(found, left_out=left_out)
+                result = run.conductance()
+            first += result.n
+            yield replace(result, left_out=left_out)
     if not first:
         raise InputError("the data is empty: there is nothing to attribute.")
 
@@ -130,75 +130,81 @@ class _Run:
     plan: Plan
     first: int
     """The number of its first sample in the data."""
-    counting: Counting
+    layouts: BatchLayouts
     _predicted: Tensor | None = None
     """The class that the model itself gives each sample, which is asked about all along a path."""
 
     @property
     def n(self) -> int:
-        return self.counting.dims.n(self.batch)
+        return self.layouts.dims.n(self.batch)
 
-    def gradient_x_activation(self) -> Attributed:
-        point = self._point(self.sites, {})
-        found = self._begun(point)
-        found.values.update({site: self._laid(point, site, _times(point, site)) for site in self.sites})
-        return found
+    def gradient_x_activation(self) -> BatchAttributions:
+        point = self._run_model(self.sites, {})
+        result = self._new_result(point)
+        result.values.update(
+            {site: self._to_rows(point, site, _gradient_times_value(point, site)) for site in self.sites}
+        )
+        return result
 
-    def integrated_gradients(self, means: Mapping[str, Tensor]) -> Attributed:
+    def integrated_gradients(self, means: Mapping[str, Tensor]) -> BatchAttributions:
         """Each site by itself: along the straight line from the baseline to its values, by Gauss–Legendre."""
-        end = self._point(self.sites, {}, with_gradients=False)
-        begin = None if isinstance(self.plan.baseline, str) else self._of_inputs(end)
+        end = self._run_model(self.sites, {}, with_gradients=False)
+        start_point = None if isinstance(self.plan.baseline, str) else self._run_baseline(end)
         nodes, weights = np.polynomial.legendre.leggauss(self.plan.steps)
-        found = self._begun(end)
+        result = self._new_result(end)
         for site in self.sites:
-            starts = begin.values[site] if begin is not None else self._starts(end, site, means.get(site))
+            starts = (
+                start_point.values[site] if start_point is not None else self._path_starts(end, site, means.get(site))
+            )
             total = [torch.zeros_like(value) for value in end.values[site]]
             for node, weight in zip(((nodes + 1) / 2).tolist(), (weights / 2).tolist(), strict=True):
                 here = [a + node * (b - a) for a, b in zip(starts, end.values[site], strict=True)]
-                point = self._point([site], {site: here})
+                point = self._run_model([site], {site: here})
                 total = [one + weight * other for one, other in zip(total, point.gradients[site], strict=True)]
             parts = [t * (b - a) for t, a, b in zip(total, starts, end.values[site], strict=True)]
-            found.values[site] = self._laid(end, site, parts)
-            start = self._point([site], {site: starts}, with_gradients=False)
-            self._close(found, site, end, parts, end.scores - start.scores)
-        return found
+            result.values[site] = self._to_rows(end, site, parts)
+            start = self._run_model([site], {site: starts}, with_gradients=False)
+            self._add_completeness(result, site, end, parts, end.scores - start.scores)
+        return result
 
-    def conductance(self) -> Attributed:
+    def conductance(self) -> BatchAttributions:
         """All sites at once: the inputs go along a straight line, and gradients meet what the units change by."""
         along = self.plan.along or self._first_input()
-        end = self._point([*self.sites, along], {}, with_gradients=False)
+        end = self._run_model([*self.sites, along], {}, with_gradients=False)
         if isinstance(self.plan.baseline, str):
             starts = [torch.zeros_like(value) for value in end.values[along]]
         else:
-            starts = self._of_inputs(end, [along]).values[along]
-        found = self._begun(end)
+            starts = self._run_baseline(end, [along]).values[along]
+        result = self._new_result(end)
         total = {site: [torch.zeros_like(value) for value in end.values[site]] for site in self.sites}
-        before = begin = self._point(self.sites, {along: starts})
+        before = start_point = self._run_model(self.sites, {along: starts})
         for step in range(1, self.plan.steps + 1):
             share = step / self.plan.steps
             here = [a + share * (b - a) for a, b in zip(starts, end.values[along], strict=True)]
-            point = self._point(self.sites, {along: here})
+            point = self._run_model(self.sites, {along: here})
             for site in self.sites:
                 for i, sum_ in enumerate(total[site]):
                     slope = (before.gradients[site][i] + point.gradients[site][i]) / 2
                     sum_ += slope * (point.values[site][i] - before.values[site][i])
             before = point
         for site in self.sites:
-            found.values[site] = self._laid(end, site, total[site])
-            self._close(found, site, end, total[site], end.scores - begin.scores)
-        return found
+            result.values[site] = self._to_rows(end, site, total[site])
+            self._add_completeness(result, site, end, total[site], end.scores - start_point.scores)
+        return result
 
-    def _begun(self, end: _Point) -> Attributed:
+    def _new_result(self, end: _Point) -> BatchAttributions:
         """What is known before anything is attributed."""
         mask = self.batch.get("attention_mask") if isinstance(self.batch, Mapping) else None
         is_mask = isinstance(mask, Tensor) and mask.dim() == 2
         starts = mask.bool().int().argmax(1).cpu().numpy() if is_mask else np.zeros(self.n)  # type: ignore[union-attr]
         once = [site for site in self.sites if len(end.values[site]) == 1]
-        seen = {site: self._laid(end, site, end.values[site], is_masked=False) for site in once}
+        seen = {site: self._to_rows(end, site, end.values[site], is_masked=False) for site in once}
         layouts = {site: self._layouts(end, site)[0] for site in self.sites}
-        return Attributed(self.n, {}, seen=seen, starts=starts.astype(np.int64), layouts=layouts)
+        return BatchAttributions(self.n, {}, seen=seen, starts=starts.astype(np.int64), layouts=layouts)
 
-    def _point(self, sites: Sequence[str], fixed: Mapping[str, list[Tensor]], *, with_gradients: bool = True) -> _Point:
+    def _run_model(
+        self, sites: Sequence[str], fixed: Mapping[str, list[Tensor]], *, with_gradients: bool = True
+    ) -> _Point:
         """One run, with the values of some sites given."""
         values: dict[str, list[Tensor]] = {site: [] for site in sites}
         leaves: dict[str, list[Tensor]] = {site: [] for site in sites}
@@ -213,7 +219,7 @@ class _Run:
                 places[site].append(seen.site)
                 values[site].append(seen.tensor.detach().clone())
 
-        def replaced(site: str) -> Change:
+        def replacement(site: str) -> Change:
             def make(value: Tensor) -> Tensor:
                 if site in fixed:
                     if passes[site] >= len(fixed[site]):
@@ -231,7 +237,7 @@ class _Run:
 
         changed = dict.fromkeys([*fixed, *(sites if with_gradients else ())])
         with torch.enable_grad() if with_gradients else torch.no_grad():
-            with edit(self.model, {site: replaced(site) for site in changed}) if changed else nullcontext():
+            with edit(self.model, {site: replacement(site) for site in changed}) if changed else nullcontext():
                 with observe(self.model, list(sites), note) if sites else nullcontext() as observer:
                     output = self.plan.call(self.model, self.batch)
             if observer is not None and observer.missed:
@@ -246,11 +252,11 @@ class _Run:
         """The target of each sample."""
         target, n = self.plan.target, self.n
         if callable(target):
-            found = target(output, self.batch)
-            if not isinstance(found, Tensor) or found.numel() not in (1, n) or not found.is_floating_point():
-                what = f"shape {list(found.shape)}" if isinstance(found, Tensor) else type(found).__name__
+            result = target(output, self.batch)
+            if not isinstance(result, Tensor) or result.numel() not in (1, n) or not result.is_floating_point():
+                what = f"shape {list(result.shape)}" if isinstance(result, Tensor) else type(result).__name__
                 raise InputError(f"target gave {what} for {n} samples: give one real number for each, or their sum.")
-            return found.reshape(-1)
+            return result.reshape(-1)
         logits = _logits(output)
         if logits.dim() != 2 or len(logits) != n:
             raise InputError(
@@ -275,22 +281,22 @@ class _Run:
             raise InputError(f"{len(every)} targets of {every.dtype} were given: one class for each sample is needed.")
         return every[self.first : self.first + n].long().to(logits.device)
 
-    def _of_inputs(self, end: _Point, sites: Sequence[str] | None = None) -> _Point:
+    def _run_baseline(self, end: _Point, sites: Sequence[str] | None = None) -> _Point:
         """The values for the inputs that are the baseline."""
         wanted = self.sites if sites is None else sites
         baseline = there(self.plan.baseline, self.model)
-        other = _Run(self.model, baseline, wanted, _without_target(self.plan), 0, self.counting)
-        found = other._point(wanted, {}, with_gradients=False)
+        other = _Run(self.model, baseline, wanted, _without_target(self.plan), 0, self.layouts)
+        result = other._run_model(wanted, {}, with_gradients=False)
         for site in wanted:
-            for i, (a, b) in enumerate(zip(found.values[site], end.values[site], strict=True)):
+            for i, (a, b) in enumerate(zip(result.values[site], end.values[site], strict=True)):
                 try:
-                    found.values[site][i] = a.expand_as(b)
+                    result.values[site][i] = a.expand_as(b)
                 except RuntimeError:
                     raise InputError(
                         f"the baseline gives {list(a.shape)} at {site!r}, where the data gives {list(b.shape)}: its "
                         "inputs need one sample, or as many as each batch, and the same size."
                     ) from None
-        return found
+        return result
 
     def _first_input(self) -> str:
         parts = (
@@ -303,36 +309,36 @@ class _Run:
                 return f".@in.{name}"
         raise InputError("the model is given no tensor of real numbers: say along= which site, such as the embeddings.")
 
-    def _laid(self, point: _Point, site: str, parts: list[Tensor], *, is_masked: bool = True) -> NDArray[np.float64]:
+    def _to_rows(self, point: _Point, site: str, parts: list[Tensor], *, is_masked: bool = True) -> NDArray[np.float64]:
         """(sample, position, unit), the passes added up; 0 where there is padding."""
-        found = None
+        result = None
         mask = self.batch.get("attention_mask") if isinstance(self.batch, Mapping) and is_masked else None
         for part, layout in zip(parts, self._layouts(point, site), strict=True):
             laid = layout.rows(part).double()
             if isinstance(mask, Tensor) and mask.shape == laid.shape[:2]:
                 laid = laid * mask[..., None].to(laid)
-            if found is not None and found.shape != laid.shape:
-                laid, found = laid.sum(1, keepdim=True), found.sum(1, keepdim=True)
-            found = laid if found is None else found + laid
-        if found is None:
+            if result is not None and result.shape != laid.shape:
+                laid, result = laid.sum(1, keepdim=True), result.sum(1, keepdim=True)
+            result = laid if result is None else result + laid
+        if result is None:
             raise InputError(f"nothing ran at {site!r}.")
-        array: NDArray[np.float64] = found.cpu().numpy()
+        array: NDArray[np.float64] = result.cpu().numpy()
         return array
 
     def _layouts(self, point: _Point, site: str) -> list[UnitLayout]:
         """What the dimensions of each value of a site count; all must have the samples of the batch."""
-        found = []
+        result = []
         for place, value in zip(point.places[site], point.values[site], strict=True):
-            layout = self.counting.at(site, place, value, self.n).check(site)
+            layout = self.layouts.at(site, place, value, self.n).check(site)
             if prod(layout.sizes[axis] for axis in layout.samples) != self.n or not layout.samples:
                 raise InputError(
                     f"{site!r} has the shape {list(value.shape)} for {self.n} samples, and no dimension of it counts "
                     "them: its rows were chosen or mixed by the model, or samples= is needed."
                 )
-            found.append(layout)
-        return found
+            result.append(layout)
+        return result
 
-    def _starts(self, end: _Point, site: str, mean: Tensor | None) -> list[Tensor]:
+    def _path_starts(self, end: _Point, site: str, mean: Tensor | None) -> list[Tensor]:
         """Where the path of each value begins."""
         if mean is None:
             return [torch.zeros_like(value) for value in end.values[site]]
@@ -340,14 +346,16 @@ class _Run:
         values = end.values[site]
         return [layout.spread(mean.to(value), value.shape) for layout, value in zip(layouts, values, strict=True)]
 
-    def _close(self, found: Attributed, site: str, point: _Point, parts: list[Tensor], difference: Tensor) -> None:
+    def _add_completeness(
+        self, result: BatchAttributions, site: str, point: _Point, parts: list[Tensor], difference: Tensor
+    ) -> None:
         """Note what is missing to completeness."""
         layouts = self._layouts(point, site)
         total = sum(layout.rows(part).double().sum((1, 2)) for layout, part in zip(layouts, parts, strict=True))
         there = difference.double()
         total = total if len(there) == self.n else total.sum()[None]  # type: ignore[union-attr]
-        found.deltas[site] = (total - there).cpu().numpy()  # type: ignore[union-attr]
-        found.differences[site] = there.cpu().numpy()
+        result.deltas[site] = (total - there).cpu().numpy()  # type: ignore[union-attr]
+        result.differences[site] = there.cpu().numpy()
 
 
 def _check_real(site: str, value: Tensor) -> None:
@@ -359,19 +367,19 @@ def _gradients(scores: Tensor, leaves: Mapping[str, list[Tensor]]) -> dict[str, 
     flat = [leaf for each in leaves.values() for leaf in each]
     if not scores.requires_grad:
         raise InputError("the target does not depend on these sites by anything that has a gradient.")
-    found = iter(torch.autograd.grad(scores.sum(), flat, allow_unused=True))
+    result = iter(torch.autograd.grad(scores.sum(), flat, allow_unused=True))
     return {
-        site: [torch.zeros_like(leaf) if grad is None else grad for leaf, grad in zip(each, found, strict=False)]
+        site: [torch.zeros_like(leaf) if grad is None else grad for leaf, grad in zip(each, result, strict=False)]
         for site, each in leaves.items()
     }
 
 
-def _times(point: _Point, site: str) -> list[Tensor]:
+def _gradient_times_value(point: _Point, site: str) -> list[Tensor]:
     return [value * grad for value, grad in zip(point.values[site], point.gradients[site], strict=True)]
 
 
 def _means(
-    model: nn.Module, batches: Iterable[Any], sites: Sequence[str], plan: Plan, counting: Counting
+    model: nn.Module, batches: Iterable[Any], sites: Sequence[str], plan: Plan, layouts: BatchLayouts
 ) -> dict[str, Tensor]:
     """The mean of each unit over samples and positions; padding is left out."""
     if not isinstance(batches, Sequence):
@@ -379,10 +387,10 @@ def _means(
     totals: dict[str, Tensor] = {}
     counts: dict[str, int] = {}
     for batch in batches:
-        run = _Run(model, there(batch, model), sites, _without_target(plan), 0, counting)
-        point = run._point(sites, {}, with_gradients=False)
+        run = _Run(model, there(batch, model), sites, _without_target(plan), 0, layouts)
+        point = run._run_model(sites, {}, with_gradients=False)
         for site in sites:
-            laid = torch.as_tensor(run._laid(point, site, point.values[site]))
+            laid = torch.as_tensor(run._to_rows(point, site, point.values[site]))
             mask = batch.get("attention_mask") if isinstance(batch, Mapping) else None
             is_masked = mask is not None and tuple(mask.shape) == tuple(laid.shape[:2])
             n = int(mask.sum()) if is_masked and mask is not None else laid.shape[0] * laid.shape[1]
@@ -400,11 +408,11 @@ def _nothing(output: Any, batch: Any) -> Tensor:
 
 
 def _logits(output: Any) -> Tensor:
-    found = getattr(output, "logits", output)
-    if isinstance(found, (tuple, list)) and found:
-        found = found[0]
-    if not isinstance(found, Tensor):
+    result = getattr(output, "logits", output)
+    if isinstance(result, (tuple, list)) and result:
+        result = result[0]
+    if not isinstance(result, Tensor):
         raise InputError(
             f"the model returned a {type(output).__name__}: say what is explained, target=lambda output, batch: …"
         )
-    return found
+    return result

@@ -29,7 +29,7 @@ def call_model(model: nn.Module, batch: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Stated:
+class StatedDims:
     """What is known of the dimensions before anything is run."""
 
     samples: int | None = None
@@ -40,20 +40,20 @@ class Stated:
     """Those of activations, by site."""
 
 
-class Counting:
+class BatchLayouts:
     """Which dimensions count what: in the batches, and in the values of a model that runs on them.
 
     One run on the first batch is traced; one more where that had a single sample and a later batch has several.
     """
 
-    def __init__(self, model: nn.Module, call: Call, stated: Stated) -> None:
+    def __init__(self, model: nn.Module, call: Call, stated: StatedDims) -> None:
         self._model = model
         self._call = call
         self._stated = stated
         self.dims = SampleDims({}, stated.samples or 0)
         self._layouts: SiteLayouts | None = None
 
-    def learn(self, batch: Any) -> None:
+    def trace_batch(self, batch: Any) -> None:
         """Trace one run of the model."""
         trace = traced(self._model, lambda: self._call(self._model, batch))
         if self._call is call_model:
@@ -63,10 +63,10 @@ class Counting:
                 self.dims.stated_in(trace, batch)
         self._layouts = SiteLayouts(trace)
 
-    def learn_again(self, batch: Any) -> None:
+    def trace_again(self, batch: Any) -> None:
         """The same where the first batch may have hidden a dimension of samples."""
         if self._layouts is not None and self._layouts.n_samples == 1 and self.dims.n(batch) > 1:
-            self.learn(batch)
+            self.trace_batch(batch)
 
     def at(self, name: str, site: Site, value: Tensor, n_samples: int) -> UnitLayout:
         """The layout of one value.
@@ -91,12 +91,12 @@ class Counting:
         return "" if layout is None or layout.is_known else layout.reason
 
 
-def batches_of(data: Any, size: int | None, counting: Counting, model: nn.Module) -> Iterable[Any]:
+def make_batches(data: Any, size: int | None, layouts: BatchLayouts, model: nn.Module) -> Iterable[Any]:
     """The data in batches; what they count is learned from the first."""
     given = dict(data) if isinstance(data, Mapping) else data
     parts = list(given.values()) if isinstance(given, dict) else list(given) if isinstance(given, tuple) else [given]
     if parts and all(map(is_array, parts)):
-        return _cut(given, size or _AT_ONCE, counting, model)
+        return _slice_batches(given, size or _AT_ONCE, layouts, model)
     if isinstance(given, (str, bytes, dict)) or not isinstance(given, Iterable):
         raise InputError(
             f"data is a {type(data).__name__}: give a tensor of samples, a tuple of such (the model's arguments), "
@@ -106,24 +106,24 @@ def batches_of(data: Any, size: int | None, counting: Counting, model: nn.Module
         raise InputError("data is text: give the tokenizer that cuts it, tokenizer=…, or what it gives for the texts.")
     if size is not None:
         raise InputError("batch_size= is for tensors: these are batches already.")
-    return _learned(given, counting, model)
+    return _trace_first(given, layouts, model)
 
 
-def _cut(data: Any, size: int, counting: Counting, model: nn.Module) -> list[Any]:
-    guess = counting.dims
+def _slice_batches(data: Any, size: int, layouts: BatchLayouts, model: nn.Module) -> list[Any]:
+    guess = layouts.dims
     n = guess.n(data, is_strict=True)
     if n:
-        counting.learn(there(guess.sliced(data, 0, min(n, 3)), model))
-    n = counting.dims.n(data, is_strict=True)
-    return [counting.dims.sliced(data, start, min(start + size, n)) for start in range(0, n, size)]
+        layouts.trace_batch(there(guess.sliced(data, 0, min(n, 3)), model))
+    n = layouts.dims.n(data, is_strict=True)
+    return [layouts.dims.sliced(data, start, min(start + size, n)) for start in range(0, n, size)]
 
 
-def _learned(batches: Iterable[Any], counting: Counting, model: nn.Module) -> Iterable[Any]:
+def _trace_first(batches: Iterable[Any], layouts: BatchLayouts, model: nn.Module) -> Iterable[Any]:
     rest = iter(batches)
     first = next(rest, None)
     if first is None:
         return []
-    counting.learn(there(first, model))
+    layouts.trace_batch(there(first, model))
     return batches if isinstance(batches, Sequence) else _chained(first, rest)
 
 
@@ -138,7 +138,7 @@ def there(batch: Any, model: nn.Module) -> Any:
     return pytree.replace(given, lambda part: torch.as_tensor(part).to(device), is_array)
 
 
-def encoded_texts(tokenizer: Any, texts: Any) -> Any:
+def tokenize_texts(tokenizer: Any, texts: Any) -> Any:
     """Texts, or lists of words, as the model takes them: padded to the longest, or one by one if nothing can pad."""
     if isinstance(texts, (str, bytes, Mapping)) or not isinstance(_first_leaf(list(texts)), str):
         raise InputError(f"data is a {type(texts).__name__} without texts: tokenizer= is for a list of them.")

@@ -10,12 +10,12 @@ from typing import Any, Literal
 import numpy as np
 
 from cutaway.core.errors import InputError
-from cutaway.neurons.labels.labels import Encoded, encode
+from cutaway.neurons.labels.labels import EncodedLabels, encode
 
 
 def control_labels(
     labels: Any, words: Iterable[Any], *, seed: int = 0, like: Literal["same", "uniform"] = "same"
-) -> Encoded:
+) -> EncodedLabels:
     """Labels of a control task: every word type gets one label, drawn once, whatever its context.
 
     >>> control = control_labels(["a", "b", "a", "b"], ["the", "cat", "the", "dog"])

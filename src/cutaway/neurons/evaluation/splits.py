@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core.errors import InputError
-from cutaway.neurons.labels.labels import Encoded
+from cutaway.neurons.labels.labels import EncodedLabels
 
 Ints = NDArray[np.int64]
 By = Literal["item", "word", "row"]
@@ -35,36 +35,36 @@ def groups_of(acts: Any, n_rows: int, by: By, given: Any = None, words: Any = No
         words: one word a row, where the activations have none.
     """
     if given is not None:
-        return _numbered(_one_a_row(given, n_rows, "groups")), "groups"
+        return _group_codes(_one_per_row(given, n_rows, "groups")), "groups"
     if by not in ("item", "word", "row"):
         raise InputError(f"by={by!r}: rows are split by 'item', which is a sentence, by 'word', or by 'row'.")
     if by == "word":
         types = words_of(acts, n_rows, words)
         if types is None:
             raise InputError("by='word' needs to know the words: give words=[…], one a row.")
-        return _numbered(types), "word types"
+        return _group_codes(types), "word types"
     items = getattr(acts, "items", None) if by == "item" else None
     if items is None or callable(items):
         return np.arange(n_rows), "rows"
-    return _by_text(acts, _numbered(np.asarray(items)), words), "sentences"
+    return _group_by_text(acts, _group_codes(np.asarray(items)), words), "sentences"
 
 
-def _by_text(acts: Any, items: Ints, given: Any) -> Ints:
+def _group_by_text(acts: Any, items: Ints, given: Any) -> Ints:
     """Items as groups; those with the same words, chosen or not, as one."""
     whole = acts if given is not None else getattr(acts, "whole", acts)
     numbers = np.asarray(whole.items)
     words = words_of(whole, len(numbers), given)
-    if words is None or _is_of_bare_words(whole, words):
+    if words is None or _has_single_words(whole, words):
         return items
     texts: dict[int, list[str]] = {}
     for item, word in zip(numbers.tolist(), words.tolist(), strict=True):
         texts.setdefault(item, []).append(word)
     firsts: dict[tuple[str, ...], int] = {}
     first = {item: firsts.setdefault(tuple(text), item) if any(text) else item for item, text in texts.items()}
-    return _numbered(np.array([first[item] for item in np.asarray(acts.items).tolist()]))
+    return _group_codes(np.array([first[item] for item in np.asarray(acts.items).tolist()]))
 
 
-def _is_of_bare_words(acts: Any, words: NDArray[Any]) -> bool:
+def _has_single_words(acts: Any, words: NDArray[Any]) -> bool:
     """Whether each row is a word by itself that nobody collected: of its sentence nothing is known."""
     is_collected = bool(getattr(acts, "provenance", None))
     is_alone = len(np.unique(np.asarray(acts.items))) == len(words)
@@ -76,10 +76,10 @@ def words_of(acts: Any, n_rows: int, given: Any = None) -> NDArray[Any] | None:
     found = given if given is not None else getattr(acts, "words", None)
     if found is None or (given is None and not any(found)):
         return None
-    return _one_a_row(found, n_rows, "words")
+    return _one_per_row(found, n_rows, "words")
 
 
-def splits_of(encoded: Encoded, groups: Ints, n_folds: int, seed: int, test: Any = None) -> list[Split]:
+def splits_of(encoded: EncodedLabels, groups: Ints, n_folds: int, seed: int, test: Any = None) -> list[Split]:
     """Folds, each of which is tested on once; or a single split.
 
     Groups are dealt out such that each fold has about the same share of each class.
@@ -103,22 +103,22 @@ def splits_of(encoded: Encoded, groups: Ints, n_folds: int, seed: int, test: Any
             f"{n_folds} folds need as many groups of rows that stay together; there are {n_groups:,}. Take fewer "
             "folds, or by='row' if rows do not depend on each other."
         )
-    fold = dealt(_strata(encoded), groups, n_folds, seed)
+    fold = assign_folds(_strata(encoded), groups, n_folds, seed)
     rows = np.arange(n_rows)
     found = [Split(rows[fold != each], rows[fold == each]) for each in range(n_folds)]
     return found[:1] if test is not None else found
 
 
-def dealt(strata: Ints, groups: Ints, n_folds: int, seed: int) -> Ints:
+def assign_folds(strata: Ints, groups: Ints, n_folds: int, seed: int) -> Ints:
     """(row,): the fold of each row.
 
-    >>> dealt(np.array([0, 0, 1, 1]), np.array([0, 1, 2, 3]), 2, seed=0).tolist() in ([0, 1, 0, 1], [0, 1, 1, 0])
+    >>> assign_folds(np.array([0, 0, 1, 1]), np.array([0, 1, 2, 3]), 2, seed=0).tolist() in ([0, 1, 0, 1], [0, 1, 1, 0])
     True
     """
     random = np.random.default_rng(seed)
     n_groups, n_strata = int(groups.max()) + 1, int(strata.max()) + 1
     if n_groups == len(groups):
-        return _dealt_singly(strata, n_folds, random)
+        return _assign_rows(strata, n_folds, random)
     sums = np.zeros((n_groups, n_strata))
     np.add.at(sums, (groups, strata), 1)
     sums /= sums.sum(axis=0)  # shares of each class
@@ -135,7 +135,7 @@ def dealt(strata: Ints, groups: Ints, n_folds: int, seed: int) -> Ints:
     return np.asarray(found[groups])
 
 
-def _dealt_singly(strata: Ints, n_folds: int, random: np.random.Generator) -> Ints:
+def _assign_rows(strata: Ints, n_folds: int, random: np.random.Generator) -> Ints:
     shuffled = random.permutation(len(strata))
     order = shuffled[np.argsort(strata[shuffled], kind="stable")]
     found = np.empty(len(strata), np.int64)
@@ -143,7 +143,7 @@ def _dealt_singly(strata: Ints, n_folds: int, random: np.random.Generator) -> In
     return found
 
 
-def _strata(encoded: Encoded) -> Ints:
+def _strata(encoded: EncodedLabels) -> Ints:
     if encoded.kind == "classes":
         return np.asarray(encoded.codes)
     cuts = np.quantile(encoded.codes, np.arange(1, _N_BINS) / _N_BINS)
@@ -166,12 +166,12 @@ def _by_mask(mask: NDArray[Any], groups: Ints) -> Split:
     return Split(np.flatnonzero(~mask), np.flatnonzero(mask))
 
 
-def _one_a_row(given: Any, n_rows: int, what: str) -> NDArray[Any]:
+def _one_per_row(given: Any, n_rows: int, what: str) -> NDArray[Any]:
     values = np.array([str(each) for each in given], object) if what == "words" else np.asarray(given)
     if values.shape != (n_rows,):
         raise InputError(f"{what} of shape {list(values.shape)} for {n_rows:,} rows: one a row.")
     return values
 
 
-def _numbered(values: NDArray[Any]) -> Ints:
+def _group_codes(values: NDArray[Any]) -> Ints:
     return np.unique(values, return_inverse=True)[1].reshape(-1).astype(np.int64)

@@ -33,11 +33,11 @@ def clusters(acts: Any, threshold: float = 0.5, *, absolute: bool = True) -> Clu
     if matrix.n_rows < 2:
         raise InputError(f"{matrix.n_rows} rows were given: a correlation needs two at least.")
     correlations, dead = correlation(matrix)
-    likeness = np.abs(correlations) if absolute else correlations
-    labels = _numbered(_cut(1 - likeness, threshold))
+    similarity = np.abs(correlations) if absolute else correlations
+    labels = _renumber(_cut(1 - similarity, threshold))
     return Clusters(
         labels=labels,
-        independent=_medoids(likeness, labels),
+        independent=_medoids(similarity, labels),
         threshold=float(threshold),
         absolute=absolute,
         names=matrix.names,
@@ -78,10 +78,10 @@ def _cut(distances: Floats, threshold: float) -> NDArray[np.int64]:
     return np.asarray(fcluster(tree, threshold, criterion="distance"), np.int64)
 
 
-def _numbered(labels: NDArray[np.int64]) -> NDArray[np.int64]:
+def _renumber(labels: NDArray[np.int64]) -> NDArray[np.int64]:
     """The same clusters, numbered by the first unit of each.
 
-    >>> _numbered(np.array([7, 3, 7, 1]))
+    >>> _renumber(np.array([7, 3, 7, 1]))
     array([0, 1, 0, 2])
     """
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
@@ -90,11 +90,11 @@ def _numbered(labels: NDArray[np.int64]) -> NDArray[np.int64]:
     return rank[inverse]
 
 
-def _medoids(likeness: Floats, labels: NDArray[np.int64]) -> NDArray[np.int64]:
+def _medoids(similarity: Floats, labels: NDArray[np.int64]) -> NDArray[np.int64]:
     """The member of each cluster that is most like the others, of equals the first."""
     found = []
     for cluster in range(int(labels.max()) + 1):
         members = np.flatnonzero(labels == cluster)
-        total = likeness[np.ix_(members, members)].sum(axis=1)
+        total = similarity[np.ix_(members, members)].sum(axis=1)
         found.append(members[np.flatnonzero(total >= total.max() - 1e-9)[0]])  # sums differ by rounding alone
     return np.array(found, np.int64)

@@ -42,7 +42,7 @@ def page(
     )
 
 
-def coloured(
+def colored(
     acts: Any,
     units: int | str | Iterable[int | str],
     items: Sequence[int] | None = None,

@@ -16,9 +16,9 @@ from cutaway.core.progress import progress
 from cutaway.neurons.evaluation.evaluate import evaluate, layers
 from cutaway.neurons.evaluation.splits import groups_of, words_of
 from cutaway.neurons.exploration.clustering import clusters
-from cutaway.neurons.exploration.report_notes import call_of, notes_of, versions
+from cutaway.neurons.exploration.report_notes import call_text, report_notes, versions
 from cutaway.neurons.exploration.words import histograms, top_contexts, top_words
-from cutaway.neurons.labels.labels import Encoded, encode
+from cutaway.neurons.labels.labels import EncodedLabels, encode
 from cutaway.neurons.ranking.class_statistics import dead_units, moments
 from cutaway.neurons.ranking.compare import compare, vote
 from cutaway.neurons.ranking.rank import Scorer, rank
@@ -31,7 +31,7 @@ _OF_NUMBERS = ("probeless", "linear")
 _COUNTS = (1, 2, 5, 10, 20, 50, 100)
 _N_BEST = 20
 _N_FOLDS = 5
-_N_CLOSE = 4
+_N_INSPECTED = 4
 """Units whose words, contexts and values are told."""
 _N_WORDS, _N_CONTEXTS = 12, 6
 _MOST_LABELS = 12
@@ -56,8 +56,8 @@ def report(
     """All that can be asked of the units that carry the labels, as a result with a page.
 
     >>> x = np.random.default_rng(0).normal(size=(120, 6))
-    >>> found = report(x, x[:, 3] < 0, n=1, methods="probeless", n_permutations=20, n_resamples=100)
-    >>> found.answer.verdict, found.best.tolist()
+    >>> results = report(x, x[:, 3] < 0, n=1, methods="probeless", n_permutations=20, n_resamples=100)
+    >>> results.answer.verdict, results.best.tolist()
     ('found', [3])
 
     Args:
@@ -77,23 +77,23 @@ def report(
     matrix = as_matrix(acts)
     encoded = encode(labels, matrix.n_rows)
     given = {"methods": methods, "n": n, "model": model, "metric": metric, "seed": seed, **how}
-    told = _How.of(how, acts, matrix, seed)
-    chosen = _named(methods, encoded)
+    options = _Options.of(how, acts, matrix, seed)
+    chosen = _methods_by_name(methods, encoded)
     if _is_all_dead(matrix, encoded):
-        told = replace(told, notes=(*told.notes, _ALL_DEAD))
+        options = replace(options, notes=(*options.notes, _ALL_DEAD))
         chosen = {"probeless": "probeless"}
-    work = _Work(acts, matrix, encoded, chosen, n, seed, told)
+    work = _ReportBuilder(acts, matrix, encoded, chosen, n, seed, options)
     parts = list(work.parts(model, metric))
     seconds = {}
     for name, part in progress(parts, len(parts), "parts of the report"):
         started = perf_counter()
         part()
         seconds[name] = perf_counter() - started
-    return work.report(call_of(given, tuple(work.methods)), seconds)
+    return work.report(call_text(given, tuple(work.methods)), seconds)
 
 
 @dataclass(frozen=True, slots=True)
-class _How:
+class _Options:
     """What was said beside the arguments by name."""
 
     score: Any
@@ -107,7 +107,7 @@ class _How:
     notes: tuple[str, ...]
 
     @classmethod
-    def of(cls, given: dict[str, Any], acts: Any, matrix: Matrix, seed: int) -> _How:
+    def of(cls, given: dict[str, Any], acts: Any, matrix: Matrix, seed: int) -> _Options:
         plan = {"seeds": (seed,), **given}
         score, options, to = plan.pop("score", ""), plan.pop("options", {}), plan.pop("to", "mean")
         n_random = plan.pop("n_random", 5)
@@ -126,20 +126,20 @@ class _How:
 
 
 @dataclass(slots=True, eq=False)
-class _Work:
-    """A report in the making; each part leaves what it finds in `found`."""
+class _ReportBuilder:
+    """A report in the making; each part leaves what it finds in `results`."""
 
     acts: Any
     matrix: Matrix
-    encoded: Encoded
+    encoded: EncodedLabels
     methods: Mapping[str, Method]
     n: int | None
     seed: int
-    how: _How
+    how: _Options
     rankings: dict[str, Ranking] = field(default_factory=dict)
     evaluations: dict[str, Any] = field(default_factory=dict)
     per_label: dict[Any, Any] = field(default_factory=dict)
-    found: dict[str, Any] = field(default_factory=dict)
+    results: dict[str, Any] = field(default_factory=dict)
     """The other fields of the report."""
 
     def parts(self, model: Any, metric: Any) -> Iterator[tuple[str, Callable[[], None]]]:
@@ -148,7 +148,7 @@ class _Work:
             yield f"ranking by {name}", partial(self._rank, name)
         if self.encoded.kind == "multilabel":
             for code in self._frequent():
-                yield f"evaluation of {self.encoded.classes[code]}", partial(self._judge, code)
+                yield f"evaluation of {self.encoded.classes[code]}", partial(self._evaluate_label, code)
         else:
             for name in self.methods:
                 yield f"evaluation of {name}", partial(self._evaluate, name)
@@ -156,7 +156,7 @@ class _Work:
             yield "layers", self._layers
         if self.matrix.n_units <= _MOST_CORRELATED:
             yield "clusters", self._clusters
-        yield "words and values", self._look
+        yield "words and values", self._inspect
         if model is not None:
             yield "ablation", partial(self._ablate, model, metric)
 
@@ -177,22 +177,24 @@ class _Work:
             provenance=getattr(self.acts, "provenance", {}),
             versions=versions(),
         )
-        made = Report(
+        report = Report(
             asked=asked,
             rankings=self.rankings,
             vote=vote(self.rankings.values()),
             evaluations=self.evaluations,
             per_label=self.per_label,
             comparison=compare(self.rankings, self._n_best) if len(self.rankings) > 1 else None,
-            layers=self.found.get("layers"),
-            clusters=self.found.get("clusters"),
-            words=self.found.get("words", ()),
-            contexts=self.found.get("contexts", ()),
-            histograms=self.found.get("histograms", ()),
-            ablation=self.found.get("ablation"),
+            layers=self.results.get("layers"),
+            clusters=self.results.get("clusters"),
+            words=self.results.get("words", ()),
+            contexts=self.results.get("contexts", ()),
+            histograms=self.results.get("histograms", ()),
+            ablation=self.results.get("ablation"),
             seconds=seconds,
         )
-        return replace(made, notes=(*self.how.notes, *notes_of(made, self.acts, has_words=self.how.words is not None)))
+        return replace(
+            report, notes=(*self.how.notes, *report_notes(report, self.acts, has_words=self.how.words is not None))
+        )
 
     @property
     def _lead(self) -> Ranking:
@@ -225,15 +227,15 @@ class _Work:
         options = self._options(name)
         if self.methods[name] == "gaussian":
             options["n_permutations"] = 0  # of its own null, which is not asked for in each split
-        self.evaluations[name] = self._evaluated(name, self.encoded, options, is_lead=is_lead)
+        self.evaluations[name] = self._evaluation(name, self.encoded, options, is_lead=is_lead)
 
-    def _judge(self, code: int) -> None:
+    def _evaluate_label(self, code: int) -> None:
         """One of several labels against the rest, by the leading method."""
         name = next(iter(self.methods))
         labels = encode(self.encoded.codes[:, code])
-        self.per_label[self.encoded.classes[code]] = self._evaluated(name, labels, self._options(name), is_lead=True)
+        self.per_label[self.encoded.classes[code]] = self._evaluation(name, labels, self._options(name), is_lead=True)
 
-    def _evaluated(self, name: str, labels: Encoded, options: dict[str, Any], *, is_lead: bool) -> Any:
+    def _evaluation(self, name: str, labels: EncodedLabels, options: dict[str, Any], *, is_lead: bool) -> Any:
         plan = dict(self.how.plan)
         if not is_lead:
             plan |= {"n_permutations": 0, "ablations": False}
@@ -247,47 +249,47 @@ class _Work:
 
     def _layers(self) -> None:
         plan = {**self.how.plan, "n_permutations": 0}
-        self.found["layers"] = layers(self.acts, self.encoded, metric=self.how.score, **plan)
+        self.results["layers"] = layers(self.acts, self.encoded, metric=self.how.score, **plan)
 
     def _clusters(self) -> None:
-        self.found["clusters"] = clusters(self.matrix)
+        self.results["clusters"] = clusters(self.matrix)
 
-    def _look(self) -> None:
-        units = closest(self._lead, self._n_best)
+    def _inspect(self) -> None:
+        units = units_to_inspect(self._lead, self._n_best)
         if self.how.words is not None and hasattr(self.acts, "words"):
-            self.found["words"] = tuple(top_words(self.acts, unit, _N_WORDS) for unit in units)
-            self.found["contexts"] = tuple(top_contexts(self.acts, unit, _N_CONTEXTS) for unit in units)
-        kinds = kinds_of(self.encoded)
-        if kinds is not None:
-            self.found["histograms"] = tuple(histograms(self.matrix, unit, kinds) for unit in units)
+            self.results["words"] = tuple(top_words(self.acts, unit, _N_WORDS) for unit in units)
+            self.results["contexts"] = tuple(top_contexts(self.acts, unit, _N_CONTEXTS) for unit in units)
+        labels = histogram_labels(self.encoded)
+        if labels is not None:
+            self.results["histograms"] = tuple(histograms(self.matrix, unit, labels) for unit in units)
 
     def _ablate(self, model: Any, metric: Any) -> None:
         from cutaway.neurons.causal.ablate import ablate  # needs torch, which reports of arrays do not
 
         how = {"to": self.how.to, "n_random": self.how.n_random, "seed": self.seed}
         acts = self.acts if hasattr(self.acts, "word_index") else None
-        self.found["ablation"] = ablate(model, self._lead, metric, n=self._counts[-3:], acts=acts, **how)
+        self.results["ablation"] = ablate(model, self._lead, metric, n=self._counts[-3:], acts=acts, **how)
 
 
-def _is_all_dead(matrix: Matrix, encoded: Encoded) -> bool:
+def _is_all_dead(matrix: Matrix, encoded: EncodedLabels) -> bool:
     _, block = next(matrix.blocks())
     some = dead_units(block.std(axis=0, dtype=np.float64), block.mean(axis=0, dtype=np.float64), matrix.dtype)
     return len(some) == matrix.n_units and len(moments(matrix, encoded).dead) == matrix.n_units
 
 
-def closest(ranking: Ranking, n: int) -> list[int]:
+def units_to_inspect(ranking: Ranking, n: int) -> list[int]:
     """The units that are looked at closely: the best, or where labels are several, the best of each in turn."""
     best: list[int] = ranking.order[:n].tolist()
     if len(ranking.per_label) > 2:
         own = [int(each.order[0]) for each in ranking.per_label.values()]
         best = [*dict.fromkeys([*(unit for unit in best if unit in own), *own, *best])]
-    return best[:_N_CLOSE]
+    return best[:_N_INSPECTED]
 
 
-def kinds_of(encoded: Encoded) -> Encoded | None:
+def histogram_labels(encoded: EncodedLabels) -> EncodedLabels | None:
     """Labels for histograms: the most frequent, or quarters of numbers; None where there is nothing to tell apart.
 
-    >>> kinds_of(encode([0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7.5])).classes
+    >>> histogram_labels(encode([0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7.5])).classes
     ('1st quarter, up to 2.25', '2nd quarter, up to 4', '3rd quarter, up to 5.75', '4th quarter')
     """
     if encoded.kind == "numbers":
@@ -309,13 +311,13 @@ def kinds_of(encoded: Encoded) -> Encoded | None:
     return replace(encoded, codes=codes, classes=tuple(names), counts=np.bincount(codes))
 
 
-def _named(methods: Any, encoded: Encoded) -> dict[str, Method]:
+def _methods_by_name(methods: Any, encoded: EncodedLabels) -> dict[str, Method]:
     if methods is None:
         methods = _OF_NUMBERS if encoded.kind == "numbers" else _METHODS
     several = [methods] if isinstance(methods, str) or callable(methods) else list(methods)
-    found = {
+    results = {
         each if isinstance(each, str) else getattr(each, "__name__", type(each).__name__): each for each in several
     }
-    if not found or len(found) < len(several):
+    if not results or len(results) < len(several):
         raise InputError(f"methods={methods!r}: one at least, each with a name of its own.")
-    return found
+    return results

@@ -20,7 +20,7 @@ _MOST_NAMED = 5
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "torch")
 
 
-def notes_of(report: Report, acts: Any, *, has_words: bool) -> Iterator[str]:
+def report_notes(report: Report, acts: Any, *, has_words: bool) -> Iterator[str]:
     """Sentences, the gravest first."""
     asked = report.asked
     yield from _of_collection(acts)
@@ -117,10 +117,10 @@ def _left_out(report: Report, has_words: bool) -> Iterator[str]:
         yield f"{asked.n_units:,} units are too many to correlate each with each: clusters(acts.at(site)) takes some."
 
 
-def call_of(given: Mapping[str, Any], methods: tuple[str, ...]) -> str:
+def call_text(given: Mapping[str, Any], methods: tuple[str, ...]) -> str:
     """The call as it would be typed; what cannot be written in short is `…`.
 
-    >>> call_of({"methods": None, "n": 5, "seed": 0, "by": "word"}, ("probeless",))
+    >>> call_text({"methods": None, "n": 5, "seed": 0, "by": "word"}, ("probeless",))
     "cutaway.neurons.report(acts, labels, methods=('probeless',), n=5, seed=0, by='word')"
     """
     said = []

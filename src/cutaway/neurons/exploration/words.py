@@ -33,7 +33,7 @@ def top_words(acts: Any, unit: int | str, n: int = 20, *, min_count: int = 2, co
     matrix = as_matrix(acts)
     words = _words(acts)
     index = unit_of(unit, matrix)
-    scores = standardised(matrix, index)
+    scores = standard_scores(matrix, index)
     least = 1 if compat else max(min_count, 1)
     types, codes, counts = _types(words)
     means = np.bincount(codes, np.abs(scores) if compat else scores) / counts
@@ -67,7 +67,7 @@ def top_contexts(
     matrix = as_matrix(acts)
     words = _words(acts)
     index = unit_of(unit, matrix)
-    scores = standardised(matrix, index)
+    scores = standard_scores(matrix, index)
     if sign not in (-1, 0, 1):
         raise InputError(f"sign={sign!r}: 1 for rises, -1 for falls, 0 for both.")
     strength = np.abs(scores) if sign == 0 else sign * scores
@@ -121,7 +121,7 @@ def unit_of(unit: int | str, matrix: Matrix) -> int:
     return int(unit_indices([unit], matrix)[0])
 
 
-def standardised(matrix: Matrix, unit: int) -> Floats:
+def standard_scores(matrix: Matrix, unit: int) -> Floats:
     """(row,): standard deviations from the mean; 0 for a unit that never changes."""
     values = matrix.columns([unit])[:, 0].astype(np.float64)
     mean, std = values.mean(), values.std()

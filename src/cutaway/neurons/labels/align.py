@@ -36,7 +36,7 @@ def sentence_labels(acts: Activations, labels: Sequence[Any]) -> Labels:
     >>> sentence_labels(acts, ["positive", "negative"])
     ['positive', 'positive', 'negative']
     """
-    known = _listed(labels)
+    known = _as_list(labels)
     if len(known) != acts.n_items:
         raise InputError(f"{len(known):,} labels for {acts.n_items:,} items: each sentence or sample has one.")
     return [known[item] for item in acts.items.tolist()]
@@ -52,7 +52,7 @@ def token_labels(acts: Activations, labels: Sequence[Sequence[Any]]) -> Labels:
     >>> token_labels(acts, [["ADJ", "NOUN"], ["ADJ"]])
     ['ADJ', 'NOUN', 'ADJ']
     """
-    known = [_listed(one) for one in labels]
+    known = [_as_list(one) for one in labels]
     if len(known) != acts.n_items:
         raise InputError(f"labels of {len(known):,} items, and there are {acts.n_items:,}.")
     is_reported = {problem.item for problem in acts.problems}
@@ -104,7 +104,7 @@ def span_labels(
             f"{len(twice):,} words lie in several spans, the first of them word {word} of item {item}: "
             "several=True gives each the set of its labels."
         )
-    _warn_of_missing(acts, found)
+    _warn_about_missing(acts, found)
     places = list(zip(acts.items.tolist(), acts.word_index.tolist(), strict=True))
     if several:
         none = set() if outside is None else {outside}
@@ -122,7 +122,7 @@ def _span(one: Any, item: int) -> Span:
     return span
 
 
-def _warn_of_missing(acts: Activations, found: Mapping[tuple[int, int], Any]) -> None:
+def _warn_about_missing(acts: Activations, found: Mapping[tuple[int, int], Any]) -> None:
     """Say aloud which labels of spans meet no row: of words that were cut off, or are not there."""
     there = set(zip(acts.items.tolist(), acts.word_index.tolist(), strict=True))
     missing = [f"word {word} of item {item}" for item, word in found if (item, word) not in there]
@@ -131,7 +131,7 @@ def _warn_of_missing(acts: Activations, found: Mapping[tuple[int, int], Any]) ->
         warnings.warn(message, UserWarning, stacklevel=3)
 
 
-def _listed(labels: Any) -> list[Any]:
+def _as_list(labels: Any) -> list[Any]:
     if isinstance(labels, str):
         raise InputError(f"labels come in a list, not as the text {labels[:40]!r}: labels.split() parts it.")
     if hasattr(labels, "detach"):

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core.errors import InputError
-from cutaway.neurons.labels.labels import ordered
+from cutaway.neurons.labels.labels import sorted_labels
 from cutaway.store.activations.activations import Activations
 from cutaway.store.activations.unit_selection import as_indices
 
@@ -20,7 +20,7 @@ POSITIVE: Final = "positive"
 NEGATIVE: Final = "negative"
 Rule = Collection[str] | str | re.Pattern[str] | Callable[..., Any]
 """A vocabulary; a regular expression; a function of a word (with `context=True`, of all words and a place)."""
-_Fits = Callable[[Sequence[str], int], Any]
+_Matcher = Callable[[Sequence[str], int], Any]
 
 
 def annotate(
@@ -51,15 +51,15 @@ def annotate(
     rules = rule if isinstance(rule, Mapping) else {POSITIVE: rule}
     if not rules:
         raise InputError("there is no rule.")
-    fits = {label: _fitting(one, search=search, context=context) for label, one in rules.items()}
+    matchers = {label: _matcher(one, search=search, context=context) for label, one in rules.items()}
     if other in rules:
         raise InputError(f"{other!r} is the label of a rule and of the words that none fits: give another as other=.")
-    found = [_label(sentence, place, fits, other) for sentence in sentences for place in range(len(sentence))]
+    found = [_label(sentence, place, matchers, other) for sentence in sentences for place in range(len(sentence))]
     _check_used(found, list(rules), other, is_own=not isinstance(rule, Mapping) and callable(rule))
     return _array(found)
 
 
-class Chosen(NamedTuple):
+class Selection(NamedTuple):
     """Rows that were chosen, with their labels."""
 
     acts: Any
@@ -69,7 +69,7 @@ class Chosen(NamedTuple):
     """Their numbers, in the order they had."""
 
 
-def balance(acts: Any, labels: Any, *, total: int | None = None, seed: int = 0) -> Chosen:
+def balance(acts: Any, labels: Any, *, total: int | None = None, seed: int = 0) -> Selection:
     """Leave rows out at random, so that every class has as many as the smallest.
 
     >>> balance(np.arange(8).reshape(4, 2), ["a", "b", "b", "b"]).labels
@@ -79,8 +79,8 @@ def balance(acts: Any, labels: Any, *, total: int | None = None, seed: int = 0) 
         acts: activations, an array or a tensor.
         total: keep the shares of the classes instead, and about so many rows: of each class its share, rounded up.
     """
-    known = _listed(labels, acts)
-    classes = ordered(known)
+    known = _as_list(labels, acts)
+    classes = sorted_labels(known)
     numbers = {label: number for number, label in enumerate(classes)}
     codes = np.fromiter((numbers[label] for label in known), np.int64, len(known))
     counts = np.bincount(codes, minlength=len(classes))
@@ -96,7 +96,7 @@ def balance(acts: Any, labels: Any, *, total: int | None = None, seed: int = 0) 
     picked = [
         generator.choice(np.flatnonzero(codes == number), int(n), replace=False) for number, n in enumerate(wanted)
     ]
-    return _chosen(acts, labels, np.sort(np.concatenate(picked)))
+    return _select(acts, labels, np.sort(np.concatenate(picked)))
 
 
 def filter(
@@ -107,7 +107,7 @@ def filter(
     keep: Rule | None = None,
     classes: Collection[Any] | None = None,
     special: Literal["drop", "keep"] = "drop",
-) -> Chosen:
+) -> Selection:
     """Leave out rows without a label, special tokens, and whatever else is named.
 
     >>> filter(np.arange(8).reshape(4, 2), ["a", None, "b", "a"], at_least=2).labels
@@ -120,7 +120,7 @@ def filter(
         classes: keep only rows with these labels.
         special: "keep" where rows of special tokens, which are no words, stay.
     """
-    known = _listed(labels, acts, hashable=False)
+    known = _as_list(labels, acts, hashable=False)
     mask = np.array([not _is_missing(label) for label in known], bool)
     if isinstance(acts, Activations) and special == "drop":
         is_word = acts.word_index >= 0
@@ -128,22 +128,22 @@ def filter(
     if keep is not None:
         if not isinstance(acts, Activations):
             raise InputError("keep= is a rule on words, and an array has none: Activations.of(array, words=…) has.")
-        fits = _fitting(keep, search=False, context=False)
-        mask &= np.array([bool(fits([word], 0)) for word in acts.words], bool)
+        matchers = _matcher(keep, search=False, context=False)
+        mask &= np.array([bool(matchers([word], 0)) for word in acts.words], bool)
     if classes is not None:
         mask &= np.array([label in classes for label in known], bool)
     if at_least > 1:
-        mask &= _often(known, mask, at_least)
+        mask &= _is_frequent(known, mask, at_least)
     rows = np.flatnonzero(mask)
     if not len(rows):
         raise InputError(f"none of {len(known):,} rows is left: fewer conditions leave more.")
-    return _chosen(acts, labels, rows)
+    return _select(acts, labels, rows)
 
 
 # rules
 
 
-def _fitting(rule: Any, *, search: bool, context: bool) -> _Fits:
+def _matcher(rule: Any, *, search: bool, context: bool) -> _Matcher:
     """A function of a sentence and a place in it."""
     if isinstance(rule, (str, re.Pattern)):
         try:
@@ -163,9 +163,9 @@ def _fitting(rule: Any, *, search: bool, context: bool) -> _Fits:
     raise InputError(f"a rule is a vocabulary, a regular expression or a function, not {rule!r}.")
 
 
-def _label(sentence: Sequence[str], place: int, rules: Mapping[Any, _Fits], other: Any) -> Any:
-    for label, fits in rules.items():
-        found = fits(sentence, place)
+def _label(sentence: Sequence[str], place: int, rules: Mapping[Any, _Matcher], other: Any) -> Any:
+    for label, matchers in rules.items():
+        found = matchers(sentence, place)
         if isinstance(found, (bool, np.bool_, re.Match)):
             if found:
                 return label
@@ -212,7 +212,7 @@ def _array(labels: list[Any]) -> NDArray[Any]:
 # rows
 
 
-def _listed(labels: Any, acts: Any, *, hashable: bool = True) -> list[Any]:
+def _as_list(labels: Any, acts: Any, *, hashable: bool = True) -> list[Any]:
     plain = labels.detach().cpu().numpy() if hasattr(labels, "detach") else labels
     known = list(plain.tolist() if hasattr(plain, "tolist") else plain)
     if acts is not None and len(known) != len(acts):
@@ -232,7 +232,7 @@ def _is_missing(label: Any) -> bool:
     return label is None or (isinstance(label, float) and math.isnan(label)) or type(label).__name__ == "NAType"
 
 
-def _often(known: Sequence[Any], mask: NDArray[np.bool_], at_least: int) -> NDArray[np.bool_]:
+def _is_frequent(known: Sequence[Any], mask: NDArray[np.bool_], at_least: int) -> NDArray[np.bool_]:
     """Which rows have a label that occurs often enough among those that are left."""
     counts: dict[Any, int] = {}
     for label, is_kept in zip(known, mask.tolist(), strict=True):
@@ -246,19 +246,19 @@ def _often(known: Sequence[Any], mask: NDArray[np.bool_], at_least: int) -> NDAr
     )
 
 
-def _chosen(acts: Any, labels: Any, rows: NDArray[np.int64]) -> Chosen:
+def _select(acts: Any, labels: Any, rows: NDArray[np.int64]) -> Selection:
     rows.flags.writeable = False
-    return Chosen(_rows(acts, rows), _rows(labels, rows), rows)
+    return Selection(_rows(acts, rows), _rows(labels, rows), rows)
 
 
-def _rows(things: Any, rows: NDArray[np.int64]) -> Any:
+def _rows(data: Any, rows: NDArray[np.int64]) -> Any:
     """Some of the rows of whatever it is, as the same type."""
-    if isinstance(things, Activations):
-        return things.rows(rows)
-    if isinstance(things, (list, tuple)):
-        return type(things)(things[row] for row in rows.tolist())
-    if hasattr(things, "iloc"):  # a column of a table
-        return things.iloc[rows]
-    if hasattr(things, "detach"):
-        return things[rows.tolist()]
-    return None if things is None else np.asarray(things)[as_indices(rows, len(things), "row")]
+    if isinstance(data, Activations):
+        return data.rows(rows)
+    if isinstance(data, (list, tuple)):
+        return type(data)(data[row] for row in rows.tolist())
+    if hasattr(data, "iloc"):  # a column of a table
+        return data.iloc[rows]
+    if hasattr(data, "detach"):
+        return data[rows.tolist()]
+    return None if data is None else np.asarray(data)[as_indices(rows, len(data), "row")]

@@ -156,7 +156,7 @@ def read_dataset(dataset: Any, *, text: str | tuple[str, str], label: str) -> Co
             raise InputError(f"this dataset has no column {column!r}. It has: {', '.join(map(str, known))}.")
     texts = [[_words(value) for value in dataset[column]] for column in columns]
     sentences = texts[0] if len(texts) == 1 else list(zip(*texts, strict=True))
-    named = _naming(getattr(dataset, "features", None), label)
+    named = _class_names(getattr(dataset, "features", None), label)
     values = [_plain(value) for value in dataset[label]]
     is_nested = any(isinstance(value, (list, tuple)) for value in values)
     is_words = is_nested and all(isinstance(sentence, list) for sentence in sentences) and len(texts) == 1
@@ -240,7 +240,7 @@ def _corpus(path: Path, sentences: Any, labels: Any, level: Literal["word", "sen
 # parts of datasets
 
 
-def _naming(features: Any, label: str) -> Any:
+def _class_names(features: Any, label: str) -> Any:
     """What gives the name of a class for its number; anything else as it is."""
     inner: Any = features.get(label) if hasattr(features, "get") else None
     while getattr(inner, "feature", None) is not None:  # a list of them

@@ -16,7 +16,7 @@ _MOST_NAMED: Final = 5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Encoded:
+class EncodedLabels:
     """Labels as numbers."""
 
     kind: Kind
@@ -34,7 +34,7 @@ class Encoded:
 
 def encode(
     labels: Any, n_rows: int | None = None, *, kind: Kind | None = None, rare: Literal["raise", "keep"] = "raise"
-) -> Encoded:
+) -> EncodedLabels:
     """Labels of any kind as numbers; what was handed in is not changed.
 
     >>> encoded = encode(["noun", "verb", "noun", "verb"])
@@ -50,7 +50,7 @@ def encode(
         kind: what they are, where that is not what they look like.
         rare: "keep" where a class may have a single row: nothing can be learned from it.
     """
-    if isinstance(labels, Encoded):
+    if isinstance(labels, EncodedLabels):
         _check_length(len(labels), n_rows)
         return labels
     values = _values(labels)
@@ -64,10 +64,10 @@ def encode(
     return _multilabel(values, rare) if kind == "multilabel" else _classes(values, rare)
 
 
-def ordered(labels: Iterable[Hashable]) -> tuple[Any, ...]:
+def sorted_labels(labels: Iterable[Hashable]) -> tuple[Any, ...]:
     """The different labels in sorted order; those that cannot be compared by type and text.
 
-    >>> ordered(["b", "a", "b"]), ordered([2, "a", 10])
+    >>> sorted_labels(["b", "a", "b"]), sorted_labels([2, "a", 10])
     (('a', 'b'), (2, 10, 'a'))
     """
     different = set(labels)
@@ -87,9 +87,9 @@ def _sorted(labels: list[Any]) -> list[Any]:
         return sorted(labels, key=str)
 
 
-def rows_named(rows: Sequence[int] | NDArray[Any]) -> str:
+def row_list(rows: Sequence[int] | NDArray[Any]) -> str:
     """
-    >>> rows_named([3]), rows_named(range(7))
+    >>> row_list([3]), row_list(range(7))
     ('row 3', 'rows 0, 1, 2, 3, 4 and 2 more')
     """
     named = ", ".join(str(int(row)) for row in rows[:_MOST_NAMED])
@@ -141,14 +141,14 @@ def _kind(values: Any) -> Kind:
             return "multilabel"
         is_number = values.dtype.kind == "f" and not np.isin(values, (0.0, 1.0)).all()
         return "numbers" if is_number else "classes"
-    n_several = sum(_is_several(value) for value in values)
+    n_several = sum(_is_collection(value) for value in values)
     if 0 < n_several < len(values):
-        one = next(row for row, value in enumerate(values) if not _is_several(value))
-        raise InputError(f"some rows have several labels and others one: {rows_named([one])} is {values[one]!r}.")
+        one = next(row for row, value in enumerate(values) if not _is_collection(value))
+        raise InputError(f"some rows have several labels and others one: {row_list([one])} is {values[one]!r}.")
     return "multilabel" if n_several else "classes"
 
 
-def _is_several(value: Any) -> bool:
+def _is_collection(value: Any) -> bool:
     return isinstance(value, (set, frozenset, list, tuple, np.ndarray))
 
 
@@ -171,13 +171,13 @@ def _check_missing(values: Any) -> None:
         missing = np.flatnonzero([_is_missing(value) for value in values])
     if len(missing):
         raise InputError(
-            f"{len(missing):,} of {len(values):,} labels are missing or no finite number: {rows_named(missing)}. "
+            f"{len(missing):,} of {len(values):,} labels are missing or no finite number: {row_list(missing)}. "
             "`neurons.filter(acts, labels)` leaves such rows out."
         )
 
 
 def _is_missing(value: Any) -> bool:
-    if _is_several(value):
+    if _is_collection(value):
         return any(_is_missing(one) for one in value)
     return value is None or (isinstance(value, float) and not np.isfinite(value)) or type(value).__name__ == "NAType"
 
@@ -197,7 +197,7 @@ def _check_classes(classes: Sequence[Any], counts: NDArray[np.int64], member: ND
 # the three kinds
 
 
-def _numbers(values: Any) -> Encoded:
+def _numbers(values: Any) -> EncodedLabels:
     try:
         codes = np.array(values, np.float64)
     except (TypeError, ValueError) as error:
@@ -207,10 +207,10 @@ def _numbers(values: Any) -> Encoded:
     _check_missing(codes)
     if codes.min() == codes.max():
         raise InputError(f"all {len(codes):,} labels are {codes[0]:g}: there is nothing to tell apart.")
-    return Encoded("numbers", _locked(codes), (), _locked(np.empty(0, np.int64)))
+    return EncodedLabels("numbers", _read_only(codes), (), _read_only(np.empty(0, np.int64)))
 
 
-def _classes(values: Any, rare: str) -> Encoded:
+def _classes(values: Any, rare: str) -> EncodedLabels:
     if isinstance(values, np.ndarray):
         if values.ndim != 1:
             raise InputError(f"classes are one a row, not of shape {list(values.shape)}.")
@@ -218,7 +218,7 @@ def _classes(values: Any, rare: str) -> Encoded:
         classes = tuple(different.tolist())
     else:
         try:
-            classes = ordered(values)
+            classes = sorted_labels(values)
         except TypeError as error:
             raise InputError(f"a label must be hashable, as texts and numbers are: {error}.") from error
         numbers = {label: number for number, label in enumerate(classes)}
@@ -229,33 +229,33 @@ def _classes(values: Any, rare: str) -> Encoded:
         raise InputError(f"all {len(values):,} labels are {classes[0]!r}: there is nothing to tell apart.")
     counts = np.bincount(codes, minlength=len(classes))
     _check_classes(classes, counts, first, rare)
-    return Encoded("classes", _locked(codes.astype(np.int64)), classes, _locked(counts.astype(np.int64)))
+    return EncodedLabels("classes", _read_only(codes.astype(np.int64)), classes, _read_only(counts.astype(np.int64)))
 
 
-def _multilabel(values: Any, rare: str) -> Encoded:
+def _multilabel(values: Any, rare: str) -> EncodedLabels:
     if isinstance(values, np.ndarray):
-        codes, classes = _of_table(values)
+        codes, classes = _from_table(values)
     else:
-        codes, classes = _of_sets(values)
+        codes, classes = _from_sets(values)
     counts = codes.sum(axis=0).astype(np.int64)
     constant = [classes[number] for number in np.flatnonzero((counts == 0) | (counts == len(codes)))]
     if constant or not classes:
         named = ", ".join(map(repr, constant[:_MOST_NAMED])) or "no label at all"
         raise InputError(f"{named}: every row has it, or none does, so there is nothing to tell apart.")
     _check_classes(classes, counts, codes.argmax(axis=0), rare)
-    return Encoded("multilabel", _locked(codes), classes, _locked(counts))
+    return EncodedLabels("multilabel", _read_only(codes), classes, _read_only(counts))
 
 
-def _of_table(values: NDArray[Any]) -> tuple[NDArray[np.bool_], tuple[Any, ...]]:
+def _from_table(values: NDArray[Any]) -> tuple[NDArray[np.bool_], tuple[Any, ...]]:
     if values.ndim != 2 or not np.isin(values, (0, 1)).all():
         raise InputError("a table of labels has a row for each row, a column for each label, and holds 0 and 1 only.")
     return values.astype(bool), tuple(range(values.shape[1]))
 
 
-def _of_sets(values: Sequence[Any]) -> tuple[NDArray[np.bool_], tuple[Any, ...]]:
-    rows: list[Collection[Any]] = [value if _is_several(value) else (value,) for value in values]
+def _from_sets(values: Sequence[Any]) -> tuple[NDArray[np.bool_], tuple[Any, ...]]:
+    rows: list[Collection[Any]] = [value if _is_collection(value) else (value,) for value in values]
     try:
-        classes = ordered(label for row in rows for label in row)
+        classes = sorted_labels(label for row in rows for label in row)
     except TypeError as error:
         raise InputError(f"a label must be hashable, as texts and numbers are: {error}.") from error
     numbers = {label: number for number, label in enumerate(classes)}
@@ -266,6 +266,6 @@ def _of_sets(values: Sequence[Any]) -> tuple[NDArray[np.bool_], tuple[Any, ...]]
     return codes, classes
 
 
-def _locked(array: NDArray[Any]) -> NDArray[Any]:
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
     array.flags.writeable = False
     return array

@@ -20,10 +20,12 @@ Array = NDArray[Any]
 _VERSION = 1
 _KEY = "cutaway.probe"
 _ALIGNED = 8
+_STORED_NAMES = {"standardize": "standardise"}
+"""Parameters that files name differently: format 1 has the British spelling, and readers of it know no other."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Saved:
+class SavedProbe:
     """What stands in the file of a probe."""
 
     kind: str
@@ -37,7 +39,7 @@ class Saved:
     """The sites of the units."""
 
 
-def write(saved: Saved, path: str | os.PathLike[str]) -> None:
+def write(saved: SavedProbe, path: str | os.PathLike[str]) -> None:
     """Write it; what lies at the path already is left alone, and is an error."""
     place = Path(path)
     if place.exists():
@@ -45,7 +47,7 @@ def write(saved: Saved, path: str | os.PathLike[str]) -> None:
     about = {
         "version": _VERSION,
         "kind": saved.kind,
-        "parameters": saved.parameters,
+        "parameters": {_STORED_NAMES.get(name, name): value for name, value in saved.parameters.items()},
         "learned": saved.learned,
         "names": None if saved.names is None else list(saved.names),
     }
@@ -71,7 +73,7 @@ def write(saved: Saved, path: str | os.PathLike[str]) -> None:
     beside.rename(place)
 
 
-def read(path: str | os.PathLike[str], kind: str) -> Saved:
+def read(path: str | os.PathLike[str], kind: str) -> SavedProbe:
     """Read it back; anything amiss is a `DamagedError`."""
     place = Path(path)
     if not place.is_file():
@@ -98,7 +100,9 @@ def read(path: str | os.PathLike[str], kind: str) -> Saved:
         .copy()
         for entry in entries.values()
     }
-    return Saved(found, about["parameters"], about["learned"], arrays, about["names"])
+    current = {stored: name for name, stored in _STORED_NAMES.items()}
+    parameters = {current.get(name, name): value for name, value in about["parameters"].items()}
+    return SavedProbe(found, parameters, about["learned"], arrays, about["names"])
 
 
 def labels_as_json(labels: Array) -> dict[str, Any]:

@@ -8,16 +8,16 @@ import numpy as np
 
 from cutaway.core.matrices import Matrix
 from cutaway.neurons.ranking.class_statistics import moments
-from cutaway.neurons.ranking.combine import Overall, assembled, refuse_numbers
+from cutaway.neurons.ranking.combine import Overall, combine_labels, refuse_numbers
 from cutaway.neurons.ranking.thresholds import sorted_units
 from cutaway.results.ranking import Ranking
 
 if TYPE_CHECKING:
-    from cutaway.neurons.labels.labels import Encoded
+    from cutaway.neurons.labels.labels import EncodedLabels
 
 
 def average_precision(
-    matrix: Matrix, encoded: Encoded, *, absolute: bool = True, floor: float = 0.0, overall: Overall = "mean"
+    matrix: Matrix, encoded: EncodedLabels, *, absolute: bool = True, floor: float = 0.0, overall: Overall = "mean"
 ) -> Ranking:
     """`AP = Σ_k (R_k - R_{k-1}) P_k` over all thresholds, equal values as one step; scikit-learn's number.
 
@@ -40,7 +40,7 @@ def average_precision(
                 signs[label, units] = np.where(other > found, -1, 1)
                 found = np.maximum(found, other)
             scores[label, units] = found
-    return assembled(
+    return combine_labels(
         "average_precision",
         matrix,
         encoded,

@@ -12,7 +12,7 @@ from cutaway.core.errors import InputError
 from cutaway.core.matrices import Matrix
 
 if TYPE_CHECKING:
-    from cutaway.neurons.labels.labels import Encoded
+    from cutaway.neurons.labels.labels import EncodedLabels
 
 Floats = NDArray[np.float64]
 _DEAD = 1e-6
@@ -63,7 +63,7 @@ class Moments:
         return dead_units(self.std, self.mean, self.dtype)
 
 
-def moments(matrix: Matrix, encoded: Encoded) -> Moments:
+def moments(matrix: Matrix, encoded: EncodedLabels) -> Moments:
     """One pass over the matrix."""
     n_units = matrix.n_units
     shift = np.zeros(n_units)
@@ -100,7 +100,7 @@ def dead_units(std: Floats, mean: Floats, dtype: Any = np.float32) -> NDArray[np
     return np.flatnonzero((std <= least * scale) | (std <= beside_mean * np.abs(mean)))
 
 
-def check_rows(matrix: Matrix, encoded: Encoded) -> None:
+def check_rows(matrix: Matrix, encoded: EncodedLabels) -> None:
     """As many labels as rows; and rows with each label, and rows without."""
     n_rows = matrix.n_rows
     if len(encoded.codes) != n_rows:
@@ -118,12 +118,12 @@ def check_rows(matrix: Matrix, encoded: Encoded) -> None:
         )
 
 
-def n_labels(encoded: Encoded) -> int:
+def n_labels(encoded: EncodedLabels) -> int:
     """How many labels have rows of their own; numbers are one."""
     return 1 if encoded.kind == "numbers" else len(encoded.classes)
 
 
-def indicators(encoded: Encoded, rows: slice) -> Floats:
+def indicators(encoded: EncodedLabels, rows: slice) -> Floats:
     """(row, label): 1 where the row has the label; numbers, about their mean."""
     codes = encoded.codes[rows]
     if encoded.kind == "classes":
@@ -133,7 +133,7 @@ def indicators(encoded: Encoded, rows: slice) -> Floats:
     return np.asarray(codes - encoded.codes.mean(), np.float64)[:, None]
 
 
-def n_rows_of(encoded: Encoded) -> Floats:
+def n_rows_of(encoded: EncodedLabels) -> Floats:
     """(label, 1): how many rows each label has."""
     if encoded.kind == "classes":
         return np.bincount(encoded.codes, minlength=len(encoded.classes)).astype(np.float64)[:, None]

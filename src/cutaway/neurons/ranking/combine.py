@@ -12,16 +12,16 @@ from cutaway.core.matrices import Matrix
 from cutaway.results.ranking import Ranking, ranked
 
 if TYPE_CHECKING:
-    from cutaway.neurons.labels.labels import Encoded
+    from cutaway.neurons.labels.labels import EncodedLabels
 
 Overall = Literal["mean", "max"]
 """How the scores of several labels become one."""
 
 
-def assembled(
+def combine_labels(
     method: str,
     matrix: Matrix,
-    encoded: Encoded,
+    encoded: EncodedLabels,
     *,
     scores: NDArray[np.float64],
     signs: NDArray[Any],
@@ -42,41 +42,43 @@ def assembled(
     """
     about = {"kind": encoded.kind, "n_rows": matrix.n_rows, **options}
     fields: dict[str, Any] = {"names": matrix.names, "dead": dead}
-    marks = np.sign(signs).astype(np.int8)
+    sign_of_label = np.sign(signs).astype(np.int8)
     if encoded.kind == "numbers":
-        return ranked(method, scores[0], signs=marks[0], about=about, **fields)
+        return ranked(method, scores[0], signs=sign_of_label[0], about=about, **fields)
     counts = dict(zip(encoded.classes, map(int, encoded.counts), strict=True))
     per_label = {
-        label: ranked(method, scores[i], signs=marks[i], about={**about, "label": label, "n": counts[label]}, **fields)
+        label: ranked(
+            method, scores[i], signs=sign_of_label[i], about={**about, "label": label, "n": counts[label]}, **fields
+        )
         for i, label in enumerate(encoded.classes)
     }
     concept = _concept(encoded)
     if concept is not None:
-        whole, whole_signs = scores[concept], marks[concept]
+        overall_scores, overall_signs = scores[concept], sign_of_label[concept]
         about["concept"] = encoded.classes[concept]
     else:
-        whole, whole_signs = _whole(scores, overall), np.zeros(scores.shape[1], np.int8)
+        overall_scores, overall_signs = _overall_scores(scores, overall), np.zeros(scores.shape[1], np.int8)
     about["counts"] = counts
-    return ranked(method, whole, signs=whole_signs, per_label=per_label, about=about, **fields)
+    return ranked(method, overall_scores, signs=overall_signs, per_label=per_label, about=about, **fields)
 
 
-def refuse_numbers(encoded: Encoded, method: str, why: str, instead: str) -> None:
+def refuse_numbers(encoded: EncodedLabels, method: str, why: str, instead: str) -> None:
     """An error where a method of classes is asked about numbers."""
     if encoded.kind == "numbers":
         raise InputError(f"method={method!r} was asked about labels that are numbers: {why} {instead}")
 
 
-def _concept(encoded: Encoded) -> int | None:
+def _concept(encoded: EncodedLabels) -> int | None:
     n = len(encoded.classes)
     if encoded.kind == "classes":
         return 1 if n == 2 else None
     return 0 if n == 1 else None
 
 
-def _whole(scores: NDArray[np.float64], overall: Overall | NDArray[np.float64]) -> NDArray[np.float64]:
+def _overall_scores(scores: NDArray[np.float64], overall: Overall | NDArray[np.float64]) -> NDArray[np.float64]:
     if isinstance(overall, np.ndarray):
         return overall
     if overall not in ("mean", "max"):
         raise InputError(f"overall={overall!r}: the scores of several labels are joined by their 'mean' or 'max'.")
-    whole: NDArray[np.float64] = scores.mean(axis=0) if overall == "mean" else scores.max(axis=0)
-    return whole
+    overall_scores: NDArray[np.float64] = scores.mean(axis=0) if overall == "mean" else scores.max(axis=0)
+    return overall_scores

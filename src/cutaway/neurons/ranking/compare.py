@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cutaway.core.errors import InputError
 from cutaway.core.matrices import Matrix, as_matrix
-from cutaway.neurons.labels.labels import Encoded, encode
+from cutaway.neurons.labels.labels import EncodedLabels, encode
 from cutaway.neurons.ranking.rank import Scorer, rank
 from cutaway.results.comparison import Comparison, Stability
 from cutaway.results.ranking import Ranking, ranked
@@ -26,7 +26,7 @@ _DEPTH = 100
 
 def average_overlap(ranking: Ranking, baselines: Iterable[Ranking], n: int = 50) -> float:
     """The mean over the baselines of `|A ∩ B| / |A ∪ B|`, A and B being the n best units of two rankings."""
-    return float(np.mean([jaccard(ranking, each, n) for each in _several(baselines)]))
+    return float(np.mean([jaccard(ranking, each, n) for each in _checked_rankings(baselines)]))
 
 
 def neuron_vote(ranking: Ranking, baselines: Iterable[Ranking], n: int = 50, *, depth: int = _DEPTH) -> float:
@@ -44,7 +44,7 @@ def vote(rankings: Iterable[Ranking], depth: int = _DEPTH) -> Ranking:
     Args:
         depth: how many units of each have a vote; a list that is shorter gives as many points as it is long.
     """
-    several = _several(rankings)
+    several = _checked_rankings(rankings)
     points = np.zeros(several[0].n_units)
     for each in several:
         best = each.order[:depth]
@@ -64,10 +64,10 @@ def jaccard(one: Ranking, other: Ranking, n: int) -> float:
 
 def compare(rankings: Mapping[str, Ranking] | Sequence[Ranking], n: int = 50, *, depth: int = _DEPTH) -> Comparison:
     """Each ranking beside all others: overlaps, and how well the others endorse it."""
-    named = dict(rankings) if isinstance(rankings, Mapping) else _by_method(rankings)
+    named = dict(rankings) if isinstance(rankings, Mapping) else _name_by_method(rankings)
     if len(named) < 2:
         raise InputError(f"{len(named)} ranking was given: two at least are compared.")
-    several = _several(named.values())
+    several = _checked_rankings(named.values())
     overlap = np.array([[jaccard(one, other, n) for other in several] for one in several])
     others = [several[:place] + several[place + 1 :] for place in range(len(several))]
     return Comparison(
@@ -104,9 +104,9 @@ def stability(
     encoded = encode(labels, matrix.n_rows)
     found = []
     for seed in seeds:
-        rows = drawn_rows(encoded, share, seed)
-        part = matrix if share == 1 else rows_of(matrix, rows)
-        found.append(rank(part, _encoded_rows(encoded, rows), method, seed=seed, **options))
+        rows = sample_rows(encoded, share, seed)
+        part = matrix if share == 1 else select_rows(matrix, rows)
+        found.append(rank(part, _select_labels(encoded, rows), method, seed=seed, **options))
     best = np.zeros((len(found), matrix.n_units))
     for row, each in enumerate(found):
         best[row, each.order[:n]] = 1
@@ -120,7 +120,7 @@ def stability(
     )
 
 
-def drawn_rows(encoded: Encoded, share: float, seed: int) -> NDArray[np.int64]:
+def sample_rows(encoded: EncodedLabels, share: float, seed: int) -> NDArray[np.int64]:
     """A share of the rows in their order, drawn without replacement; of each class the same share, rounded up."""
     generator = np.random.default_rng(seed)
     groups = [np.arange(len(encoded))]
@@ -130,13 +130,13 @@ def drawn_rows(encoded: Encoded, share: float, seed: int) -> NDArray[np.int64]:
     return np.sort(np.concatenate(picked))
 
 
-def rows_of(matrix: Matrix, rows: NDArray[np.int64]) -> Matrix:
+def select_rows(matrix: Matrix, rows: NDArray[np.int64]) -> Matrix:
     """Some rows of a matrix; of activations on disk, nothing is read yet."""
     source = matrix.source
     return Matrix(source[rows] if isinstance(source, np.ndarray) else source.rows(rows), matrix.names, matrix.units)
 
 
-def _encoded_rows(encoded: Encoded, rows: NDArray[np.int64]) -> Encoded:
+def _select_labels(encoded: EncodedLabels, rows: NDArray[np.int64]) -> EncodedLabels:
     codes = encoded.codes[rows]
     if encoded.kind == "numbers":
         return replace(encoded, codes=codes)
@@ -145,7 +145,7 @@ def _encoded_rows(encoded: Encoded, rows: NDArray[np.int64]) -> Encoded:
     return replace(encoded, codes=codes, counts=codes.sum(axis=0))
 
 
-def _several(rankings: Iterable[Ranking]) -> list[Ranking]:
+def _checked_rankings(rankings: Iterable[Ranking]) -> list[Ranking]:
     found = list(rankings)
     if not found:
         raise InputError("no ranking was given to compare with.")
@@ -161,7 +161,7 @@ def _check_same_units(rankings: Sequence[Ranking]) -> None:
         )
 
 
-def _by_method(rankings: Sequence[Ranking]) -> dict[str, Ranking]:
+def _name_by_method(rankings: Sequence[Ranking]) -> dict[str, Ranking]:
     named: dict[str, Ranking] = {}
     for each in rankings:
         if each.method in named:

@@ -11,40 +11,40 @@ import numpy as np
 
 from cutaway.core.errors import InputError, MissingExtraError
 from cutaway.core.matrices import Matrix
-from cutaway.neurons.ranking.combine import assembled, refuse_numbers
+from cutaway.neurons.ranking.combine import combine_labels, refuse_numbers
 from cutaway.results.ranking import Ranking
 
 if TYPE_CHECKING:
-    from cutaway.neurons.labels.labels import Encoded
+    from cutaway.neurons.labels.labels import EncodedLabels
 
 _TOL = 1e-5
 
 
-def linear(matrix: Matrix, encoded: Encoded, *, seed: int = 0, **options: Any) -> Ranking:
+def linear(matrix: Matrix, encoded: EncodedLabels, *, seed: int = 0, **options: Any) -> Ranking:
     """By the weights of a linear probe: `cutaway.probes.Linear`, which has the options.
 
     Where a row has several labels, a probe is fitted to each, and the whole is the mean of their scores.
     Its minimum is sought more closely than predictions need, so that the order of the weights is that of the minimum.
     """
     task = "regression" if encoded.kind == "numbers" else "classification"
-    return _ranked("linear", matrix, encoded, {"seed": seed, "task": task, "tol": _TOL, **options})
+    return _rank_by_probe("linear", matrix, encoded, {"seed": seed, "task": task, "tol": _TOL, **options})
 
 
-def gaussian(matrix: Matrix, encoded: Encoded, *, seed: int = 0, **options: Any) -> Ranking:
+def gaussian(matrix: Matrix, encoded: EncodedLabels, *, seed: int = 0, **options: Any) -> Ranking:
     """By what a Gaussian probe gains with each unit: `cutaway.probes.Gaussian`, which has the options."""
     refuse_numbers(encoded, "gaussian", "it has a normal distribution for each class.", "'linear' fits numbers.")
-    return _ranked("gaussian", matrix, encoded, {"seed": seed, **options})
+    return _rank_by_probe("gaussian", matrix, encoded, {"seed": seed, **options})
 
 
-def _ranked(method: str, matrix: Matrix, encoded: Encoded, options: dict[str, Any]) -> Ranking:
-    made = _estimator(method)
-    offered = signature(made).parameters
+def _rank_by_probe(method: str, matrix: Matrix, encoded: EncodedLabels, options: dict[str, Any]) -> Ranking:
+    estimator = _estimator(method)
+    offered = signature(estimator).parameters
     for option in options:
         if option not in offered:
             raise InputError(f"method={method!r} has no option {option!r}; it has {', '.join(offered)}.")
     if encoded.kind == "multilabel":
-        return _of_several(made, matrix, encoded, options)
-    found: Ranking = made(**options).fit(matrix, encoded.codes).ranking_
+        return _rank_each_label(estimator, matrix, encoded, options)
+    found: Ranking = estimator(**options).fit(matrix, encoded.codes).ranking_
     about = {"kind": encoded.kind, "n_rows": matrix.n_rows, **found.about}
     # Probes are fitted to the numbers of the classes, for labels that cannot be sorted.
     per_label = {
@@ -54,10 +54,10 @@ def _ranked(method: str, matrix: Matrix, encoded: Encoded, options: dict[str, An
     return replace(found, per_label=per_label, names=matrix.names, about=about)
 
 
-def _of_several(made: Any, matrix: Matrix, encoded: Encoded, options: dict[str, Any]) -> Ranking:
-    each = [made(**options).fit(matrix, encoded.codes[:, i].astype(np.int64)) for i in range(len(encoded.classes))]
+def _rank_each_label(estimator: Any, matrix: Matrix, encoded: EncodedLabels, options: dict[str, Any]) -> Ranking:
+    each = [estimator(**options).fit(matrix, encoded.codes[:, i].astype(np.int64)) for i in range(len(encoded.classes))]
     found = [probe.ranking_ for probe in each]
-    return assembled(
+    return combine_labels(
         found[0].method,
         matrix,
         encoded,

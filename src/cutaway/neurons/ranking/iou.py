@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from cutaway.core.errors import InputError
 from cutaway.core.matrices import Matrix
 from cutaway.neurons.ranking.class_statistics import Floats, moments, n_rows_of
-from cutaway.neurons.ranking.combine import Overall, assembled, refuse_numbers
+from cutaway.neurons.ranking.combine import Overall, combine_labels, refuse_numbers
 from cutaway.neurons.ranking.thresholds import Array, has_label, sorted_block
 from cutaway.results.ranking import Ranking
 
 if TYPE_CHECKING:
-    from cutaway.neurons.labels.labels import Encoded
+    from cutaway.neurons.labels.labels import EncodedLabels
 
 _INSTEAD = "Make classes of them first, for example labels > median; or 'mean_select', which ranks by correlation."
 _MOST_VALUES = 2**18
@@ -29,7 +29,7 @@ _MOST_VALUES = 2**18
 
 def iou(
     matrix: Matrix,
-    encoded: Encoded,
+    encoded: EncodedLabels,
     *,
     share: float | Literal["best"] = 0.005,
     threshold: float | None = None,
@@ -50,7 +50,11 @@ def iou(
     if share != "best" and not 0 < share < 1:
         raise InputError(f"share={share!r}: a share of the rows above 0 and below 1, or 'best'.")
     dead = moments(matrix, encoded).dead
-    scorer = _Chosen(encoded, seed) if share == "best" and threshold is None else _Fixed(encoded, share, threshold)
+    scorer = (
+        _BestThreshold(encoded, seed)
+        if share == "best" and threshold is None
+        else _FixedThreshold(encoded, share, threshold)
+    )
     scores, signs = np.zeros((2, len(encoded.classes), matrix.n_units))
     n_each = max(1, _MOST_VALUES // max(matrix.n_rows, 1))
     for units, block in matrix.column_blocks():
@@ -62,15 +66,15 @@ def iou(
             scores[:, where] = np.maximum(found, other)
             signs[:, where] = np.where(other > found, -1, 1)
     how = {"threshold": threshold} if threshold is not None else {"share": share}
-    return assembled(
+    return combine_labels(
         "iou", matrix, encoded, scores=scores, signs=signs, dead=dead, overall=overall, absolute=absolute, **how
     )
 
 
-class _Fixed:
+class _FixedThreshold:
     """One threshold a unit, whatever the label."""
 
-    def __init__(self, encoded: Encoded, share: float | str, threshold: float | None) -> None:
+    def __init__(self, encoded: EncodedLabels, share: float | str, threshold: float | None) -> None:
         self._encoded = encoded
         self._n_rows = n_rows_of(encoded)
         self._share, self._threshold = share, threshold
@@ -85,15 +89,15 @@ class _Fixed:
         return _overlap(both, fires.sum(axis=1), self._n_rows)
 
 
-class _Chosen:
+class _BestThreshold:
     """A threshold for each unit and label: the best on some rows, scored on the others."""
 
-    def __init__(self, encoded: Encoded, seed: int) -> None:
-        is_train = halves(encoded, seed)
+    def __init__(self, encoded: EncodedLabels, seed: int) -> None:
+        is_train = split_in_half(encoded, seed)
         self._train, self._test = np.flatnonzero(is_train), np.flatnonzero(~is_train)
         self._encoded = encoded
-        self._of_train = replace(encoded, codes=encoded.codes[self._train])
-        n_train, n_all = n_rows_of(self._of_train)[:, 0], n_rows_of(encoded)[:, 0]
+        self._train_labels = replace(encoded, codes=encoded.codes[self._train])
+        n_train, n_all = n_rows_of(self._train_labels)[:, 0], n_rows_of(encoded)[:, 0]
         lacking = np.flatnonzero((n_train == 0) | (n_train == n_all))
         if len(lacking):
             raise InputError(
@@ -105,7 +109,7 @@ class _Chosen:
         """(label, unit)."""
         train, test = sorted_block(block[:, self._train]), block[:, self._test]
         found = []
-        for label, places in enumerate(train.places(self._of_train)):
+        for label, places in enumerate(train.places(self._train_labels)):
             _, best = train.down(places).best_overlap
             at = np.take_along_axis(places, best[:, None], axis=1)
             fires = test >= np.take_along_axis(train.values, at, axis=1)
@@ -115,7 +119,7 @@ class _Chosen:
         return np.stack(found)
 
 
-def halves(encoded: Encoded, seed: int) -> NDArray[np.bool_]:
+def split_in_half(encoded: EncodedLabels, seed: int) -> NDArray[np.bool_]:
     """(row,): whether it is in the first half; of each class half, too, where a row has one."""
     codes = encoded.codes if encoded.kind == "classes" else np.zeros(len(encoded), np.int64)
     order = np.lexsort((np.random.default_rng(seed).random(len(codes)), codes))
@@ -124,7 +128,7 @@ def halves(encoded: Encoded, seed: int) -> NDArray[np.bool_]:
     return is_first
 
 
-def _counts(encoded: Encoded, fires: NDArray[np.bool_]) -> Floats:
+def _counts(encoded: EncodedLabels, fires: NDArray[np.bool_]) -> Floats:
     """(label,): how many of the rows at which a unit fires have it."""
     codes = encoded.codes[fires]
     if encoded.kind == "classes":

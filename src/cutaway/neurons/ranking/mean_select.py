@@ -12,14 +12,14 @@ import numpy as np
 
 from cutaway.core.matrices import Matrix
 from cutaway.neurons.ranking.class_statistics import moments, n_rows_of, safe_ratio
-from cutaway.neurons.ranking.combine import Overall, assembled
+from cutaway.neurons.ranking.combine import Overall, combine_labels
 from cutaway.results.ranking import Ranking
 
 if TYPE_CHECKING:
-    from cutaway.neurons.labels.labels import Encoded
+    from cutaway.neurons.labels.labels import EncodedLabels
 
 
-def mean_select(matrix: Matrix, encoded: Encoded, *, overall: Overall = "mean") -> Ranking:
+def mean_select(matrix: Matrix, encoded: EncodedLabels, *, overall: Overall = "mean") -> Ranking:
     """`|mean over the rows of the label of (x - mean) / std|`, mean and std over all rows.
 
     Of numbers, each row counts with its standardised number, and the mean is Pearson's correlation.
@@ -30,6 +30,6 @@ def mean_select(matrix: Matrix, encoded: Encoded, *, overall: Overall = "mean") 
         effects = safe_ratio(found.sums, size)
     else:
         effects = safe_ratio(found.sums / n_rows_of(encoded) - found.totals / found.n_rows, found.std)
-    return assembled(
+    return combine_labels(
         "mean_select", matrix, encoded, scores=np.abs(effects), signs=effects, dead=found.dead, overall=overall
     )

@@ -8,19 +8,19 @@ import numpy as np
 
 from cutaway.core.matrices import Matrix
 from cutaway.neurons.ranking.class_statistics import moments, n_labels
-from cutaway.neurons.ranking.combine import assembled
+from cutaway.neurons.ranking.combine import combine_labels
 from cutaway.results.ranking import Ranking
 
 if TYPE_CHECKING:
-    from cutaway.neurons.labels.labels import Encoded
+    from cutaway.neurons.labels.labels import EncodedLabels
 
 
-def random(matrix: Matrix, encoded: Encoded, *, seed: int = 0) -> Ranking:
+def random(matrix: Matrix, encoded: EncodedLabels, *, seed: int = 0) -> Ranking:
     """Scores drawn evenly from 0 to 1, for each label and as a whole anew; dead units stand last here too."""
     generator = np.random.default_rng(seed)
     drawn = generator.random((1 + n_labels(encoded), matrix.n_units))  # the whole, then each label
     found = moments(matrix, encoded)
-    return assembled(
+    return combine_labels(
         "random",
         matrix,
         encoded,

@@ -19,14 +19,14 @@ from cutaway.neurons.ranking.class_statistics import moments
 from cutaway.results.ranking import Ranking, ranked
 
 if TYPE_CHECKING:
-    from cutaway.neurons.labels.labels import Encoded
+    from cutaway.neurons.labels.labels import EncodedLabels
 
 Compat = Literal["", "neurox"]
 Scorer = Callable[[NDArray[Any], NDArray[Any]], Any]
 """A method of the user's own: rows × units and one label a row, to one score a unit."""
 _Method = Callable[..., Ranking]
 
-_PLACES = {
+_METHOD_PATHS = {
     "average_precision": "cutaway.neurons.ranking.average_precision:average_precision",
     "gaussian": "cutaway.neurons.ranking.from_probe:gaussian",
     "gradient": "cutaway.neurons.causal.attribute:gradient",
@@ -42,11 +42,11 @@ _NEUROX: Mapping[str, tuple[str, Mapping[str, object]]] = {
     "gaussian": ("gaussian", {"compat": "neurox"}),
     "iou": ("average_precision", {"absolute": False, "floor": 0.05}),  # what NeuroX calls IoU
     "linear": ("linear", {"compat": "neurox"}),
-    "probeless": ("probeless", {"standardise": False}),
+    "probeless": ("probeless", {"standardize": False}),
 }
 """The method and the options with which NeuroX's numbers come out."""
 
-METHODS = tuple(_PLACES)
+METHODS = tuple(_METHOD_PATHS)
 
 
 def rank(
@@ -63,8 +63,8 @@ def rank(
 
     >>> x = np.random.default_rng(0).normal(size=(200, 5))
     >>> noun = x[:, 3] < -0.5
-    >>> found = rank(x, noun)
-    >>> int(found.order[0]), int(found.signs[3])
+    >>> ranking = rank(x, noun)
+    >>> int(ranking.order[0]), int(ranking.signs[3])
     (3, -1)
 
     Args:
@@ -82,11 +82,13 @@ def rank(
     part = matrix if chosen is None else matrix.of_units(chosen)
     if callable(method):
         if compat or options:
-            raise InputError(f"{_named(method)} is called with (X, y) alone: bind options with functools.partial.")
-        found = _by_scorer(method, part, encoded)
+            raise InputError(
+                f"{_scorer_name(method)} is called with (X, y) alone: bind options with functools.partial."
+            )
+        ranking = _rank_by_scorer(method, part, encoded)
     else:
-        found = _by_name(method, compat, seed, options)(part, encoded)
-    return found if chosen is None else _widened(found, chosen, matrix)
+        ranking = _method_by_name(method, compat, seed, options)(part, encoded)
+    return ranking if chosen is None else _expand_units(ranking, chosen, matrix)
 
 
 def unit_indices(units: Any, matrix: Matrix) -> NDArray[np.int64]:
@@ -117,13 +119,13 @@ def _index_of(name: str, matrix: Matrix) -> int:
         raise InputError(f"no unit is called {name!r}; the first is {matrix.names[0]!r}.") from None
 
 
-def _by_name(name: str, compat: str, seed: int, options: Mapping[str, Any]) -> _Method:
+def _method_by_name(name: str, compat: str, seed: int, options: Mapping[str, Any]) -> _Method:
     """The method, with its options."""
-    if name not in _PLACES:
-        near = get_close_matches(str(name), _PLACES, n=1)
+    if name not in _METHOD_PATHS:
+        near = get_close_matches(str(name), _METHOD_PATHS, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise InputError(
-            f"no method is called {name!r}.{hint} There are {', '.join(_PLACES)}, or a function of (X, y)."
+            f"no method is called {name!r}.{hint} There are {', '.join(_METHOD_PATHS)}, or a function of (X, y)."
         )
     if compat not in ("", "neurox"):
         raise InputError(f"compat={compat!r}: 'neurox', or nothing.")
@@ -132,9 +134,9 @@ def _by_name(name: str, compat: str, seed: int, options: Mapping[str, Any]) -> _
             f"compat='neurox' with method={name!r}: NeuroX has numbers of its own for {', '.join(_NEUROX)} only."
         )
     target, preset = _NEUROX[name] if compat else (name, {})
-    module, _, function = _PLACES[target].partition(":")
-    found: _Method = getattr(import_module(module), function)
-    taken = signature(found).parameters
+    module, _, function = _METHOD_PATHS[target].partition(":")
+    ranking: _Method = getattr(import_module(module), function)
+    taken = signature(ranking).parameters
     is_open = any(each.kind is each.VAR_KEYWORD for each in taken.values())
     offered = [each for each in taken if each not in ("matrix", "encoded", "seed", "options")]
     for option in options:
@@ -143,18 +145,18 @@ def _by_name(name: str, compat: str, seed: int, options: Mapping[str, Any]) -> _
         if option in preset:
             raise InputError(f"{option}={options[option]!r} and compat='neurox', which sets it, were both given.")
     given = {**preset, **options, **({"seed": seed} if "seed" in taken else {})}
-    return lambda matrix, encoded: found(matrix, encoded, **given)
+    return lambda matrix, encoded: ranking(matrix, encoded, **given)
 
 
-def _by_scorer(scorer: Scorer, matrix: Matrix, encoded: Encoded) -> Ranking:
+def _rank_by_scorer(scorer: Scorer, matrix: Matrix, encoded: EncodedLabels) -> Ranking:
     values = matrix.array()
-    found = scorer(values, labels_of(encoded))
-    if isinstance(found, Ranking):
-        return found
-    scores = np.asarray(found.detach().cpu() if hasattr(found, "detach") else found, np.float64)
+    ranking = scorer(values, labels_of(encoded))
+    if isinstance(ranking, Ranking):
+        return ranking
+    scores = np.asarray(ranking.detach().cpu() if hasattr(ranking, "detach") else ranking, np.float64)
     if scores.shape != (matrix.n_units,):
         raise InputError(
-            f"{_named(scorer)} returned scores of shape {list(scores.shape)} for {matrix.n_units:,} units: "
+            f"{_scorer_name(scorer)} returned scores of shape {list(scores.shape)} for {matrix.n_units:,} units: "
             "one number a unit is needed, larger for better."
         )
     wrong = np.flatnonzero(np.isnan(scores))
@@ -162,15 +164,15 @@ def _by_scorer(scorer: Scorer, matrix: Matrix, encoded: Encoded) -> Ranking:
         some = ", ".join(str(unit) if matrix.names is None else matrix.names[unit] for unit in wrong[:5].tolist())
         more = ", …" if len(wrong) > 5 else ""
         raise InputError(
-            f"{_named(scorer)} returned NaN for {len(wrong):,} of {matrix.n_units:,} units ({some}{more}): one number "
+            f"{_scorer_name(scorer)} returned NaN for {len(wrong):,} of {matrix.n_units:,} units ({some}{more}): one number "
             "a unit is needed; give those that have none the lowest."
         )
     dead = moments(matrix, encoded).dead
     about = {"kind": encoded.kind, "n_rows": matrix.n_rows}
-    return ranked(_named(scorer), scores, names=matrix.names, dead=dead, about=about)
+    return ranked(_scorer_name(scorer), scores, names=matrix.names, dead=dead, about=about)
 
 
-def labels_of(encoded: Encoded) -> NDArray[Any]:
+def labels_of(encoded: EncodedLabels) -> NDArray[Any]:
     """The labels themselves, one a row, as scikit-learn's functions take them."""
     if encoded.kind != "classes":
         return np.array(encoded.codes)
@@ -178,20 +180,20 @@ def labels_of(encoded: Encoded) -> NDArray[Any]:
     return labels
 
 
-def _named(scorer: Scorer) -> str:
+def _scorer_name(scorer: Scorer) -> str:
     return getattr(scorer, "__name__", type(scorer).__name__)
 
 
-def _widened(found: Ranking, units: NDArray[np.int64], matrix: Matrix) -> Ranking:
+def _expand_units(ranking: Ranking, units: NDArray[np.int64], matrix: Matrix) -> Ranking:
     """The ranking of some units as one among all: indices are those of all."""
     scores, signs = np.full(matrix.n_units, np.nan), np.zeros(matrix.n_units, np.int8)
-    scores[units], signs[units] = found.scores, found.signs
+    scores[units], signs[units] = ranking.scores, ranking.signs
     return replace(
-        found,
+        ranking,
         scores=scores,
         signs=signs,
-        order=units[found.order],
-        dead=units[found.dead],
+        order=units[ranking.order],
+        dead=units[ranking.dead],
         names=matrix.names,
-        per_label={label: _widened(each, units, matrix) for label, each in found.per_label.items()},
+        per_label={label: _expand_units(each, units, matrix) for label, each in ranking.per_label.items()},
     )

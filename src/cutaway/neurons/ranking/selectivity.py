@@ -8,14 +8,14 @@ import numpy as np
 
 from cutaway.core.matrices import Matrix
 from cutaway.neurons.ranking.class_statistics import moments, n_rows_of, safe_ratio
-from cutaway.neurons.ranking.combine import Overall, assembled, refuse_numbers
+from cutaway.neurons.ranking.combine import Overall, combine_labels, refuse_numbers
 from cutaway.results.ranking import Ranking
 
 if TYPE_CHECKING:
-    from cutaway.neurons.labels.labels import Encoded
+    from cutaway.neurons.labels.labels import EncodedLabels
 
 
-def selectivity(matrix: Matrix, encoded: Encoded, *, overall: Overall = "mean") -> Ranking:
+def selectivity(matrix: Matrix, encoded: EncodedLabels, *, overall: Overall = "mean") -> Ranking:
     """`|mean₊ - mean₋| / (max - min)`: means with and without the label, range over all rows.
 
     It is no selectivity in the sense of control tasks, which compares a probe's accuracies.
@@ -25,7 +25,7 @@ def selectivity(matrix: Matrix, encoded: Encoded, *, overall: Overall = "mean") 
     n_rows = n_rows_of(encoded)
     with_label, without = found.sums / n_rows, (found.totals - found.sums) / (found.n_rows - n_rows)
     effects = safe_ratio(with_label - without, (found.high - found.low)[None])
-    return assembled(
+    return combine_labels(
         "selectivity", matrix, encoded, scores=np.abs(effects), signs=effects, dead=found.dead, overall=overall
     )
 

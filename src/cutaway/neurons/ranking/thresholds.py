@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cutaway.core.matrices import Matrix
 
 if TYPE_CHECKING:
-    from cutaway.neurons.labels.labels import Encoded
+    from cutaway.neurons.labels.labels import EncodedLabels
 
 Array = NDArray[Any]
 Ints = NDArray[np.int64]
@@ -48,7 +48,7 @@ class Sweep:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sorted:
+class SortedUnits:
     """Some units, each with its rows by value, least first."""
 
     values: Array
@@ -59,10 +59,10 @@ class Sorted:
     last: Ints | None
     """(unit, place): the first and last place of the same value; None where no value comes twice."""
 
-    def places(self, encoded: Encoded) -> Iterator[Ints]:
+    def places(self, encoded: EncodedLabels) -> Iterator[Ints]:
         """For each label, (unit, row with the label): where those rows stand, least first."""
         if encoded.kind == "classes":
-            codes = small(encoded).take(self.rows)  # (unit, place)
+            codes = compact_codes(encoded).take(self.rows)  # (unit, place)
             for label in range(len(encoded.classes)):
                 yield self._where(codes == label)
         else:
@@ -86,7 +86,7 @@ class Sorted:
         return Sweep(before + 1, last + 1)
 
 
-def sorted_units(matrix: Matrix, floor: float = 0.0) -> Iterator[tuple[slice, Sorted]]:
+def sorted_units(matrix: Matrix, floor: float = 0.0) -> Iterator[tuple[slice, SortedUnits]]:
     """All units, as many at a time as fit.
 
     Args:
@@ -102,29 +102,29 @@ def sorted_units(matrix: Matrix, floor: float = 0.0) -> Iterator[tuple[slice, So
             yield slice(first, first + len(some)), sorted_block(some)
 
 
-def small(encoded: Encoded) -> Array:
+def compact_codes(encoded: EncodedLabels) -> Array:
     """(row,): the class of each, in as few bytes as it takes."""
     return encoded.codes.astype(np.min_scalar_type(len(encoded.classes)))
 
 
-def has_label(encoded: Encoded, label: int) -> NDArray[np.bool_]:
+def has_label(encoded: EncodedLabels, label: int) -> NDArray[np.bool_]:
     """(row,): whether it has the label of this number."""
     codes = encoded.codes
     return np.asarray(codes == label if encoded.kind == "classes" else codes[:, label], np.bool_)
 
 
-def sorted_block(block: Array) -> Sorted:
+def sorted_block(block: Array) -> SortedUnits:
     """`(unit, row)`, sorted."""
     values, rows = _in_order(block)
     is_new = values[:, 1:] != values[:, :-1]
     if is_new.all():
-        return Sorted(values, rows, None, None)
+        return SortedUnits(values, rows, None, None)
     places = np.arange(values.shape[1])
     edge = np.ones((len(values), 1), np.bool_)
     first = np.maximum.accumulate(np.where(np.hstack([edge, is_new]), places, 0), axis=1)
     last = np.where(np.hstack([is_new, edge]), places, len(places))
     last = np.ascontiguousarray(np.minimum.accumulate(last[:, ::-1], axis=1)[:, ::-1])
-    return Sorted(values, rows, first, last)
+    return SortedUnits(values, rows, first, last)
 
 
 def _in_order(block: Array) -> tuple[Array, Ints]:

@@ -17,7 +17,8 @@ _NAMED = {
     "n_rows": "rows",
     "kind": "labels are",
     "counts": "rows of each label",
-    "standardise": "values standardised",
+    "standardize": "values standardized",
+    "standardise": "values standardized",  # as rankings of older versions have it
     "n": "asked for",
 }
 _SHOWN = ("name", "model", "dtype", "tokenizer", "torch", "transformers")

@@ -71,7 +71,7 @@ class Streamed:
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_classes_have_scikit_learns_weights(l1: float, l2: float, n_classes: int) -> None:
     x, y = rows_of(n_classes=n_classes)
-    probe = Linear(l1=l1, l2=l2, standardise=False, tol=1e-14, max_iter=3000).fit(x, y)
+    probe = Linear(l1=l1, l2=l2, standardize=False, tol=1e-14, max_iter=3000).fit(x, y)
     strength = {"C": 1 / (len(x) * (l1 + l2)), "l1_ratio": l1 / (l1 + l2)}
     solver, tol = ("saga", 1e-8) if l1 else ("lbfgs", 1e-10)
     oracle = LogisticRegression(solver=solver, tol=tol, max_iter=50_000, **strength).fit(x, y)
@@ -85,7 +85,7 @@ def test_classes_have_scikit_learns_weights(l1: float, l2: float, n_classes: int
 def test_numbers_have_scikit_learns_weights(l1: float, l2: float) -> None:
     x, _ = rows_of()
     y = x @ np.linspace(-1, 1, x.shape[1]) + np.random.default_rng(1).normal(size=len(x)) + 5
-    probe = Linear(l1=l1, l2=l2, standardise=False, tol=1e-12, max_iter=3000).fit(x, y)
+    probe = Linear(l1=l1, l2=l2, standardize=False, tol=1e-12, max_iter=3000).fit(x, y)
     if l1:
         oracle = ElasticNet(alpha=l1 + l2, l1_ratio=l1 / (l1 + l2), tol=1e-12, max_iter=100_000).fit(x, y)
     else:
@@ -102,7 +102,7 @@ def test_standardising_is_fitting_to_standardised_units() -> None:
     x, y = rows_of()
     scaled = (x - x.mean(0)) / x.std(0)
     ours = Linear(l1=0.01, l2=0.01, tol=1e-10, max_iter=2000).fit(x * 1000 - 7, y)
-    oracle = Linear(l1=0.01, l2=0.01, tol=1e-10, max_iter=2000, standardise=False).fit(scaled, y)
+    oracle = Linear(l1=0.01, l2=0.01, tol=1e-10, max_iter=2000, standardize=False).fit(scaled, y)
     np.testing.assert_allclose(ours.weights_, oracle.weights_, atol=1e-6)
     np.testing.assert_allclose(ours.predict_proba(x * 1000 - 7), oracle.predict_proba(scaled), atol=1e-6)
     assert np.array_equal(ours.ranking_.order, oracle.ranking_.order)

@@ -148,7 +148,7 @@ class Greedy:
         heights = 0.5 * np.log(left)[:, None]
         factors = self._rows[:, :, self.chosen].transpose(0, 2, 1)  # (class, chosen, chosen): L
         whiteners = np.linalg.solve(factors, np.broadcast_to(np.eye(size - 1), factors.shape))
-        centres = np.einsum("kij,kj->ki", whiteners, scatter.means[:, self.chosen])  # (class, chosen): whitened means
+        centers = np.einsum("kij,kj->ki", whiteners, scatter.means[:, self.chosen])  # (class, chosen): whitened means
         shares = np.einsum("kij,kiu->kju", whiteners, self._rows)  # (class, chosen, unit): L⁻ᵀ T
 
         def tensor(array: NDArray[Any]) -> Tensor:
@@ -158,12 +158,12 @@ class Greedy:
         n_rows = max(1, n_bytes // (like.element_size() * left.size))
         return _Terms(
             chosen=torch.tensor(self.chosen, dtype=torch.int64, device=like.device),
-            centres=tensor(centres.reshape(-1)),
+            centers=tensor(centers.reshape(-1)),
             whiteners=tensor(whiteners.reshape(len(left) * (size - 1), size - 1).T),
             halves=tensor(divisor[:, 0] / 2),
             levels=tensor(0.5 * self._log_dets - 0.5 * size * np.log(divisor[:, 0]) - scatter.log_priors),
             scales=tensor(scales),
-            shifts=tensor((np.einsum("ki,kiu->ku", centres, self._rows) - scatter.means)[:, None] * scales),
+            shifts=tensor((np.einsum("ki,kiu->ku", centers, self._rows) - scatter.means)[:, None] * scales),
             shares=tensor(shares * scales),
             heights=tensor(heights),
             weights=tensor(np.exp(heights[:, None] - heights[None])),
@@ -181,7 +181,7 @@ class _Terms:
     chosen: Tensor
     whiteners: Tensor
     """(chosen, class · chosen): L⁻¹ of each class, transposed, beside each other."""
-    centres: Tensor
+    centers: Tensor
     """(class · chosen,): whitened means."""
     halves: Tensor
     """(class,): half the divisor."""
@@ -238,5 +238,5 @@ class _Terms:
             return rest, self.levels.expand(len(x), -1)
         chosen = x[:, self.chosen]
         rest.baddbmm_(chosen.expand(len(rest), -1, -1), self.shares, alpha=-1)
-        white = (chosen @ self.whiteners).sub_(self.centres).square_().view(len(x), len(rest), -1)
+        white = (chosen @ self.whiteners).sub_(self.centers).square_().view(len(x), len(rest), -1)
         return rest, white.sum(2).mul_(self.halves).add_(self.levels)

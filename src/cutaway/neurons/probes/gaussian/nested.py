@@ -20,7 +20,7 @@ _LEAST_VARIANCE = 1e-4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Nested:
+class NestedGaussians:
     """Gaussians of d units, and of each shorter run of them."""
 
     means: Floats
@@ -75,7 +75,7 @@ def divisors(count: float | Ints, size: int | Ints, n_all: int | None) -> Floats
     return np.asarray(count + 2 * (np.asarray(size) if n_all is None else np.full_like(size, n_all)) + 4, np.float64)
 
 
-def fitted(x: Floats, codes: Ints, n_classes: int, n_all: int | None = None) -> Nested:
+def fit_gaussians(x: Floats, codes: Ints, n_classes: int, n_all: int | None = None) -> NestedGaussians:
     """Gaussians of these columns, in this order; each class has two rows at least."""
     n_units = x.shape[1]
     counts = np.bincount(codes, minlength=n_classes)
@@ -84,13 +84,13 @@ def fitted(x: Floats, codes: Ints, n_classes: int, n_all: int | None = None) -> 
     for code in range(n_classes):
         rows = x[codes == code]
         means[code] = rows.mean(axis=0)
-        centred = rows - means[code]
-        scatters[code] = centred.T @ centred
+        centered = rows - means[code]
+        scatters[code] = centered.T @ centered
     diagonals = np.einsum("kii->ki", scatters)  # a view
     diagonals[:] = with_prior(diagonals.copy(), counts, x.var(axis=0))
     factors = np.linalg.cholesky(scatters)
     identity = np.broadcast_to(np.eye(n_units), scatters.shape)
-    return Nested(
+    return NestedGaussians(
         means=means,
         whiteners=np.tril(np.linalg.solve(factors, identity)),
         log_diagonals=np.log(np.einsum("kii->ki", factors)),

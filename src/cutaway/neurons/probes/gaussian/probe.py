@@ -17,7 +17,7 @@ from cutaway.core.errors import FitError
 from cutaway.core.matrices import Matrix
 from cutaway.neurons.probes import base, save
 from cutaway.neurons.probes.gaussian.greedy import Chunks, Greedy, Scatter, scatter_of
-from cutaway.neurons.probes.gaussian.nested import Nested, fitted
+from cutaway.neurons.probes.gaussian.nested import NestedGaussians, fit_gaussians
 from cutaway.neurons.probes.linear.rows import Rows, Scaling
 from cutaway.results.ranking import Ranking, best_first, ranked
 
@@ -81,7 +81,7 @@ class Gaussian(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         is_out = base.held_out(classes.codes, matrix.n_rows, share, self.seed)
         device = base.device_of(X, self.device)
         rows = Rows(matrix, classes.codes, is_out, "classes", len(classes.labels), device)
-        scaling = rows.scaling(standardise=True)
+        scaling = rows.scaling(standardize=True)
         if len(scaling.dead) == matrix.n_units:
             raise FitError(f"all {matrix.n_units} units are the same at every row: no unit tells anything.")
         self.classes_ = classes.labels
@@ -177,7 +177,7 @@ class Gaussian(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         }
         arrays = {name: np.asarray(getattr(self, name)) for name in _ARRAYS}
         arrays |= {f"nested/{name}": getattr(self._nested, name) for name in _NESTED}
-        save.write(save.Saved("Gaussian", self.get_params(), learned, arrays, self._names), path)
+        save.write(save.SavedProbe("Gaussian", self.get_params(), learned, arrays, self._names), path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Gaussian:
@@ -189,7 +189,7 @@ class Gaussian(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         probe.classes_ = save.labels_from_json(saved.learned["classes"])
         probe.is_held_out_ = saved.learned["is_held_out"]
         nested = {name: saved.arrays[f"nested/{name}"] for name in _NESTED}
-        probe._nested = Nested(**nested, n_all=saved.learned["n_all"])
+        probe._nested = NestedGaussians(**nested, n_all=saved.learned["n_all"])
         probe.n_features_in_ = len(probe.unit_information_)
         probe._names = saved.names
         return probe
@@ -234,12 +234,12 @@ class Gaussian(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         is_out = rows.is_out if self.is_held_out_ else np.ones(len(x), np.bool_)
         is_in = ~is_out if self.is_held_out_ else is_out
 
-        def told(codes: Ints) -> tuple[Nested, Floats]:
-            nested = fitted(x[is_in], codes[is_in], rows.n_outputs, self._n_all)
+        def fit_and_score(codes: Ints) -> tuple[NestedGaussians, Floats]:
+            nested = fit_gaussians(x[is_in], codes[is_in], rows.n_outputs, self._n_all)
             return nested, nested.information(x[is_out], codes[is_out])
 
         codes = rows.targets
-        self._nested, self.mutual_information_ = told(codes)
+        self._nested, self.mutual_information_ = fit_and_score(codes)
         self.training_information_ = self._nested.information(x[is_in], codes[is_in])
         random = np.random.default_rng(self.seed)
         null = []
@@ -247,7 +247,7 @@ class Gaussian(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             shuffled = codes.copy()
             for part in [is_in, is_out] if self.is_held_out_ else [is_in]:
                 shuffled[part] = random.permutation(codes[part])  # so that each part keeps its classes
-            null.append(told(shuffled)[1])
+            null.append(fit_and_score(shuffled)[1])
         self.null_information_ = np.array(null).reshape(self.n_permutations, len(self.selected_))
 
 
@@ -278,7 +278,7 @@ def mutual_information(X: Any, y: Any, units: Any, *, validation: float = 0.2, s
     is_out = base.held_out(classes.codes, matrix.n_rows, validation, seed)
     x = matrix.columns(np.asarray(units, np.int64)).astype(np.float64)
     scored = is_out if is_out.any() else ~is_out
-    nested = fitted(x[~is_out], classes.codes[~is_out], len(classes.labels))
+    nested = fit_gaussians(x[~is_out], classes.codes[~is_out], len(classes.labels))
     return float(nested.information(x[scored], classes.codes[scored])[-1])
 
 

@@ -25,7 +25,7 @@ _BETAS = (0.9, 0.99)
 NEUROX_RATE = 1e-3
 
 
-def minimise_in_batches(
+def minimize_in_batches(
     batches: Batches,
     kind: Kind,
     penalty: Penalty,
@@ -80,7 +80,7 @@ class _Adam:
             weights.copy_(functional.softshrink(weights / rates[:, :-1], l1) * rates[:, :-1])
 
 
-def as_neurox_does(
+def train_like_neurox(
     batches: Batches, kind: Kind, penalty: Penalty, *, n_units: int, n_outputs: int, n_epochs: int, seed: int
 ) -> Minimum:
     """NeuroX's training: torch's own start of a linear layer, Adam at 0.001, batches in the order of the rows.

@@ -21,9 +21,9 @@ from cutaway.core.errors import FitError
 from cutaway.core.matrices import Matrix
 from cutaway.neurons.probes import base, save
 from cutaway.neurons.probes.linear.losses import Kind, Penalty, losses
-from cutaway.neurons.probes.linear.minibatch import as_neurox_does, minimise_in_batches
+from cutaway.neurons.probes.linear.minibatch import minimize_in_batches, train_like_neurox
 from cutaway.neurons.probes.linear.rows import Rows, Scaling
-from cutaway.neurons.probes.linear.solver import Minimum, minimise
+from cutaway.neurons.probes.linear.solver import Minimum, minimize
 from cutaway.neurons.probes.linear.weight_order import above, holding, mass_order
 from cutaway.results.ranking import Ranking, ranked
 
@@ -85,7 +85,7 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         l1: float = 1e-3,
         l2: float = 1e-3,
         task: Task = "auto",
-        standardise: bool | None = None,
+        standardize: bool | None = None,
         solver: Solver = "auto",
         compat: Literal["", "neurox"] = "",
         validation: float = 0.0,
@@ -98,7 +98,7 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.l1 = l1
         self.l2 = l2
         self.task = task
-        self.standardise = standardise
+        self.standardize = standardize
         self.solver = solver
         self.compat = compat
         self.validation = validation
@@ -121,14 +121,14 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         targets = values if codes is None else codes
         rows = Rows(matrix, targets, is_out, kind, n_outputs, base.device_of(X, self.device))
         with torch.no_grad():
-            found, scaling = self._solved(rows)
+            minimum, scaling = self._solve(rows)
         self.task_ = task
-        self.n_iter_, self.objective_ = found.n_iter, found.objective
-        self._keep(found.theta.double().cpu().numpy(), scaling, task)
+        self.n_iter_, self.objective_ = minimum.n_iter, minimum.objective
+        self._store_weights(minimum.theta.double().cpu().numpy(), scaling, task)
         self._names = base.names_of(matrix, self)
-        if not found.is_converged:
+        if not minimum.is_converged:
             warnings.warn(
-                f"the probe has not converged in {found.n_iter} iterations: raise max_iter, tol, l1 or l2.",
+                f"the probe has not converged in {minimum.n_iter} iterations: raise max_iter, tol, l1 or l2.",
                 ConvergenceWarning,
                 stacklevel=2,
             )
@@ -175,17 +175,17 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._check_fitted()
         dead = self.dead_ if not self.compat else None
         about = {"l1": self.l1, "l2": self.l2, "task": self.task_, "compat": self.compat, "n_iter": self.n_iter_}
-        found = mass_order(self.weights_)
+        minimum = mass_order(self.weights_)
         strongest = self.weights_[_shares_of(self.weights_).argmax(axis=0), np.arange(self.weights_.shape[1])]
-        order = found.order if dead is None else _last(found.order, dead)
+        order = minimum.order if dead is None else _dead_last(minimum.order, dead)
         return ranked(
             "linear",
-            found.scores,
+            minimum.scores,
             order=order,
             signs=np.sign(strongest) if len(self.weights_) == 1 else np.zeros(len(strongest)),
             names=self._names,
             dead=dead,
-            tiers=found.cutoffs,
+            tiers=minimum.cutoffs,
             about=about,
             per_label={} if self.task_ == "regression" else dict(self._rankings(dead, about)),
         )
@@ -197,12 +197,12 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             is_least: begin with the smallest weights instead.
         """
         self._check_fitted()
-        return self._united(holding(self._weights_of(label), mass, is_least=is_least), is_least=is_least)
+        return self._merge_units(holding(self._weights_of(label), mass, is_least=is_least), is_least=is_least)
 
     def above(self, fraction: float, *, label: Any = None) -> Ints:
         """The units whose |w| is above this fraction of the largest: of a class, or of any class, best first."""
         self._check_fitted()
-        return self._united(above(self._weights_of(label), fraction))
+        return self._merge_units(above(self._weights_of(label), fraction))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted probe to one safetensors file."""
@@ -216,7 +216,7 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "weights": self.weights_,
             "dead": self.dead_,
         }
-        save.write(save.Saved("Linear", self.get_params(), learned, arrays, self._names), path)
+        save.write(save.SavedProbe("Linear", self.get_params(), learned, arrays, self._names), path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Linear:
@@ -227,7 +227,7 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         probe.n_iter_, probe.objective_ = saved.learned["n_iter"], saved.learned["objective"]
         if "classes" in saved.learned:
             probe.classes_ = save.labels_from_json(saved.learned["classes"])
-        probe._place(saved.arrays["coef"], saved.arrays["intercept"])
+        probe._set_coefficients(saved.arrays["coef"], saved.arrays["intercept"])
         probe.weights_, probe.dead_ = saved.arrays["weights"], saved.arrays["dead"]
         probe.n_features_in_ = probe.weights_.shape[1]
         probe._names = saved.names
@@ -242,8 +242,8 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _check_parameters(self) -> None:
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
-                listed = ", ".join(map(repr, allowed))
-                raise FitError(f"{name}={getattr(self, name)!r}: one of {listed}.")
+                choices = ", ".join(map(repr, allowed))
+                raise FitError(f"{name}={getattr(self, name)!r}: one of {choices}.")
         for name in ("l1", "l2", "tol"):
             if not getattr(self, name) >= 0:
                 raise FitError(f"{name}={getattr(self, name)!r}: 0 is the least.")
@@ -261,20 +261,22 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return "binary", 1, classes.codes
         return "classes", len(classes.labels), classes.codes
 
-    def _solved(self, rows: Rows) -> tuple[Minimum, Scaling]:
-        standardise = not self.compat if self.standardise is None else self.standardise
+    def _solve(self, rows: Rows) -> tuple[Minimum, Scaling]:
+        standardize = not self.compat if self.standardize is None else self.standardize
         penalty = Penalty(self.l1, self.l2, is_norm=bool(self.compat))
         if self._is_full(rows.matrix):
-            problem, held_out, scaling = rows.whole(standardise=standardise)
+            problem, held_out, scaling = rows.whole(standardize=standardize)
             if self.compat and rows.kind == "numbers":  # NeuroX does not halve the squared error
                 penalty = Penalty(self.l1 / 2, self.l2 / 2, is_norm=True)
-            watched = None if held_out is None else _Watched(held_out.loss)
-            found = minimise(problem, penalty, max_iter=self.max_iter or _MAX_ITER, tol=self.tol, monitor=watched)
-            return (found if watched is None else watched.best(found)), scaling
-        scaling = rows.scaling(standardise=standardise)
+            early_stopping = None if held_out is None else _EarlyStopping(held_out.loss)
+            minimum = minimize(
+                problem, penalty, max_iter=self.max_iter or _MAX_ITER, tol=self.tol, monitor=early_stopping
+            )
+            return (minimum if early_stopping is None else early_stopping.best(minimum)), scaling
+        scaling = rows.scaling(standardize=standardize)
         if self.compat:
             size = self.batch_size or _NEUROX_BATCH
-            found = as_neurox_does(
+            minimum = train_like_neurox(
                 lambda: rows.in_order(scaling, size),
                 rows.kind,
                 penalty,
@@ -283,39 +285,39 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 n_epochs=self.max_iter or _NEUROX_PASSES,
                 seed=self.seed,
             )
-            return found, scaling
+            return minimum, scaling
         return self._in_batches(rows, scaling, penalty), scaling
 
     def _in_batches(self, rows: Rows, scaling: Scaling, penalty: Penalty) -> Minimum:
         size, random = self.batch_size or _BATCH, np.random.default_rng(self.seed)
         dtype = torch.float64 if rows.matrix.dtype == np.float64 else torch.float32
         start = torch.zeros(rows.n_outputs, rows.matrix.n_units + 1, dtype=dtype, device=rows.device)
-        watched = None
+        early_stopping = None
         if rows.is_out.any():
-            watched = _Watched(lambda theta: _mean_loss(rows.held_out(scaling, 8192), theta, rows.kind))
-        found = minimise_in_batches(
+            early_stopping = _EarlyStopping(lambda theta: _mean_loss(rows.held_out(scaling, 8192), theta, rows.kind))
+        minimum = minimize_in_batches(
             lambda: rows.shuffled(scaling, size, random),
             rows.kind,
             penalty,
             start=start,
             max_iter=self.max_iter or _MAX_PASSES,
             tol=self.tol,
-            monitor=watched,
+            monitor=early_stopping,
         )
-        return found if watched is None else watched.best(found)
+        return minimum if early_stopping is None else early_stopping.best(minimum)
 
     def _is_full(self, matrix: Matrix) -> bool:
         if self.solver == "auto":
             return not self.compat and matrix.n_rows * matrix.n_units * matrix.dtype.itemsize <= FULL_BYTES
         return self.solver == "full"
 
-    def _keep(self, theta: Floats, scaling: Scaling, task: str) -> None:
+    def _store_weights(self, theta: Floats, scaling: Scaling, task: str) -> None:
         coef, intercept = scaling.unscaled(theta)
         self.weights_ = theta[:, :-1].copy()
         self.dead_ = scaling.dead.astype(np.int64)
-        self._place(coef, intercept)
+        self._set_coefficients(coef, intercept)
 
-    def _place(self, coef: Floats, intercept: Floats) -> None:
+    def _set_coefficients(self, coef: Floats, intercept: Floats) -> None:
         self.coef_: Floats = coef[0] if self.task_ == "regression" else coef
         self.intercept_: Any = float(intercept[0]) if self.task_ == "regression" else intercept
 
@@ -324,17 +326,17 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._check_fitted()
         matrix = base.matrix_of(self, X, reset=False)
         coef, intercept = np.atleast_2d(self.coef_).T, np.atleast_1d(self.intercept_)
-        found = np.empty((matrix.n_rows, coef.shape[1]))
+        minimum = np.empty((matrix.n_rows, coef.shape[1]))
         for rows, block in matrix.blocks():
-            found[rows] = block.astype(np.float64) @ coef + intercept
-        return found
+            minimum[rows] = block.astype(np.float64) @ coef + intercept
+        return minimum
 
     def _rankings(self, dead: Ints | None, about: dict[str, Any]) -> Iterator[tuple[Any, Ranking]]:
         shares = _shares_of(self.weights_)
         for i, label in enumerate(self.classes_.tolist()):
             row, sign = (i, 1) if len(self.weights_) > 1 else (0, 1 if i else -1)
             signs = sign * np.sign(self.weights_[row])
-            found = ranked(
+            minimum = ranked(
                 "linear",
                 shares[row],
                 signs=signs,
@@ -343,7 +345,7 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 tiers=mass_order(self.weights_[row]).cutoffs,
                 about={**about, "label": label},
             )
-            yield label, found
+            yield label, minimum
 
     def _weights_of(self, label: Any) -> Floats:
         if label is None or len(self.weights_) == 1:
@@ -354,11 +356,13 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise FitError(f"no class is called {label!r}; there are {known}.")
         return self.weights_[where]
 
-    def _united(self, found: list[Ints], *, is_least: bool = False) -> Ints:
-        if len(found) == 1:
-            return found[0]
+    def _merge_units(self, minimum: list[Ints], *, is_least: bool = False) -> Ints:
+        if len(minimum) == 1:
+            return minimum[0]
         order = mass_order(self.weights_).order
-        return (order[::-1] if is_least else order)[np.isin(order[::-1] if is_least else order, np.concatenate(found))]
+        return (order[::-1] if is_least else order)[
+            np.isin(order[::-1] if is_least else order, np.concatenate(minimum))
+        ]
 
     def _is_regression(self) -> bool:
         return bool(getattr(self, "task_", self.task) == "regression")
@@ -367,7 +371,7 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         base.require_fitted(self)
 
 
-class _Watched:
+class _EarlyStopping:
     """Keeps the parameters with the least loss on the rows held out; stops when it falls no more."""
 
     def __init__(self, loss: Any) -> None:
@@ -384,11 +388,11 @@ class _Watched:
             self._n_worse += 1
         return self._n_worse >= _PATIENCE
 
-    def best(self, found: Minimum) -> Minimum:
+    def best(self, minimum: Minimum) -> Minimum:
         """The parameters to keep; the last count as well."""
-        self(found.theta)
+        self(minimum.theta)
         assert self._best is not None
-        return Minimum(self._best, found.objective, found.n_iter, found.is_converged)
+        return Minimum(self._best, minimum.objective, minimum.n_iter, minimum.is_converged)
 
 
 def _mean_loss(batches: Any, theta: Tensor, kind: Kind) -> float:
@@ -405,6 +409,6 @@ def _shares_of(weights: Floats) -> Floats:
     return np.asarray(np.divide(mass, totals, out=np.zeros_like(mass), where=totals > 0))
 
 
-def _last(order: Ints, dead: Ints) -> Ints:
+def _dead_last(order: Ints, dead: Ints) -> Ints:
     is_dead = np.isin(order, dead)
     return np.concatenate([order[~is_dead], np.sort(order[is_dead])])

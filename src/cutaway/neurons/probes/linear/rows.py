@@ -61,19 +61,19 @@ class Rows:
     n_outputs: int
     device: str
 
-    def whole(self, *, standardise: bool) -> tuple[Problem, Problem | None, Scaling]:
+    def whole(self, *, standardize: bool) -> tuple[Problem, Problem | None, Scaling]:
         """All at once: the problem to solve, the rows held out, if any, and how both were scaled."""
         x = torch.from_numpy(self.matrix.array())
         y = self._target(slice(None), x.dtype)
         if not self.is_out.any():
-            x, scaling = _standardised(x.to(self.device), standardise)
+            x, scaling = _standardize(x.to(self.device), standardize)
             return self._problem(x, y), None, scaling
         keep, out = torch.from_numpy(~self.is_out), torch.from_numpy(self.is_out)
-        train, scaling = _standardised(x[keep].to(self.device), standardise)
+        train, scaling = _standardize(x[keep].to(self.device), standardize)
         test = scaling.apply(x[out].to(self.device))
         return self._problem(train, y[keep.to(y.device)]), self._problem(test, y[out.to(y.device)]), scaling
 
-    def scaling(self, *, standardise: bool) -> Scaling:
+    def scaling(self, *, standardize: bool) -> Scaling:
         """The same from one pass over the blocks."""
         n, shift = 0, np.zeros(self.matrix.n_units)
         sums, squares = np.zeros(self.matrix.n_units), np.zeros(self.matrix.n_units)
@@ -86,7 +86,7 @@ class Rows:
             sums += values.sum(axis=0)
             squares += np.einsum("ij,ij->j", values, values)
         std = np.sqrt(np.maximum(squares / n - (sums / n) ** 2, 0.0))
-        return _scaling(shift + sums / n, std, standardise, self.matrix.dtype)
+        return _scaling(shift + sums / n, std, standardize, self.matrix.dtype)
 
     def in_order(self, scaling: Scaling, size: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Batches as the rows lie."""
@@ -104,7 +104,7 @@ class Rows:
         for first in range(0, len(order), n_runs):
             pool = np.sort(np.concatenate([runs[i] for i in order[first : first + n_runs]]))
             mixed = random.permutation(len(pool))
-            yield from self._batches(_fetched(self.matrix, pool)[mixed], pool[mixed], scaling, size)
+            yield from self._batches(_read_rows(self.matrix, pool)[mixed], pool[mixed], scaling, size)
 
     def held_out(self, scaling: Scaling, size: int) -> Iterator[tuple[Tensor, Tensor]]:
         """The rows that are not fitted."""
@@ -127,23 +127,25 @@ class Rows:
         return Problem(x, y, self.kind, self.n_outputs)
 
 
-def _standardised(x: Tensor, standardise: bool) -> tuple[Tensor, Scaling]:
+def _standardize(x: Tensor, standardize: bool) -> tuple[Tensor, Scaling]:
     mean = x.mean(0, dtype=torch.float64)
-    centred = x - mean.to(x.dtype)
-    std = (centred.square().mean(0, dtype=torch.float64) - centred.mean(0, dtype=torch.float64).square()).clamp_(min=0)
+    centered = x - mean.to(x.dtype)
+    std = (centered.square().mean(0, dtype=torch.float64) - centered.mean(0, dtype=torch.float64).square()).clamp_(
+        min=0
+    )
     dtype = np.float64 if x.dtype == torch.float64 else np.float32
-    scaling = _scaling(mean.cpu().numpy(), std.sqrt_().cpu().numpy(), standardise, dtype)
+    scaling = _scaling(mean.cpu().numpy(), std.sqrt_().cpu().numpy(), standardize, dtype)
     return scaling.apply(x), scaling
 
 
-def _scaling(mean: Floats, std: Floats, standardise: bool, dtype: Any) -> Scaling:
+def _scaling(mean: Floats, std: Floats, standardize: bool, dtype: Any) -> Scaling:
     dead = dead_units(std, mean, dtype)
     scale = std.copy()
     scale[dead] = 1.0
-    return Scaling(mean, scale, dead, standardise)
+    return Scaling(mean, scale, dead, standardize)
 
 
-def _fetched(matrix: Matrix, rows: NDArray[np.int64]) -> NDArray[Any]:
+def _read_rows(matrix: Matrix, rows: NDArray[np.int64]) -> NDArray[Any]:
     """These rows, in rising order."""
     source = matrix.source
     found = source[rows] if isinstance(source, np.ndarray) else source.rows(rows).array()

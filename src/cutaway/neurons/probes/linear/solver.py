@@ -43,7 +43,7 @@ class Minimum:
     is_converged: bool
 
 
-def minimise(
+def minimize(
     problem: Problem,
     penalty: Penalty,
     *,
