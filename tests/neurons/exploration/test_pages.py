@@ -40,8 +40,8 @@ def test_it_is_the_page_of_what_is_computed_one_by_one(acts: Activations) -> Non
 
 def test_without_labels_the_histogram_is_of_all_values(acts: Activations) -> None:
     sections = {section.title: section for section in page(acts, 0).sections}
-    assert list(sections) == ["Words that move it most", "How its values lie", "Where it is strongest"]
-    [series] = sections["How its values lie"].plates[0].series
+    assert list(sections) == ["Top words", "Distribution of values", "Top contexts"]
+    [series] = sections["Distribution of values"].plates[0].series
     assert (series.name, sum(series.counts)) == ("all", len(acts))
 
 
@@ -49,8 +49,8 @@ def test_rows_without_words_are_told_by_their_items() -> None:
     values = np.zeros((6, 2))
     values[4, 1] = 3.0
     sections = {section.title: section for section in page(Activations.of({"conv": values}), "conv#1").sections}
-    assert list(sections) == ["How its values lie", "Where it is strongest"]
-    assert sections["Where it is strongest"].plates[0].rows[0][:3] == (4, 4, 3.0)
+    assert list(sections) == ["Distribution of values", "Top items"]
+    assert sections["Top items"].plates[0].rows[0][:3] == (4, 4, 3.0)
 
 
 def test_a_plain_array_has_no_words_to_tell_of() -> None:

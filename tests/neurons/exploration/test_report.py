@@ -147,7 +147,7 @@ def test_of_many_classes_the_best_unit_of_each_is_looked_at() -> None:
         x[:, 2 * label] += 3.0 * (kind == label)
     found = report(x, kind, methods="probeless", n=3, **QUICK)
     assert {each.unit for each in found.histograms} == {"#0", "#2", "#4"}
-    assert "The best unit of 1" in found.text()
+    assert "Ranked first for 1" in found.text()
 
 
 def test_what_a_plain_array_cannot_tell_is_left_out_and_said() -> None:
@@ -159,7 +159,7 @@ def test_what_a_plain_array_cannot_tell_is_left_out_and_said() -> None:
     assert found.asked.n_items is None
     assert noted(found, "nothing is known of sites")
     assert noted(found, "nothing is known of words")
-    assert not {"Where in the model", "Sites", "Do methods agree?"} & set(titles(found))
+    assert not {"Score by site", "Sites", "Agreement of methods"} & set(titles(found))
     assert found.comparison is None
 
 
@@ -202,7 +202,7 @@ def test_units_are_ablated_in_the_model_beside_random_ones() -> None:
     assert found.ablation is not None
     assert found.ablation.scores[-1, 0] < 1e-6 * found.ablation.baseline[0]
     assert (found.ablation.random[-1, :, 0] > 0.9 * found.ablation.baseline[0]).any()
-    assert "Without the best units: metric" in titles(found)
+    assert "Ablation of the top units: metric" in titles(found)
     with pytest.raises(InputError, match="belong together"):
         report(acts, label, model=model)
 
@@ -211,21 +211,21 @@ def test_the_page_tells_a_reader_who_was_not_there() -> None:
     found = of_planted()
     text = found.text()
     assert titles(found)[0] == "In short"
-    for part in ("Where in the model", "Which units", "Redundancy", "How many units are needed", "What to mistrust"):
+    for part in ("Score by site", "Top units", "Redundancy", "How many units are needed", "Caveats"):
         assert part in titles(found)
     call = "cutaway.neurons.report(acts, labels, methods=('probeless', 'linear', 'gaussian'), n=2, seed=0"
     assert call in " ".join(text.split())
     assert f"cutaway {cutaway.__version__}" in text
     assert "Unit h.1#2" in text
     assert found.page().topic == "neurons"
-    assert "Which units tell verb from other" in found._repr_html_()
+    assert "Units that distinguish verb from other" in found._repr_html_()
     assert "best by probeless: h." in repr(found)
 
 
 def test_it_is_written_as_html_and_saved_and_read_back(tmp_path: Path) -> None:
     found = of_planted()
     written = found.to_html(tmp_path / "verbs.html")
-    assert "Which units tell verb from other" in written.read_text()
+    assert "Units that distinguish verb from other" in written.read_text()
     found.save(tmp_path / "verbs")
     again = cutaway.load(tmp_path / "verbs")
     assert isinstance(again, Report)
@@ -291,7 +291,7 @@ def test_a_unit_that_spreads_farther_in_one_class_is_found_by_gaussians() -> Non
     found = report(x, labels, methods="gaussian", n=2, **TESTED)
     assert found.answer.verdict == "found"
     assert found.best[0] == 4
-    assert "Gaussians of 2 units by gaussian tell 0." in str(found.answer)
+    assert "Gaussians on 2 units by gaussian estimate 0." in str(found.answer)
 
 
 def test_units_that_are_all_dead_are_nothing() -> None:

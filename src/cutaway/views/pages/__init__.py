@@ -10,6 +10,5 @@ result_pages  Results as pages: what `show` and a notebook make of each kind of 
 results/      One page per kind of result
 site_names    Sites as names of rows and columns: what all of them share is left out
 text          Pages of plates as text: for a terminal, a log, a reader who has no browser
-unit_texts    Texts coloured by units: several units over several sentences, or one unit where it is far from its
-              mean
+unit_texts    Texts colored by units: sentences colored by several units, and the top contexts of one unit
 """

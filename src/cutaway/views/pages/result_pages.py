@@ -36,8 +36,8 @@ from cutaway.views.pages.results.similarity import dissimilarities_page, similar
 from cutaway.views.pages.results.units import (
     agreement_section,
     contexts_section,
+    distribution_section,
     ranking_page,
-    spread_section,
     words_section,
 )
 
@@ -117,7 +117,7 @@ _PAGES: dict[type, Callable[[Any], Page]] = {
     Ranking: ranking_page,
     TopWords: lambda words: _short(words.unit, words_section(words)),
     TopContexts: lambda contexts: _short(contexts.unit, contexts_section(contexts)),
-    Histograms: lambda histograms: _short(histograms.unit, spread_section(histograms)),
+    Histograms: lambda histograms: _short(histograms.unit, distribution_section(histograms)),
     Comparison: lambda comparison: _short("Methods compared", agreement_section(comparison)),
     Stability: stability_page,
     Clusters: clusters_page,
