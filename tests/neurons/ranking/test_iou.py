@@ -67,7 +67,7 @@ def test_the_best_threshold_is_that_of_brute_force() -> None:
 
 def test_shares_that_are_none_are_refused() -> None:
     for share in (0, 1, -0.5, 2):
-        with pytest.raises(InputError, match="a share of the rows"):
+        with pytest.raises(InputError, match="a fraction of the rows"):
             rank(X, Y, "iou", share=share)
 
 

@@ -1,4 +1,4 @@
-"""From scores of every label to one ranking with a ranking for each label inside."""
+"""Combines the scores of all labels into one `Ranking` with a ranking per label."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cutaway.neurons.labels.labels import EncodedLabels
 
 Overall = Literal["mean", "max"]
-"""How the scores of several labels become one."""
+"""How to combine the scores of several labels."""
 
 
 def combine_labels(
@@ -29,16 +29,16 @@ def combine_labels(
     overall: Overall | NDArray[np.float64] = "mean",
     **options: object,
 ) -> Ranking:
-    """The ranking of a method that scores each label by itself.
+    """The ranking of a method that scores each label separately.
 
-    Of two classes, the second in sorted order (`True` of truth values, 1 of 0 and 1) is the concept, and the ranking
-    as a whole is its ranking. Of more classes, and where a row has several labels, it is the mean, or the largest, of
-    the scores of all. Numbers have one ranking.
+    With two classes, the overall ranking is that of the second in sorted order (`True`, or 1 of 0 and 1). With more
+    classes or several labels per row, the overall score is the mean or the maximum over the labels. Labels that are
+    numbers have one ranking.
 
     Args:
-        scores: (label, unit), larger is better.
-        signs: (label, unit), of any number: its sign counts.
-        overall: the scores of the whole, where the method has its own rule for more than two classes.
+        scores: (label, unit), higher is better.
+        signs: (label, unit), any numbers; only their signs are used.
+        overall: overall scores, if the method has its own rule for more than two classes.
     """
     about = {"kind": encoded.kind, "n_rows": matrix.n_rows, **options}
     fields: dict[str, Any] = {"names": matrix.names, "dead": dead}
@@ -63,9 +63,9 @@ def combine_labels(
 
 
 def refuse_numbers(encoded: EncodedLabels, method: str, why: str, instead: str) -> None:
-    """An error where a method of classes is asked about numbers."""
+    """Raise if the labels are numbers and the method needs classes."""
     if encoded.kind == "numbers":
-        raise InputError(f"method={method!r} was asked about labels that are numbers: {why} {instead}")
+        raise InputError(f"method={method!r} needs classes, but the labels are numbers: {why} {instead}")
 
 
 def _concept(encoded: EncodedLabels) -> int | None:
@@ -79,6 +79,6 @@ def _overall_scores(scores: NDArray[np.float64], overall: Overall | NDArray[np.f
     if isinstance(overall, np.ndarray):
         return overall
     if overall not in ("mean", "max"):
-        raise InputError(f"overall={overall!r}: the scores of several labels are joined by their 'mean' or 'max'.")
+        raise InputError(f"overall={overall!r}: use 'mean' or 'max'.")
     overall_scores: NDArray[np.float64] = scores.mean(axis=0) if overall == "mean" else scores.max(axis=0)
     return overall_scores

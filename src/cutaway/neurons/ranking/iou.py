@@ -1,8 +1,8 @@
-"""Intersection over union of the rows where a unit fires and the rows with the label.
+"""Intersection over union of the rows where a unit is active and the rows with the label.
 
 Mu & Andreas, "Compositional Explanations of Neurons", NeurIPS 2020, after Bau et al., "Network Dissection", CVPR 2017:
-a unit fires where its value is above a threshold of its own, which it exceeds on 0.5 % of the data. For units behind a
-ReLU, in text, they take the threshold 0.
+a unit is active where it exceeds its own threshold, the 99.5th percentile of its values. For text units after a ReLU,
+they use the threshold 0.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from cutaway.results.ranking import Ranking
 if TYPE_CHECKING:
     from cutaway.neurons.labels.labels import EncodedLabels
 
-_INSTEAD = "Make classes of them first, for example labels > median; or 'mean_select', which ranks by correlation."
+_ALTERNATIVES = "Turn them into classes, for example labels > median, or use 'mean_select', which ranks by correlation."
 _MOST_VALUES = 2**18
+"""Values to process at once, to bound the memory of the boolean masks."""
 
 
 def iou(
@@ -37,18 +38,19 @@ def iou(
     overall: Overall = "mean",
     seed: int = 0,
 ) -> Ranking:
-    """`|fires ∩ label| / |fires ∪ label|` of each unit; the larger of that of x and of -x, with its sign.
+    """`|active ∩ label| / |active ∪ label|` of each unit, the larger of the values for x and -x.
 
     Args:
-        share: a unit fires on this share of all rows, where it is largest, as in the paper. "best" chooses a threshold
-            for each unit and label on half of the rows (drawn by `seed`), and scores on the other half: the paper's
-            share can reach no more than share / (share of the label), and tells common labels badly apart.
-        threshold: fire above this number instead; 0 is the paper's for units behind a ReLU.
-        absolute: False for x alone.
+        share: a unit is active on this fraction of rows, those with its largest values, as in the paper. "best"
+            chooses a threshold per unit and label on half of the rows and scores on the other half. A fixed share
+            limits the score to share / (fraction of rows with the label), which is low for common labels.
+        threshold: a unit is active above this value instead; the paper uses 0 for units after a ReLU.
+        absolute: if False, use x only.
+        seed: seed of the split for `share="best"`.
     """
-    refuse_numbers(encoded, "iou", "it needs rows with a label and rows without.", _INSTEAD)
+    refuse_numbers(encoded, "iou", "it compares rows with and without a label.", _ALTERNATIVES)
     if share != "best" and not 0 < share < 1:
-        raise InputError(f"share={share!r}: a share of the rows above 0 and below 1, or 'best'.")
+        raise InputError(f"share={share!r}: must be a fraction of the rows in (0, 1), or 'best'.")
     dead = moments(matrix, encoded).dead
     scorer = (
         _BestThreshold(encoded, seed)
@@ -65,14 +67,22 @@ def iou(
             other = scorer.scores(-some) if absolute else np.full_like(found, -1.0)
             scores[:, where] = np.maximum(found, other)
             signs[:, where] = np.where(other > found, -1, 1)
-    how = {"threshold": threshold} if threshold is not None else {"share": share}
+    threshold_option = {"threshold": threshold} if threshold is not None else {"share": share}
     return combine_labels(
-        "iou", matrix, encoded, scores=scores, signs=signs, dead=dead, overall=overall, absolute=absolute, **how
+        "iou",
+        matrix,
+        encoded,
+        scores=scores,
+        signs=signs,
+        dead=dead,
+        overall=overall,
+        absolute=absolute,
+        **threshold_option,
     )
 
 
 class _FixedThreshold:
-    """One threshold a unit, whatever the label."""
+    """One threshold per unit, shared by all labels."""
 
     def __init__(self, encoded: EncodedLabels, share: float | str, threshold: float | None) -> None:
         self._encoded = encoded
@@ -90,7 +100,7 @@ class _FixedThreshold:
 
 
 class _BestThreshold:
-    """A threshold for each unit and label: the best on some rows, scored on the others."""
+    """One threshold per unit and label: the best on half of the rows, scored on the other half."""
 
     def __init__(self, encoded: EncodedLabels, seed: int) -> None:
         is_train = split_in_half(encoded, seed)
@@ -101,8 +111,8 @@ class _BestThreshold:
         lacking = np.flatnonzero((n_train == 0) | (n_train == n_all))
         if len(lacking):
             raise InputError(
-                f"label {encoded.classes[lacking[0]]!r} has rows in one half of the data only, with which no threshold "
-                "can be chosen and scored: share='best' needs several rows of each label; or take a number."
+                f"label {encoded.classes[lacking[0]]!r} has rows in one half of the data only: share='best' chooses a "
+                "threshold on one half and scores it on the other. Pass more rows of this label, or a number as share=."
             )
 
     def scores(self, block: Array) -> Floats:
@@ -120,7 +130,7 @@ class _BestThreshold:
 
 
 def split_in_half(encoded: EncodedLabels, seed: int) -> NDArray[np.bool_]:
-    """(row,): whether it is in the first half; of each class half, too, where a row has one."""
+    """(row,): whether the row is in the first half; stratified by class if rows have one label."""
     codes = encoded.codes if encoded.kind == "classes" else np.zeros(len(encoded), np.int64)
     order = np.lexsort((np.random.default_rng(seed).random(len(codes)), codes))
     is_first = np.zeros(len(codes), np.bool_)
@@ -129,7 +139,7 @@ def split_in_half(encoded: EncodedLabels, seed: int) -> NDArray[np.bool_]:
 
 
 def _counts(encoded: EncodedLabels, fires: NDArray[np.bool_]) -> Floats:
-    """(label,): how many of the rows at which a unit fires have it."""
+    """(label,): the number of active rows with each label."""
     codes = encoded.codes[fires]
     if encoded.kind == "classes":
         return np.bincount(codes, minlength=len(encoded.classes)).astype(np.float64)
