@@ -157,8 +157,8 @@ def test_what_a_plain_array_cannot_tell_is_left_out_and_said() -> None:
     assert found.layers is None
     assert found.words == found.contexts == ()
     assert found.asked.n_items is None
-    assert noted(found, "nothing is known of sites")
-    assert noted(found, "nothing is known of words")
+    assert noted(found, "a plain array has no sites")
+    assert noted(found, "the words are unknown")
     assert not {"Score by site", "Sites", "Agreement of methods"} & set(titles(found))
     assert found.comparison is None
 
@@ -167,7 +167,7 @@ def test_one_site_has_no_others_beside_it() -> None:
     acts, labels = planted()
     found = report(acts.at("h.0"), labels, methods="probeless", n=1, **QUICK)
     assert found.layers is None
-    assert noted(found, "all units are of one site, h.0")
+    assert noted(found, "all units are at one site, h.0")
     assert found.words
 
 
@@ -180,9 +180,9 @@ def test_what_is_to_be_mistrusted_is_told() -> None:
     found = report(x, label, methods="probeless", n=2, groups=np.arange(60) // 15, n_permutations=3, n_resamples=20)
     assert noted(found, "87% of the rows are 0")
     assert noted(found, "few rows have the label 1 (8)")
-    assert noted(found, "1 unit is the same at every row")
+    assert noted(found, "1 constant unit")
     assert noted(found, "more units (80) than rows (60)")
-    assert noted(found, "there are 4 groups only, so there are as many folds")
+    assert noted(found, "there are only 4 groups, so the evaluation uses 4 folds")
     assert noted(found, "p is never below 0.25")
     assert found.answer.verdict == "nothing"
 
@@ -203,7 +203,7 @@ def test_units_are_ablated_in_the_model_beside_random_ones() -> None:
     assert found.ablation.scores[-1, 0] < 1e-6 * found.ablation.baseline[0]
     assert (found.ablation.random[-1, :, 0] > 0.9 * found.ablation.baseline[0]).any()
     assert "Ablation of the top units: metric" in titles(found)
-    with pytest.raises(InputError, match="belong together"):
+    with pytest.raises(InputError, match="ablation needs both"):
         report(acts, label, model=model)
 
 
@@ -243,7 +243,7 @@ def test_a_method_of_ones_own_stands_beside_the_rest() -> None:
     found = report(acts, labels, methods=("probeless", apart), n=2, **QUICK)
     assert list(found.rankings) == ["probeless", "apart"]
     assert sorted(found.rankings["apart"].top(2)) == ["h.0#3", "h.1#2"]
-    with pytest.raises(InputError, match="a name of its own"):
+    with pytest.raises(InputError, match="a different name"):
         report(acts, labels, methods=("probeless", "probeless"))
     with pytest.raises(InputError, match="Did you mean 'folds'"):
         report(acts, labels, methods="probeless", fold=3)
@@ -297,4 +297,4 @@ def test_a_unit_that_spreads_farther_in_one_class_is_found_by_gaussians() -> Non
 def test_units_that_are_all_dead_are_nothing() -> None:
     found = report(np.ones((60, 4)), np.arange(60) % 2, **TESTED)
     assert found.answer.verdict == "nothing"
-    assert noted(found, "4 units are the same at every row")
+    assert noted(found, "4 constant units")

@@ -1,4 +1,4 @@
-"""Everything about the units that carry some labels, in one call: ranked, judged, located, looked at, ablated."""
+"""`report`: rankings, evaluation, sites, clusters, words and ablation in one call."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _COUNTS = (1, 2, 5, 10, 20, 50, 100)
 _N_BEST = 20
 _N_FOLDS = 5
 _N_INSPECTED = 4
-"""Units whose words, contexts and values are told."""
+"""Units to inspect: words, contexts and histograms."""
 _N_WORDS, _N_CONTEXTS = 12, 6
 _MOST_LABELS = 12
-"""Of several labels a row, those that are evaluated; and labels of a histogram."""
+"""Labels to evaluate if rows have several, and labels of a histogram."""
 _MOST_CORRELATED = 6_000
-"""Units that are clustered: each is correlated with each."""
+"""Clustering needs a units × units correlation matrix: 6,000 units take 288 MB."""
 _OTHERS = "other labels"
-_ALL_DEAD = "no unit ever changes, so that no method has anything to go by: probeless alone was asked."
+_ALL_DEAD = "all units are constant, so no method can rank them. This report uses probeless only."
 
 
 def report(
@@ -53,7 +53,7 @@ def report(
     seed: int = 0,
     **how: Any,
 ) -> Report:
-    """All that can be asked of the units that carry the labels, as a result with a page.
+    """Analyze which units encode the labels: rankings, evaluation, sites, clusters, words, and ablation.
 
     >>> x = np.random.default_rng(0).normal(size=(120, 6))
     >>> results = report(x, x[:, 3] < 0, n=1, methods="probeless", n_permutations=20, n_resamples=100)
@@ -61,73 +61,75 @@ def report(
     ('found', [3])
 
     Args:
-        acts: `Activations`, or rows × units; parts that need words or sites are left out where there are none.
-        labels: one a row: classes, several labels, or numbers.
-        methods: of `rank`. The first leads: the answer and its permutation test are about it. Probeless, linear and
-            Gaussian if nothing is said; of numbers the first two.
-        n: how many units are the best; 20 if nothing is said, or half of them where they are few.
-        model: with `metric`, the best units are ablated in it, as by `ablate`.
-        metric: a function that runs the model and returns a number, or numbers by name.
-        seed: of everything that is drawn.
-        how: `score`, the metric of `evaluate`; `options` by method; `to` and `n_random` of `ablate`; and all that says
-            how `evaluate` splits and repeats, such as by, groups, words, folds, n_permutations.
+        acts: `Activations`, or rows × units. Without words or sites, the report leaves out the parts that need them.
+        labels: one per row: classes, several labels, or numbers.
+        methods: methods of `rank`. The first leads: the answer and the permutation test use it. Default: probeless,
+            linear and gaussian; for numbers, the first two.
+        n: the number of top units; default: 20, or half of the varying units if there are fewer than 40.
+        model: with `metric`, ablates the top units in this model, as `ablate` does.
+        metric: a function that runs the model and returns a number, or a dict of numbers.
+        seed: seed of all random choices.
+        how: `score`, the metric of `evaluate`; `options` by method; `to` and `n_random` of `ablate`; and the options of
+            `evaluate`, such as by, groups, words, folds, n_permutations.
     """
     if (model is None) != (metric is None):
-        raise InputError("model= and metric= belong together: one alone ablates nothing.")
+        raise InputError("pass model= and metric= together: ablation needs both.")
     matrix = as_matrix(acts)
     encoded = encode(labels, matrix.n_rows)
     given = {"methods": methods, "n": n, "model": model, "metric": metric, "seed": seed, **how}
-    options = _Options.of(how, acts, matrix, seed)
+    options = _ReportOptions.of(how, acts, matrix, seed)
     chosen = _methods_by_name(methods, encoded)
     if _is_all_dead(matrix, encoded):
         options = replace(options, notes=(*options.notes, _ALL_DEAD))
         chosen = {"probeless": "probeless"}
-    work = _ReportBuilder(acts, matrix, encoded, chosen, n, seed, options)
-    parts = list(work.parts(model, metric))
+    builder = _ReportBuilder(acts, matrix, encoded, chosen, n, seed, options)
+    parts = list(builder.parts(model, metric))
     seconds = {}
     for name, part in progress(parts, len(parts), "parts of the report"):
         started = perf_counter()
         part()
         seconds[name] = perf_counter() - started
-    return work.report(call_text(given, tuple(work.methods)), seconds)
+    return builder.report(call_text(given, tuple(builder.methods)), seconds)
 
 
 @dataclass(frozen=True, slots=True)
-class _Options:
-    """What was said beside the arguments by name."""
+class _ReportOptions:
+    """The keyword options of `report`."""
 
     score: Any
     options: Mapping[str, Mapping[str, Any]]
     to: Any
     n_random: int
     plan: Mapping[str, Any]
-    """Of `evaluate`."""
+    """Options of `evaluate`."""
     words: Any
-    """One a row; None where nothing is known of them."""
+    """One per row; None if unknown."""
     notes: tuple[str, ...]
 
     @classmethod
-    def of(cls, given: dict[str, Any], acts: Any, matrix: Matrix, seed: int) -> _Options:
+    def of(cls, given: dict[str, Any], acts: Any, matrix: Matrix, seed: int) -> _ReportOptions:
         plan = {"seeds": (seed,), **given}
         score, options, to = plan.pop("score", ""), plan.pop("options", {}), plan.pop("to", "mean")
         n_random = plan.pop("n_random", 5)
-        groups, called = groups_of(acts, matrix.n_rows, plan.get("by", "item"), plan.get("groups"), plan.get("words"))
+        groups, group_name = groups_of(
+            acts, matrix.n_rows, plan.get("by", "item"), plan.get("groups"), plan.get("words")
+        )
         n_groups = int(groups.max()) + 1
         notes = []
         if "folds" not in plan and "test" not in plan and n_groups < _N_FOLDS:
             if n_groups < 2:
                 raise InputError(
-                    f"all rows are of one group ({called}): nothing is left to test on. by='row' takes each by itself."
+                    f"all rows are in one group ({group_name}), so no rows are left to test on. Use by='row' to split rows."
                 )
             plan["folds"] = n_groups
-            notes.append(f"there are {n_groups} {called} only, so there are as many folds.")
+            notes.append(f"there are only {n_groups} {group_name}, so the evaluation uses {n_groups} folds.")
         words = words_of(acts, matrix.n_rows, plan.get("words"))
         return cls(score, options, to, n_random, plan, words, tuple(notes))
 
 
 @dataclass(slots=True, eq=False)
 class _ReportBuilder:
-    """A report in the making; each part leaves what it finds in `results`."""
+    """Builds a report; each part stores its result in `results`."""
 
     acts: Any
     matrix: Matrix
@@ -135,15 +137,15 @@ class _ReportBuilder:
     methods: Mapping[str, Method]
     n: int | None
     seed: int
-    how: _Options
+    how: _ReportOptions
     rankings: dict[str, Ranking] = field(default_factory=dict)
     evaluations: dict[str, Any] = field(default_factory=dict)
     per_label: dict[Any, Any] = field(default_factory=dict)
     results: dict[str, Any] = field(default_factory=dict)
-    """The other fields of the report."""
+    """Other fields of the report."""
 
     def parts(self, model: Any, metric: Any) -> Iterator[tuple[str, Callable[[], None]]]:
-        """What is to be done, in this order, each with its name."""
+        """The steps to run, in this order, with their names."""
         for name in self.methods:
             yield f"ranking by {name}", partial(self._rank, name)
         if self.encoded.kind == "multilabel":
@@ -161,7 +163,7 @@ class _ReportBuilder:
             yield "ablation", partial(self._ablate, model, metric)
 
     def report(self, call: str, seconds: Mapping[str, float]) -> Report:
-        """What was found, put together."""
+        """Assemble the report."""
         items = getattr(self.acts, "items", None)
         asked = Asked(
             kind=self.encoded.kind,
@@ -206,7 +208,7 @@ class _ReportBuilder:
 
     @property
     def _n_best(self) -> int:
-        """Where nothing was said, no more than half of the units that ever change."""
+        """Default: at most half of the units that vary."""
         if self.n is not None:
             return self.n
         return max(1, min(_N_BEST, (self.matrix.n_units - len(self._lead.dead)) // 2))
@@ -226,11 +228,11 @@ class _ReportBuilder:
         is_lead = not self.evaluations
         options = self._options(name)
         if self.methods[name] == "gaussian":
-            options["n_permutations"] = 0  # of its own null, which is not asked for in each split
+            options["n_permutations"] = 0  # its own null distribution is not needed in each split
         self.evaluations[name] = self._evaluation(name, self.encoded, options, is_lead=is_lead)
 
     def _evaluate_label(self, code: int) -> None:
-        """One of several labels against the rest, by the leading method."""
+        """Evaluate one of several labels against the rest, by the leading method."""
         name = next(iter(self.methods))
         labels = encode(self.encoded.codes[:, code])
         self.per_label[self.encoded.classes[code]] = self._evaluation(name, labels, self._options(name), is_lead=True)
@@ -264,7 +266,7 @@ class _ReportBuilder:
             self.results["histograms"] = tuple(histograms(self.matrix, unit, labels) for unit in units)
 
     def _ablate(self, model: Any, metric: Any) -> None:
-        from cutaway.neurons.causal.ablate import ablate  # needs torch, which reports of arrays do not
+        from cutaway.neurons.causal.ablate import ablate  # needs torch; reports of arrays do not
 
         how = {"to": self.how.to, "n_random": self.how.n_random, "seed": self.seed}
         acts = self.acts if hasattr(self.acts, "word_index") else None
@@ -278,16 +280,16 @@ def _is_all_dead(matrix: Matrix, encoded: EncodedLabels) -> bool:
 
 
 def units_to_inspect(ranking: Ranking, n: int) -> list[int]:
-    """The units that are looked at closely: the best, or where labels are several, the best of each in turn."""
+    """Units to inspect: the top units, or with more than two labels, the best unit of each label first."""
     best: list[int] = ranking.order[:n].tolist()
     if len(ranking.per_label) > 2:
-        own = [int(each.order[0]) for each in ranking.per_label.values()]
-        best = [*dict.fromkeys([*(unit for unit in best if unit in own), *own, *best])]
+        best_per_label = [int(each.order[0]) for each in ranking.per_label.values()]
+        best = [*dict.fromkeys([*(unit for unit in best if unit in best_per_label), *best_per_label, *best])]
     return best[:_N_INSPECTED]
 
 
 def histogram_labels(encoded: EncodedLabels) -> EncodedLabels | None:
-    """Labels for histograms: the most frequent, or quarters of numbers; None where there is nothing to tell apart.
+    """Labels for histograms: the most frequent, or quartiles of numbers; None if there is only one quartile.
 
     >>> histogram_labels(encode([0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7.5])).classes
     ('1st quarter, up to 2.25', '2nd quarter, up to 4', '3rd quarter, up to 5.75', '4th quarter')
@@ -300,13 +302,13 @@ def histogram_labels(encoded: EncodedLabels) -> EncodedLabels | None:
         return encode(quarters, rare="keep") if len(set(quarters)) > 1 else None
     if len(encoded.classes) <= _MOST_LABELS:
         return encoded
-    kept = np.sort(np.argsort(-encoded.counts, kind="stable")[: _MOST_LABELS - 1])
+    frequent = np.sort(np.argsort(-encoded.counts, kind="stable")[: _MOST_LABELS - 1])
     if encoded.kind == "multilabel":
-        classes = tuple(encoded.classes[code] for code in kept.tolist())
-        return replace(encoded, codes=encoded.codes[:, kept], classes=classes, counts=encoded.counts[kept])
-    names = [*(str(encoded.classes[code]) for code in kept.tolist()), _OTHERS]
-    place = np.full(len(encoded.classes), len(kept))
-    place[kept] = np.arange(len(kept))
+        classes = tuple(encoded.classes[code] for code in frequent.tolist())
+        return replace(encoded, codes=encoded.codes[:, frequent], classes=classes, counts=encoded.counts[frequent])
+    names = [*(str(encoded.classes[code]) for code in frequent.tolist()), _OTHERS]
+    place = np.full(len(encoded.classes), len(frequent))
+    place[frequent] = np.arange(len(frequent))
     codes = place[encoded.codes]
     return replace(encoded, codes=codes, classes=tuple(names), counts=np.bincount(codes))
 
@@ -315,9 +317,9 @@ def _methods_by_name(methods: Any, encoded: EncodedLabels) -> dict[str, Method]:
     if methods is None:
         methods = _OF_NUMBERS if encoded.kind == "numbers" else _METHODS
     several = [methods] if isinstance(methods, str) or callable(methods) else list(methods)
-    results = {
+    by_name = {
         each if isinstance(each, str) else getattr(each, "__name__", type(each).__name__): each for each in several
     }
-    if not results or len(results) < len(several):
-        raise InputError(f"methods={methods!r}: one at least, each with a name of its own.")
-    return results
+    if not by_name or len(by_name) < len(several):
+        raise InputError(f"methods={methods!r}: pass at least one method, each with a different name.")
+    return by_name

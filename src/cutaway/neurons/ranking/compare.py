@@ -38,8 +38,8 @@ def neuron_vote(ranking: Ranking, baselines: Iterable[Ranking], n: int = 50, *, 
 def vote(rankings: Iterable[Ranking], depth: int = _DEPTH) -> Ranking:
     """Combine rankings by vote: each gives `depth` points to its best unit, one less to the next, and so on.
 
-    >>> top_first, top_other = ranked("a", [3, 2, 1, 0]), ranked("b", [1, 3, 2, 0])
-    >>> vote([top_first, top_other], depth=2).order
+    >>> a, b = ranked("a", [3, 2, 1, 0]), ranked("b", [1, 3, 2, 0])
+    >>> vote([a, b], depth=2).order
     array([1, 0, 2])
 
     Args:
