@@ -1,4 +1,4 @@
-"""What would be found if there were nothing to find: labels permuted, p-values, bits that chance tells."""
+"""Permutation of labels by group, p-values, and mutual information on held-out rows."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ from cutaway.neurons.probes.gaussian.nested import NestedGaussians, fit_gaussian
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 _CHUNK = 1 << 22
-"""Numbers that posteriors of some rows take."""
+"""Values of the posteriors to compute at once, to bound memory."""
 _MIN_BLOCK = 10
-"""Groups that labels are exchanged among, at least."""
+"""Minimum number of groups that exchange labels."""
 _MOST_DRAWS = 20
-"""Of orders, if labels of few groups come out all the same."""
+"""Attempts, if the permuted labels of few groups are all the same."""
 _POWERS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 0.85, 1.0)
+"""Candidate exponents for tempering."""
 
 
 def permute_labels(encoded: EncodedLabels, groups: Ints, random: np.random.Generator) -> EncodedLabels:
-    """The labels in another order: each group gets those of another group of about its size, begun at any place.
+    """Permute labels between groups: each group gets the labels of a group of similar size, rotated at random.
 
-    What is exchanged are groups, since labels, and activations too, resemble each other within one. Single rows would
-    change places as if there were as many independent ones as rows, and chance would look smaller than it is. A group
-    that is longer than the one it gets its labels from repeats them; one that is shorter gets a part.
+    Groups are exchanged instead of rows, because labels and activations are correlated within a group. Permuting rows
+    would treat them as independent and underestimate chance. A group longer than its source repeats the labels; a
+    shorter one gets a part of them.
     """
     sizes = np.bincount(groups)
     order = np.argsort(groups, kind="stable")  # rows, group by group
@@ -40,8 +41,8 @@ def permute_labels(encoded: EncodedLabels, groups: Ints, random: np.random.Gener
         for block in blocks:
             source[block] = random.permutation(block)
         shift = random.integers(sizes[source])[groups]
-        lender = source[groups]  # (row,)
-        codes = encoded.codes[order[starts[lender] + (shift + within) % sizes[lender]]]
+        source_of_row = source[groups]  # (row,)
+        codes = encoded.codes[order[starts[source_of_row] + (shift + within) % sizes[source_of_row]]]
         if (codes != codes[0]).any():
             break
     if encoded.kind == "numbers":
@@ -50,13 +51,13 @@ def permute_labels(encoded: EncodedLabels, groups: Ints, random: np.random.Gener
 
 
 def similar_size_blocks(sizes: Ints) -> list[Ints]:
-    """Groups of about the same size, at least ten together where there are so many; equal sizes are never parted.
+    """Blocks of groups of similar size, at least ten per block if possible; equal sizes stay together.
 
     >>> [block.tolist() for block in similar_size_blocks(np.array([1, 3] * 10 + [9]))]
     [[0, 2, 4, 6, 8, 10, 12, 14, 16, 18], [1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 20]]
     """
     order = np.argsort(sizes, kind="stable")
-    edges = np.flatnonzero(np.diff(sizes[order])) + 1  # where another size begins
+    edges = np.flatnonzero(np.diff(sizes[order])) + 1  # where the size changes
     cuts = [0]
     for edge in edges.tolist():
         if edge - cuts[-1] >= _MIN_BLOCK and len(sizes) - edge >= _MIN_BLOCK:
@@ -64,25 +65,25 @@ def similar_size_blocks(sizes: Ints) -> list[Ints]:
     return np.split(order, cuts[1:])
 
 
-def p_value(found: float, null: Floats) -> float:
-    """How often the null is as large, the value itself counted among it.
+def p_value(bits: float, null: Floats) -> float:
+    """Fraction of the null that is as large, with the value itself counted as part of the null.
 
     >>> p_value(0.9, np.array([0.5, 0.6, 0.95]))
     0.5
     """
-    return float((1 + (null >= found).sum()) / (1 + len(null)))
+    return float((1 + (null >= bits).sum()) / (1 + len(null)))
 
 
 def held_out_bits(
     train: Floats, test: Floats, codes: tuple[Ints, Ints], sizes: Ints, *, powers: Floats, n_shuffles: int, seed: int
 ) -> tuple[Floats, Floats]:
-    """Bits that the first units tell of each test row (size, row), and the mean of what shuffled labels tell (size,).
+    """Bits of information of the first units about each test row (size, row), and the mean for shuffled labels (size,).
 
     Args:
-        codes: of the training rows, each class having two at least, and of the test rows.
-        sizes: how many of the units; ascending.
-        powers: (size,): as of `tempering`. Shuffled labels, which chose no units, find their own on a quarter of the
-            training rows.
+        codes: class codes of the training rows, at least two per class, and of the test rows.
+        sizes: numbers of units, ascending.
+        powers: (size,): exponents from `tempering`. Shuffled labels did not choose the units, so they get their
+            exponents from a quarter of the training rows.
     """
     sizes, train, test = _standardize(sizes, train, test)
     n_classes = int(codes[0].max()) + 1
@@ -103,14 +104,14 @@ def held_out_bits(
 
 
 def tempering(train: Floats, out: Floats, codes: tuple[Ints, Ints], sizes: Ints) -> Floats:
-    """(size,): by which power, from 0 to 1, what Gaussians say of a class beyond its share tells most of other rows.
+    """(size,): the exponent in [0, 1] on the likelihood ratio of the Gaussians that maximizes bits on held-out rows.
 
-    Gaussians with many units and few rows are far too sure of themselves. Rows that chose the units cannot say so:
-    there even noise looks as if it told the classes.
+    Gaussians with many units and few rows are overconfident. Rows that were used to choose the units cannot show this,
+    because there even noise looks informative.
 
     Args:
-        out: rows that neither the Gaussians nor the choice of the units have seen.
-        codes: of both, each class having two rows at least among the first.
+        out: held-out rows that neither the Gaussians nor the choice of units have seen.
+        codes: class codes of both, at least two training rows per class.
     """
     sizes, train, out = _standardize(sizes, train, out)
     if not len(out) or not train.shape[1]:
@@ -121,7 +122,7 @@ def tempering(train: Floats, out: Floats, codes: tuple[Ints, Ints], sizes: Ints)
 
 
 def _standardize(sizes: Ints, train: Floats, other: Floats) -> tuple[Ints, Floats, Floats]:
-    """Units that move, in standard deviations; and how many of each size they are."""
+    """Standardize the units that vary, and count how many of each size vary."""
     center, scale = train.mean(axis=0), train.std(axis=0)
     is_alive = scale > 0
     sizes = np.concatenate([[0], is_alive.cumsum()])[sizes]
@@ -130,8 +131,8 @@ def _standardize(sizes: Ints, train: Floats, other: Floats) -> tuple[Ints, Float
 
 
 def _bits_per_row(nested: NestedGaussians, x: Floats, codes: Ints, sizes: Ints, powers: Floats) -> Floats:
-    """(size, row): bits of the class of each row."""
-    found = np.zeros((len(sizes), len(x)))
+    """(size, row): bits of information about the class of each row."""
+    bits = np.zeros((len(sizes), len(x)))
     n_each = max(1, _CHUNK // (x.shape[1] * len(nested.counts)))
     for first in range(0, len(x), n_each):
         rows = slice(first, min(first + n_each, len(x)))
@@ -141,5 +142,5 @@ def _bits_per_row(nested: NestedGaussians, x: Floats, codes: Ints, sizes: Ints, 
         log_posteriors = log_posteriors[:, np.arange(len(own)), own] - np.logaddexp.reduce(
             log_posteriors, axis=2
         )  # (size, row)
-        found[:, rows] = np.where((sizes > 0)[:, None], log_posteriors - nested.log_priors[own], 0.0) / np.log(2)
-    return found
+        bits[:, rows] = np.where((sizes > 0)[:, None], log_posteriors - nested.log_priors[own], 0.0) / np.log(2)
+    return bits

@@ -1,4 +1,4 @@
-"""What is evaluated: whatever names, makes or is a ranking of units, as one thing that ranks training rows."""
+"""Turns a method name, function, probe or `Ranking` into a ranker; fits probes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.core.errors import InputError
+from cutaway.core.errors import InputError, InputTypeError
 from cutaway.core.matrices import Matrix
 from cutaway.neurons.labels.labels import EncodedLabels
 from cutaway.neurons.ranking.rank import rank
@@ -18,38 +18,39 @@ from cutaway.results.ranking import Ranking
 
 Ints = NDArray[np.int64]
 Order = Callable[[Matrix, EncodedLabels, int], Ints]
-"""Rows, labels and a seed, to units, best first."""
+"""Takes rows, labels and a seed; returns unit indices, best first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranker:
-    """A way to order units, and the probe that says how much they tell."""
+    """A ranking method with the probe that scores its units."""
 
     name: str
     order: Order | None
-    """None where units are not ranked."""
+    """None if units are not ranked."""
     probe: Any
-    """Cloned before it is fitted."""
+    """Cloned before fitting."""
     is_ranked_inside: bool = True
+    """Whether each split ranks units on its own training rows."""
 
 
 @dataclass(slots=True)
 class FitCounts:
-    """How fitting went."""
+    """Counts of probe fits."""
 
     n: int = 0
     n_unconverged: int = 0
     n_constant: int = 0
-    """Where training rows were all of one class: it is what is predicted."""
+    """Fits with training rows of a single class, which is then always predicted."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingLabels:
-    """Labels of training rows, without the classes that do not occur there."""
+    """Labels of the training rows, without classes that do not occur in them."""
 
     encoded: EncodedLabels
     present: Ints
-    """The code among all classes of each class here."""
+    """The code of each class among all classes."""
 
 
 @dataclass(slots=True)
@@ -58,7 +59,7 @@ class FittedProbe:
 
     probe: Any
     present: Ints | None
-    """None where labels are numbers."""
+    """None if labels are numbers."""
     constant: float | None = None
 
     def predict(self, values: NDArray[Any]) -> NDArray[Any]:
@@ -70,28 +71,30 @@ class FittedProbe:
 
     @property
     def has_probabilities(self) -> bool:
-        """Whether it says how probable each class is."""
+        """Whether the probe predicts class probabilities."""
         return self.constant is None and self.present is not None and hasattr(self.probe, "predict_log_proba")
 
     def log_proba(self, values: NDArray[Any]) -> NDArray[np.float64]:
-        """(row, class that it knows), in nats."""
-        with np.errstate(divide="ignore"):  # of a probability of 0
+        """(row, class in the training rows), in nats."""
+        with np.errstate(divide="ignore"):  # log(0)
             return np.asarray(self.probe.predict_log_proba(values), np.float64)
 
 
 def make_ranker(what: Any, encoded: EncodedLabels, n_units: int, *, probe: Any, options: Mapping[str, Any]) -> Ranker:
-    """What was given to `evaluate`."""
+    """The ranker for the first argument of `evaluate`."""
     what = what() if isinstance(what, type) else what
     probe = (
         _default_probe(encoded) if probe is None else _with_task(probe() if isinstance(probe, type) else probe, encoded)
     )
     if options and not isinstance(what, str):
-        raise InputError(f"options={dict(options)!r} are those of a method by name; {type(what).__name__} was given.")
+        raise InputError(f"options= needs a method name, got {type(what).__name__}: remove options={dict(options)!r}.")
     if what is None:
         return Ranker("all units", None, probe)
     if isinstance(what, Ranking):
         if what.n_units != n_units:
-            raise InputError(f"a ranking of {what.n_units:,} units was given for activations of {n_units:,}.")
+            raise InputError(
+                f"got a ranking of {what.n_units:,} units for activations of {n_units:,}: rank the same activations."
+            )
         return Ranker(what.method, lambda matrix, labels, seed: what.order, probe, is_ranked_inside=False)
     if hasattr(what, "fit") and hasattr(what, "predict"):
         own = _with_task(what, encoded)
@@ -100,13 +103,13 @@ def make_ranker(what: Any, encoded: EncodedLabels, n_units: int, *, probe: Any, 
     if isinstance(what, str) or callable(what):
         name = what if isinstance(what, str) else getattr(what, "__name__", type(what).__name__)
         return Ranker(name, lambda matrix, labels, seed: rank(matrix, labels, what, seed=seed, **options).order, probe)
-    raise InputError(
-        f"{type(what).__name__} was given to evaluate: the name of a method, a Ranking, a probe or a function."
+    raise InputTypeError(
+        f"evaluate() got {type(what).__name__}: pass a method name, a Ranking, a probe or a function of (X, y)."
     )
 
 
 def training_labels(encoded: EncodedLabels, rows: Ints) -> TrainingLabels:
-    """The labels of these rows alone."""
+    """The labels of these rows."""
     codes = encoded.codes[rows]
     if encoded.kind == "numbers":
         return TrainingLabels(replace(encoded, codes=codes), np.empty(0, np.int64))
@@ -118,10 +121,10 @@ def training_labels(encoded: EncodedLabels, rows: Ints) -> TrainingLabels:
 
 
 def fit_probe(probe: Any, values: Any, train_labels: TrainingLabels, fits: FitCounts, *, is_part: bool) -> FittedProbe:
-    """The probe, fitted anew to these rows.
+    """Fit a clone of the probe to these rows.
 
     Args:
-        is_part: whether these are units that were chosen already: a probe that chooses takes them all.
+        is_part: whether the units were already selected; a probe that selects units then uses all of them.
     """
     from sklearn.base import clone
     from sklearn.exceptions import ConvergenceWarning
@@ -162,18 +165,20 @@ def _order_by_probe(probe: Any) -> Order:
 
 
 def _default_probe(encoded: EncodedLabels) -> Any:
-    """Ridge alone: nothing is chosen among units that were chosen."""
+    """Ridge penalty only: an l1 penalty would select among units that were already selected."""
     from cutaway.neurons.probes.linear.probe import Linear
 
     return _with_task(Linear(l1=0.0, l2=0.01), encoded)
 
 
 def _with_task(probe: Any, encoded: EncodedLabels) -> Any:
-    """The probe with its task said, where it would guess it from the numbers of classes."""
+    """Clone the probe with its task set, because class codes alone would make it guess."""
     from sklearn.base import clone
 
     if not (hasattr(probe, "fit") and hasattr(probe, "predict") and hasattr(probe, "get_params")):
-        raise InputError(f"probe={probe!r}: an estimator with fit and predict, as those of cutaway.probes are.")
+        raise InputTypeError(
+            f"probe={probe!r}: pass an estimator with fit, predict and get_params, like cutaway.probes."
+        )
     fresh = clone(probe)
     if fresh.get_params().get("task") == "auto":
         fresh.set_params(task="regression" if encoded.kind == "numbers" else "classification")

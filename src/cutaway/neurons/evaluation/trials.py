@@ -1,4 +1,4 @@
-"""One pass over the splits of a seed: units are ranked and probes fitted on training rows, test rows are predicted."""
+"""Runs all splits of one seed: ranks units and fits probes on training rows, predicts test rows."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from cutaway.neurons.ranking.compare import select_rows
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Key = tuple[Any, ...]
-"""What was predicted with: `("kept", 10)`, `("all",)`, `("ablated", "keep", "zero", 10)`."""
+"""Which units a prediction used: `("kept", 10)`, `("all",)`, `("ablated", "keep", "zero", 10)`."""
 MAX_INFORMATION_UNITS = 100
-"""Units whose Gaussians are fitted together; more have more covariances than corpora have rows."""
+"""More units would have more covariances than most corpora have rows."""
 
-_N_QUARTERS = 4
+_N_INNER_FOLDS = 4
 _MIN_LOG_PROBABILITY = float(np.log(1e-6))
-"""Of probabilities: a probe that calls what happens impossible would otherwise tell minus infinitely many bits."""
+"""Lower limit: a true class with probability 0 would otherwise give minus infinity bits."""
 
 
 @dataclass(slots=True)
-class TestBits:
-    """Bits of the test rows of a split."""
+class HeldOutBits:
+    """Bits of information about the test rows of a split."""
 
     rows: Ints
     bits: Floats
@@ -41,51 +41,51 @@ class TestBits:
     null: Floats
     """(count,)."""
     n_clipped: int = 0
-    """Rows whose own class was said to be all but impossible."""
+    """Rows whose true class had a probability below the limit."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What came out of the splits of one seed."""
+    """Predictions and bits of all splits of one seed."""
 
     folds: dict[Key, list[Fold]] = field(default_factory=dict)
     control: dict[Key, list[Fold]] = field(default_factory=dict)
-    """The same for the control task; its truth is that of the control task."""
+    """Predictions for the control task, with its labels as truth."""
     orders: list[Ints] = field(default_factory=list)
-    test_bits: list[TestBits] = field(default_factory=list)
-    test_bits_all: list[TestBits] = field(default_factory=list)
-    """By the probe, of all units: one count."""
+    bits: list[HeldOutBits] = field(default_factory=list)
+    bits_all: list[HeldOutBits] = field(default_factory=list)
+    """Bits of the probe on all units: one count."""
     n_without_bits: int = 0
-    """Test rows whose class has fewer than two training rows: no Gaussian knows them."""
+    """Test rows whose class has fewer than two training rows, too few for a Gaussian."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trial:
-    """What is done on each split."""
+    """The work on each split."""
 
     matrix: Matrix
     ranker: Ranker
     counts: tuple[int, ...]
     groups: Ints
-    """(row,): of all rows."""
+    """(row,): the group of every row."""
     fits: FitCounts
     is_brief: bool = False
-    """Whether only what the permutation test asks for is wanted."""
+    """Whether to compute only what the permutation test needs."""
     ablations: tuple[tuple[str, str], ...] = ()
     n_shuffles: int = 0
-    """For the null of the bits; 0 leaves bits out."""
+    """Label shuffles for the null of the bits; 0 to skip bits."""
 
     def run(
         self, encoded: EncodedLabels, splits: list[Split], seed: int, control: EncodedLabels | None = None
     ) -> Outcome:
-        """All splits, one after the other."""
+        """Run all splits."""
         outcome = Outcome()
         for number, split in enumerate(splits):
             train_labels = training_labels(encoded, split.train)
             if encoded.kind == "classes" and len(train_labels.present) < 2:
                 raise InputError(
-                    f"the training rows of split {number} are all {encoded.classes[train_labels.present[0]]!r}: too few "
-                    "groups of rows hold other classes. Take fewer folds, or by='row' if rows are independent."
+                    f"all training rows of split {number} have the class {encoded.classes[train_labels.present[0]]!r}: "
+                    "too few groups have other classes. Use fewer folds, or by='row' if rows are independent."
                 )
             self._split(outcome, encoded, split, train_labels, seed * 1009 + number, control)
         return outcome
@@ -118,7 +118,7 @@ class Trial:
                 full_probe = self._fit_all_units(train, own)
                 note(("all",), _predict(full_probe, test), of=labels)
                 if labels is encoded and full_probe.has_probabilities and self.n_shuffles:
-                    outcome.test_bits_all.append(_probe_bits(full_probe, encoded, split, train_labels, test))
+                    outcome.bits_all.append(_probe_bits(full_probe, encoded, split, train_labels, test))
                 if labels is encoded and best is not None and self.ablations:
                     for key, predicted in self._predict_ablated(full_probe, best, train, test):
                         note(key, predicted)
@@ -128,8 +128,8 @@ class Trial:
             most = int(train_labels.present[train_labels.encoded.counts.argmax()])
             note(("majority",), np.full(len(split.test), most))
         if best is not None:
-            drawn = np.random.default_rng(seed).permutation(self.matrix.n_units)[: max(self.counts)]
-            self._predict_subsets(drawn, train, test, tasks[:1], note, name="random")
+            random_units = np.random.default_rng(seed).permutation(self.matrix.n_units)[: max(self.counts)]
+            self._predict_subsets(random_units, train, test, tasks[:1], note, name="random")
             if self.n_shuffles and encoded.kind == "classes":
                 self._add_bits(outcome, encoded, split, train_labels, (train, test), best, seed)
 
@@ -137,7 +137,7 @@ class Trial:
         assert self.ranker.order is not None
         order = self.ranker.order(train, train_labels.encoded, seed)
         if len(order) < max(self.counts):
-            raise InputError(f"{max(self.counts):,} units were asked for, and {self.ranker.name} ranks {len(order):,}.")
+            raise InputError(f"n={max(self.counts)} is too large: {self.ranker.name} ranks {len(order):,} units.")
         return np.asarray(order[: max(self.counts)])
 
     def _predict_subsets(
@@ -182,12 +182,12 @@ class Trial:
         best: Ints,
         seed: int,
     ) -> None:
-        able = np.flatnonzero(train_labels.encoded.counts >= 2)
+        fittable = np.flatnonzero(train_labels.encoded.counts >= 2)
         number = np.full(len(encoded.classes), -1)
-        number[train_labels.present[able]] = np.arange(len(able))
+        number[train_labels.present[fittable]] = np.arange(len(fittable))
         codes = tuple(number[encoded.codes[rows]] for rows in (split.train, split.test))
         outcome.n_without_bits += int((codes[1] < 0).sum())
-        if len(able) < 2 or not (codes[1] >= 0).any():
+        if len(fittable) < 2 or not (codes[1] >= 0).any():
             return
         units, sizes = best[:MAX_INFORMATION_UNITS], np.minimum(self.counts, MAX_INFORMATION_UNITS)
         x, z = (side.columns(units)[own >= 0].astype(np.float64) for side, own in zip(sides, codes, strict=True))
@@ -201,10 +201,10 @@ class Trial:
             n_shuffles=self.n_shuffles,
             seed=seed,
         )
-        outcome.test_bits.append(TestBits(split.test[codes[1] >= 0], bits, null))
+        outcome.bits.append(HeldOutBits(split.test[codes[1] >= 0], bits, null))
 
     def _powers(self, encoded: EncodedLabels, rows: Ints, codes: Ints, units: Ints, sizes: Ints, seed: int) -> Floats:
-        """How much Gaussians are weakened, by a quarter of the training rows for which units are ranked anew."""
+        """Tempering exponents, chosen on a held-out quarter of the training rows; the units are ranked on the rest."""
         is_out = self._held_out_quarter(rows, codes, seed)
         if not is_out.any():
             return np.zeros(len(sizes))
@@ -215,9 +215,9 @@ class Trial:
         return tempering(x[~is_out], x[is_out], (codes[~is_out], codes[is_out]), sizes)
 
     def _held_out_quarter(self, rows: Ints, codes: Ints, seed: int) -> NDArray[np.bool_]:
-        """(row,): a quarter of the groups, but no row of a class of which fewer than two others would stay."""
+        """(row,): a quarter of the groups, except rows of classes that would keep fewer than two rows."""
         groups = np.unique(self.groups[rows], return_inverse=True)[1].reshape(-1)
-        is_out = assign_folds(codes, groups, _N_QUARTERS, seed) == 0
+        is_out = assign_folds(codes, groups, _N_INNER_FOLDS, seed) == 0
         n_left = np.bincount(codes[~is_out], minlength=int(codes.max()) + 1)
         return np.asarray(is_out & (n_left >= 2)[codes])
 
@@ -228,17 +228,17 @@ def _predict(full_probe: FittedProbe, test: Matrix) -> NDArray[Any]:
 
 def _probe_bits(
     full_probe: FittedProbe, encoded: EncodedLabels, split: Split, train_labels: TrainingLabels, test: Matrix
-) -> TestBits:
-    """Bits that the probe tells of the test rows whose class it knows."""
+) -> HeldOutBits:
+    """Bits of the probe about the test rows whose class occurs in training."""
     log_priors = np.log(train_labels.encoded.counts / train_labels.encoded.counts.sum())
     number = np.full(len(encoded.classes), -1)
     number[train_labels.present] = np.arange(len(train_labels.present))
     codes = number[encoded.codes[split.test]]
-    said = np.concatenate([full_probe.log_proba(block) for _, block in test.blocks()])
+    log_probabilities = np.concatenate([full_probe.log_proba(block) for _, block in test.blocks()])
     rows = np.flatnonzero(codes >= 0)
-    own = said[rows, codes[rows]]
+    own = log_probabilities[rows, codes[rows]]
     bits = (np.maximum(own, _MIN_LOG_PROBABILITY) - log_priors[codes[rows]]) / np.log(2)
-    return TestBits(split.test[rows], bits[None], np.zeros(1), int((own < _MIN_LOG_PROBABILITY).sum()))
+    return HeldOutBits(split.test[rows], bits[None], np.zeros(1), int((own < _MIN_LOG_PROBABILITY).sum()))
 
 
 def _mean(matrix: Matrix) -> Floats:

@@ -119,7 +119,7 @@ class _ReportOptions:
         if "folds" not in plan and "test" not in plan and n_groups < _N_FOLDS:
             if n_groups < 2:
                 raise InputError(
-                    f"all rows are in one group ({group_name}), so no rows are left to test on. Use by='row' to split rows."
+                    f"all rows are in one group ({group_name}), so there are no rows to test on. Use by='row'."
                 )
             plan["folds"] = n_groups
             notes.append(f"there are only {n_groups} {group_name}, so the evaluation uses {n_groups} folds.")

@@ -45,8 +45,8 @@ def _label_notes(asked: Asked, evaluations: Sequence[Evaluation]) -> Iterator[st
     if is_accuracy and asked.counts.max() > _IMBALANCED * asked.n_rows:
         most = int(asked.counts.argmax())
         yield (
-            f"{asked.counts[most] / asked.n_rows:.0%} of the rows are {asked.labels[most]!r}, so accuracy is always high: "
-            "compare it with the most frequent class, or use score='matthews' or balance(acts, labels)."
+            f"{asked.counts[most] / asked.n_rows:.0%} of the rows are {asked.labels[most]!r}, so accuracy is always "
+            "high: compare it with the most frequent class, or use score='matthews' or balance(acts, labels)."
         )
     few = np.flatnonzero(asked.counts < _FEW_ROWS)
     if len(few):
@@ -64,7 +64,7 @@ def _score_notes(report: Report) -> Iterator[str]:
         of = "of each label" if report.per_label else f"of {report.method} only"
         yield f"the permutation test is {of}; with {n:,} permutations, p is never below {1 / (n + 1):.2g}."
     if report.per_label and len(report.per_label) > 1 and len(found[0].null):
-        yield f"with {len(report.per_label)} labels, expect p-values below 0.05 by chance: correct for multiple comparisons."
+        yield f"with {len(report.per_label)} labels, some p-values below 0.05 are chance: correct for multiple tests."
     if len(report.evaluations) > 1:
         yield f"{report.method} leads because it comes first in methods=. The best of several scores is biased upward."
     yield from _evaluation_notes(report.evaluations or {str(label): each for label, each in report.per_label.items()})
@@ -100,8 +100,8 @@ def _missing_parts_notes(report: Report, has_words: bool) -> Iterator[str]:
         left = len(asked.labels) - len(report.per_label)
         more = f", except {plural(left, 'rarer label')}" if left else ""
         yield (
-            f"rows have several labels: each was evaluated against the rest by {report.method}{more}. To evaluate sites and "
-            "other methods, report one label at a time: report(acts, [label in each for each in labels])."
+            f"rows have several labels: each was evaluated against the rest by {report.method}{more}. To evaluate "
+            "sites and other methods, report one label at a time: report(acts, [label in each for each in labels])."
         )
     if not asked.sites:
         yield "a plain array has no sites, so this report does not compare sites."
@@ -112,7 +112,7 @@ def _missing_parts_notes(report: Report, has_words: bool) -> Iterator[str]:
     elif not report.words:
         yield "words= came with a plain array: pass Activations.of(x, words=…) to see what activates the units."
     if report.clusters is None:
-        yield f"{asked.n_units:,} units are too many for a correlation matrix: cluster one site, clusters(acts.at(site))."
+        yield f"{asked.n_units:,} units are too many for a correlation matrix: try clusters(acts.at(site))."
 
 
 def call_text(given: Mapping[str, Any], methods: tuple[str, ...]) -> str:
