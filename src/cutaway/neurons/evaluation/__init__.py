@@ -1,4 +1,4 @@
-"""Tests how well chosen units predict the labels: cross-validation, controls, permutation tests.
+"""How well units predict labels: cross-validation, control tasks, permutation tests.
 
 controls     Control tasks: random labels per word type, which a probe can only memorize
 evaluate     `evaluate` and `layers`: scores of the top units on held-out rows, with baselines and intervals

@@ -1,4 +1,4 @@
-"""What units respond to: words, contexts, clusters, pages and the report.
+"""What activates units: words, contexts, clusters, pages and the report.
 
 clustering    Clusters of correlated units, with one representative each
 pages         Pages of units: `page` for one unit, `colored` for sentences colored by units

@@ -191,7 +191,7 @@ def _check_classes(classes: Sequence[Any], counts: NDArray[np.int64], member: ND
     """Raise for classes with a single row, naming all of them."""
     single = np.flatnonzero(counts == 1)
     if len(single) and rare == "raise":
-        names = listed((f"{classes[number]!r} (row {member[number]})" for number in single), _MOST_NAMED)
+        names = listed((f"{classes[number]!r} (row {member[number]})" for number in single.tolist()), _MOST_NAMED)
         raise InputError(
             f"{len(single):,} of {len(classes):,} classes have a single row: {names}. "
             "Drop them with neurons.filter(acts, labels, at_least=2)."

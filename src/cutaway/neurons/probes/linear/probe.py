@@ -1,4 +1,4 @@
-"""A linear probe: how well the labels can be read off the units, and which units it reads them from."""
+"""`Linear`: predicts labels from units and ranks units by weight."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 FULL_BYTES = 1 << 30
-"""Larger sets, in the numbers that are computed with, are fitted in batches if nothing else is asked for."""
+"""With `solver="auto"`, larger activations are fitted in minibatches."""
 _CHOICES = {
     "task": ("auto", "classification", "regression"),
     "solver": ("auto", "full", "minibatch"),
@@ -51,9 +51,9 @@ def _classifies(probe: Linear) -> bool:
 class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Logistic or linear regression with an elastic-net penalty.
 
-    It minimises the mean over rows of the cross-entropy (of half the squared error, where labels are numbers) plus
-    `l1 · Σ|W| + l2 / 2 · ΣW²`; intercepts are free. scikit-learn's `LogisticRegression` has the same minimum at
-    `C = 1 / (n · (l1 + l2))` and `l1_ratio = l1 / (l1 + l2)`.
+    Minimizes the mean cross-entropy over rows (half the squared error if labels are numbers) plus
+    `l1 · Σ|W| + l2 / 2 · ΣW²`; intercepts are not penalized. scikit-learn's `LogisticRegression` has the same minimum
+    at `C = 1 / (n · (l1 + l2))` and `l1_ratio = l1 / (l1 + l2)`.
 
     >>> x = np.random.default_rng(0).normal(size=(200, 5))
     >>> probe = Linear(l1=0.01).fit(x, np.where(x[:, 3] < 0, "noun", "verb"))
@@ -61,22 +61,22 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     (True, 3)
 
     Args:
-        l1: weight of the sum of magnitudes: makes weights exactly zero.
-        l2: weight of half the sum of squares: shares the weight among units that say the same.
-        task: "auto" regresses on real numbers that are not all whole, and classifies anything else.
-        standardise: scale each unit to mean 0 and deviation 1 before. A weight's size depends on the unit's scale, so
-            rankings want this; it is done if nothing is said (but not with `compat="neurox"`).
-        solver: "full" finds the minimum with all rows in memory, "minibatch" reads them in batches; "auto" takes the
-            first up to 1 GiB.
-        compat: "neurox" for NeuroX's objective, where l2 weighs `sqrt(ΣW²)`, and its training: 10 passes of Adam in
-            batches of 32, in the order of the rows, from torch's initial weights. With `solver="full"`, the minimum of
-            that objective.
-        validation: share of the rows to hold out; fitting stops early when their loss falls no more.
-        max_iter: of iterations, or passes in batches. 500 iterations, 20 passes, if None.
-        tol: of derivatives, and of the decrease of the objective per iteration.
-        batch_size: rows in a batch.
-        device: where to compute; where the tensor given is, or the CPU, if None.
-        seed: of what is drawn: rows held out, batches, NeuroX's initial weights.
+        l1: weight of the l1 penalty, which sets weights to exactly zero.
+        l2: weight of the l2 penalty, which spreads the weight over correlated units.
+        task: "classification" or "regression"; "auto" uses regression for floats that are not all integers.
+        standardize: scale each unit to mean 0 and standard deviation 1 before fitting. The size of a weight depends on
+            the scale of its unit, so rankings need this. Default: True, but False with `compat="neurox"`.
+        solver: "full" finds the minimum with all rows in memory, "minibatch" reads rows in batches, "auto" uses "full"
+            up to 1 GiB.
+        compat: "neurox" for NeuroX's objective, where l2 is the weight of `sqrt(ΣW²)`, and its training: 10 epochs of
+            Adam in batches of 32, in row order, from torch's initial weights. With `solver="full"`, the minimum of that
+            objective.
+        validation: fraction of the rows to hold out for early stopping.
+        max_iter: maximum number of iterations, or of epochs in minibatches; default: 500 iterations or 20 epochs.
+        tol: tolerance on derivatives and on the relative decrease of the objective per iteration.
+        batch_size: rows per batch.
+        device: compute device; default: the device of the tensor, or the CPU.
+        seed: seed of held-out rows, batches and NeuroX's initial weights.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.seed = seed
 
     def fit(self, X: Any, y: Any) -> Linear:
-        """Learn from rows × units (Activations, an array, a tensor) and one label a row."""
+        """Fit to rows × units (Activations, array or tensor) and one label per row."""
         self._check_parameters()
         matrix = base.matrix_of(self, X, reset=True)
         values = base.target_of(y, matrix)
@@ -128,14 +128,14 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._names = base.names_of(matrix, self)
         if not minimum.is_converged:
             warnings.warn(
-                f"the probe has not converged in {minimum.n_iter} iterations: raise max_iter, tol, l1 or l2.",
+                f"the probe has not converged in {minimum.n_iter} iterations: increase max_iter, tol, l1 or l2.",
                 ConvergenceWarning,
                 stacklevel=2,
             )
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """(row,): the class of the largest output; or the number."""
+        """(row,): the class with the largest output, or the predicted number."""
         outputs = self._outputs(X)
         if self.task_ == "regression":
             return outputs[:, 0]
@@ -144,7 +144,7 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @available_if(_classifies)  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> Floats:
-        """(row, class): the outputs; of two classes, (row,), positive for the second."""
+        """(row, class): the outputs; with two classes (row,), positive for the second class."""
         outputs = self._outputs(X)
         if len(self.classes_) > 2:
             return outputs
@@ -164,14 +164,14 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(np.exp(self.predict_log_proba(X)))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of the rows whose class is predicted; of numbers, the share of their variance (R²)."""
+        """Accuracy; R² if labels are numbers."""
         metric = r2_score if self._is_regression() else accuracy_score
         truth = y.detach().cpu().numpy() if hasattr(y, "detach") else y
         return float(metric(truth, self.predict(X), sample_weight=sample_weight))
 
     @property
     def ranking_(self) -> Ranking:
-        """Units by the weight mass they hold, over all classes and for each."""
+        """Units by their share of the weight mass, overall and per class."""
         self._check_fitted()
         dead = self.dead_ if not self.compat else None
         about = {"l1": self.l1, "l2": self.l2, "task": self.task_, "compat": self.compat, "n_iter": self.n_iter_}
@@ -191,16 +191,18 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         )
 
     def holding(self, mass: float, *, label: Any = None, is_least: bool = False) -> Ints:
-        """The units that hold this share of the weight mass: of a class, or of any class, best first.
+        """The units that hold this fraction of the weight mass of a class, or of any class, best first.
 
         Args:
-            is_least: begin with the smallest weights instead.
+            mass: fraction of the weight mass.
+            label: the class; default: any class.
+            is_least: start with the smallest weights instead.
         """
         self._check_fitted()
         return self._merge_units(holding(self._weights_of(label), mass, is_least=is_least), is_least=is_least)
 
     def above(self, fraction: float, *, label: Any = None) -> Ints:
-        """The units whose |w| is above this fraction of the largest: of a class, or of any class, best first."""
+        """The units whose |w| is above this fraction of the largest |w| of a class, or of any class, best first."""
         self._check_fitted()
         return self._merge_units(above(self._weights_of(label), fraction))
 
@@ -220,7 +222,7 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Linear:
-        """Read a fitted probe back; its predictions are the same."""
+        """Read a fitted probe from a file."""
         saved = save.read(path, "Linear")
         probe = cls(**saved.parameters)
         probe.task_ = saved.learned["task"]
@@ -243,7 +245,7 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
                 choices = ", ".join(map(repr, allowed))
-                raise FitError(f"{name}={getattr(self, name)!r}: one of {choices}.")
+                raise FitError(f"{name}={getattr(self, name)!r}: use one of {choices}.")
         for name in ("l1", "l2", "tol"):
             if not getattr(self, name) >= 0:
                 raise FitError(f"{name}={getattr(self, name)!r}: 0 is the least.")
@@ -353,7 +355,7 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         where = np.flatnonzero(self.classes_ == label)
         if not len(where):
             known = ", ".join(map(repr, self.classes_.tolist()))
-            raise FitError(f"no class is called {label!r}; there are {known}.")
+            raise FitError(f"no class {label!r}. Classes: {known}.")
         return self.weights_[where]
 
     def _merge_units(self, minimum: list[Ints], *, is_least: bool = False) -> Ints:
@@ -372,7 +374,7 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 class _EarlyStopping:
-    """Keeps the parameters with the least loss on the rows held out; stops when it falls no more."""
+    """Keeps the parameters with the lowest loss on held-out rows; stops when the loss no longer falls."""
 
     def __init__(self, loss: Any) -> None:
         self._loss = loss
@@ -389,7 +391,7 @@ class _EarlyStopping:
         return self._n_worse >= _PATIENCE
 
     def best(self, minimum: Minimum) -> Minimum:
-        """The parameters to keep; the last count as well."""
+        """The best parameters, including the last ones."""
         self(minimum.theta)
         assert self._best is not None
         return Minimum(self._best, minimum.objective, minimum.n_iter, minimum.is_converged)

@@ -1,4 +1,4 @@
-"""The rows that a linear probe is fitted to: whole or in batches, scaled, on the device where the work is done."""
+"""Training rows on the compute device, standardized, whole or in batches."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from cutaway.neurons.ranking.class_statistics import dead_units
 
 Floats = NDArray[np.float64]
 _RUN = 512
-"""Rows that lie together are read together, so many at a time."""
+"""Consecutive rows to read at once when shuffling: reading single rows from disk is slow."""
 _POOL_BYTES = 1 << 26
-"""Runs from everywhere are mixed in a pool of this size."""
+"""Size of the pool in which runs are mixed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scaling:
-    """`(x - mean) / scale` of each unit, over the rows that are fitted; dead units become 0."""
+    """`(x - mean) / scale` of each unit over the training rows; dead units become 0."""
 
     mean: Floats
     scale: Floats
     dead: NDArray[np.int64]
-    """Units that are the same at every row, but for rounding."""
+    """Units that are constant up to rounding."""
     is_used: bool
-    """Whether values are scaled at all."""
+    """Whether `apply` scales values."""
 
     def apply(self, values: Tensor) -> Tensor:
-        """Scale the values where they are."""
+        """Scale the values in place."""
         if self.is_used:
             values.sub_(torch.as_tensor(self.mean, dtype=values.dtype, device=values.device))
             values.div_(torch.as_tensor(self.scale, dtype=values.dtype, device=values.device))
@@ -42,7 +42,7 @@ class Scaling:
         return values
 
     def unscaled(self, theta: Floats) -> tuple[Floats, Floats]:
-        """Weights and intercepts for values that are not scaled."""
+        """Weights and intercepts for unscaled values."""
         if not self.is_used:
             return theta[:, :-1].copy(), theta[:, -1].copy()
         weights = theta[:, :-1] / self.scale
@@ -51,18 +51,18 @@ class Scaling:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """Rows with targets: of a matrix, those that are not held out."""
+    """Rows and targets of a matrix, with some rows held out."""
 
     matrix: Matrix
     targets: NDArray[Any]
-    """(row,): of all rows of the matrix."""
+    """(row,): target of every row of the matrix."""
     is_out: NDArray[np.bool_]
     kind: Kind
     n_outputs: int
     device: str
 
     def whole(self, *, standardize: bool) -> tuple[Problem, Problem | None, Scaling]:
-        """All at once: the problem to solve, the rows held out, if any, and how both were scaled."""
+        """All rows at once: the training problem, the held-out problem if any, and the scaling."""
         x = torch.from_numpy(self.matrix.array())
         y = self._target(slice(None), x.dtype)
         if not self.is_out.any():
@@ -74,7 +74,7 @@ class Rows:
         return self._problem(train, y[keep.to(y.device)]), self._problem(test, y[out.to(y.device)]), scaling
 
     def scaling(self, *, standardize: bool) -> Scaling:
-        """The same from one pass over the blocks."""
+        """Compute the scaling in one pass over the blocks."""
         n, shift = 0, np.zeros(self.matrix.n_units)
         sums, squares = np.zeros(self.matrix.n_units), np.zeros(self.matrix.n_units)
         for rows, block in self.matrix.blocks():
@@ -89,14 +89,14 @@ class Rows:
         return _scaling(shift + sums / n, std, standardize, self.matrix.dtype)
 
     def in_order(self, scaling: Scaling, size: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Batches as the rows lie."""
+        """Batches in row order."""
         n_each = max(1, _POOL_BYTES // (4 * max(self.matrix.n_units, 1)) // size) * size
         for rows, block in self.matrix.blocks(n_each):
             keep = ~self.is_out[rows]
             yield from self._batches(block[keep], np.arange(rows.start, rows.stop)[keep], scaling, size)
 
     def shuffled(self, scaling: Scaling, size: int, random: np.random.Generator) -> Iterator[tuple[Tensor, Tensor]]:
-        """Batches of rows from everywhere: runs of rows in random order, mixed some at a time."""
+        """Shuffled batches: runs of rows in random order, mixed in a pool."""
         rows = np.flatnonzero(~self.is_out)
         runs = np.array_split(rows, max(1, -(-len(rows) // _RUN)))
         n_runs = max(1, _POOL_BYTES // (4 * max(self.matrix.n_units, 1)) // _RUN)
@@ -107,7 +107,7 @@ class Rows:
             yield from self._batches(_read_rows(self.matrix, pool)[mixed], pool[mixed], scaling, size)
 
     def held_out(self, scaling: Scaling, size: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """The rows that are not fitted."""
+        """Batches of the held-out rows."""
         for rows, block in self.matrix.blocks():
             out = self.is_out[rows]
             yield from self._batches(block[out], np.arange(rows.start, rows.stop)[out], scaling, size)
@@ -146,7 +146,7 @@ def _scaling(mean: Floats, std: Floats, standardize: bool, dtype: Any) -> Scalin
 
 
 def _read_rows(matrix: Matrix, rows: NDArray[np.int64]) -> NDArray[Any]:
-    """These rows, in rising order."""
+    """Read these rows, which must be ascending."""
     source = matrix.source
     found = source[rows] if isinstance(source, np.ndarray) else source.rows(rows).array()
     chosen = np.asarray(found if matrix.units is None else found[:, matrix.units], matrix.dtype)
