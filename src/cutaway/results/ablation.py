@@ -119,6 +119,6 @@ class Ablation(Result):
             lines.append(f"  {metric}: {self.baseline[j]:.4g} with all units")
             for i, n in enumerate(self.n.tolist()):
                 spread = f" ± {std[i, j]:.2g}" if self.n_random > 1 else ""
-                beside = f", random {mean[i, j]:.4g}{spread}" if self.n_random else ""
-                lines.append(f"    without {n:,}: {self.scores[i, j]:.4g}{beside}")
+                random_text = f", random {mean[i, j]:.4g}{spread}" if self.n_random else ""
+                lines.append(f"    without {n:,}: {self.scores[i, j]:.4g}{random_text}")
         return "\n".join(lines)

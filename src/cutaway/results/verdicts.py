@@ -55,8 +55,10 @@ def answer_of(evaluations: Mapping[str, Evaluation], per_label: Mapping[Any, Eva
     text = text.replace("labels", "numbers") if first.setting.kind == "numbers" else text
     sentences = [f"{text}.", f"{_score_text(first)}.", *_control_sentences(first), *_bits_sentences(evaluations)]
     if others:
-        beside = ", ".join(f"{each.score.value:.3f} by {method}" for method, each in list(evaluations.items())[1:])
-        sentences.append(f"The same number of units reaches {beside}.")
+        other_scores = ", ".join(
+            f"{each.score.value:.3f} by {method}" for method, each in list(evaluations.items())[1:]
+        )
+        sentences.append(f"The same number of units reaches {other_scores}.")
     if verdict == "nothing":
         floor = 0.0 if first.majority is None else first.majority
         if first.kept and first.all_units.low > floor:

@@ -214,7 +214,9 @@ class _Evaluator:
             evaluation,
             control=tuple(map(scores.estimate, control)),
             control_all=scores.estimate(control_all),
-            selectivity=tuple(scores.intervals.estimate(own - other) for own, other in zip(kept, control, strict=True)),
+            selectivity=tuple(
+                scores.intervals.estimate(score - baseline) for score, baseline in zip(kept, control, strict=True)
+            ),
             selectivity_all=scores.intervals.estimate(every - control_all),
         )
 
@@ -250,48 +252,48 @@ class _Evaluator:
         )
 
     def _notes(self, outcomes: list[Outcome], fits: FitCounts) -> list[str]:
-        evaluation = []
+        notes = []
         if not self.ranker.is_ranked_inside:
-            evaluation.append(
+            notes.append(
                 "you passed a ranking, which was not computed on the training rows: if it has seen the test rows, "
                 "scores and p-value are too optimistic. Pass the name of its method to rank inside each split."
             )
         if self.group_name == "rows" and self.settings.by != "row":
-            evaluation.append(
+            notes.append(
                 "the sentences are unknown, so rows were split one by one. Pass groups= to keep rows together."
             )
         if self.n_repeats:
-            evaluation.append(
+            notes.append(
                 f"{self.n_repeats:,} of {self.n_repeats + int(self.groups.max()) + 1:,} sentences repeat another one: "
                 "repeated sentences count as one group and stay on the same side of a split."
             )
         if self.settings.control and self.words is None:
-            evaluation.append("the words are unknown, so there is no control task. Pass words= to run one.")
+            notes.append("the words are unknown, so there is no control task. Pass words= to run one.")
         if self.words is not None and self.group_name == "word types":
-            evaluation.append(
+            notes.append(
                 "no word type is on both sides of a split, so a probe cannot memorize words: selectivity means little."
             )
         if self.words is not None and len(set(self.words.tolist())) == len(self.words):
-            evaluation.append("no word occurs twice, so a probe cannot memorize words: selectivity means little.")
+            notes.append("no word occurs twice, so a probe cannot memorize words: selectivity means little.")
         if fits.n_unconverged:
-            evaluation.append(f"{fits.n_unconverged:,} of {fits.n:,} probe fits did not converge.")
+            notes.append(f"{fits.n_unconverged:,} of {fits.n:,} probe fits did not converge.")
         if fits.n_constant:
-            evaluation.append(
+            notes.append(
                 f"{fits.n_constant:,} of {fits.n:,} probe fits had training rows of a single class, which they predict."
             )
         if n_without_bits := sum(outcome.n_without_bits for outcome in outcomes):
-            evaluation.append(
+            notes.append(
                 f"{n_without_bits:,} test rows have classes with fewer than two training rows: they have no mutual "
                 "information."
             )
         if n_clipped := sum(bits.n_clipped for outcome in outcomes for bits in outcome.bits_all):
-            evaluation.append(
+            notes.append(
                 f"the probe gave the true class of {n_clipped:,} test rows a probability below one in a million: the "
                 "mutual information of all units uses one in a million instead."
             )
         if self.counts and self.counts[-1] > MAX_INFORMATION_UNITS and self.settings.information:
-            evaluation.append(f"mutual information uses at most the top {MAX_INFORMATION_UNITS} units.")
-        return evaluation
+            notes.append(f"mutual information uses at most the top {MAX_INFORMATION_UNITS} units.")
+        return notes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -387,8 +389,8 @@ def _bits(each: list[list[HeldOutBits]], resampling: Resampling) -> tuple[Floats
     for splits in each:
         rows = np.concatenate([split.rows for split in splits])
         bits = np.concatenate([split.bits for split in splits], axis=1).T  # (row, count)
-        own, drawn = resampling.sums(rows, np.concatenate([bits, np.ones((len(bits), 1))], axis=1))
-        both = np.concatenate([own[None], drawn])
+        total, drawn = resampling.sums(rows, np.concatenate([bits, np.ones((len(bits), 1))], axis=1))
+        both = np.concatenate([total[None], drawn])
         means.append(both[:, :-1] / np.maximum(both[:, -1:], 1.0))
         nulls.append(
             np.average([split.null for split in splits], axis=0, weights=[len(split.rows) for split in splits])

@@ -98,8 +98,8 @@ def held_out_bits(
     for _ in range(n_shuffles):
         known, asked = random.permutation(codes[0]), random.permutation(codes[1])
         is_out = held_out(known, len(known), 0.25, seed)
-        own = tempering(train[~is_out], train[is_out], (known[~is_out], known[is_out]), sizes)
-        null.append(bits_of(known, asked, own).mean(axis=1))
+        null_powers = tempering(train[~is_out], train[is_out], (known[~is_out], known[is_out]), sizes)
+        null.append(bits_of(known, asked, null_powers).mean(axis=1))
     return bits_of(*codes, powers), np.mean(null, axis=0) if null else np.zeros(len(sizes))
 
 
@@ -136,11 +136,11 @@ def _bits_per_row(nested: NestedGaussians, x: Floats, codes: Ints, sizes: Ints, 
     n_each = max(1, _CHUNK // (x.shape[1] * len(nested.counts)))
     for first in range(0, len(x), n_each):
         rows = slice(first, min(first + n_each, len(x)))
-        own = codes[rows]
+        true_codes = codes[rows]
         log_posteriors = nested.log_posteriors(x[rows], every=True)[np.maximum(sizes, 1) - 1]  # (size, row, class)
         log_posteriors = nested.log_priors + powers[:, None, None] * (log_posteriors - nested.log_priors)
-        log_posteriors = log_posteriors[:, np.arange(len(own)), own] - np.logaddexp.reduce(
+        log_posteriors = log_posteriors[:, np.arange(len(true_codes)), true_codes] - np.logaddexp.reduce(
             log_posteriors, axis=2
         )  # (size, row)
-        bits[:, rows] = np.where((sizes > 0)[:, None], log_posteriors - nested.log_priors[own], 0.0) / np.log(2)
+        bits[:, rows] = np.where((sizes > 0)[:, None], log_posteriors - nested.log_priors[true_codes], 0.0) / np.log(2)
     return bits

@@ -66,8 +66,8 @@ class FittedProbe:
         """(row,)."""
         if self.constant is not None:
             return np.full(len(values), self.constant, np.float64 if self.present is None else np.int64)
-        found = np.asarray(self.probe.predict(values)).reshape(-1)
-        return found.astype(np.float64) if self.present is None else self.present[found.astype(np.int64)]
+        predicted = np.asarray(self.probe.predict(values)).reshape(-1)
+        return predicted.astype(np.float64) if self.present is None else self.present[predicted.astype(np.int64)]
 
     @property
     def has_probabilities(self) -> bool:
@@ -97,9 +97,9 @@ def make_ranker(what: Any, encoded: EncodedLabels, n_units: int, *, probe: Any, 
             )
         return Ranker(what.method, lambda matrix, labels, seed: what.order, probe, is_ranked_inside=False)
     if hasattr(what, "fit") and hasattr(what, "predict"):
-        own = _with_task(what, encoded)
+        task_probe = _with_task(what, encoded)
         has_ranking = hasattr(type(what), "ranking_")
-        return Ranker(type(what).__name__, _order_by_probe(own) if has_ranking else None, own)
+        return Ranker(type(what).__name__, _order_by_probe(task_probe) if has_ranking else None, task_probe)
     if isinstance(what, str) or callable(what):
         name = what if isinstance(what, str) else getattr(what, "__name__", type(what).__name__)
         return Ranker(name, lambda matrix, labels, seed: rank(matrix, labels, what, seed=seed, **options).order, probe)
@@ -113,10 +113,11 @@ def training_labels(encoded: EncodedLabels, rows: Ints) -> TrainingLabels:
     codes = encoded.codes[rows]
     if encoded.kind == "numbers":
         return TrainingLabels(replace(encoded, codes=codes), np.empty(0, np.int64))
-    present, own = np.unique(codes, return_inverse=True)
+    present, train_codes = np.unique(codes, return_inverse=True)
     classes = tuple(encoded.classes[code] for code in present)
     return TrainingLabels(
-        replace(encoded, codes=own.reshape(-1), classes=classes, counts=np.bincount(own.reshape(-1))), present
+        replace(encoded, codes=train_codes.reshape(-1), classes=classes, counts=np.bincount(train_codes.reshape(-1))),
+        present,
     )
 
 
@@ -158,8 +159,8 @@ def _order_by_probe(probe: Any) -> Order:
         fresh = clone(probe)
         if "seed" in fresh.get_params():
             fresh.set_params(seed=seed)
-        found: Ints = fresh.fit(matrix, encoded.codes).ranking_.order
-        return found
+        best: Ints = fresh.fit(matrix, encoded.codes).ranking_.order
+        return best
 
     return order
 

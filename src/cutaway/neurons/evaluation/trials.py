@@ -114,8 +114,8 @@ class Trial:
             outcome.orders.append(best)
             self._predict_subsets(best, train, test, tasks, note)
         if not self.is_brief or best is None:
-            for labels, own in tasks:
-                full_probe = self._fit_all_units(train, own)
+            for labels, task_labels in tasks:
+                full_probe = self._fit_all_units(train, task_labels)
                 note(("all",), _predict(full_probe, test), of=labels)
                 if labels is encoded and full_probe.has_probabilities and self.n_shuffles:
                     outcome.bits_all.append(_probe_bits(full_probe, encoded, split, train_labels, test))
@@ -151,8 +151,8 @@ class Trial:
     ) -> None:
         x, z = train.columns(units), test.columns(units)
         for n in self.counts:
-            for labels, own in tasks:
-                part = fit_probe(self.ranker.probe, x[:, :n], own, self.fits, is_part=True)
+            for labels, task_labels in tasks:
+                part = fit_probe(self.ranker.probe, x[:, :n], task_labels, self.fits, is_part=True)
                 note((name, n), part.predict(z[:, :n]), of=labels)
 
     def _fit_all_units(self, train: Matrix, train_labels: TrainingLabels) -> FittedProbe:
@@ -190,14 +190,17 @@ class Trial:
         if len(fittable) < 2 or not (codes[1] >= 0).any():
             return
         units, sizes = best[:MAX_INFORMATION_UNITS], np.minimum(self.counts, MAX_INFORMATION_UNITS)
-        x, z = (side.columns(units)[own >= 0].astype(np.float64) for side, own in zip(sides, codes, strict=True))
-        own = codes[0][codes[0] >= 0]
+        x, z = (
+            side.columns(units)[side_codes >= 0].astype(np.float64)
+            for side, side_codes in zip(sides, codes, strict=True)
+        )
+        train_codes = codes[0][codes[0] >= 0]
         bits, null = held_out_bits(
             x,
             z,
-            (own, codes[1][codes[1] >= 0]),
+            (train_codes, codes[1][codes[1] >= 0]),
             sizes,
-            powers=self._powers(encoded, split.train[codes[0] >= 0], own, units, sizes, seed),
+            powers=self._powers(encoded, split.train[codes[0] >= 0], train_codes, units, sizes, seed),
             n_shuffles=self.n_shuffles,
             seed=seed,
         )
@@ -236,9 +239,9 @@ def _probe_bits(
     codes = number[encoded.codes[split.test]]
     log_probabilities = np.concatenate([full_probe.log_proba(block) for _, block in test.blocks()])
     rows = np.flatnonzero(codes >= 0)
-    own = log_probabilities[rows, codes[rows]]
-    bits = (np.maximum(own, _MIN_LOG_PROBABILITY) - log_priors[codes[rows]]) / np.log(2)
-    return HeldOutBits(split.test[rows], bits[None], np.zeros(1), int((own < _MIN_LOG_PROBABILITY).sum()))
+    true_class = log_probabilities[rows, codes[rows]]
+    bits = (np.maximum(true_class, _MIN_LOG_PROBABILITY) - log_priors[codes[rows]]) / np.log(2)
+    return HeldOutBits(split.test[rows], bits[None], np.zeros(1), int((true_class < _MIN_LOG_PROBABILITY).sum()))
 
 
 def _mean(matrix: Matrix) -> Floats:

@@ -44,26 +44,26 @@ def _rank_by_probe(method: str, matrix: Matrix, encoded: EncodedLabels, options:
             raise InputError(f"method={method!r} has no option {option!r}. Options: {', '.join(offered)}.")
     if encoded.kind == "multilabel":
         return _rank_each_label(estimator, matrix, encoded, options)
-    found: Ranking = estimator(**options).fit(matrix, encoded.codes).ranking_
-    about = {"kind": encoded.kind, "n_rows": matrix.n_rows, **found.about}
+    ranking: Ranking = estimator(**options).fit(matrix, encoded.codes).ranking_
+    about = {"kind": encoded.kind, "n_rows": matrix.n_rows, **ranking.about}
     # Probes are fitted to class codes, because labels of mixed types cannot be sorted.
     per_label = {
         encoded.classes[int(code)]: replace(each, about={**each.about, "label": encoded.classes[int(code)]})
-        for code, each in found.per_label.items()
+        for code, each in ranking.per_label.items()
     }
-    return replace(found, per_label=per_label, names=matrix.names, about=about)
+    return replace(ranking, per_label=per_label, names=matrix.names, about=about)
 
 
 def _rank_each_label(estimator: Any, matrix: Matrix, encoded: EncodedLabels, options: dict[str, Any]) -> Ranking:
     each = [estimator(**options).fit(matrix, encoded.codes[:, i].astype(np.int64)) for i in range(len(encoded.classes))]
-    found = [probe.ranking_ for probe in each]
+    rankings = [probe.ranking_ for probe in each]
     return combine_labels(
-        found[0].method,
+        rankings[0].method,
         matrix,
         encoded,
-        scores=np.stack([ranking.scores for ranking in found]),
-        signs=np.stack([ranking.signs for ranking in found]),
-        dead=found[0].dead,
+        scores=np.stack([ranking.scores for ranking in rankings]),
+        signs=np.stack([ranking.signs for ranking in rankings]),
+        dead=rankings[0].dead,
         **options,
     )
 

@@ -63,10 +63,10 @@ def iou(
         for first in range(0, len(block), n_each):
             some = block[first : first + n_each]  # (unit, row)
             where = slice(units.start + first, units.start + first + len(some))
-            found = scorer.scores(some)  # (label, unit)
-            other = scorer.scores(-some) if absolute else np.full_like(found, -1.0)
-            scores[:, where] = np.maximum(found, other)
-            signs[:, where] = np.where(other > found, -1, 1)
+            rising = scorer.scores(some)  # (label, unit)
+            falling = scorer.scores(-some) if absolute else np.full_like(rising, -1.0)
+            scores[:, where] = np.maximum(rising, falling)
+            signs[:, where] = np.where(falling > rising, -1, 1)
     threshold_option = {"threshold": threshold} if threshold is not None else {"share": share}
     return combine_labels(
         "iou",
@@ -92,11 +92,11 @@ class _FixedThreshold:
     def scores(self, block: Array) -> Floats:
         """(label, unit)."""
         if self._threshold is None:
-            fires = block > np.quantile(block, 1 - float(self._share), axis=1, keepdims=True)
+            is_active = block > np.quantile(block, 1 - float(self._share), axis=1, keepdims=True)
         else:
-            fires = block > self._threshold
-        both = np.stack([_counts(self._encoded, row) for row in fires], axis=1)
-        return _overlap(both, fires.sum(axis=1), self._n_rows)
+            is_active = block > self._threshold
+        both = np.stack([_counts(self._encoded, row) for row in is_active], axis=1)
+        return _overlap(both, is_active.sum(axis=1), self._n_rows)
 
 
 class _BestThreshold:
@@ -118,15 +118,15 @@ class _BestThreshold:
     def scores(self, block: Array) -> Floats:
         """(label, unit)."""
         train, test = sorted_block(block[:, self._train]), block[:, self._test]
-        found = []
+        overlaps = []
         for label, places in enumerate(train.places(self._train_labels)):
             _, best = train.down(places).best_overlap
             at = np.take_along_axis(places, best[:, None], axis=1)
-            fires = test >= np.take_along_axis(train.values, at, axis=1)
+            is_active = test >= np.take_along_axis(train.values, at, axis=1)
             hit = has_label(self._encoded, label)[self._test]
-            both = fires[:, hit].sum(axis=1).astype(np.float64)
-            found.append(_overlap(both, fires.sum(axis=1), np.float64(hit.sum())))
-        return np.stack(found)
+            both = is_active[:, hit].sum(axis=1).astype(np.float64)
+            overlaps.append(_overlap(both, is_active.sum(axis=1), np.float64(hit.sum())))
+        return np.stack(overlaps)
 
 
 def split_in_half(encoded: EncodedLabels, seed: int) -> NDArray[np.bool_]:
@@ -138,14 +138,14 @@ def split_in_half(encoded: EncodedLabels, seed: int) -> NDArray[np.bool_]:
     return is_first
 
 
-def _counts(encoded: EncodedLabels, fires: NDArray[np.bool_]) -> Floats:
+def _counts(encoded: EncodedLabels, is_active: NDArray[np.bool_]) -> Floats:
     """(label,): the number of active rows with each label."""
-    codes = encoded.codes[fires]
+    codes = encoded.codes[is_active]
     if encoded.kind == "classes":
         return np.bincount(codes, minlength=len(encoded.classes)).astype(np.float64)
     return np.asarray(codes.sum(axis=0), np.float64)
 
 
-def _overlap(both: Floats, n_fires: Array, n_label: Floats | np.float64) -> Floats:
-    union = n_fires + n_label - both
+def _overlap(both: Floats, n_active: Array, n_label: Floats | np.float64) -> Floats:
+    union = n_active + n_label - both
     return np.asarray(both / union)

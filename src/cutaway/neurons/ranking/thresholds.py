@@ -170,5 +170,5 @@ def _last_of_run(places: Ints, last: Ints | None) -> tuple[Ints, Ints]:
 
 def _at(array: Ints, places: Ints) -> Ints:
     """`np.take_along_axis(array, places, axis=1)`, several times faster."""
-    found: Ints = array.reshape(-1).take(places + array.shape[1] * np.arange(len(array))[:, None])
-    return found
+    taken: Ints = array.reshape(-1).take(places + array.shape[1] * np.arange(len(array))[:, None])
+    return taken

@@ -95,9 +95,9 @@ class Greedy:
         Args:
             chunks: the rows to score on; default: the fitted rows.
         """
-        found = self._information(chunks or self._chunks)
-        found[self.chosen] = -np.inf
-        return found
+        information = self._information(chunks or self._chunks)
+        information[self.chosen] = -np.inf
+        return information
 
     def label_gains(self, chunks: Chunks) -> Floats:
         """(class, unit): bits of information of the selected units plus this unit about one class against the rest."""
