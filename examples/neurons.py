@@ -34,7 +34,7 @@ DOCS = Path(__file__).parent.parent / "docs"
 ENDINGS = {"ing": r"[a-z]{3,}ing$", "ed": r"[a-z]{3,}ed$", "s": r"[a-z]{2,}[^su]s$"}
 LONG = r".{7,}"
 METHODS = ("probeless", "linear", "gaussian", "average_precision", "mean_select", "random")
-OPTIONS = {"linear": {"l1": 1e-3, "l2": 1e-3, "standardise": True}, "gaussian": {"n_units": 20}}
+OPTIONS = {"linear": {"l1": 1e-3, "l2": 1e-3, "standardize": True}, "gaussian": {"n_units": 20}}
 
 
 def main() -> None:
@@ -91,7 +91,7 @@ def metrics(model: nn.Module, tokenizer: object, sentences: list[list[str]], tra
     last = train.sites[0]
     tasks = {"ending": (ENDINGS, y), "length": (LONG, cutaway.neurons.annotate(train, LONG))}
     probes = {
-        name: cutaway.probes.Linear(l2=1e-3, standardise=True).fit(train, known) for name, (_, known) in tasks.items()
+        name: cutaway.probes.Linear(l2=1e-3, standardize=True).fit(train, known) for name, (_, known) in tasks.items()
     }
     inputs = tokenizer(sentences, is_split_into_words=True, return_tensors="pt", padding=True)
 

@@ -1,6 +1,6 @@
-"""Probes: estimators with scikit-learn's manners that read labels off units, and rank the units by it.
+"""Probes: scikit-learn estimators that predict labels from units and rank the units.
 
-`cutaway.probes.Linear` and `cutaway.probes.Gaussian`. Nothing is imported until it is used.
+`cutaway.probes.Linear` and `cutaway.probes.Gaussian`, imported on first use.
 """
 
 from cutaway.core import late

@@ -66,7 +66,7 @@ def test_neurons_are_ranked_compared_and_ablated(tmp_path: Path) -> None:
     page = (tmp_path / "page.html").read_text()
     assert "Neurons that know how a word ends" in page
     assert "2 labels; probeless, linear" in text
-    assert "Which units tell s from other" in (tmp_path / "report.html").read_text()
+    assert "Units that distinguish s from other" in (tmp_path / "report.html").read_text()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["page.html", "report.html"]
 
 

@@ -67,24 +67,27 @@ def test_the_numbers_stand_in_the_sentence() -> None:
     text = str(answer_of({"probeless": GOOD, "linear": scored(0.91, 0.9, 0.92)}))
     for part in ("4 of 8 units by probeless reach an accuracy of 0.900 [0.850, 0.950]", "all units 0.950"):
         assert part in text
-    assert "4 random units 0.600, always the most frequent class 0.500" in text
-    assert "p = 0.0476 by 20 permutations (the least it can be)" in text
-    assert "Selectivity is 0.300 [0.200, 0.400] above the control task." in text
-    assert "As many units reach 0.910 by linear." in text
-    assert "From 4 units on, the score cannot be told from that of all." in text
+    assert "4 random units 0.600, always predicting the most frequent class 0.500" in text
+    assert "p = 0.0476 with 20 permutations (the minimum)" in text
+    assert "Selectivity is 0.300 [0.200, 0.400]: the score exceeds the control task." in text
+    assert "The same number of units reaches 0.910 by linear." in text
+    assert "From 4 units on, the score is indistinguishable from that of all units." in text
 
 
 def test_memory_is_not_passed_over() -> None:
     answer = answer_of({"probeless": HEARD})
-    assert "words known by heart would give as much" in str(answer)
+    assert "memorized words would score as well" in str(answer)
     assert answer.sentences[0].startswith(
-        "These units tell the labels, but tell labels that words were given at random"
+        "These units predict the labels, but they predict random labels of words as well"
     )
     assert answer_of({}, {"verb": HEARD, "noun": replace(HEARD, p_value=0.5)}).verdict == "memory"
 
 
 def test_bits_of_gaussians_are_told_also_where_another_method_leads() -> None:
-    said = "Gaussians of 4 units by gaussian tell 0.300 [0.200, 0.400] bits of 1.000 of rows not seen, which the score"
+    said = (
+        "Gaussians on 4 units by gaussian estimate 0.300 [0.200, 0.400] bits of mutual information (at most 1.000) on "
+        "held-out rows. The score does not show this"
+    )
     assert said in str(answer_of({"gaussian": SPREAD}))
     other = answer_of({"probeless": replace(GOOD, p_value=0.5), "gaussian": SPREAD})
     assert other.verdict == "nothing"
@@ -93,19 +96,19 @@ def test_bits_of_gaussians_are_told_also_where_another_method_leads() -> None:
 
 def test_what_is_missing_is_said() -> None:
     found = replace(GOOD, delta=(Estimate(-0.25, -0.3, -0.2), Estimate(-0.05, -0.1, -0.01)))
-    assert "All units together tell more: 0.050 is missing." in str(answer_of({"probeless": found}))
+    assert "All units together score 0.050 higher." in str(answer_of({"probeless": found}))
 
 
 def test_nothing_by_one_method_is_not_nothing_at_all() -> None:
     text = str(answer_of({"probeless": replace(GOOD, p_value=0.5)}))
-    assert text.startswith("Nothing that chance does not give as well was found by probeless.")
-    assert "All units together do tell them: 0.950 [0.900, 1.000]." in text
+    assert text.startswith("No evidence that these units predict the labels better than chance.")
+    assert "All units together do predict them: 0.950 [0.900, 1.000]." in text
     none = replace(GOOD, p_value=0.5, all_units=Estimate(0.5, 0.4, 0.6))
-    assert "do tell" not in str(answer_of({"probeless": none}))
+    assert "do predict" not in str(answer_of({"probeless": none}))
 
 
 def test_labels_are_counted_one_by_one() -> None:
     answer = answer_of({}, {"noun": GOOD, "verb": replace(GOOD, p_value=0.5)})
     assert answer.verdict == "found"
-    assert str(answer) == "Each label against the rest: units tell 1 of 2 labels: noun."
+    assert str(answer) == "Each label against the rest: units predict 1 of 2 labels: noun."
     assert answer_of({}, {"verb": replace(GOOD, p_value=0.5)}).verdict == "nothing"

@@ -180,7 +180,7 @@ def test_an_entry_of_the_metric_has_its_own_order() -> None:
     for label in range(3):
         effect = np.abs(found.effect[:, label])
         assert found.top(2, of=label) == [f"3#{i}" for i in np.argsort(-effect)[:2]]
-    with pytest.raises(InputError, match=r"of=7: the metric has shape \[3\]"):
+    with pytest.raises(InputError, match=r"of=7 is out of range: the metric has shape \[3\]"):
         found.top(1, of=7)
 
 

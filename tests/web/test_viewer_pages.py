@@ -83,12 +83,12 @@ def test_one_goes_from_a_collection_to_its_units_to_rankings_and_back(viewer: Pa
     field.fill("enc.0#0")
     keys.press("Enter")
     titled(viewer, "enc.0#0")
-    words = viewer.locator("section[aria-label='Words that move it most'] [role=row]").nth(1)
+    words = viewer.locator("section[aria-label='Top words'] [role=row]").nth(1)
     assert words.inner_text().startswith("cat")
-    assert viewer.locator("section[aria-label='Where it is strongest'] .tok.marked").first.inner_text() == "cat"
-    assert viewer.locator("section[aria-label='How its values lie'] .outline").count() == 1
+    assert viewer.locator("section[aria-label='Top contexts'] .tok.marked").first.inner_text() == "cat"
+    assert viewer.locator("section[aria-label='Distribution of values'] .outline").count() == 1
     # To a ranking that knows it, and from there to another unit, by keys alone.
-    viewer.locator("section[aria-label='Who ranks it where']").get_by_role("button", name="ranks/mine").first.click()
+    viewer.locator("section[aria-label='Ranks by method']").get_by_role("button", name="ranks/mine").first.click()
     titled(viewer, "Units ranked by mine")
     chosen(viewer, "ranks/mine")
     table = viewer.locator("section[aria-label='The best 12'] [role=grid]")

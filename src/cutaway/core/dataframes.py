@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 
 def to_dataframe(records: Iterable[dict[str, Any]]) -> Any:
     """Rows as a pandas DataFrame if pandas is installed, else as a list of dicts.
@@ -23,6 +26,15 @@ def to_dataframe(records: Iterable[dict[str, Any]]) -> Any:
         return pandas.DataFrame.from_records(
             [{_escape_surrogates(key): _escape_surrogates(row[key]) for key in row} for row in rows]
         )
+
+
+def array_columns(name: str, values: NDArray[np.float64]) -> dict[str, float]:
+    """Columns of a table row: one for a number, one per entry of an array, named by its index.
+
+    >>> array_columns("score", np.array(0.5)), array_columns("score", np.array([0.5, 0.25]))
+    ({'score': 0.5}, {'score.0': 0.5, 'score.1': 0.25})
+    """
+    return {".".join([name, *map(str, index)]): float(value) for index, value in np.ndenumerate(values)}
 
 
 def _escape_surrogates(value: Any) -> Any:

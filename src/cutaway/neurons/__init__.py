@@ -1,16 +1,16 @@
-"""Neurons: which units carry a concept, what they fire on, and how sure one can be.
+"""Neurons: which units encode a concept, what activates them, and how reliable that is.
 
     ranking = cutaway.neurons.rank(acts, labels)          # or method="linear", "gaussian", "iou", …
     with cutaway.edit(model, at=ranking.top(20), to=0):
         ...
 
-Nothing is imported until it is used.
+Names are imported on first use.
 
-    causal/       Causal tests in the live model: ablation and attribution
-    evaluation/   Tests how well chosen units predict the labels: cross-validation, controls, permutation tests
-    exploration/  What units respond to: words, contexts, clusters, pages and the report
-    labels/       Labels for the rows of activations: read from corpora, made by rules, aligned to tokens
-    probes/       Probes: estimators in the manner of scikit-learn that predict labels from units
+    causal/       Causal analysis in the running model: ablation and attribution
+    evaluation/   How well units predict labels: cross-validation, control tasks, permutation tests
+    exploration/  What activates units: words, contexts, clusters, pages and the report
+    labels/       Labels for rows of activations: read from corpora, made by rules, aligned to tokens
+    probes/       Probes: scikit-learn estimators that predict labels from units and rank the units
     ranking/      Ranking methods, one file each, and the table that names them (`rank`)
 """
 

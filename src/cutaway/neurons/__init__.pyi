@@ -6,7 +6,7 @@ from cutaway.neurons.evaluation.controls import control_labels as control_labels
 from cutaway.neurons.evaluation.evaluate import evaluate as evaluate
 from cutaway.neurons.evaluation.evaluate import layers as layers
 from cutaway.neurons.exploration.clustering import clusters as clusters
-from cutaway.neurons.exploration.pages import coloured as coloured
+from cutaway.neurons.exploration.pages import colored as colored
 from cutaway.neurons.exploration.pages import page as page
 from cutaway.neurons.exploration.report import report as report
 from cutaway.neurons.exploration.words import histograms as histograms

@@ -134,7 +134,7 @@ def test_the_unit_that_matters_is_told_from_random_ones() -> None:
     page = page_of(found)
     assert page is not None
     assert [section.title for section in page.sections] == ["In short", "main", "side"]
-    assert "without the best by given" in page.text()
+    assert "without the top units by given" in page.text()
     assert len(found.table()) == 2
 
 
@@ -151,16 +151,16 @@ def test_a_metric_that_draws_random_numbers_draws_the_same_each_time() -> None:
 @pytest.mark.parametrize(
     ("ranking", "options", "message"),
     [
-        (ranked("mine", [1.0, 2.0]), {}, "has no names"),
-        (["."], {}, "names no unit"),
-        (".#1", {}, "several sites of units"),
-        ([".#1"], {"n": 2}, "there are 1 units to ablate"),
-        ([".#1"], {"to": "mean"}, "give acts="),
-        ([".#1"], {"to": "nothing"}, "give 'zero', 'mean' or 'resample'"),
+        (ranked("mine", [1.0, 2.0]), {}, "has no unit names"),
+        (["."], {}, "is not a unit"),
+        (".#1", {}, "a non-empty list of unit sites"),
+        ([".#1"], {"n": 2}, "must be between 1 and 1"),
+        ([".#1"], {"to": "mean"}, "pass acts="),
+        ([".#1"], {"to": "nothing"}, "use 'zero', 'mean' or 'resample'"),
         ([".#9"], {"n_random": 0}, "has 3 units"),
         ([".#1"], {"metric": lambda: None}, "returned None"),
         ([".#1"], {"metric": lambda: [1, 2]}, r"shape \[2\]"),
-        ([".#1"], {"metric": 3}, "no function"),
+        ([".#1"], {"metric": 3}, "must be a function"),
     ],
 )
 def test_what_cannot_be_meant_is_said(ranking: Any, options: dict[str, Any], message: str) -> None:
@@ -229,7 +229,7 @@ def test_a_gpu_collects_ranks_attributes_and_ablates_alike(family: str) -> None:
         labels = np.arange(len(acts)) % 2
         ranking = cutaway.neurons.rank(acts, labels)
         moved = {name: part.to(device) for name, part in batch.items()} if isinstance(batch, dict) else batch.to(device)
-        attributed = cutaway.neurons.attribute(
+        attribute_batches = cutaway.neurons.attribute(
             model, batch, at=site, target=lambda output, batch: getattr(output, "logits", output).flatten(1)[:, 0]
         )
 
@@ -239,6 +239,6 @@ def test_a_gpu_collects_ranks_attributes_and_ablates_alike(family: str) -> None:
 
         units = list(acts.names[:3])
         ablation = ablate(model, units, {"total": total}, to="mean", acts=acts, n_random=2)
-        found[device] = acts.array(), ranking.scores, attributed.scores, ablation.scores, ablation.random
+        found[device] = acts.array(), ranking.scores, attribute_batches.scores, ablation.scores, ablation.random
     for ours, theirs in zip(found["cpu"], found["cuda"], strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=2e-3, atol=2e-4)

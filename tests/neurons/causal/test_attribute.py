@@ -16,7 +16,7 @@ from torch import Tensor, nn
 import cutaway
 from cutaway.core.errors import InputError, SiteError
 from cutaway.neurons.causal.attribute import attribute
-from cutaway.neurons.causal.attribution import Plan, attributed
+from cutaway.neurons.causal.attribution import Plan, attribute_batches
 from cutaway.neurons.ranking.rank import rank
 
 with warnings.catch_warnings():
@@ -28,7 +28,7 @@ CLASS = 2
 
 def ours(model: nn.Module, data: Any, site: str, **plan: Any) -> np.ndarray:
     """(sample, position, unit)."""
-    (found,) = attributed(model, data, [site], Plan(**plan))
+    (found,) = attribute_batches(model, data, [site], Plan(**plan))
     return found.values[site]
 
 
@@ -302,7 +302,7 @@ def test_rank_by_gradient_refuses_inputs_that_are_not_those_collected() -> None:
 
 
 def test_text_without_a_tokenizer_is_said() -> None:
-    with pytest.raises(InputError, match="data is text: give the tokenizer"):
+    with pytest.raises(InputError, match="data is text: pass tokenizer="):
         attribute(text_bert(), TEXTS, at="encoder.layer.0", target=summed)
     with pytest.raises(InputError, match="without texts"):
         attribute(text_bert(), torch.ones(2, 3), at="encoder.layer.0", target=summed, tokenizer=minilm()[1])
@@ -311,20 +311,20 @@ def test_text_without_a_tokenizer_is_said() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"method": "shap"}, "give 'gradient_x_activation'"),
-        ({"steps": 0, "method": "conductance"}, "1 is the least"),
-        ({"baseline": "median"}, "give 'zero', 'mean', or a batch"),
+        ({"method": "shap"}, "use 'gradient_x_activation'"),
+        ({"steps": 0, "method": "conductance"}, "must be 1 or more"),
+        ({"baseline": "median"}, "use 'zero', 'mean' or a batch"),
         ({"method": "conductance", "baseline": "mean"}, "along the inputs"),
-        ({"along": "0"}, "is for conductance"),
+        ({"along": "0"}, "only with conductance"),
         ({"target": 9}, "has 3 classes"),
-        ({"target": [0]}, "one class for each sample"),
-        ({"target": lambda output, batch: output}, "give one real number for each"),
-        ({"target": lambda output, batch: torch.zeros(4)}, "does not depend"),
+        ({"target": [0]}, "one integer class per sample"),
+        ({"target": lambda output, batch: output}, "return one float per sample"),
+        ({"target": lambda output, batch: torch.zeros(4)}, "no gradient with respect to"),
         ({"at": "1#99"}, "has 8 units"),
-        ({"at": []}, "pass a site"),
-        ({"data": "text"}, "give a tensor of samples"),
+        ({"at": []}, "give a site"),
+        ({"data": "text"}, "pass a tensor of samples"),
         ({"data": []}, "is empty"),
-        ({"speed": 3}, "nothing that attribute can be told"),
+        ({"speed": 3}, "unexpected option 'speed'"),
     ],
 )
 def test_what_cannot_be_meant_is_said(options: dict[str, Any], message: str) -> None:
@@ -336,12 +336,12 @@ def test_what_cannot_be_meant_is_said(options: dict[str, Any], message: str) -> 
 def test_more_that_cannot_be_meant_is_said() -> None:
     with pytest.raises(SiteError, match=r"Nearest|matches no module"):
         attribute(mlp(), torch.ones(1, 5), at="encoder")
-    with pytest.raises(InputError, match=r"shape \[6, 7, 50\].*say what is explained"):
+    with pytest.raises(InputError, match=r"shape \[6, 7, 50\].*pass target="):
         attribute(gpt2(), tokens(), at="transformer.h.0.mlp")
-    with pytest.raises(InputError, match="say along="):
+    with pytest.raises(InputError, match="pass along="):
         attribute(gpt2(), tokens(), at="transformer.h.0.mlp", method="conductance", target=last)
     x = np.random.default_rng(0).normal(size=(6, 2))
-    with pytest.raises(InputError, match="give model= and data="):
+    with pytest.raises(InputError, match="pass model= and data="):
         rank(x, [0, 1] * 3, "gradient")
     with pytest.raises(InputError, match="needs activations with sites"):
         rank(x, [0, 1] * 3, "gradient", model=mlp(), data=x)

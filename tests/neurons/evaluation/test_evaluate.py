@@ -142,7 +142,7 @@ def test_a_ranking_that_saw_the_test_rows_is_told_apart_from_one_made_inside() -
     assert inside.score.value < 0.7
     assert outside.score.value > inside.score.value + 0.2  # what leaks
     assert not outside.setting.is_ranked_inside
-    assert "the ranking was given, not made on training rows" in outside.notes[0]
+    assert "you passed a ranking, which was not computed on the training rows" in outside.notes[0]
     assert outside.stability == ()
 
 
@@ -188,8 +188,8 @@ def test_nothing_of_the_test_rows_reaches_ranking_or_probe() -> None:
 def test_every_kind_of_subject_is_evaluated_alike() -> None:
     acts, labels = planted()
     subjects = ["linear", Linear(), Linear, Gaussian(n_units=3), lambda x, y: np.abs(x[y == "b"].mean(0))]
-    for subject in subjects:
-        each = evaluate(subject, acts, labels, n=[2], folds=2, **BARE)
+    for ranker in subjects:
+        each = evaluate(ranker, acts, labels, n=[2], folds=2, **BARE)
         assert each.score.value > 0.5
         assert 7 in each.units
     alone = evaluate(None, acts, labels, **BARE)
@@ -272,8 +272,8 @@ def test_rows_without_sentences_or_words_are_noted() -> None:
     x = np.random.default_rng(0).normal(size=(60, 3))
     each = evaluate("probeless", x, x[:, 0] > 0, n=1, **{**BARE, "control": True})
     assert [note.split(",")[0] for note in each.notes] == [
-        "nothing is known of sentences",
-        "nothing is known of words",
+        "the sentences are unknown",
+        "the words are unknown",
     ]
     assert each.control_all is None
     given = evaluate("probeless", x, x[:, 0] > 0, n=1, groups=np.arange(60) // 3, words=list("abc") * 20, **BARE)
@@ -288,7 +288,7 @@ def test_noise_that_repeats_is_nothing_and_repeats_are_counted() -> None:
     acts = Activations.of(np.tile(x, (3, 1)), words=once * 3)
     each = evaluate("probeless", acts, np.tile(labels, 3), n=10, **{**QUICK, "n_permutations": 20})
     assert each.setting.n_groups == 30
-    assert each.notes[0].startswith("60 of 90 sentences have the words of another")
+    assert each.notes[0].startswith("60 of 90 sentences repeat another one")
     assert each.score.value < 0.6
     assert each.p_value is not None
     assert each.p_value > 0.05
@@ -334,21 +334,21 @@ def test_a_class_that_one_sentence_alone_has_is_no_crash() -> None:
 
 def test_bad_requests_are_errors_that_say_what_to_do() -> None:
     acts, labels = planted()
-    with pytest.raises(InputError, match=r"evaluate has no argument 'fold'\. Did you mean 'folds'"):
+    with pytest.raises(InputError, match=r"evaluate\(\) got an unexpected option 'fold'\. Did you mean 'folds'"):
         evaluate("probeless", acts, labels, fold=3)
-    with pytest.raises(InputError, match="n=21: from 1 to 20 units"):
+    with pytest.raises(InputError, match="n=21: must be between 1 and 20"):
         evaluate("probeless", acts, labels, n=21)
-    with pytest.raises(InputError, match=r"n=2\.7: whole numbers"):
+    with pytest.raises(InputError, match=r"n=2\.7: must be an integer"):
         evaluate("probeless", acts, labels, n=2.7)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="no metric is called 'auc'"):
+    with pytest.raises(InputError, match="no metric 'auc'"):
         evaluate("probeless", acts, labels, metric="auc")
-    with pytest.raises(InputError, match="no method is called 'probless'"):
+    with pytest.raises(InputError, match="no method 'probless'"):
         evaluate("probless", acts, labels)
     with pytest.raises(InputError, match="seeds=\\(\\)"):
         evaluate("probeless", acts, labels, seeds=())
     with pytest.raises(InputError, match="rows have several labels"):
         evaluate("probeless", acts, [{"a"}, {"a", "b"}, set()] * 200)
-    with pytest.raises(InputError, match="a ranking of 3 units was given for activations of 20"):
+    with pytest.raises(InputError, match="a ranking of 3 units for activations of 20"):
         evaluate(rank(np.eye(4)[:, :3], [0, 0, 1, 1]), acts, labels)
-    with pytest.raises(InputError, match="int was given to evaluate"):
+    with pytest.raises(InputError, match=r"evaluate\(\) got int"):
         evaluate(3, acts, labels)

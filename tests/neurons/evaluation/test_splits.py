@@ -53,16 +53,16 @@ def test_a_share_is_one_split_and_a_mask_is_taken_as_it_is() -> None:
     mask = np.arange(40) >= 30
     (split,) = splits_of(encoded, groups, 5, 0, test=mask)
     assert split.test.tolist() == list(range(30, 40))
-    with pytest.raises(InputError, match="puts 1 groups on both sides, the first that of row 30"):
+    with pytest.raises(InputError, match="puts 1 group on both sides, the first that of row 30"):
         splits_of(encoded, groups, 5, 0, test=np.arange(40) >= 31)
-    with pytest.raises(InputError, match=r"a share of the rows up to 0\.5"):
+    with pytest.raises(InputError, match=r"a fraction of the rows in \(0, 0\.5\]"):
         splits_of(encoded, groups, 5, 0, test=0.9)
-    with pytest.raises(InputError, match="truth values, one for each of 40 rows"):
+    with pytest.raises(InputError, match="pass bools, one for each of 40 rows"):
         splits_of(encoded, groups, 5, 0, test=np.arange(3))
 
 
 def test_too_few_groups_are_an_error() -> None:
-    with pytest.raises(InputError, match="5 folds need as many groups of rows that stay together; there are 2"):
+    with pytest.raises(InputError, match="5 folds need at least 5 groups, but there are 2"):
         splits_of(encode([0, 1, 0, 1]), np.array([0, 0, 1, 1]), 5, 0)
 
 
@@ -76,9 +76,9 @@ def test_groups_are_sentences_types_rows_or_those_given() -> None:
     assert groups_of(np.zeros((4, 2)), 4, "item")[1] == "rows"
     assert groups_of(acts, 4, "item", given=["x", "y", "x", "y"])[0].tolist() == [0, 1, 0, 1]
     assert words_of(np.zeros((4, 2)), 4) is None
-    with pytest.raises(InputError, match="by='word' needs to know the words"):
+    with pytest.raises(InputError, match="by='word' needs the words"):
         groups_of(np.zeros((4, 2)), 4, "word")
-    with pytest.raises(InputError, match="groups of shape \\[3\\] for 4 rows"):
+    with pytest.raises(InputError, match="groups= has shape \\[3\\] for 4 rows"):
         groups_of(acts, 4, "item", given=[1, 2, 3])
     with pytest.raises(InputError, match="by='page'"):
         groups_of(acts, 4, "page")  # type: ignore[arg-type]

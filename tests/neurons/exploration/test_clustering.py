@@ -76,5 +76,5 @@ def test_a_single_unit_is_a_cluster() -> None:
 
 
 def test_one_row_is_too_few() -> None:
-    with pytest.raises(TypeError, match="needs two at least"):
+    with pytest.raises(ValueError, match="needs at least 2 rows"):
         clusters(X[:1])

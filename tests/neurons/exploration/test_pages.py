@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cutaway.core.errors import InputError
-from cutaway.neurons.exploration.pages import coloured, page
+from cutaway.neurons.exploration.pages import colored, page
 from cutaway.neurons.exploration.words import histograms, top_contexts, top_words
 from cutaway.results.ranking import ranked
 from cutaway.store.activations.activations import Activations
@@ -40,8 +40,8 @@ def test_it_is_the_page_of_what_is_computed_one_by_one(acts: Activations) -> Non
 
 def test_without_labels_the_histogram_is_of_all_values(acts: Activations) -> None:
     sections = {section.title: section for section in page(acts, 0).sections}
-    assert list(sections) == ["Words that move it most", "How its values lie", "Where it is strongest"]
-    [series] = sections["How its values lie"].plates[0].series
+    assert list(sections) == ["Top words", "Distribution of values", "Top contexts"]
+    [series] = sections["Distribution of values"].plates[0].series
     assert (series.name, sum(series.counts)) == ("all", len(acts))
 
 
@@ -49,8 +49,8 @@ def test_rows_without_words_are_told_by_their_items() -> None:
     values = np.zeros((6, 2))
     values[4, 1] = 3.0
     sections = {section.title: section for section in page(Activations.of({"conv": values}), "conv#1").sections}
-    assert list(sections) == ["How its values lie", "Where it is strongest"]
-    assert sections["Where it is strongest"].plates[0].rows[0][:3] == (4, 4, 3.0)
+    assert list(sections) == ["Distribution of values", "Top items"]
+    assert sections["Top items"].plates[0].rows[0][:3] == (4, 4, 3.0)
 
 
 def test_a_plain_array_has_no_words_to_tell_of() -> None:
@@ -59,11 +59,11 @@ def test_a_plain_array_has_no_words_to_tell_of() -> None:
 
 
 def test_sentences_are_coloured_by_several_units(acts: Activations) -> None:
-    found = coloured(acts, ["h#0", 2], items=[3, 1], scale="raw")
+    found = colored(acts, ["h#0", 2], items=[3, 1], scale="raw")
     [plate] = found.sections[0].plates
     assert plate.channels == ("h#0", "h#2")
     assert [list(text.tokens) for text in plate.texts] == [acts.sentences[3], acts.sentences[1]]
     np.testing.assert_allclose(plate.texts[0].values, acts.array()[15:20, [0, 2]].T)
-    assert len(coloured(acts, 0, n=2).sections[0].plates[0].texts) == 2
-    flat = coloured(Activations.of(np.zeros((2, 1)), words=["a", "b"]), 0)
+    assert len(colored(acts, 0, n=2).sections[0].plates[0].texts) == 2
+    flat = colored(Activations.of(np.zeros((2, 1)), words=["a", "b"]), 0)
     assert "zero everywhere" in flat.text()

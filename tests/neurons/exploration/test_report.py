@@ -15,7 +15,7 @@ from torch import nn
 
 import cutaway
 from cutaway.core.errors import InputError
-from cutaway.neurons.exploration.report import closest, kinds_of, report
+from cutaway.neurons.exploration.report import histogram_labels, report, units_to_inspect
 from cutaway.neurons.labels.labels import encode
 from cutaway.results.ranking import ranked
 from cutaway.results.report import Report
@@ -147,7 +147,7 @@ def test_of_many_classes_the_best_unit_of_each_is_looked_at() -> None:
         x[:, 2 * label] += 3.0 * (kind == label)
     found = report(x, kind, methods="probeless", n=3, **QUICK)
     assert {each.unit for each in found.histograms} == {"#0", "#2", "#4"}
-    assert "The best unit of 1" in found.text()
+    assert "Ranked first for 1" in found.text()
 
 
 def test_what_a_plain_array_cannot_tell_is_left_out_and_said() -> None:
@@ -157,9 +157,9 @@ def test_what_a_plain_array_cannot_tell_is_left_out_and_said() -> None:
     assert found.layers is None
     assert found.words == found.contexts == ()
     assert found.asked.n_items is None
-    assert noted(found, "nothing is known of sites")
-    assert noted(found, "nothing is known of words")
-    assert not {"Where in the model", "Sites", "Do methods agree?"} & set(titles(found))
+    assert noted(found, "a plain array has no sites")
+    assert noted(found, "the words are unknown")
+    assert not {"Score by site", "Sites", "Agreement of methods"} & set(titles(found))
     assert found.comparison is None
 
 
@@ -167,7 +167,7 @@ def test_one_site_has_no_others_beside_it() -> None:
     acts, labels = planted()
     found = report(acts.at("h.0"), labels, methods="probeless", n=1, **QUICK)
     assert found.layers is None
-    assert noted(found, "all units are of one site, h.0")
+    assert noted(found, "all units are at one site, h.0")
     assert found.words
 
 
@@ -180,9 +180,9 @@ def test_what_is_to_be_mistrusted_is_told() -> None:
     found = report(x, label, methods="probeless", n=2, groups=np.arange(60) // 15, n_permutations=3, n_resamples=20)
     assert noted(found, "87% of the rows are 0")
     assert noted(found, "few rows have the label 1 (8)")
-    assert noted(found, "1 unit is the same at every row")
+    assert noted(found, "1 constant unit")
     assert noted(found, "more units (80) than rows (60)")
-    assert noted(found, "there are 4 groups only, so there are as many folds")
+    assert noted(found, "there are only 4 groups, so the evaluation uses 4 folds")
     assert noted(found, "p is never below 0.25")
     assert found.answer.verdict == "nothing"
 
@@ -202,8 +202,8 @@ def test_units_are_ablated_in_the_model_beside_random_ones() -> None:
     assert found.ablation is not None
     assert found.ablation.scores[-1, 0] < 1e-6 * found.ablation.baseline[0]
     assert (found.ablation.random[-1, :, 0] > 0.9 * found.ablation.baseline[0]).any()
-    assert "Without the best units: metric" in titles(found)
-    with pytest.raises(InputError, match="belong together"):
+    assert "Ablation of the top units: metric" in titles(found)
+    with pytest.raises(InputError, match="ablation needs both"):
         report(acts, label, model=model)
 
 
@@ -211,21 +211,21 @@ def test_the_page_tells_a_reader_who_was_not_there() -> None:
     found = of_planted()
     text = found.text()
     assert titles(found)[0] == "In short"
-    for part in ("Where in the model", "Which units", "Redundancy", "How many units are needed", "What to mistrust"):
+    for part in ("Score by site", "Top units", "Redundancy", "How many units are needed", "Caveats"):
         assert part in titles(found)
     call = "cutaway.neurons.report(acts, labels, methods=('probeless', 'linear', 'gaussian'), n=2, seed=0"
     assert call in " ".join(text.split())
     assert f"cutaway {cutaway.__version__}" in text
     assert "Unit h.1#2" in text
     assert found.page().topic == "neurons"
-    assert "Which units tell verb from other" in found._repr_html_()
+    assert "Units that distinguish verb from other" in found._repr_html_()
     assert "best by probeless: h." in repr(found)
 
 
 def test_it_is_written_as_html_and_saved_and_read_back(tmp_path: Path) -> None:
     found = of_planted()
     written = found.to_html(tmp_path / "verbs.html")
-    assert "Which units tell verb from other" in written.read_text()
+    assert "Units that distinguish verb from other" in written.read_text()
     found.save(tmp_path / "verbs")
     again = cutaway.load(tmp_path / "verbs")
     assert isinstance(again, Report)
@@ -243,7 +243,7 @@ def test_a_method_of_ones_own_stands_beside_the_rest() -> None:
     found = report(acts, labels, methods=("probeless", apart), n=2, **QUICK)
     assert list(found.rankings) == ["probeless", "apart"]
     assert sorted(found.rankings["apart"].top(2)) == ["h.0#3", "h.1#2"]
-    with pytest.raises(InputError, match="a name of its own"):
+    with pytest.raises(InputError, match="a different name"):
         report(acts, labels, methods=("probeless", "probeless"))
     with pytest.raises(InputError, match="Did you mean 'folds'"):
         report(acts, labels, methods="probeless", fold=3)
@@ -258,20 +258,20 @@ def test_nothing_warns() -> None:
 
 def test_rare_labels_share_a_histogram() -> None:
     labels = [f"tag{min(row, 20):02}" for row in range(60)]
-    kinds = kinds_of(encode(labels, rare="keep"))
+    kinds = histogram_labels(encode(labels, rare="keep"))
     assert kinds is not None
     assert len(kinds.classes) == 12
     assert kinds.classes[-1] == "other labels"
     assert kinds.counts.sum() == 60
-    several = kinds_of(encode(np.eye(15, dtype=bool).repeat(2, axis=0)))
+    several = histogram_labels(encode(np.eye(15, dtype=bool).repeat(2, axis=0)))
     assert several is not None
     assert several.codes.shape == (30, 11)
 
 
 def test_units_looked_at_are_the_best_ones() -> None:
-    assert closest(ranked("mine", [0.1, 0.9, 0.5]), 2) == [1, 2]
+    assert units_to_inspect(ranked("mine", [0.1, 0.9, 0.5]), 2) == [1, 2]
     of_labels = {label: ranked("mine", np.roll([3, 2, 1, 0], label)) for label in range(3)}
-    assert closest(ranked("mine", [0, 0, 1, 2], per_label=of_labels), 2) == [2, 0, 1, 3]
+    assert units_to_inspect(ranked("mine", [0, 0, 1, 2], per_label=of_labels), 2) == [2, 0, 1, 3]
 
 
 def test_labels_that_are_only_memorised_are_memory() -> None:
@@ -291,10 +291,10 @@ def test_a_unit_that_spreads_farther_in_one_class_is_found_by_gaussians() -> Non
     found = report(x, labels, methods="gaussian", n=2, **TESTED)
     assert found.answer.verdict == "found"
     assert found.best[0] == 4
-    assert "Gaussians of 2 units by gaussian tell 0." in str(found.answer)
+    assert "Gaussians on 2 units by gaussian estimate 0." in str(found.answer)
 
 
 def test_units_that_are_all_dead_are_nothing() -> None:
     found = report(np.ones((60, 4)), np.arange(60) % 2, **TESTED)
     assert found.answer.verdict == "nothing"
-    assert noted(found, "4 units are the same at every row")
+    assert noted(found, "4 constant units")

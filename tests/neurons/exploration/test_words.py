@@ -83,13 +83,13 @@ def test_histograms_count_every_row_of_each_label_in_the_same_bins() -> None:
 
 
 def test_what_has_no_words_or_units_says_so() -> None:
-    with pytest.raises(InputError, match=r"a plain array has no words: cutaway.Activations.of"):
+    with pytest.raises(InputError, match=r"a plain array has no words: pass cutaway.Activations.of"):
         top_words(X, 1)
-    with pytest.raises(InputError, match="no unit is called 'h#9'"):
+    with pytest.raises(InputError, match="no unit 'h#9'"):
         top_words(ACTS, "h#9")
     with pytest.raises(InputError, match="sign=2"):
         top_contexts(ACTS, 1, sign=2)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="labels that are numbers"):
+    with pytest.raises(InputError, match="the labels are numbers"):
         histograms(X, 1, np.linspace(0, 1, len(WORDS)))
 
 

@@ -60,9 +60,9 @@ def test_items_whose_labels_do_not_fit_are_named(acts: Activations) -> None:
         InputError, match=r"2 of 3 items do not fit.*item 0 \(2 labels, 3 words\), item 2 \(3 labels, 2 words\)"
     ):
         token_labels(acts, [["P", "V"], [], ["T", "P", "X"]])
-    with pytest.raises(InputError, match=r"item 1 \(1 labels, 0 words\)"):
+    with pytest.raises(InputError, match=r"item 1 \(1 label, 0 words\)"):
         token_labels(acts, [["P", "P", "V"], ["X"], ["T", "P"]])
-    with pytest.raises(InputError, match="labels of 2 items, and there are 3"):
+    with pytest.raises(InputError, match="labels of 2 items, but there are 3"):
         token_labels(acts, [["P"], []])
     with pytest.raises(InputError, match=r"labels\.split\(\)"):
         token_labels(acts, ["P P V", "", "T P"])
@@ -77,24 +77,24 @@ def test_labels_of_spans_reach_the_words_they_cover(acts: Activations, with_spec
 
 def test_spans_that_overlap_give_sets_where_that_is_wanted(acts: Activations) -> None:
     spans = {0: [(0, 2, "PERSON"), (1, 3, "CLAUSE")]}
-    with pytest.raises(InputError, match="1 words lie in several spans, the first of them word 1 of item 0"):
+    with pytest.raises(InputError, match="1 word in several spans, first word 1 of item 0"):
         span_labels(acts, spans)
     assert span_labels(acts, spans, several=True) == [{"PERSON"}, {"PERSON", "CLAUSE"}, {"CLAUSE"}, set(), set()]
 
 
 def test_spans_without_rows_are_counted_and_said_aloud(acts: Activations) -> None:
-    with pytest.warns(UserWarning, match="2 words of spans have no row.*word 2 of item 2, word 3 of item 2"):
+    with pytest.warns(UserWarning, match="2 words of spans without a row.*word 2 of item 2, word 3 of item 2"):
         assert span_labels(acts, {2: [(1, 4, "X")]}) == [None, None, None, None, "X"]
 
 
 @pytest.mark.parametrize(
     ("spans", "said"),
     [
-        ([[], []], "spans of 2 items, and there are 3"),
-        ({7: [(0, 1, "X")]}, "spans of item 7, and there are 3 items"),
+        ([[], []], "spans of 2 items, but there are 3"),
+        ({7: [(0, 1, "X")]}, "spans of item 7, but there are 3 items"),
         ({0: [(2, 2, "X")]}, "covers no word"),
         ({0: [(-1, 2, "X")]}, "covers no word"),
-        ({0: [("X",)]}, "a span is"),
+        ({0: [("X",)]}, "a span must be"),
     ],
 )
 def test_spans_that_cannot_be_are_refused(acts: Activations, spans: Any, said: str) -> None:

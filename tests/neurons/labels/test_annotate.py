@@ -62,18 +62,18 @@ def test_activations_are_labelled_row_by_row_with_the_sentence_as_context() -> N
 @pytest.mark.parametrize(
     ("words", "rule", "options", "said"),
     [
-        (WORDS, {"nothing"}, {}, "fits none of 7 words"),
-        (WORDS, ".", {}, "fits all 7 words"),
-        (WORDS, str.isdecimal, {"other": "positive"}, "'positive' is the label of a rule and of the words"),
-        (WORDS, {"a": ".*s$", "b": "zzz"}, {}, "the rule of 'b' fits none"),
-        (WORDS, lambda word: "x", {}, "gives all 7 words the label 'x'"),
-        (WORDS, lambda word: False, {}, "fits none"),
-        (WORDS, "(", {}, "no regular expression"),
-        (WORDS, 7, {}, "a vocabulary, a regular expression or a function, not 7"),
-        (WORDS, {1, 2}, {}, "a vocabulary holds words"),
-        (WORDS, {}, {}, "no rule"),
+        (WORDS, {"nothing"}, {}, "matches none of 7 words"),
+        (WORDS, ".", {}, "matches all 7 words"),
+        (WORDS, str.isdecimal, {"other": "positive"}, "'positive' is both a label of rule= and other="),
+        (WORDS, {"a": ".*s$", "b": "zzz"}, {}, "the rule for 'b' matches none"),
+        (WORDS, lambda word: "x", {}, "labels all 7 words 'x'"),
+        (WORDS, lambda word: False, {}, "matches none"),
+        (WORDS, "(", {}, "invalid regular expression"),
+        (WORDS, 7, {}, "a vocabulary, a regular expression or a function, got 7"),
+        (WORDS, {1, 2}, {}, "a vocabulary must contain strings"),
+        (WORDS, {}, {}, "rule= is empty"),
         ([], {"a"}, {}, "no words"),
-        ([["a"], ["b"]], {"a"}, {}, "a list of texts"),
+        ([["a"], ["b"]], {"a"}, {}, "a flat list of strings"),
     ],
 )
 def test_rules_that_label_nothing_are_refused(words: Any, rule: Any, options: dict[str, Any], said: str) -> None:
@@ -157,7 +157,7 @@ def test_filtering_leaves_out_what_was_named_and_nothing_else() -> None:
     assert filter(acts, labels, keep=".at", at_least=2).labels == ["N", "N"]  # counted among those that are left
     assert filter(np.zeros((3, 1)), [1.5, float("nan"), 2.5]).labels == [1.5, 2.5]
     assert labels == ["D", "N", "V", None, "D", "N"]
-    with pytest.raises(InputError, match="none of 6 rows is left"):
+    with pytest.raises(InputError, match="no rows left of 6"):
         filter(acts, labels, at_least=9)
     with pytest.raises(InputError, match="an array has none"):
         filter(np.zeros((6, 1)), labels, keep="x")

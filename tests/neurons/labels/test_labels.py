@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from sklearn.preprocessing import LabelEncoder, MultiLabelBinarizer
 
 from cutaway.core.errors import InputError
-from cutaway.neurons.labels.labels import Encoded, encode
+from cutaway.neurons.labels.labels import EncodedLabels, encode
 
 
 @given(st.lists(st.sampled_from(["noun", "verb", "Ädj", "", "x y"]), min_size=4, max_size=40))
@@ -97,7 +97,7 @@ def test_what_is_encoded_already_is_taken_as_it_is() -> None:
     ("labels", "n_rows", "said"),
     [
         (["a", "b"], 3, "2 labels for 3 rows"),
-        ([], 0, "there are no labels"),
+        ([], 0, "got no labels"),
         (["a", "a", "a"], 3, "all 3 labels are 'a'"),
         ([2.5, 2.5], 2, "all 2 labels are 2.5"),
         (["a", "a", "b"], 3, r"1 of 2 classes have a single row: 'b' \(row 2\)"),
@@ -106,13 +106,13 @@ def test_what_is_encoded_already_is_taken_as_it_is() -> None:
         ([1.0, 2.0, float("nan")], 3, "1 of 3 labels are missing.*row 2"),
         (np.array([1.0, np.inf]), 2, "1 of 2 labels are missing.*row 1"),
         ([{"a"}, {None}, set()], 3, "row 1"),
-        ([{"a"}, {"a"}], 2, "'a': every row has it"),
+        ([{"a"}, {"a"}], 2, "'a': every row has this label"),
         ([{"a"}, "b"], 2, "row 1 is 'b'"),
         ([{"a"}, set(), set()], 3, r"'a' \(row 0\)"),
-        (np.array([[0, 2], [1, 0]]), 2, "holds 0 and 1 only"),
+        (np.array([[0, 2], [1, 0]]), 2, "contain only 0 and 1"),
         (np.zeros((2, 2, 2)), 2, r"shape \[2, 2, 2\]"),
-        ("noun verb", 2, "single text"),
-        (7, 1, "one a row, not int"),
+        ("noun verb", 2, "single string"),
+        (7, 1, "one label per row, got int"),
         ([{}, {}], 2, "hashable"),
         (pd.Series(["a", pd.NA, "b"], dtype="string"), 3, "row 1"),
         (pd.Series([1, None, 2], dtype="Int64"), 3, "row 1"),
@@ -124,7 +124,7 @@ def test_what_cannot_be_used_is_named_row_by_row(labels: Any, n_rows: int, said:
 
 
 def test_numbers_that_are_none_are_refused() -> None:
-    with pytest.raises(InputError, match="no numbers"):
+    with pytest.raises(InputError, match="must be numbers"):
         encode(["a", "b"], kind="numbers")
     with pytest.raises(InputError, match="1 of 2 labels are missing"):
         encode([None, 1.0], kind="numbers")
@@ -166,4 +166,4 @@ def test_class_ids_do_not_depend_on_the_salt_of_hashes() -> None:
 
 def test_encoded_has_a_length() -> None:
     assert len(encode(["a", "b", "a", "b"])) == 4
-    assert isinstance(encode([1, 2, 1, 2]), Encoded)
+    assert isinstance(encode([1, 2, 1, 2]), EncodedLabels)

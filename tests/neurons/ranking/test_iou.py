@@ -7,7 +7,7 @@ import pytest
 
 from cutaway.core.errors import InputError
 from cutaway.neurons.labels.labels import encode
-from cutaway.neurons.ranking.iou import halves
+from cutaway.neurons.ranking.iou import split_in_half
 from cutaway.neurons.ranking.rank import rank
 from cutaway.neurons.ranking.thresholds import sorted_block
 
@@ -67,7 +67,7 @@ def test_the_best_threshold_is_that_of_brute_force() -> None:
 
 def test_shares_that_are_none_are_refused() -> None:
     for share in (0, 1, -0.5, 2):
-        with pytest.raises(InputError, match="a share of the rows"):
+        with pytest.raises(InputError, match="a fraction of the rows"):
             rank(X, Y, "iou", share=share)
 
 
@@ -75,8 +75,8 @@ def test_a_label_in_one_half_of_the_rows_cannot_be_scored() -> None:
     rare = np.zeros((1000, 2), bool)
     rare[:500, 0] = True
     rare[[3, 4], 1] = True
-    seed = next(s for s in range(99) if halves(encode(rare), s)[[3, 4]].sum() != 1)
+    seed = next(s for s in range(99) if split_in_half(encode(rare), s)[[3, 4]].sum() != 1)
     with pytest.raises(InputError, match="label 1 has rows in one half"):
         rank(X, rare, "iou", share="best", seed=seed)
-    parted = next(s for s in range(99) if halves(encode(rare), s)[[3, 4]].sum() == 1)
+    parted = next(s for s in range(99) if split_in_half(encode(rare), s)[[3, 4]].sum() == 1)
     rank(X, rare, "iou", share="best", seed=parted)

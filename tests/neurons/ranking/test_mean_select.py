@@ -11,7 +11,7 @@ X = RNG.normal(size=(300, 8)) * np.geomspace(0.1, 10, 8) + 3
 Y = RNG.choice(["a", "b", "c"], 300)
 
 
-def test_mean_select_is_the_mean_of_standardised_values_over_the_rows_of_the_label() -> None:
+def test_mean_select_is_the_mean_of_standardized_values_over_the_rows_of_the_label() -> None:
     found = rank(X, Y, "mean_select")
     z = (X - X.mean(axis=0)) / X.std(axis=0)
     for label in "abc":

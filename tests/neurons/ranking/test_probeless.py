@@ -33,7 +33,7 @@ def test_neurox_numbers_are_plain_sums_of_differences() -> None:
 
 
 def test_the_default_divides_by_the_deviation_within_classes() -> None:
-    plain, found = rank(X, Y, "probeless", standardise=False), rank(X, Y)
+    plain, found = rank(X, Y, "probeless", standardize=False), rank(X, Y)
     assert np.allclose(found.scores, plain.scores / within(), rtol=1e-9)
     assert np.allclose(found.per_label["a"].scores, plain.per_label["a"].scores / within(), rtol=1e-9)
 

@@ -134,16 +134,16 @@ def test_units_are_chosen_by_index_mask_or_name() -> None:
     mask = np.isin(np.arange(N_UNITS), [4, 13])
     assert rank(X, TAGS, units=mask).order.tolist() == by_name.order.tolist() == [4, 13]
     for units, message in [
-        ([24], "unit 24 was asked for: there are 24"),
-        ([-1], "unit -1 was asked for"),
-        (["h.0#4"], "a plain array has indices only"),
-        ([True], "a mask of 1 units"),
-        ([], "one at least"),
+        ([24], "no unit 24: there are 24 units"),
+        ([-1], "no unit -1"),
+        (["h.0#4"], "a plain array have indices"),
+        ([True], "a mask of 1, but"),
+        ([], "non-empty list"),
         ([0.5], "dtype float64"),
     ]:
         with pytest.raises(InputError, match=message):
             rank(X, TAGS, units=units)
-    with pytest.raises(InputError, match=r"no unit is called 'h.7#1'; the first is 'h.0#0'"):
+    with pytest.raises(InputError, match=r"no unit 'h.7#1'\. Names look like 'h.0#0'"):
         rank(acts, TAGS, units=["h.7#1"])
 
 
@@ -178,13 +178,13 @@ def test_scikit_learns_functions_are_methods_too() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        ({"method": "probless"}, "no method is called 'probless'. Did you mean 'probeless'"),
-        ({"method": "xyz"}, "There are average_precision, gaussian, gradient, iou"),
-        ({"method": "probeless", "top": 3}, "method='probeless' has no option 'top'; it has standardise"),
-        ({"method": "random", "top": 3}, "it has none"),
-        ({"method": "selectivity", "compat": "neurox"}, "numbers of its own for average_precision"),
+        ({"method": "probless"}, "no method 'probless'. Did you mean 'probeless'"),
+        ({"method": "xyz"}, "Methods: average_precision, gaussian, gradient, iou"),
+        ({"method": "probeless", "top": 3}, "method='probeless' has no option 'top'. Options: standardize"),
+        ({"method": "random", "top": 3}, "Options: none"),
+        ({"method": "selectivity", "compat": "neurox"}, "It applies to average_precision"),
         ({"method": "probeless", "compat": "other"}, "compat='other'"),
-        ({"method": "probeless", "compat": "neurox", "standardise": True}, "which sets it, were both given"),
+        ({"method": "probeless", "compat": "neurox", "standardize": True}, "compat='neurox' sets standardize"),
         ({"method": "mean_select", "overall": "sum"}, "overall='sum'"),
     ],
 )
@@ -214,7 +214,7 @@ def test_numbers_rank_by_correlation(method: str) -> None:
 
 @pytest.mark.parametrize("method", ["selectivity", "average_precision", "iou"])
 def test_methods_that_need_classes_say_so(method: str) -> None:
-    with pytest.raises(InputError, match=f"method='{method}' was asked about labels that are numbers"):
+    with pytest.raises(InputError, match=f"method='{method}' needs classes, but the labels are numbers"):
         rank(X, np.linspace(0, 1, N_ROWS), method)
 
 
@@ -248,7 +248,7 @@ def test_the_best_units_can_be_edited_in_the_model() -> None:
 def test_a_label_without_rows_is_refused() -> None:
     encoded = encode(TAGS)
     some = replace(encoded, codes=np.where(encoded.codes == 2, 1, encoded.codes))
-    with pytest.raises(InputError, match="label 'verb' is that of 0 of 1,200 rows"):
+    with pytest.raises(InputError, match="label 'verb' has 0 of 1,200 rows"):
         rank(X, some)
 
 

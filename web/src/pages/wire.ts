@@ -164,17 +164,17 @@ export interface Text {
   chooses: number[];
 }
 
-/** What is shown of a collection or a saved result. */
+/** The page of a collection or a saved result. */
 export interface PageView {
   page: Page;
-  /** Of a collection: its units have pages, too. */
+  /** Sites of a collection, whose units have their own pages. */
   sites: SiteUnits[];
 }
 
-/** One site of a collection, and which of its units are there. */
+/** One site of a collection and the units it has there. */
 export interface SiteUnits {
   site: string;
   width: number;
-  /** Their numbers within the site, where they are not all from 0 on; else empty. */
+  /** Their indices within the site; empty if the collection has all of them in order. */
   units: number[];
 }

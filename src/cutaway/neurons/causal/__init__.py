@@ -1,9 +1,7 @@
-"""Causal tests in the live model: ablation and attribution.
+"""Causal analysis in the running model: ablation and attribution.
 
-ablate       Causal ablation: what a running model loses without the units that a ranking puts first, beside
-             random ones
-attribute    Attribution: how much each unit has to do with the model's own output, by gradients
-attribution  The numbers behind attributions: gradients at the values of sites, batch by batch, in a model that
-             stays as it is
-batches      The data of attributions in batches, and what the dimensions of values count in them
+ablate       `ablate`: metrics of the running model without the top units, compared with random units
+attribute    `attribute`: gradient attribution of the model output to units
+attribution  Gradient × activation, integrated gradients and conductance, computed batch by batch
+batches      Splits data into batches; finds the sample and unit dimensions of values
 """

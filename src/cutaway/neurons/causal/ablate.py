@@ -1,4 +1,4 @@
-"""Causal ablation: what a running model loses without the units that a ranking puts first, beside random ones."""
+"""`ablate`: metrics of the running model without the top units, compared with random units."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cutaway.capture.model.rng_state import preserve_rng
 from cutaway.capture.model.state import ModelState
 from cutaway.capture.observe import Observation, check_single, no_value_error, observe
 from cutaway.capture.units.live_units import LiveUnits, UnitDim
-from cutaway.core.errors import InputError
+from cutaway.core.errors import InputError, InputTypeError
 from cutaway.core.progress import progress
 from cutaway.core.sites import Site
 from cutaway.core.units.layout import UnitLayout
@@ -30,7 +30,7 @@ from cutaway.store.activations.activations import Activations
 
 To = Literal["zero", "mean", "resample"]
 Metric = Callable[[], Any]
-"""Runs the model as it likes; a number, or several by name."""
+"""Runs the model and returns a number, or a dict of numbers."""
 _SIZES = (1, 2, 5, 10, 20, 50, 100)
 
 
@@ -46,54 +46,55 @@ def ablate(
     seed: int = 0,
     unit_dim: UnitDim | None = None,
 ) -> Ablation:
-    """Metrics of a model without its best units, beside those without as many random ones.
+    """Measure a model without its top units, compared with the same number of random units.
 
     >>> model = nn.Linear(3, 1, bias=False)
     >>> _ = model.weight.data.copy_(torch.tensor([[5.0, 0.0, -1.0]]))
     >>> x = torch.ones(1, 3)
-    >>> found = ablate(model, [".@in.0#0", ".@in.0#2"], lambda: model(x).item(), n=[1, 2], n_random=0)
-    >>> found.baseline.tolist(), found.scores.ravel().tolist()
+    >>> ablation = ablate(model, [".@in.0#0", ".@in.0#2"], lambda: model(x).item(), n=[1, 2], n_random=0)
+    >>> ablation.baseline.tolist(), ablation.scores.ravel().tolist()
     ([4.0], [-1.0, 0.0])
 
     Args:
+        model: the model to ablate units in.
         ranking: a ranking with names, or sites of units, best first.
-        metric: a function that runs the model and returns a number, or numbers by name; several functions by name
-            to see side effects.
-        n: how many units are ablated at once, or several such numbers. Without it 1, 2, 5, … up to 100 of a ranking,
-            and all sites that are given.
-        to: "zero"; "mean", of each unit over all rows of `acts`; "resample", the values of random rows of `acts`.
-        acts: what `cutaway.collect` gave for these units.
-        n_random: how many times as many random units are ablated, at the same sites.
-        seed: of the random units and rows.
-        unit_dim: the dimension that counts units, or several in the order of the flat index, as for `cutaway.edit`.
+        metric: a function that runs the model and returns a number, or a dict of numbers; or several functions by name,
+            for example to measure side effects.
+        n: how many units to ablate at once, or several such numbers. Default: 1, 2, 5, … up to 100 of a ranking, or all
+            sites you pass.
+        to: "zero"; "mean", the mean of each unit over `acts`; "resample", values of random rows of `acts`.
+        acts: activations of these units from `cutaway.collect`.
+        n_random: the number of random draws of the same number of units at the same sites.
+        seed: seed of the random units and rows.
+        unit_dim: the unit dimension, or several in the order of the flat index, as for `cutaway.edit`.
     """
     units, method = _units(ranking)
     sizes = _sizes(n, len(units), is_ranking=isinstance(ranking, Ranking))
     if to not in ("zero", "mean", "resample"):
-        raise InputError(f"to={to!r}: give 'zero', 'mean' or 'resample'.")
+        raise InputError(f"to={to!r}: use 'zero', 'mean' or 'resample'.")
     if to != "zero" and acts is None:
-        raise InputError(f"to={to!r} takes its values from activations: give acts=, what cutaway.collect returned.")
+        raise InputError(f"to={to!r} needs activations: pass acts=, the result of cutaway.collect.")
     if n_random < 0:
-        raise InputError(f"n_random={n_random}: 0 is the least.")
+        raise InputError(f"n_random={n_random}: must be 0 or more.")
     metrics = metric if isinstance(metric, Mapping) else {"": metric}
-    measure = _Measuring(model, metrics)
+    measure = _Metrics(model, metrics)
     best = units[: sizes[-1]]
-    counting = _Counting(model, best, _known_layouts(ranking, acts), unit_dim)
-    baseline = measure("with all units", counting.looking)
-    counting.check_all()
-    values = _Values(to, acts, seed, counting.layouts)
-    random = _random(best, _others(ranking, best, acts, counting), n_random, seed) if n_random else []
+    site_units = _SiteUnits(model, best, _known_layouts(ranking, acts), unit_dim)
+    baseline = measure("with all units", site_units.observe_layouts)
+    site_units.check_all()
+    values = _NewValues(to, acts, seed, site_units.layouts)
+    random = _draw_random(best, _others(ranking, best, acts, site_units), n_random, seed) if n_random else []
     scores = np.empty((len(sizes), len(baseline)))
-    drawn = np.empty((len(sizes), n_random, len(baseline)))
+    random_scores = np.empty((len(sizes), n_random, len(baseline)))
     jobs = [(i, draw) for i in range(len(sizes)) for draw in range(-1, n_random)]
     for i, draw in progress(jobs, len(jobs), "ablations"):
         chosen = (best if draw < 0 else random[draw])[: sizes[i]]
-        at = counting.by_site(chosen)
-        found = measure(f"without {sizes[i]:,} units", lambda at=at: edit(model, values.at(at)))  # type: ignore[misc]
+        at = site_units.by_site(chosen)
+        measured = measure(f"without {sizes[i]:,} units", lambda at=at: edit(model, values.at(at)))  # type: ignore[misc]
         if draw < 0:
-            scores[i] = found
+            scores[i] = measured
         else:
-            drawn[i, draw] = found
+            random_scores[i, draw] = measured
     return Ablation(
         model=type(model).__name__,
         method=method,
@@ -103,7 +104,7 @@ def ablate(
         n=np.array(sizes, np.int64),
         baseline=baseline,
         scores=scores,
-        random=drawn,
+        random=random_scores,
         seed=seed,
     )
 
@@ -112,19 +113,19 @@ def _units(ranking: Any) -> tuple[list[str], str]:
     if isinstance(ranking, Ranking):
         if ranking.names is None:
             raise InputError(
-                "this ranking has no names, so nobody knows where in the model its units are: rank what "
-                "cutaway.collect gives, or Activations.of({site: array})."
+                "the ranking has no unit names, so its units cannot be located in the model: rank the result of "
+                "cutaway.collect, or Activations.of({site: array})."
             )
         if not len(ranking):
-            raise InputError("this ranking has no units.")
+            raise InputError("the ranking has no units.")
         return ranking.top(len(ranking)), ranking.method
     if isinstance(ranking, str) or not isinstance(ranking, Sequence) or not len(ranking):
-        raise InputError(f"a ranking or several sites of units are ablated, not {ranking!r}.")
-    found = list(dict.fromkeys(map(str, ranking)))
-    for name in found:
+        raise InputTypeError(f"ranking must be a Ranking or a non-empty list of unit sites, got {ranking!r}.")
+    names = list(dict.fromkeys(map(str, ranking)))
+    for name in names:
         if Site.parse(name).unit is None or Site.parse(name).is_pattern:
-            raise InputError(f"{name!r} names no unit: write 'encoder.layer.3#17'.")
-    return found, "given"
+            raise InputError(f"{name!r} is not a unit: write 'encoder.layer.3#17'.")
+    return names, "given"
 
 
 def _sizes(n: Any, n_units: int, *, is_ranking: bool) -> list[int]:
@@ -132,43 +133,43 @@ def _sizes(n: Any, n_units: int, *, is_ranking: bool) -> list[int]:
         return [size for size in _SIZES if size <= n_units] if is_ranking else [n_units]
     given = [n] if isinstance(n, (int, np.integer)) else list(n)
     if not given or any(not isinstance(size, (int, np.integer)) or not 1 <= size <= n_units for size in given):
-        raise InputError(f"n={n!r}: there are {n_units:,} units to ablate, and 1 is the least.")
+        raise InputError(f"n={n!r}: must be between 1 and {n_units:,}, the number of units to ablate.")
     return sorted({int(size) for size in given})
 
 
-class _Measuring:
-    """Calls the metrics, each time from the same random state, and reads what they give."""
+class _Metrics:
+    """Calls the metrics from the same RNG and model state each time, and reads their values."""
 
     def __init__(self, model: nn.Module, metrics: Mapping[str, Metric]) -> None:
         for name, each in metrics.items():
             if not callable(each):
-                raise InputError(f"the metric {name or each!r} is no function that runs the model.")
+                raise InputTypeError(f"metric {name or each!r} must be a function that runs the model.")
         if not metrics:
-            raise InputError("there is no metric.")
+            raise InputError("got no metric: pass at least one function.")
         self._model: nn.Module = getattr(model, "_orig_mod", model)
         self._metrics = metrics
         self._state = ModelState(self._model)
         self.names: list[str] = []
 
     def __call__(self, where: str, around: Callable[[], AbstractContextManager[Any]]) -> NDArray[np.float64]:
-        """The metrics in a model that is changed, or looked at, inside a block; each metric has one of its own."""
+        """Measure inside the context manager `around`, which is entered once per metric."""
         before = self._versions()
-        found: dict[str, float] = {}
+        measured: dict[str, float] = {}
         for name, metric in self._metrics.items():
             with self._state.undo_changes(), preserve_rng():
                 with around():
                     value = metric()
-                found.update(_read(value, name or getattr(metric, "__name__", "metric"), is_named=bool(name)))
+                measured.update(_read(value, name or getattr(metric, "__name__", "metric"), is_named=bool(name)))
         changed = [name for name, version in self._versions().items() if before.get(name) != version]
         if changed:
             raise InputError(
-                f"the metric changed the parameter {changed[0]!r} of the model, so that no two runs compare."
+                f"the metric changed the parameter {changed[0]!r} of the model, so runs are not comparable."
             )
         if not self.names:
-            self.names = list(found)
-        if list(found) != self.names:
-            raise InputError(f"the metric gave {list(found)} {where}, and {self.names} with all units.")
-        return np.array(list(found.values()), np.float64)
+            self.names = list(measured)
+        if list(measured) != self.names:
+            raise InputError(f"the metric returned {list(measured)} {where}, but {self.names} with all units.")
+        return np.array(list(measured.values()), np.float64)
 
     def _versions(self) -> dict[str, tuple[int, int]]:
         return {
@@ -186,12 +187,12 @@ def _read(value: Any, name: str, *, is_named: bool) -> Iterator[tuple[str, float
     array = np.asarray(value.detach().cpu().double() if isinstance(value, Tensor) else value)
     if array.size != 1 or array.dtype.kind not in "biuf":
         what = "None" if value is None else f"a {type(value).__name__} of shape {list(array.shape)}"
-        raise InputError(f"the metric {name!r} returned {what}: return a number, or a dict of numbers by name.")
+        raise InputTypeError(f"metric {name!r} returned {what}: return a number, or a dict of numbers.")
     yield ("metric" if name == "<lambda>" else name), float(array.reshape(()))
 
 
-class _Values:
-    """What ablated units are changed to."""
+class _NewValues:
+    """Replacement values of ablated units."""
 
     def __init__(self, to: To, acts: Activations | None, seed: int, layouts: Mapping[str, UnitLayout]) -> None:
         self._to = to
@@ -202,11 +203,11 @@ class _Values:
         self._is_by_item = acts is not None and bool((acts.word_index < 0).all())
 
     def at(self, units: Mapping[str, list[int]]) -> dict[str, Change]:
-        """What `edit` is given, fresh for each run."""
+        """The changes for `edit`, new for each run so that resampling starts from the same seed."""
         generator = np.random.default_rng(self._seed)
-        return {site: self._changing(site, some, generator) for site, some in units.items()}
+        return {site: self._change(site, some, generator) for site, some in units.items()}
 
-    def _changing(self, site: str, units: list[int], generator: np.random.Generator) -> Change:
+    def _change(self, site: str, units: list[int], generator: np.random.Generator) -> Change:
         names = [f"{site}#{unit}" for unit in units]
         rows: NDArray[Any]  # (row, unit)
         if self._to == "zero":
@@ -216,15 +217,15 @@ class _Values:
         else:
             rows = self._columns(names)
 
-        def changed(value: Tensor, layout: UnitLayout) -> Tensor:
+        def replace_units(value: Tensor, layout: UnitLayout) -> Tensor:
             out = layout.rows(value).clone()  # (sample, position, unit)
             if max(units) >= out.shape[2]:
-                raise InputError(f"'{site}#{max(units)}' is to be ablated, and {site!r} has {out.shape[2]:,} units.")
+                raise InputError(f"cannot ablate '{site}#{max(units)}': {site!r} has {out.shape[2]:,} units.")
             if self._to == "resample":
                 if self._is_by_item and not layout.samples:
                     raise InputError(
-                        f"a row of acts= stands for a whole sample, and no dimension of {site!r} is known to count "
-                        "samples: collect with rows='positions'."
+                        f"each row of acts= is a whole sample, but the sample dimension of {site!r} is unknown: "
+                        "collect with rows='positions'."
                     )
                 size = (out.shape[0], 1 if self._is_by_item else out.shape[1])
                 new = rows[generator.integers(len(rows), size=size)]  # (sample, position, unit)
@@ -235,8 +236,8 @@ class _Values:
 
         known = self._layouts.get(site)
         if known is None:
-            return Change(changed, takes_layout=True)
-        return Change(lambda value: changed(value, known.for_shape(value.shape)))
+            return Change(replace_units, takes_layout=True)
+        return Change(lambda value: replace_units(value, known.for_shape(value.shape)))
 
     def _means_of(self, names: Sequence[str]) -> NDArray[np.float64]:
         missing = [name for name in names if name not in self._means]
@@ -251,17 +252,17 @@ class _Values:
     def _columns(self, names: Sequence[str]) -> NDArray[np.float32]:
         """(row, unit)."""
         if self._acts is None:
-            raise InputError("acts= is needed.")
+            raise InputError("pass acts=, the result of cutaway.collect.")
         return self._acts.at(list(names)).array(np.float32)
 
 
-class _Counting:
-    """How the units of some sites are counted: as activations or a ranking say, else as the first run shows.
+class _SiteUnits:
+    """Unit layouts of the ablated sites: from activations or a ranking, else observed in the first run.
 
     Args:
-        names: the units that are ablated.
-        known: layouts by site.
-        unit_dim: what the caller states.
+        names: the units to ablate.
+        known: known layouts by site.
+        unit_dim: the unit dimension, if you pass it.
     """
 
     def __init__(
@@ -273,11 +274,11 @@ class _Counting:
         self._missing = [site for site in self._units if unit_dim is not None or site not in known]
         self._seen: dict[str, list[UnitLayout]] = {}
         self.layouts = {site: known[site] for site in self._units if site not in self._missing}
-        """Those that all passes of a site share."""
+        """Layouts that are the same in all passes of a site."""
 
     @contextmanager
-    def looking(self) -> Iterator[None]:
-        """Learns what is missing while a metric runs."""
+    def observe_layouts(self) -> Iterator[None]:
+        """Context manager: observes missing layouts while a metric runs."""
         missing = [site for site in self._missing if site not in self._seen]
         if not missing:
             yield
@@ -294,26 +295,26 @@ class _Counting:
             yield
 
     def check_all(self) -> None:
-        """Raise where a site was not seen, or its units are not known."""
+        """Raise if a site did not run or its units are unknown."""
         for site in self._missing:
             if site not in self._seen:
                 raise no_value_error(Site.parse(site))
             first = self._seen[site][0].check(site)
-            # Without samples a layout may not hold for other batch sizes: then each edit finds it out again.
+            # Without a sample dimension, a layout may not hold for other batch sizes: each edit infers it again.
             is_firm = bool(first.samples) or self._unit_dim is not None
             if is_firm and all(first.is_like(layout) for layout in self._seen[site]):
                 self.layouts[site] = first
 
     def by_site(self, names: Sequence[str]) -> dict[str, list[int]]:
-        """The units of each site."""
-        found: dict[str, list[int]] = {}
+        """Unit indices by site."""
+        units: dict[str, list[int]] = {}
         for name in names:
             site, _, unit = name.rpartition("#")
-            found.setdefault(str(Site.parse(site)), []).append(int(unit))
-        return found
+            units.setdefault(str(Site.parse(site)), []).append(int(unit))
+        return units
 
     def names(self) -> list[str]:
-        """All units of these sites."""
+        """Names of all units of these sites."""
         return [
             f"{site}#{unit}"
             for site in self._units
@@ -322,37 +323,37 @@ class _Counting:
 
 
 def _known_layouts(ranking: Any, acts: Activations | None) -> dict[str, UnitLayout]:
-    """What activations, or those a ranking was made of, say of their sites."""
+    """Layouts by site, from `acts` or from the activations that the ranking was computed on."""
     names = ranking.names if isinstance(ranking, Ranking) else ranking
     if acts is not None and acts.unit_rule == "sizes":
         warnings.warn(
-            "cutaway: acts= was collected by an older version, which counted units of some sites along other "
-            "dimensions: a value of acts= may be put into another unit. Collect again to be sure.",
+            "cutaway: acts= was collected by an older version, which used other unit dimensions for some sites: "
+            "a value of acts= may go to another unit. Collect again to be sure.",
             UserWarning,
             stacklevel=3,
         )
     return {**layouts_of(names), **({} if acts is None else acts.layouts)}
 
 
-def _others(ranking: Any, best: Sequence[str], acts: Activations | None, counting: _Counting) -> list[str]:
-    """The units from which random ones are drawn."""
+def _others(ranking: Any, best: Sequence[str], acts: Activations | None, site_units: _SiteUnits) -> list[str]:
+    """The units to draw random units from."""
     if isinstance(ranking, Ranking):
         dead = set(ranking.dead.tolist())
         living = [ranking.name_of(unit) for unit in ranking.order.tolist() if unit not in dead]
         return [*dict.fromkeys([*living, *best])]
     if acts is not None:
-        return list(acts.at(list(counting.by_site(best))).names)
-    return counting.names()
+        return list(acts.at(list(site_units.by_site(best))).names)
+    return site_units.names()
 
 
-def _random(best: Sequence[str], others: Sequence[str], n_random: int, seed: int) -> list[list[str]]:
-    """For each draw as many units as the best are, the i-th at the site of the i-th best."""
+def _draw_random(best: Sequence[str], others: Sequence[str], n_random: int, seed: int) -> list[list[str]]:
+    """For each draw, as many units as `best`, the i-th at the site of the i-th best unit."""
     by_site: dict[str, list[str]] = {}
     for name in others:
         by_site.setdefault(name.rpartition("#")[0], []).append(name)
-    found = []
+    draws = []
     for draw in range(n_random):
         generator = np.random.default_rng((seed, draw))
         left = {site: iter(generator.permutation(np.array(names))) for site, names in sorted(by_site.items())}
-        found.append([str(next(left[name.rpartition("#")[0]])) for name in best])
-    return found
+        draws.append([str(next(left[name.rpartition("#")[0]])) for name in best])
+    return draws

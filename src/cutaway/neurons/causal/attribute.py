@@ -1,6 +1,6 @@
-"""Attribution: how much each unit has to do with the model's own output, by gradients.
+"""`attribute`: gradient attribution of the model output to units.
 
-gradient × activation: Shrikumar et al., "Not Just a Black Box", 2016. Integrated gradients: Sundararajan, Taly & Yan,
+Gradient × activation: Shrikumar et al., "Not Just a Black Box", 2016. Integrated gradients: Sundararajan, Taly & Yan,
 "Axiomatic Attribution for Deep Networks", ICML 2017. Conductance: Dhamdhere, Sundararajan & Yan, "How Important Is a
 Neuron?", ICLR 2019.
 """
@@ -19,56 +19,58 @@ from torch import nn
 from cutaway.capture.interventions.targets import only_by_pattern, units_by_site
 from cutaway.capture.units.live_units import UnitDim
 from cutaway.core.errors import InputError
+from cutaway.core.formatting import plural
 from cutaway.core.units.layout import UnitLayout
 from cutaway.core.units.unit_sites import UnitSites, layouts_of
 from cutaway.neurons.causal.attribution import (
     METHODS,
-    Attributed,
     Baseline,
+    BatchAttributions,
     Method,
     Plan,
     Target,
-    attributed,
+    attribute_batches,
 )
-from cutaway.neurons.causal.batches import Call, Stated, encoded_texts
+from cutaway.neurons.causal.batches import Call, StatedDims, tokenize_texts
 from cutaway.neurons.ranking.class_statistics import moments
-from cutaway.neurons.ranking.compare import rows_of
+from cutaway.neurons.ranking.compare import select_rows
 from cutaway.results.ranking import Ranking, ranked
 
 if TYPE_CHECKING:
     from cutaway.core.matrices import Matrix
-    from cutaway.neurons.labels.labels import Encoded
+    from cutaway.neurons.labels.labels import EncodedLabels
 
 Floats = NDArray[np.float64]
 _OTHER, _ROUNDED = 0.1, 5e-3
-"""How far values may be from those collected: in parts of what is the row's own, and of all, which is rounded."""
+"""Tolerated distance from the collected values: relative to the deviation of the row from the mean, and to its norm,
+which allows for rounding to float16."""
 
 
-class How(TypedDict, total=False):
-    """Further choices of `attribute`."""
+class AttributeOptions(TypedDict, total=False):
+    """Further options of `attribute`."""
 
     steps: int
-    """Points at which the path is looked at; 50 if not given."""
+    """Number of points on the path; default: 50."""
     baseline: Baseline
-    """Where the path begins: "zero", "mean" (of each unit over the data), or a batch of inputs, of one sample or as
-    many as every batch has. Of conductance, which goes along the inputs: "zero" or a batch."""
+    """Start of the path: "zero", "mean" (of each unit over the data), or a batch of inputs with one sample or as many
+    as each batch. Conductance, whose path goes along the inputs, takes "zero" or a batch."""
     along: str
-    """Conductance: the site whose value goes from the baseline to what it is, such as the embeddings; without it the
-    first tensor of real numbers that the model is given."""
+    """Conductance: the site whose value moves along the path, such as the embeddings; default: the first floating-point
+    input of the model."""
     signed: bool
-    """Sum over positions and samples with signs, so that what helps here and harms there cancels. Else the sizes
-    are summed over positions."""
+    """Sum signed attributions over positions and samples, so that opposite effects cancel. Default: sum of absolute
+    attributions."""
     batch_size: int
-    """Samples that are run at once, of tensors; 32 if not given."""
+    """Samples per batch, if the data is tensors; default: 32."""
     call: Call
-    """How the model is called with a batch, `lambda model, batch: model(batch[0])`."""
+    """How to call the model with a batch, such as `lambda model, batch: model(batch[0])`."""
     unit_dim: UnitDim
-    """The dimension that counts units, or several in the order of the flat index `#k`, of all sites: where the graph of
-    the model does not tell it."""
+    """The unit dimension of all sites, or several in the order of the flat index `#k`, if the graph of the model does
+    not determine it."""
     samples: int
-    """The dimension of the data that counts samples, where the graph of the model does not tell it."""
+    """The sample dimension of the data, if the graph of the model does not determine it."""
     tokenizer: Any
-    """Where the data is a list of texts, or of lists of words."""
+    """Tokenizer, if the data is a list of texts or of lists of words."""
 
 
 def attribute(
@@ -78,48 +80,48 @@ def attribute(
     at: Any,
     target: Target = None,
     method: Method = "gradient_x_activation",
-    **how: Unpack[How],
+    **options: Unpack[AttributeOptions],
 ) -> Ranking:
-    """Units by their part in a model's own output, for one prediction or a corpus of them.
+    """Rank units by their contribution to the model output, for one prediction or a corpus.
 
     >>> import torch
     >>> model = nn.Linear(3, 2, bias=False)
     >>> _ = model.weight.data.copy_(torch.tensor([[5.0, 0.0, -1.0], [0.0, 1.0, 0.0]]))
-    >>> found = attribute(model, torch.ones(4, 3), at=".@in.0", target=0)
-    >>> found.top(2), found.scores.tolist(), found.signs.tolist()
+    >>> ranking = attribute(model, torch.ones(4, 3), at=".@in.0", target=0)
+    >>> ranking.top(2), ranking.scores.tolist(), ranking.signs.tolist()
     (['.@in.0#0', '.@in.0#2'], [5.0, 0.0, 1.0], [1, 0, -1])
 
-    The model runs in evaluation mode. Its parameters get no gradients.
+    The model runs in eval mode. Its parameters get no gradients.
 
     Args:
-        data: a tensor of samples, a tuple of such (the model's arguments), a mapping (by name, as a tokenizer gives
-            it), or several such batches; or texts with a tokenizer.
+        model: the model to attribute.
+        data: a tensor of samples, a tuple of tensors (positional arguments), a mapping of tensors (keyword arguments,
+            such as the output of a tokenizer), or an iterable of such batches; or texts with `tokenizer=`.
         at: sites or units: `encoder.layer.*`, `h.3.mlp`, `conv1`, `h.3.mlp#17`.
-        target: what is explained: a class (of the last dimension of the output), one class for each sample, or a
-            function of (output, batch) that gives a number for each sample, such as a loss. Without it the largest
-            output of each sample.
+        target: what to attribute: a class (index into the last dimension of the output), one class per sample, or a
+            function of (output, batch) that returns a number per sample, such as a loss. Default: the largest output of
+            each sample.
         method: "gradient_x_activation", "integrated_gradients" or "conductance".
         how: `steps`, `baseline`, `along`, `signed`, `batch_size`, `call`, `unit_dim`, `samples`, `tokenizer`: see
-            `How`.
+            `AttributeOptions`.
     """
     units = units_by_site(model, at)
-    plan = _plan(method, target, how)
-    sums = _Sums({}, {}, how.get("signed", False))
+    plan = _plan(method, target, options)
+    sums = _Sums({}, {}, options.get("signed", False))
     optional = {site for site in units if only_by_pattern(at, site)}
     left_out: Mapping[str, str] = {}
-    with closing(attributed(model, _inputs(data, how), list(units), plan, optional=optional)) as batches:
-        for found in batches:
-            sums.add(found)
-            left_out = found.left_out
-    scores, signs, names = sums.joined({site: some for site, some in units.items() if site not in left_out})
+    with closing(attribute_batches(model, _inputs(data, options), list(units), plan, optional=optional)) as batches:
+        for attributions in batches:
+            sums.add(attributions)
+            left_out = attributions.left_out
+    scores, signs, names = sums.combine({site: some for site, some in units.items() if site not in left_out})
     about = {"attribution": method, "n_samples": sums.n, "signed": sums.is_signed, **sums.about(plan)}
     if left_out:
         about["left_out"] = dict(left_out)
         site, why = next(iter(left_out.items()))
-        n = f"{len(left_out):,} site{'s' if len(left_out) > 1 else ''}"
         warnings.warn(
-            f"cutaway: {n} that the pattern covers have no units that are known, all in ranking.about['left_out']. "
-            f"{site!r}: {why}",
+            f"cutaway: left out {plural(len(left_out), 'site')} that match the pattern: their units are unknown, see "
+            f"ranking.about['left_out']. {site!r}: {why}",
             UserWarning,
             stacklevel=2,
         )
@@ -128,58 +130,62 @@ def attribute(
 
 def gradient(
     matrix: Matrix,
-    encoded: Encoded,
+    encoded: EncodedLabels,
     *,
     model: Any = None,
     data: Any = None,
     target: Target = None,
     attribution: Method = "gradient_x_activation",
-    **how: Any,
+    **options: Any,
 ) -> Ranking:
-    """Units by their part in the model's own output, at the rows of each label.
+    """Rank units by their contribution to the model output, at the rows of each label.
 
-    A row's share is summed over its tokens, or over all positions of its sample where it stands for the whole.
+    The contribution to a row is summed over its tokens, or over all positions if the row stands for a whole sample.
 
     Args:
-        model: the one the activations were collected of.
-        data: its inputs, as `attribute` takes them: the items of the activations, in their order.
-        attribution: as `method` of `attribute`; the other options are its own.
+        model: the model that the activations come from.
+        data: the inputs of the items of the activations, in the same order, in the form that `attribute` takes.
+        target: as for `attribute`.
+        attribution: the `method` of `attribute`.
+        options: options of `attribute`.
     """
-    unknown = set(how) - set(How.__annotations__)
+    unknown = set(options) - set(AttributeOptions.__annotations__)
     if unknown:
-        known = ", ".join(["model", "data", "target", "attribution", *How.__annotations__])
-        raise InputError(f"method='gradient' has no option {sorted(unknown)[0]!r}; it has {known}.")
+        known = ", ".join(["model", "data", "target", "attribution", *AttributeOptions.__annotations__])
+        raise InputError(f"method='gradient' has no option {sorted(unknown)[0]!r}. Options: {known}.")
     if model is None or data is None:
         raise InputError(
-            "method='gradient' asks the model itself: give model= and data=, the inputs of the items in their order; "
+            "method='gradient' needs the model: pass model= and data=, the inputs of the items in the same order. "
             "neurons.attribute(model, data, at=…) needs neither activations nor labels."
         )
     if matrix.names is None or not hasattr(matrix.source, "items"):
-        raise InputError("method='gradient' needs activations with sites: those of cutaway.collect.")
+        raise InputError("method='gradient' needs activations with sites: pass the result of cutaway.collect.")
     units = units_by_site(model, list(matrix.names))
-    plan = _plan(attribution, target, how, layouts_of(matrix.names))  # type: ignore[arg-type]
-    rows = _Rows(matrix, encoded, how.get("signed", False))
-    with closing(attributed(model, _inputs(data, how), list(units), plan)) as batches:
-        for found in batches:
-            rows.add(found)
+    plan = _plan(attribution, target, options, layouts_of(matrix.names))  # type: ignore[arg-type]
+    rows = _RowSums(matrix, encoded, options.get("signed", False))
+    with closing(attribute_batches(model, _inputs(data, options), list(units), plan)) as batches:
+        for attributions in batches:
+            rows.add(attributions)
     return rows.ranking({"attribution": attribution, "signed": rows.is_signed, **rows.about(plan)})
 
 
-def _plan(method: Any, target: Target, how: How, layouts: Mapping[str, UnitLayout] | None = None) -> Plan:
+def _plan(
+    method: Any, target: Target, options: AttributeOptions, layouts: Mapping[str, UnitLayout] | None = None
+) -> Plan:
     if method not in METHODS:
-        raise InputError(f"method={method!r}: give {', '.join(map(repr, METHODS))}.")
-    unknown = set(how) - set(How.__annotations__)
+        raise InputError(f"method={method!r}: use {', '.join(map(repr, METHODS))}.")
+    unknown = set(options) - set(AttributeOptions.__annotations__)
     if unknown:
-        known = ", ".join(f"{name}=" for name in How.__annotations__)
-        raise InputError(f"{sorted(unknown)[0]!r} is nothing that attribute can be told; there are {known}.")
+        known = ", ".join(f"{name}=" for name in AttributeOptions.__annotations__)
+        raise InputError(f"attribute() got an unexpected option {sorted(unknown)[0]!r}. Options: {known}.")
     apart = ("signed", "tokenizer", "unit_dim", "samples")
-    chosen: dict[str, Any] = {name: value for name, value in how.items() if name not in apart}
-    return Plan(method, target, **chosen, stated=Stated(how.get("samples"), how.get("unit_dim"), layouts))
+    chosen: dict[str, Any] = {name: value for name, value in options.items() if name not in apart}
+    return Plan(method, target, **chosen, stated=StatedDims(options.get("samples"), options.get("unit_dim"), layouts))
 
 
-def _inputs(data: Any, how: Mapping[str, Any]) -> Any:
-    """What the model is given."""
-    return data if how.get("tokenizer") is None else encoded_texts(how["tokenizer"], data)
+def _inputs(data: Any, options: Mapping[str, Any]) -> Any:
+    """The inputs of the model."""
+    return data if options.get("tokenizer") is None else tokenize_texts(options["tokenizer"], data)
 
 
 class _Sums:
@@ -194,28 +200,28 @@ class _Sums:
         self._deltas: dict[str, list[Floats]] = {}
         self._differences: dict[str, list[Floats]] = {}
 
-    def add(self, found: Attributed) -> None:
+    def add(self, found: BatchAttributions) -> None:
         self.n += found.n
         for site, values in found.values.items():  # (sample, position, unit)
             self._sizes[site] = self._sizes.get(site, 0.0) + np.abs(values).sum(axis=(0, 1))
             self._sums[site] = self._sums.get(site, 0.0) + values.sum(axis=(0, 1))
         self.note(found)
 
-    def note(self, found: Attributed) -> None:
-        """Keep how units are counted, and how far the sums are from what they should be."""
+    def note(self, found: BatchAttributions) -> None:
+        """Store unit layouts and completeness deltas."""
         self.layouts.update(found.layouts)
         for site, delta in found.deltas.items():
             self._deltas.setdefault(site, []).append(delta)
             self._differences.setdefault(site, []).append(found.differences[site])
 
-    def joined(self, units: Mapping[str, list[int] | None]) -> tuple[Floats, Floats, list[str]]:
-        """Scores, signs and names of the units that were asked for."""
+    def combine(self, units: Mapping[str, list[int] | None]) -> tuple[Floats, Floats, list[str]]:
+        """Scores, signs and names of the requested units."""
         scores, signs, names = [], [], []
         for site, chosen in units.items():
             every = range(len(self._sums[site]))
             some = every if chosen is None else chosen
             if some and max(some) not in every:
-                raise InputError(f"'{site}#{max(some)}' was asked for, and {site!r} has {len(every):,} units.")
+                raise InputError(f"no unit '{site}#{max(some)}': {site!r} has {len(every):,} units, counted from 0.")
             mean = self._sums[site][list(some)] / self.n
             scores.append(np.abs(mean) if self.is_signed else self._sizes[site][list(some)] / self.n)
             signs.append(np.sign(mean))
@@ -223,22 +229,22 @@ class _Sums:
         return np.concatenate(scores), np.concatenate(signs), names
 
     def about(self, plan: Plan) -> dict[str, object]:
-        """Steps, baseline and, for each site, what is missing to completeness."""
+        """Steps, baseline and, per site, the completeness delta."""
         if plan.method == "gradient_x_activation":
             return {}
-        found: dict[str, object] = {
+        about: dict[str, object] = {
             "steps": plan.steps,
             "baseline": plan.baseline if isinstance(plan.baseline, str) else "inputs",
             "delta": {site: float(np.abs(np.concatenate(each)).max()) for site, each in self._deltas.items()},
             "difference": {site: float(np.concatenate(each).mean()) for site, each in self._differences.items()},
         }
-        return found
+        return about
 
 
-class _Rows(_Sums):
+class _RowSums(_Sums):
     """Running sums over the rows of each label."""
 
-    def __init__(self, matrix: Matrix, encoded: Encoded, is_signed: bool) -> None:
+    def __init__(self, matrix: Matrix, encoded: EncodedLabels, is_signed: bool) -> None:
         super().__init__({}, {}, is_signed)
         self._matrix = matrix
         self._encoded = encoded
@@ -254,9 +260,9 @@ class _Rows(_Sums):
         self._weights = _weights(encoded, len(self._items))  # (label, row)
         self._by_label = np.zeros((2, len(self._weights), matrix.n_units))  # sizes, then sums with signs
 
-    def add(self, found: Attributed) -> None:
+    def add(self, found: BatchAttributions) -> None:
         rows = np.flatnonzero((self._items >= self.n) & (self._items < self.n + found.n))
-        kept = rows_of(self._matrix, rows).array().astype(np.float64) if len(rows) else np.empty((0, 0))
+        kept = select_rows(self._matrix, rows).array().astype(np.float64) if len(rows) else np.empty((0, 0))
         mean = kept.mean(axis=0) if len(rows) else kept
         for row, own in zip(rows.tolist(), kept, strict=True):
             sample = int(self._items[row]) - self.n
@@ -272,39 +278,41 @@ class _Rows(_Sums):
         self.n += found.n
         self.note(found)
 
-    def _positions(self, row: int, sample: int, found: Attributed) -> tuple[int, int]:
-        """The first and the last position of a row; -1 where it stands for the whole sample.
+    def _positions(self, row: int, sample: int, found: BatchAttributions) -> tuple[int, int]:
+        """The first and the last position of a row; -1 if the row stands for the whole sample.
 
-        Tokens of text are counted behind the padding that a tokenizer may put before them, positions of tensors not.
+        Token positions of text are counted after left padding; positions of tensors are not shifted.
         """
         first, last = self._tokens[row].tolist()
         start = int(found.starts[sample]) if first >= 0 and self._is_of_text else 0
         return first + start, last + start
 
-    def _compare(self, row: int, own: Floats, mean: Floats, found: Attributed) -> None:
-        """Refuse data in which a row is not what was collected."""
+    def _compare(self, row: int, own: Floats, mean: Floats, found: BatchAttributions) -> None:
+        """Raise if the values of a row differ from the collected ones."""
         sample = int(self._items[row]) - self.n
         first, last = self._positions(row, sample, found)
         for site, values in found.seen.items():
             columns, units = self._columns[site]
             here = values[sample] if first < 0 else values[sample, first : last + 1]  # (position, unit)
             if first < 0 and len(here) > 1:
-                continue  # which positions a whole item is made of is not kept
+                continue  # the positions of a whole item are not stored
             there = _pooled(here[:, units], self._aggregate) if len(here) else np.full(len(units), np.inf)
-            a, centred = own[columns], own[columns] - mean[columns]
-            allowed = _OTHER * np.linalg.norm(centred) + _ROUNDED * np.linalg.norm(a)
+            a, centered = own[columns], own[columns] - mean[columns]
+            allowed = _OTHER * np.linalg.norm(centered) + _ROUNDED * np.linalg.norm(a)
             if np.linalg.norm(there - a) > allowed + np.finfo(np.float16).tiny:
                 word = self._matrix.source.words[row]
                 said = f" ({word!r})" if word else ""
                 raise InputError(
-                    f"row {row}{said} of item {int(self._items[row])} has other values at {site!r} for data= than it "
-                    "was collected with: give the model and the inputs of collect, item by item in the same order."
+                    f"row {row}{said} of item {int(self._items[row])} has other values at {site!r} for data= than were "
+                    "collected: pass the same model and the same inputs as to collect, in the same order."
                 )
 
     def ranking(self, about: dict[str, object]) -> Ranking:
-        """The whole over all rows, and one ranking for each label."""
+        """The ranking over all rows, with one ranking per label."""
         if self.n <= self._items.max():
-            raise InputError(f"data has {self.n:,} samples, and the activations {int(self._items.max()) + 1:,} items.")
+            raise InputError(
+                f"data has {self.n:,} samples, but the activations have {int(self._items.max()) + 1:,} items."
+            )
         counts = np.maximum(self._weights.sum(axis=1), 1)[:, None]
         sizes, sums = self._by_label / counts
         scores = np.abs(sums) if self.is_signed else sizes
@@ -318,14 +326,14 @@ class _Rows(_Sums):
 
 
 def _pooled(values: Floats, aggregate: str) -> Floats:
-    """(unit,): positions as one row."""
+    """(unit,): aggregate positions into one row."""
     if aggregate in ("first", "last"):
         return np.asarray(values[0 if aggregate == "first" else -1])
     return np.asarray(values.max(axis=0) if aggregate == "max" else values.mean(axis=0))
 
 
-def _weights(encoded: Encoded, n_rows: int) -> NDArray[np.float64]:
-    """(1 + label, row): 1 where the row has the label; the first is of all rows."""
+def _weights(encoded: EncodedLabels, n_rows: int) -> NDArray[np.float64]:
+    """(1 + label, row): 1 if the row has the label; the first line is all ones."""
     every = np.ones((1, n_rows))
     if encoded.kind == "numbers":
         return every

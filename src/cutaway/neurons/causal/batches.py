@@ -1,4 +1,4 @@
-"""The data of attributions in batches, and what the dimensions of values count in them."""
+"""Splits data into batches; finds the sample and unit dimensions of values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from cutaway.capture.units.live_units import SiteLayouts, UnitDim, dims_of, trace_hidden_run
 from cutaway.capture.units.sample_dims import SampleDims, is_array
 from cutaway.core import pytree
-from cutaway.core.errors import InputError
+from cutaway.core.errors import InputError, InputTypeError
 from cutaway.core.sites import Site
 from cutaway.core.units.layout import UnitLayout
 
@@ -22,38 +22,38 @@ _AT_ONCE = 32
 
 
 def call_model(model: nn.Module, batch: Any) -> Any:
-    """A mapping by name, a tuple or list one after the other, all else as the only argument."""
+    """Call the model: a mapping as keyword arguments, a tuple or list as positional, anything else as the only one."""
     if isinstance(batch, Mapping):
         return model(**batch)
     return model(*batch) if isinstance(batch, (tuple, list)) else model(batch)
 
 
 @dataclass(frozen=True, slots=True)
-class Stated:
-    """What is known of the dimensions before anything is run."""
+class StatedDims:
+    """Dimensions known before the first run."""
 
     samples: int | None = None
-    """The dimension of the data that counts samples, where the caller states it."""
+    """The sample dimension of the data, if you pass it."""
     unit_dim: UnitDim | None = None
-    """The same of units."""
+    """The unit dimension, if you pass it."""
     layouts: Mapping[str, UnitLayout] | None = None
-    """Those of activations, by site."""
+    """Layouts of the activations, by site."""
 
 
-class Counting:
-    """Which dimensions count what: in the batches, and in the values of a model that runs on them.
+class BatchLayouts:
+    """Sample and unit dimensions of the batches and of the values in the model.
 
-    One run on the first batch is traced; one more where that had a single sample and a later batch has several.
+    Traces one run on the first batch, and another one if the first batch has one sample and a later batch has several.
     """
 
-    def __init__(self, model: nn.Module, call: Call, stated: Stated) -> None:
+    def __init__(self, model: nn.Module, call: Call, stated: StatedDims) -> None:
         self._model = model
         self._call = call
         self._stated = stated
         self.dims = SampleDims({}, stated.samples or 0)
         self._layouts: SiteLayouts | None = None
 
-    def learn(self, batch: Any) -> None:
+    def trace_batch(self, batch: Any) -> None:
         """Trace one run of the model."""
         trace = trace_hidden_run(self._model, lambda: self._call(self._model, batch))
         if self._call is call_model:
@@ -63,67 +63,67 @@ class Counting:
                 self.dims.apply_to(trace, batch)
         self._layouts = SiteLayouts(trace)
 
-    def learn_again(self, batch: Any) -> None:
-        """The same where the first batch may have hidden a dimension of samples."""
+    def trace_again(self, batch: Any) -> None:
+        """Trace again if the first batch had one sample, which can hide the sample dimension."""
         if self._layouts is not None and self._layouts.n_samples == 1 and self.dims.n(batch) > 1:
-            self.learn(batch)
+            self.trace_batch(batch)
 
     def at(self, name: str, site: Site, value: Tensor, n_samples: int) -> UnitLayout:
         """The layout of one value.
 
         Args:
-            name: of the site as it was asked for.
-            site: in full.
+            name: the site as you wrote it.
+            site: the full site.
         """
         given = (self._stated.layouts or {}).get(name)
         layout = given or (self._layouts.find(site) if self._layouts is not None else None)
         if layout is None:
-            layout = UnitLayout.refused(value.shape, "the traced run of the model has no such value")
+            layout = UnitLayout.refused(value.shape, "the traced run has no value at this site")
         layout = layout.for_shape(value.shape, n_samples)
         unit_dim = self._stated.unit_dim
         return layout if unit_dim is None else layout.with_units(dims_of(unit_dim))
 
     def refusal(self, name: str) -> str:
-        """Why the units of a site are not known; "" where they are, or where only a run tells."""
+        """Why the units of a site are unknown; "" if they are known or only a run can tell."""
         if self._layouts is None or self._stated.unit_dim is not None or name in (self._stated.layouts or {}):
             return ""
         layout = self._layouts.find(Site.parse(name))
         return "" if layout is None or layout.is_known else layout.reason
 
 
-def batches_of(data: Any, size: int | None, counting: Counting, model: nn.Module) -> Iterable[Any]:
-    """The data in batches; what they count is learned from the first."""
+def make_batches(data: Any, size: int | None, layouts: BatchLayouts, model: nn.Module) -> Iterable[Any]:
+    """Split the data into batches; the first one determines the dimensions."""
     given = dict(data) if isinstance(data, Mapping) else data
     parts = list(given.values()) if isinstance(given, dict) else list(given) if isinstance(given, tuple) else [given]
     if parts and all(map(is_array, parts)):
-        return _cut(given, size or _AT_ONCE, counting, model)
+        return _slice_batches(given, size or _AT_ONCE, layouts, model)
     if isinstance(given, (str, bytes, dict)) or not isinstance(given, Iterable):
-        raise InputError(
-            f"data is a {type(data).__name__}: give a tensor of samples, a tuple of such (the model's arguments), "
-            "a mapping of such (by name), or batches of these."
+        raise InputTypeError(
+            f"data is a {type(data).__name__}: pass a tensor of samples, a tuple of tensors (positional arguments), a "
+            "mapping of tensors (keyword arguments), or an iterable of such batches."
         )
     if isinstance(given, Sequence) and len(given) and isinstance(_first_leaf(given), str):
-        raise InputError("data is text: give the tokenizer that cuts it, tokenizer=…, or what it gives for the texts.")
+        raise InputTypeError("data is text: pass tokenizer=, or the tokenized texts.")
     if size is not None:
-        raise InputError("batch_size= is for tensors: these are batches already.")
-    return _learned(given, counting, model)
+        raise InputError("batch_size= works with tensors only: this data already has batches.")
+    return _trace_first(given, layouts, model)
 
 
-def _cut(data: Any, size: int, counting: Counting, model: nn.Module) -> list[Any]:
-    guess = counting.dims
+def _slice_batches(data: Any, size: int, layouts: BatchLayouts, model: nn.Module) -> list[Any]:
+    guess = layouts.dims
     n = guess.n(data, is_strict=True)
     if n:
-        counting.learn(there(guess.slice_samples(data, 0, min(n, 3)), model))
-    n = counting.dims.n(data, is_strict=True)
-    return [counting.dims.slice_samples(data, start, min(start + size, n)) for start in range(0, n, size)]
+        layouts.trace_batch(to_device(guess.slice_samples(data, 0, min(n, 3)), model))
+    n = layouts.dims.n(data, is_strict=True)
+    return [layouts.dims.slice_samples(data, start, min(start + size, n)) for start in range(0, n, size)]
 
 
-def _learned(batches: Iterable[Any], counting: Counting, model: nn.Module) -> Iterable[Any]:
+def _trace_first(batches: Iterable[Any], layouts: BatchLayouts, model: nn.Module) -> Iterable[Any]:
     rest = iter(batches)
     first = next(rest, None)
     if first is None:
         return []
-    counting.learn(there(first, model))
+    layouts.trace_batch(to_device(first, model))
     return batches if isinstance(batches, Sequence) else _chained(first, rest)
 
 
@@ -131,23 +131,23 @@ def _chained(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
     yield from chain([first], rest)
 
 
-def there(batch: Any, model: nn.Module) -> Any:
-    """A batch where the model is."""
+def to_device(batch: Any, model: nn.Module) -> Any:
+    """Move a batch to the device of the model."""
     device = next((tensor.device for tensor in (*model.parameters(), *model.buffers())), torch.device("cpu"))
     given = dict(batch) if isinstance(batch, Mapping) else batch
     return pytree.replace(given, lambda part: torch.as_tensor(part).to(device), is_array)
 
 
-def encoded_texts(tokenizer: Any, texts: Any) -> Any:
-    """Texts, or lists of words, as the model takes them: padded to the longest, or one by one if nothing can pad."""
+def tokenize_texts(tokenizer: Any, texts: Any) -> Any:
+    """Tokenize texts or lists of words: padded to the longest, or one by one if the tokenizer has no pad token."""
     if isinstance(texts, (str, bytes, Mapping)) or not isinstance(_first_leaf(list(texts)), str):
-        raise InputError(f"data is a {type(texts).__name__} without texts: tokenizer= is for a list of them.")
-    how = {"return_tensors": "pt", "is_split_into_words": not isinstance(texts[0], str)}
+        raise InputTypeError(f"data is a {type(texts).__name__} without texts: tokenizer= needs a list of texts.")
+    options = {"return_tensors": "pt", "is_split_into_words": not isinstance(texts[0], str)}
     if tokenizer.model_max_length < 1 << 24:
-        how["truncation"] = True
+        options["truncation"] = True
     if getattr(tokenizer, "pad_token", None) is None:
-        return [dict(tokenizer([text], **how)) for text in texts]
-    return dict(tokenizer(list(texts), padding=True, **how))
+        return [dict(tokenizer([text], **options)) for text in texts]
+    return dict(tokenizer(list(texts), padding=True, **options))
 
 
 def _first_leaf(data: Any) -> Any:

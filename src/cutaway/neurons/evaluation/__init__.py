@@ -1,15 +1,10 @@
-"""Tests how well chosen units predict the labels: cross-validation, controls, permutation tests.
+"""How well units predict labels: cross-validation, control tasks, permutation tests.
 
-controls     Control tasks: labels that only memory of the words can tell (Hewitt and Liang, "Designing and
-             interpreting probes with control tasks", EMNLP 2019)
-evaluate     How well the units that a method finds tell the labels: on rows it has not seen, beside what chance
-             and memory do
-metrics      How well predictions fit: accuracy, F1, Matthews, Pearson, Spearman, or a function
-permutation  What would be found if there were nothing to find: labels permuted, p-values, bits that chance tells
-ranker       What is evaluated: whatever names, makes or is a ranking of units, as one thing that ranks training
-             rows
-splits       Which rows are learned from and which are tested on: whole sentences, or whole word types, on one
-             side each
-trials       One pass over the splits of a seed: units are ranked and probes fitted on training rows, test rows
-             are predicted
+controls     Control tasks: random labels per word type, which a probe can only memorize
+evaluate     `evaluate` and `layers`: scores of the top units on held-out rows, with baselines and intervals
+metrics      Accuracy, F1, Matthews, Pearson, Spearman or your own metric, with bootstrap resamples
+permutation  Permutation of labels by group, p-values, and mutual information on held-out rows
+ranker       Turns a method name, function, probe or `Ranking` into a ranker; fits probes
+splits       Stratified train/test splits that keep sentences, word types or groups together
+trials       Runs all splits of one seed: ranks units and fits probes on training rows, predicts test rows
 """

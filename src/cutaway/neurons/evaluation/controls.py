@@ -1,5 +1,7 @@
-"""Control tasks: labels that only memory of the words can tell (Hewitt and Liang, "Designing and interpreting probes
-with control tasks", EMNLP 2019)."""
+"""Control tasks: random labels per word type, which a probe can only memorize.
+
+Hewitt and Liang, "Designing and interpreting probes with control tasks", EMNLP 2019.
+"""
 
 from __future__ import annotations
 
@@ -10,31 +12,32 @@ from typing import Any, Literal
 import numpy as np
 
 from cutaway.core.errors import InputError
-from cutaway.neurons.labels.labels import Encoded, encode
+from cutaway.neurons.labels.labels import EncodedLabels, encode
 
 
 def control_labels(
     labels: Any, words: Iterable[Any], *, seed: int = 0, like: Literal["same", "uniform"] = "same"
-) -> Encoded:
-    """Labels of a control task: every word type gets one label, drawn once, whatever its context.
+) -> EncodedLabels:
+    """Labels of a control task: every word type gets one random label, independent of its context.
 
     >>> control = control_labels(["a", "b", "a", "b"], ["the", "cat", "the", "dog"])
     >>> bool(control.codes[0] == control.codes[2])
     True
 
     Args:
-        labels: those of the task: labels are drawn as often as they occur there.
-        words: one a row; types are numbered as they first appear.
-        like: "uniform" draws every label equally often.
+        labels: the labels of the task, from which the random labels are drawn.
+        words: one per row.
+        seed: seed of the random labels.
+        like: "same" to draw labels with their frequency in the task, "uniform" to draw them equally often.
     """
     types: dict[Any, int] = {}
     numbers = np.array([types.setdefault(word, len(types)) for word in words], np.int64)
     encoded = encode(labels, len(numbers))
     if like not in ("same", "uniform"):
-        raise InputError(f"like={like!r}: labels are drawn as in the task, 'same', or 'uniform'.")
+        raise InputError(f"like={like!r}: use 'same' or 'uniform'.")
     random = np.random.default_rng(seed)
     pool = np.arange(len(encoded.classes)) if like == "uniform" and encoded.kind == "classes" else encoded.codes
-    codes = random.choice(pool, len(types))[numbers]  # for several labels, whole rows of them
+    codes = random.choice(pool, len(types))[numbers]  # multilabel: draws whole rows of labels
     if encoded.kind == "numbers":
         return replace(encoded, codes=codes)
     counts = np.bincount(codes, minlength=len(encoded.classes)) if codes.ndim == 1 else codes.sum(axis=0)

@@ -1,9 +1,8 @@
-"""What units respond to: words, contexts, clusters, pages and the report.
+"""What activates units: words, contexts, clusters, pages and the report.
 
-clustering    Redundancy: units that rise and fall together, and one of each such cluster that stands for it
-pages         Pages about units, computed and put together in one call
-report        Everything about the units that carry some labels, in one call: ranked, judged, located, looked at,
-              ablated
-report_notes  What a reader of a report has to know that its numbers do not say
-words         What fires a unit: its top words, its top contexts, and how its values lie for each label
+clustering    Clusters of correlated units, with one representative each
+pages         Pages of units: `page` for one unit, `colored` for sentences colored by units
+report        `report`: rankings, evaluation, sites, clusters, words and ablation in one call
+report_notes  Caveats of a report, its call as code, and package versions
+words         Top words, top contexts and histograms of a unit
 """

@@ -1,4 +1,4 @@
-"""Redundancy: units that rise and fall together, and one of each such cluster that stands for it.
+"""Clusters of correlated (redundant) units, with one representative each.
 
 Dalvi et al., "Analyzing Redundancy in Pretrained Transformer Models", EMNLP 2020.
 """
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core.errors import InputError, MissingExtraError
+from cutaway.core.formatting import plural
 from cutaway.core.matrices import Matrix, as_matrix
 from cutaway.neurons.ranking.class_statistics import dead_units
 from cutaway.results.clusters import Clusters
@@ -19,25 +20,25 @@ Floats = NDArray[np.float64]
 
 
 def clusters(acts: Any, threshold: float = 0.5, *, absolute: bool = True) -> Clusters:
-    """Clusters of units by average linkage of the distance `1 - |r|`, r being Pearson's correlation.
+    """Cluster units by average linkage of the distance `1 - |r|`, where r is Pearson's correlation.
 
     >>> x = np.random.default_rng(0).normal(size=(100, 3))
     >>> clusters(np.column_stack([x, -x[:, 0]])).labels
     array([0, 1, 2, 0])
 
     Args:
-        threshold: the distance up to which clusters are joined.
-        absolute: False for `1 - r`: units that move against each other are then far apart.
+        threshold: the distance up to which clusters are merged.
+        absolute: if False, use `1 - r`, so that anticorrelated units are far apart.
     """
     matrix = as_matrix(acts)
     if matrix.n_rows < 2:
-        raise InputError(f"{matrix.n_rows} rows were given: a correlation needs two at least.")
+        raise InputError(f"got {plural(matrix.n_rows, 'row')}: a correlation needs at least 2 rows.")
     correlations, dead = correlation(matrix)
-    likeness = np.abs(correlations) if absolute else correlations
-    labels = _numbered(_cut(1 - likeness, threshold))
+    similarity = np.abs(correlations) if absolute else correlations
+    labels = _renumber(_cut(1 - similarity, threshold))
     return Clusters(
         labels=labels,
-        independent=_medoids(likeness, labels),
+        independent=_medoids(similarity, labels),
         threshold=float(threshold),
         absolute=absolute,
         names=matrix.names,
@@ -46,7 +47,7 @@ def clusters(acts: Any, threshold: float = 0.5, *, absolute: bool = True) -> Clu
 
 
 def correlation(matrix: Matrix) -> tuple[Floats, NDArray[np.int64]]:
-    """(unit, unit): Pearson's correlation, 0 beside units that never change, 1 on the diagonal; and those units."""
+    """(unit, unit): Pearson's correlation, 0 for dead units and 1 on the diagonal; and the indices of dead units."""
     n_units = matrix.n_units
     shift, totals, products = np.zeros(n_units), np.zeros(n_units), np.zeros((n_units, n_units))
     for rows, block in matrix.blocks():
@@ -60,10 +61,10 @@ def correlation(matrix: Matrix) -> tuple[Floats, NDArray[np.int64]]:
     std = np.sqrt(np.maximum(np.diag(covariance), 0.0) / matrix.n_rows)
     dead = dead_units(std, shift + totals / matrix.n_rows, matrix.dtype)
     scale = np.where(std > 0, std, 1.0)
-    found = np.clip(covariance / (matrix.n_rows * np.outer(scale, scale)), -1, 1)
-    found[dead, :] = found[:, dead] = 0.0
-    np.fill_diagonal(found, 1.0)
-    return (found + found.T) / 2, dead
+    correlations = np.clip(covariance / (matrix.n_rows * np.outer(scale, scale)), -1, 1)
+    correlations[dead, :] = correlations[:, dead] = 0.0
+    np.fill_diagonal(correlations, 1.0)
+    return (correlations + correlations.T) / 2, dead
 
 
 def _cut(distances: Floats, threshold: float) -> NDArray[np.int64]:
@@ -78,10 +79,10 @@ def _cut(distances: Floats, threshold: float) -> NDArray[np.int64]:
     return np.asarray(fcluster(tree, threshold, criterion="distance"), np.int64)
 
 
-def _numbered(labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The same clusters, numbered by the first unit of each.
+def _renumber(labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Renumber clusters in the order of their first units.
 
-    >>> _numbered(np.array([7, 3, 7, 1]))
+    >>> _renumber(np.array([7, 3, 7, 1]))
     array([0, 1, 0, 2])
     """
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
@@ -90,11 +91,11 @@ def _numbered(labels: NDArray[np.int64]) -> NDArray[np.int64]:
     return rank[inverse]
 
 
-def _medoids(likeness: Floats, labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The member of each cluster that is most like the others, of equals the first."""
-    found = []
+def _medoids(similarity: Floats, labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The member of each cluster most similar to the others; ties go to the first."""
+    medoids = []
     for cluster in range(int(labels.max()) + 1):
         members = np.flatnonzero(labels == cluster)
-        total = likeness[np.ix_(members, members)].sum(axis=1)
-        found.append(members[np.flatnonzero(total >= total.max() - 1e-9)[0]])  # sums differ by rounding alone
-    return np.array(found, np.int64)
+        total = similarity[np.ix_(members, members)].sum(axis=1)
+        medoids.append(members[np.flatnonzero(total >= total.max() - 1e-9)[0]])  # equal sums may differ by rounding
+    return np.array(medoids, np.int64)

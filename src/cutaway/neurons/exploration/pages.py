@@ -1,4 +1,4 @@
-"""Pages about units, computed and put together in one call."""
+"""Pages of units: `page` for one unit, `colored` for sentences colored by units."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ def page(
     effects: Sequence[tuple[str, float, float]] = (),
     min_count: int = 2,
 ) -> Any:
-    """All about one unit as a page: `cutaway.show` shows it, `print` prints it, `.to_html(path)` writes it.
+    """The page of one unit: `cutaway.show` displays it, `print` prints it, `.to_html(path)` writes it.
 
     Args:
-        unit: its index or its name, `encoder.layer.3#17`.
-        labels: one for each row: how its values lie for each of them; without labels, how all of them lie.
-        rankings: methods whose rank of it is told; in a mapping, each under a name of its own.
-        effects: what its ablation changes: a name, the number before, the number after.
-        min_count: how often a word has to occur to be among its top words.
+        unit: index, or name such as `encoder.layer.3#17`.
+        labels: one per row, for one histogram per label; default: one histogram of all rows.
+        rankings: rankings to show the unit's rank in; a mapping names them.
+        effects: effects of its ablation: name, value before, value after.
+        min_count: minimum number of occurrences of a top word.
     """
     contexts = top_contexts(acts, unit)
-    has_words = any(acts.words)  # rows of samples have none
+    has_words = any(acts.words)  # rows that stand for samples have no words
     return late.call(
         "neuron_page",
         contexts.unit,
@@ -42,7 +42,7 @@ def page(
     )
 
 
-def coloured(
+def colored(
     acts: Any,
     units: int | str | Iterable[int | str],
     items: Sequence[int] | None = None,
@@ -50,11 +50,12 @@ def coloured(
     n: int = 12,
     scale: Literal["std", "raw"] = "std",
 ) -> Any:
-    """Sentences coloured by one or several units, as a page: show, print or write it.
+    """The page with sentences colored by one or several units.
 
     Args:
-        units: their indices or names.
-        items: the sentences, by number; without them, the `n` in which one of the units is strongest.
-        scale: what colours words: "std", standard deviations from the unit's mean, or "raw", its values as they are.
+        units: indices or names.
+        items: indices of the sentences; default: the `n` sentences with the strongest activation of any unit.
+        n: the number of sentences if `items` is not given.
+        scale: what colors words: "std" for z-scores, "raw" for raw values.
     """
     return late.call("units_page", acts, units, items=items, n=n, scale=scale)

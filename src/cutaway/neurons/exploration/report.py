@@ -1,4 +1,4 @@
-"""Everything about the units that carry some labels, in one call: ranked, judged, located, looked at, ablated."""
+"""`report`: rankings, evaluation, sites, clusters, words and ablation in one call."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from cutaway.core.progress import progress
 from cutaway.neurons.evaluation.evaluate import evaluate, layers
 from cutaway.neurons.evaluation.splits import groups_of, words_of
 from cutaway.neurons.exploration.clustering import clusters
-from cutaway.neurons.exploration.report_notes import call_of, notes_of, versions
+from cutaway.neurons.exploration.report_notes import call_text, report_notes, versions
 from cutaway.neurons.exploration.words import histograms, top_contexts, top_words
-from cutaway.neurons.labels.labels import Encoded, encode
+from cutaway.neurons.labels.labels import EncodedLabels, encode
 from cutaway.neurons.ranking.class_statistics import dead_units, moments
 from cutaway.neurons.ranking.compare import compare, vote
 from cutaway.neurons.ranking.rank import Scorer, rank
@@ -31,15 +31,15 @@ _OF_NUMBERS = ("probeless", "linear")
 _COUNTS = (1, 2, 5, 10, 20, 50, 100)
 _N_BEST = 20
 _N_FOLDS = 5
-_N_CLOSE = 4
-"""Units whose words, contexts and values are told."""
+_N_INSPECTED = 4
+"""Units to inspect: words, contexts and histograms."""
 _N_WORDS, _N_CONTEXTS = 12, 6
 _MOST_LABELS = 12
-"""Of several labels a row, those that are evaluated; and labels of a histogram."""
+"""Labels to evaluate if rows have several, and labels of a histogram."""
 _MOST_CORRELATED = 6_000
-"""Units that are clustered: each is correlated with each."""
+"""Clustering needs a units × units correlation matrix: 6,000 units take 288 MB."""
 _OTHERS = "other labels"
-_ALL_DEAD = "no unit ever changes, so that no method has anything to go by: probeless alone was asked."
+_ALL_DEAD = "all units are constant, so no method can rank them. This report uses probeless only."
 
 
 def report(
@@ -53,102 +53,104 @@ def report(
     seed: int = 0,
     **how: Any,
 ) -> Report:
-    """All that can be asked of the units that carry the labels, as a result with a page.
+    """Analyze which units encode the labels: rankings, evaluation, sites, clusters, words, and ablation.
 
     >>> x = np.random.default_rng(0).normal(size=(120, 6))
-    >>> found = report(x, x[:, 3] < 0, n=1, methods="probeless", n_permutations=20, n_resamples=100)
-    >>> found.answer.verdict, found.best.tolist()
+    >>> results = report(x, x[:, 3] < 0, n=1, methods="probeless", n_permutations=20, n_resamples=100)
+    >>> results.answer.verdict, results.best.tolist()
     ('found', [3])
 
     Args:
-        acts: `Activations`, or rows × units; parts that need words or sites are left out where there are none.
-        labels: one a row: classes, several labels, or numbers.
-        methods: of `rank`. The first leads: the answer and its permutation test are about it. Probeless, linear and
-            Gaussian if nothing is said; of numbers the first two.
-        n: how many units are the best; 20 if nothing is said, or half of them where they are few.
-        model: with `metric`, the best units are ablated in it, as by `ablate`.
-        metric: a function that runs the model and returns a number, or numbers by name.
-        seed: of everything that is drawn.
-        how: `score`, the metric of `evaluate`; `options` by method; `to` and `n_random` of `ablate`; and all that says
-            how `evaluate` splits and repeats, such as by, groups, words, folds, n_permutations.
+        acts: `Activations`, or rows × units. Without words or sites, the report leaves out the parts that need them.
+        labels: one per row: classes, several labels, or numbers.
+        methods: methods of `rank`. The first leads: the answer and the permutation test use it. Default: probeless,
+            linear and gaussian; for numbers, the first two.
+        n: the number of top units; default: 20, or half of the varying units if there are fewer than 40.
+        model: with `metric`, ablates the top units in this model, as `ablate` does.
+        metric: a function that runs the model and returns a number, or a dict of numbers.
+        seed: seed of all random choices.
+        how: `score`, the metric of `evaluate`; `options` by method; `to` and `n_random` of `ablate`; and the options of
+            `evaluate`, such as by, groups, words, folds, n_permutations.
     """
     if (model is None) != (metric is None):
-        raise InputError("model= and metric= belong together: one alone ablates nothing.")
+        raise InputError("pass model= and metric= together: ablation needs both.")
     matrix = as_matrix(acts)
     encoded = encode(labels, matrix.n_rows)
     given = {"methods": methods, "n": n, "model": model, "metric": metric, "seed": seed, **how}
-    told = _How.of(how, acts, matrix, seed)
-    chosen = _named(methods, encoded)
+    options = _ReportOptions.of(how, acts, matrix, seed)
+    chosen = _methods_by_name(methods, encoded)
     if _is_all_dead(matrix, encoded):
-        told = replace(told, notes=(*told.notes, _ALL_DEAD))
+        options = replace(options, notes=(*options.notes, _ALL_DEAD))
         chosen = {"probeless": "probeless"}
-    work = _Work(acts, matrix, encoded, chosen, n, seed, told)
-    parts = list(work.parts(model, metric))
+    builder = _ReportBuilder(acts, matrix, encoded, chosen, n, seed, options)
+    parts = list(builder.parts(model, metric))
     seconds = {}
     for name, part in progress(parts, len(parts), "parts of the report"):
         started = perf_counter()
         part()
         seconds[name] = perf_counter() - started
-    return work.report(call_of(given, tuple(work.methods)), seconds)
+    return builder.report(call_text(given, tuple(builder.methods)), seconds)
 
 
 @dataclass(frozen=True, slots=True)
-class _How:
-    """What was said beside the arguments by name."""
+class _ReportOptions:
+    """The keyword options of `report`."""
 
     score: Any
     options: Mapping[str, Mapping[str, Any]]
     to: Any
     n_random: int
     plan: Mapping[str, Any]
-    """Of `evaluate`."""
+    """Options of `evaluate`."""
     words: Any
-    """One a row; None where nothing is known of them."""
+    """One per row; None if unknown."""
     notes: tuple[str, ...]
 
     @classmethod
-    def of(cls, given: dict[str, Any], acts: Any, matrix: Matrix, seed: int) -> _How:
+    def of(cls, given: dict[str, Any], acts: Any, matrix: Matrix, seed: int) -> _ReportOptions:
         plan = {"seeds": (seed,), **given}
         score, options, to = plan.pop("score", ""), plan.pop("options", {}), plan.pop("to", "mean")
         n_random = plan.pop("n_random", 5)
-        groups, called = groups_of(acts, matrix.n_rows, plan.get("by", "item"), plan.get("groups"), plan.get("words"))
+        groups, group_name = groups_of(
+            acts, matrix.n_rows, plan.get("by", "item"), plan.get("groups"), plan.get("words")
+        )
         n_groups = int(groups.max()) + 1
         notes = []
         if "folds" not in plan and "test" not in plan and n_groups < _N_FOLDS:
             if n_groups < 2:
                 raise InputError(
-                    f"all rows are of one group ({called}): nothing is left to test on. by='row' takes each by itself."
+                    f"all rows are in one group ({group_name}), so there are no rows to test on. Use by='row'."
                 )
             plan["folds"] = n_groups
-            notes.append(f"there are {n_groups} {called} only, so there are as many folds.")
+            notes.append(f"there are only {n_groups} {group_name}, so the evaluation uses {n_groups} folds.")
         words = words_of(acts, matrix.n_rows, plan.get("words"))
         return cls(score, options, to, n_random, plan, words, tuple(notes))
 
 
 @dataclass(slots=True, eq=False)
-class _Work:
-    """A report in the making; each part leaves what it finds in `found`."""
+class _ReportBuilder:
+    """Builds a report; each part stores its result in `results`."""
 
     acts: Any
     matrix: Matrix
-    encoded: Encoded
+    encoded: EncodedLabels
     methods: Mapping[str, Method]
     n: int | None
     seed: int
-    how: _How
+    how: _ReportOptions
     rankings: dict[str, Ranking] = field(default_factory=dict)
     evaluations: dict[str, Any] = field(default_factory=dict)
     per_label: dict[Any, Any] = field(default_factory=dict)
-    found: dict[str, Any] = field(default_factory=dict)
-    """The other fields of the report."""
+    results: dict[str, Any] = field(default_factory=dict)
+    """Other fields of the report."""
 
     def parts(self, model: Any, metric: Any) -> Iterator[tuple[str, Callable[[], None]]]:
-        """What is to be done, in this order, each with its name."""
+        """The steps to run, in this order, with their names."""
         for name in self.methods:
             yield f"ranking by {name}", partial(self._rank, name)
         if self.encoded.kind == "multilabel":
             for code in self._frequent():
-                yield f"evaluation of {self.encoded.classes[code]}", partial(self._judge, code)
+                yield f"evaluation of {self.encoded.classes[code]}", partial(self._evaluate_label, code)
         else:
             for name in self.methods:
                 yield f"evaluation of {name}", partial(self._evaluate, name)
@@ -156,12 +158,12 @@ class _Work:
             yield "layers", self._layers
         if self.matrix.n_units <= _MOST_CORRELATED:
             yield "clusters", self._clusters
-        yield "words and values", self._look
+        yield "words and values", self._inspect
         if model is not None:
             yield "ablation", partial(self._ablate, model, metric)
 
     def report(self, call: str, seconds: Mapping[str, float]) -> Report:
-        """What was found, put together."""
+        """Assemble the report."""
         items = getattr(self.acts, "items", None)
         asked = Asked(
             kind=self.encoded.kind,
@@ -177,22 +179,24 @@ class _Work:
             provenance=getattr(self.acts, "provenance", {}),
             versions=versions(),
         )
-        made = Report(
+        report = Report(
             asked=asked,
             rankings=self.rankings,
             vote=vote(self.rankings.values()),
             evaluations=self.evaluations,
             per_label=self.per_label,
             comparison=compare(self.rankings, self._n_best) if len(self.rankings) > 1 else None,
-            layers=self.found.get("layers"),
-            clusters=self.found.get("clusters"),
-            words=self.found.get("words", ()),
-            contexts=self.found.get("contexts", ()),
-            histograms=self.found.get("histograms", ()),
-            ablation=self.found.get("ablation"),
+            layers=self.results.get("layers"),
+            clusters=self.results.get("clusters"),
+            words=self.results.get("words", ()),
+            contexts=self.results.get("contexts", ()),
+            histograms=self.results.get("histograms", ()),
+            ablation=self.results.get("ablation"),
             seconds=seconds,
         )
-        return replace(made, notes=(*self.how.notes, *notes_of(made, self.acts, has_words=self.how.words is not None)))
+        return replace(
+            report, notes=(*self.how.notes, *report_notes(report, self.acts, has_words=self.how.words is not None))
+        )
 
     @property
     def _lead(self) -> Ranking:
@@ -204,7 +208,7 @@ class _Work:
 
     @property
     def _n_best(self) -> int:
-        """Where nothing was said, no more than half of the units that ever change."""
+        """Default: at most half of the units that vary."""
         if self.n is not None:
             return self.n
         return max(1, min(_N_BEST, (self.matrix.n_units - len(self._lead.dead)) // 2))
@@ -224,16 +228,16 @@ class _Work:
         is_lead = not self.evaluations
         options = self._options(name)
         if self.methods[name] == "gaussian":
-            options["n_permutations"] = 0  # of its own null, which is not asked for in each split
-        self.evaluations[name] = self._evaluated(name, self.encoded, options, is_lead=is_lead)
+            options["n_permutations"] = 0  # its own null distribution is not needed in each split
+        self.evaluations[name] = self._evaluation(name, self.encoded, options, is_lead=is_lead)
 
-    def _judge(self, code: int) -> None:
-        """One of several labels against the rest, by the leading method."""
+    def _evaluate_label(self, code: int) -> None:
+        """Evaluate one of several labels against the rest, by the leading method."""
         name = next(iter(self.methods))
         labels = encode(self.encoded.codes[:, code])
-        self.per_label[self.encoded.classes[code]] = self._evaluated(name, labels, self._options(name), is_lead=True)
+        self.per_label[self.encoded.classes[code]] = self._evaluation(name, labels, self._options(name), is_lead=True)
 
-    def _evaluated(self, name: str, labels: Encoded, options: dict[str, Any], *, is_lead: bool) -> Any:
+    def _evaluation(self, name: str, labels: EncodedLabels, options: dict[str, Any], *, is_lead: bool) -> Any:
         plan = dict(self.how.plan)
         if not is_lead:
             plan |= {"n_permutations": 0, "ablations": False}
@@ -247,47 +251,47 @@ class _Work:
 
     def _layers(self) -> None:
         plan = {**self.how.plan, "n_permutations": 0}
-        self.found["layers"] = layers(self.acts, self.encoded, metric=self.how.score, **plan)
+        self.results["layers"] = layers(self.acts, self.encoded, metric=self.how.score, **plan)
 
     def _clusters(self) -> None:
-        self.found["clusters"] = clusters(self.matrix)
+        self.results["clusters"] = clusters(self.matrix)
 
-    def _look(self) -> None:
-        units = closest(self._lead, self._n_best)
+    def _inspect(self) -> None:
+        units = units_to_inspect(self._lead, self._n_best)
         if self.how.words is not None and hasattr(self.acts, "words"):
-            self.found["words"] = tuple(top_words(self.acts, unit, _N_WORDS) for unit in units)
-            self.found["contexts"] = tuple(top_contexts(self.acts, unit, _N_CONTEXTS) for unit in units)
-        kinds = kinds_of(self.encoded)
-        if kinds is not None:
-            self.found["histograms"] = tuple(histograms(self.matrix, unit, kinds) for unit in units)
+            self.results["words"] = tuple(top_words(self.acts, unit, _N_WORDS) for unit in units)
+            self.results["contexts"] = tuple(top_contexts(self.acts, unit, _N_CONTEXTS) for unit in units)
+        labels = histogram_labels(self.encoded)
+        if labels is not None:
+            self.results["histograms"] = tuple(histograms(self.matrix, unit, labels) for unit in units)
 
     def _ablate(self, model: Any, metric: Any) -> None:
-        from cutaway.neurons.causal.ablate import ablate  # needs torch, which reports of arrays do not
+        from cutaway.neurons.causal.ablate import ablate  # needs torch; reports of arrays do not
 
         how = {"to": self.how.to, "n_random": self.how.n_random, "seed": self.seed}
         acts = self.acts if hasattr(self.acts, "word_index") else None
-        self.found["ablation"] = ablate(model, self._lead, metric, n=self._counts[-3:], acts=acts, **how)
+        self.results["ablation"] = ablate(model, self._lead, metric, n=self._counts[-3:], acts=acts, **how)
 
 
-def _is_all_dead(matrix: Matrix, encoded: Encoded) -> bool:
+def _is_all_dead(matrix: Matrix, encoded: EncodedLabels) -> bool:
     _, block = next(matrix.blocks())
     some = dead_units(block.std(axis=0, dtype=np.float64), block.mean(axis=0, dtype=np.float64), matrix.dtype)
     return len(some) == matrix.n_units and len(moments(matrix, encoded).dead) == matrix.n_units
 
 
-def closest(ranking: Ranking, n: int) -> list[int]:
-    """The units that are looked at closely: the best, or where labels are several, the best of each in turn."""
+def units_to_inspect(ranking: Ranking, n: int) -> list[int]:
+    """Units to inspect: the top units, or with more than two labels, the best unit of each label first."""
     best: list[int] = ranking.order[:n].tolist()
     if len(ranking.per_label) > 2:
-        own = [int(each.order[0]) for each in ranking.per_label.values()]
-        best = [*dict.fromkeys([*(unit for unit in best if unit in own), *own, *best])]
-    return best[:_N_CLOSE]
+        best_per_label = [int(each.order[0]) for each in ranking.per_label.values()]
+        best = [*dict.fromkeys([*(unit for unit in best if unit in best_per_label), *best_per_label, *best])]
+    return best[:_N_INSPECTED]
 
 
-def kinds_of(encoded: Encoded) -> Encoded | None:
-    """Labels for histograms: the most frequent, or quarters of numbers; None where there is nothing to tell apart.
+def histogram_labels(encoded: EncodedLabels) -> EncodedLabels | None:
+    """Labels for histograms: the most frequent, or quartiles of numbers; None if there is only one quartile.
 
-    >>> kinds_of(encode([0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7.5])).classes
+    >>> histogram_labels(encode([0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7.5])).classes
     ('1st quarter, up to 2.25', '2nd quarter, up to 4', '3rd quarter, up to 5.75', '4th quarter')
     """
     if encoded.kind == "numbers":
@@ -298,24 +302,24 @@ def kinds_of(encoded: Encoded) -> Encoded | None:
         return encode(quarters, rare="keep") if len(set(quarters)) > 1 else None
     if len(encoded.classes) <= _MOST_LABELS:
         return encoded
-    kept = np.sort(np.argsort(-encoded.counts, kind="stable")[: _MOST_LABELS - 1])
+    frequent = np.sort(np.argsort(-encoded.counts, kind="stable")[: _MOST_LABELS - 1])
     if encoded.kind == "multilabel":
-        classes = tuple(encoded.classes[code] for code in kept.tolist())
-        return replace(encoded, codes=encoded.codes[:, kept], classes=classes, counts=encoded.counts[kept])
-    names = [*(str(encoded.classes[code]) for code in kept.tolist()), _OTHERS]
-    place = np.full(len(encoded.classes), len(kept))
-    place[kept] = np.arange(len(kept))
+        classes = tuple(encoded.classes[code] for code in frequent.tolist())
+        return replace(encoded, codes=encoded.codes[:, frequent], classes=classes, counts=encoded.counts[frequent])
+    names = [*(str(encoded.classes[code]) for code in frequent.tolist()), _OTHERS]
+    place = np.full(len(encoded.classes), len(frequent))
+    place[frequent] = np.arange(len(frequent))
     codes = place[encoded.codes]
     return replace(encoded, codes=codes, classes=tuple(names), counts=np.bincount(codes))
 
 
-def _named(methods: Any, encoded: Encoded) -> dict[str, Method]:
+def _methods_by_name(methods: Any, encoded: EncodedLabels) -> dict[str, Method]:
     if methods is None:
         methods = _OF_NUMBERS if encoded.kind == "numbers" else _METHODS
     several = [methods] if isinstance(methods, str) or callable(methods) else list(methods)
-    found = {
+    by_name = {
         each if isinstance(each, str) else getattr(each, "__name__", type(each).__name__): each for each in several
     }
-    if not found or len(found) < len(several):
-        raise InputError(f"methods={methods!r}: one at least, each with a name of its own.")
-    return found
+    if not by_name or len(by_name) < len(several):
+        raise InputError(f"methods={methods!r}: pass at least one method, each with a different name.")
+    return by_name

@@ -1,4 +1,4 @@
-"""What fires a unit: its top words, its top contexts, and how its values lie for each label."""
+"""Top words, top contexts and histograms of a unit."""
 
 from __future__ import annotations
 
@@ -21,27 +21,28 @@ _NEUROX_LEAST = 0.1
 
 
 def top_words(acts: Any, unit: int | str, n: int = 20, *, min_count: int = 2, compat: Compat = "") -> TopWords:
-    """The words at which a unit is farthest from its mean, on average over their occurrences; strongest first.
+    """The words with the strongest mean z-score of a unit, strongest first.
 
-    A word at which it falls has a score below 0. A unit that never changes has no words.
+    The score is negative if the unit falls at the word. A dead unit has no words.
 
     Args:
-        unit: its index or its name, `encoder.layer.3#17`.
-        min_count: how often a word has to occur: single occurrences would crowd out the rest.
-        compat: "neurox" for the mean of magnitudes, divided by the largest, of all words above 0.1.
+        unit: index, or name such as `encoder.layer.3#17`.
+        n: the number of words.
+        min_count: minimum number of occurrences; without it, words that occur once would dominate.
+        compat: "neurox" for NeuroX's score: mean magnitude divided by the largest, for all words above 0.1.
     """
     matrix = as_matrix(acts)
     words = _words(acts)
     index = unit_of(unit, matrix)
-    scores = standardised(matrix, index)
+    scores = standard_scores(matrix, index)
     least = 1 if compat else max(min_count, 1)
     types, codes, counts = _types(words)
     means = np.bincount(codes, np.abs(scores) if compat else scores) / counts
-    kept = (counts >= least) & (means != 0)
-    if compat and kept.any():
+    is_listed = (counts >= least) & (means != 0)
+    if compat and is_listed.any():
         means = means / means.max()
-        kept &= means > _NEUROX_LEAST
-    chosen = np.flatnonzero(kept)
+        is_listed &= means > _NEUROX_LEAST
+    chosen = np.flatnonzero(is_listed)
     order = chosen[np.lexsort((types[chosen], -np.abs(means[chosen])))][:n]
     return TopWords(
         unit=_name(matrix, index),
@@ -56,20 +57,22 @@ def top_words(acts: Any, unit: int | str, n: int = 20, *, min_count: int = 2, co
 def top_contexts(
     acts: Any, unit: int | str, n: int = 10, *, width: int = 5, sign: Literal[-1, 0, 1] = 0
 ) -> TopContexts:
-    """The rows at which a unit is farthest from its mean, with the words around them; strongest first.
+    """The rows where a unit is farthest from its mean, with the surrounding words; strongest first.
 
-    A sentence that the corpus has several times is told once.
+    Repeated sentences appear once.
 
     Args:
-        width: how many words before and after.
-        sign: 1 for rows at which it rises, -1 for rows at which it falls, 0 for both.
+        unit: index, or name such as `encoder.layer.3#17`.
+        n: the number of rows.
+        width: how many words to show before and after.
+        sign: 1 for rows above the mean, -1 for rows below, 0 for both.
     """
     matrix = as_matrix(acts)
     words = _words(acts)
     index = unit_of(unit, matrix)
-    scores = standardised(matrix, index)
+    scores = standard_scores(matrix, index)
     if sign not in (-1, 0, 1):
-        raise InputError(f"sign={sign!r}: 1 for rises, -1 for falls, 0 for both.")
+        raise InputError(f"sign={sign!r}: use 1 for rows above the mean, -1 for rows below, or 0 for both.")
     strength = np.abs(scores) if sign == 0 else sign * scores
     values = matrix.columns([index])[:, 0]
     items = np.asarray(acts.items)
@@ -100,7 +103,7 @@ def top_contexts(
 
 
 def histograms(acts: Any, unit: int | str, labels: Any = None, *, bins: int = 40) -> Histograms:
-    """How the values of a unit lie for each label, in the same bins; without labels, how all of them lie."""
+    """Histograms of the values of a unit, one per label with shared bins; without labels, one for all rows."""
     matrix = as_matrix(acts)
     index = unit_of(unit, matrix)
     values = matrix.columns([index])[:, 0].astype(np.float64)
@@ -117,12 +120,12 @@ def histograms(acts: Any, unit: int | str, labels: Any = None, *, bins: int = 40
 
 
 def unit_of(unit: int | str, matrix: Matrix) -> int:
-    """The index of a unit given by index or name."""
+    """Index of a unit given by index or name."""
     return int(unit_indices([unit], matrix)[0])
 
 
-def standardised(matrix: Matrix, unit: int) -> Floats:
-    """(row,): standard deviations from the mean; 0 for a unit that never changes."""
+def standard_scores(matrix: Matrix, unit: int) -> Floats:
+    """(row,): z-scores of a unit; 0 for a dead unit."""
     values = matrix.columns([unit])[:, 0].astype(np.float64)
     mean, std = values.mean(), values.std()
     if len(dead_units(np.array([std]), np.array([mean]), matrix.dtype)):
@@ -131,16 +134,16 @@ def standardised(matrix: Matrix, unit: int) -> Floats:
 
 
 def _groups(values: Floats, labels: Any) -> tuple[tuple[Any, ...], list[Floats]]:
-    """The labels, and the values of each."""
+    """The labels, and the values of the rows with each label."""
     if labels is None:
         return (ALL,), [values]
     encoded = encode(labels, len(values))
-    refuse_numbers(encoded, "histograms", "a histogram for each of them says nothing.", "Make classes of them first.")
+    refuse_numbers(encoded, "histograms", "histograms group rows by class.", "Turn them into classes first.")
     return encoded.classes, [values[has_label(encoded, label)] for label in range(len(encoded.classes))]
 
 
 def _types(words: list[str]) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64]]:
-    """Each different word, the number of every row's word among them, and how often each occurs."""
+    """The distinct words, the index of each row's word, and the number of occurrences of each word."""
     numbers: dict[str, int] = {}
     codes = np.fromiter((numbers.setdefault(word, len(numbers)) for word in words), np.int64, len(words))
     types = np.empty(len(numbers), object)
@@ -149,7 +152,7 @@ def _types(words: list[str]) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[n
 
 
 def _around(items: NDArray[Any], row: int, width: int) -> tuple[list[int], list[int]]:
-    """The rows of the same item before and after this one."""
+    """The rows of the same item before and after this row."""
     same = np.flatnonzero(items == items[row])
     place = int(np.searchsorted(same, row))
     return same[max(place - width, 0) : place].tolist(), same[place + 1 : place + 1 + width].tolist()
@@ -158,7 +161,7 @@ def _around(items: NDArray[Any], row: int, width: int) -> tuple[list[int], list[
 def _words(acts: Any) -> list[str]:
     words = getattr(acts, "words", None)
     if words is None:
-        raise InputError("a plain array has no words: cutaway.Activations.of(x, words=…) gives it some.")
+        raise InputError("a plain array has no words: pass cutaway.Activations.of(x, words=…).")
     return list(words)
 
 

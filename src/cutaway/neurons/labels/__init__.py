@@ -1,7 +1,7 @@
-"""Labels for the rows of activations: read from corpora, made by rules, aligned to tokens.
+"""Labels for rows of activations: read from corpora, made by rules, aligned to tokens.
 
-align     Labels of sentences, of words in lists and of spans, as one label for each row of activations
-annotate  Labels made by a rule, a vocabulary, a regular expression or a function
-corpora   Sentences and their labels out of CoNLL, CoNLL-U and TSV files, lines of text, and Hugging Face datasets
-labels    Labels as numbers: classes, several labels a row, or real numbers
+align     Converts labels of sentences, words and spans to one label per row of activations
+annotate  Labels by rule: vocabulary, regular expression or function; balancing and filtering of rows
+corpora   Reads labeled sentences from CoNLL, CoNLL-U, TSV and text files and Hugging Face datasets
+labels    Encodes labels as numbers: classes, several labels per row, or real numbers
 """

@@ -1,7 +1,7 @@
-"""Probes: estimators in the manner of scikit-learn that predict labels from units.
+"""Probes: scikit-learn estimators that predict labels from units and rank the units.
 
-base       What both probes ask of what they are given: rows, labels, a part of the rows held out
+base       Input validation shared by both probes: rows, labels, held-out rows
 gaussian/  The Gaussian probe (Torroba Hennigen et al., 2020)
 linear/    The linear probe with an elastic-net penalty
-save       A fitted probe as one safetensors file: its arrays, and the rest as JSON in the header
+save       Saves a fitted probe to one safetensors file, with parameters as JSON in the header
 """

@@ -1,4 +1,4 @@
-"""A fitted probe as one safetensors file: its arrays, and the rest as JSON in the header. No pickle."""
+"""Saves a fitted probe to one safetensors file, with parameters as JSON in the header. No pickle."""
 
 from __future__ import annotations
 
@@ -12,47 +12,50 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cutaway.core import safetensors
+from cutaway.core import io, safetensors
 from cutaway.core.errors import DamagedError, ExistsError, InputError, NotFoundError, VersionError
+from cutaway.core.formatting import human_bytes
 from cutaway.core.safetensors import Entry
 
 Array = NDArray[Any]
 _VERSION = 1
 _KEY = "cutaway.probe"
 _ALIGNED = 8
+_STORED_NAMES = {"standardize": "standardise"}
+"""Parameters that files name differently: format 1 has the British spelling, and readers of it know no other."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Saved:
-    """What stands in the file of a probe."""
+class SavedProbe:
+    """The contents of a probe file."""
 
     kind: str
-    """The name of its class."""
+    """Class name of the probe."""
     parameters: Mapping[str, Any]
-    """As `get_params` gives them."""
+    """The output of `get_params`."""
     learned: Mapping[str, Any]
-    """What was learned and is no array of numbers: JSON."""
+    """Learned attributes that are not arrays, as JSON."""
     arrays: Mapping[str, Array]
     names: Sequence[str] | None = None
     """The sites of the units."""
 
 
-def write(saved: Saved, path: str | os.PathLike[str]) -> None:
-    """Write it; what lies at the path already is left alone, and is an error."""
+def write(saved: SavedProbe, path: str | os.PathLike[str]) -> None:
+    """Write a probe file; raises `ExistsError` if the path exists."""
     place = Path(path)
     if place.exists():
-        raise ExistsError(f"{str(path)!r} exists already and is not overwritten: choose another path, or remove it.")
+        raise ExistsError(f"{str(path)!r} already exists and is not overwritten: choose another path, or remove it.")
     about = {
         "version": _VERSION,
         "kind": saved.kind,
-        "parameters": saved.parameters,
+        "parameters": {_STORED_NAMES.get(name, name): value for name, value in saved.parameters.items()},
         "learned": saved.learned,
         "names": None if saved.names is None else list(saved.names),
     }
     try:
         text = json.dumps(about, allow_nan=False, default=_plain)
     except (TypeError, ValueError) as error:
-        raise InputError(f"the probe cannot be written as JSON: {error}. Labels must be texts or numbers.") from error
+        raise InputError(f"cannot save the probe as JSON: {error}. Labels must be strings or numbers.") from error
     arrays = {name: np.ascontiguousarray(array) for name, array in saved.arrays.items()}
     entries, start = [], 0
     for name, array in arrays.items():
@@ -61,51 +64,51 @@ def write(saved: Saved, path: str | os.PathLike[str]) -> None:
     head = safetensors.header(entries, {_KEY: text})
     head += b" " * (-len(head) % _ALIGNED)
     if len(head) > safetensors.MAX_HEADER_BYTES:
-        raise InputError(f"the names and labels of this probe take {len(head):,} bytes: too many for one file.")
-    beside = place.with_name(place.name + ".part")
-    with open(beside, "wb") as file:
-        file.write(len(head).to_bytes(8, "little"))
-        file.write(head)
-        for array in arrays.values():
-            file.write(array.tobytes())
-    beside.rename(place)
+        raise InputError(
+            f"unit names and labels of this probe take {human_bytes(len(head))}, more than a safetensors header allows."
+        )
+    io.write(place, b"".join([len(head).to_bytes(8, "little"), head, *(array.tobytes() for array in arrays.values())]))
 
 
-def read(path: str | os.PathLike[str], kind: str) -> Saved:
-    """Read it back; anything amiss is a `DamagedError`."""
+def read(path: str | os.PathLike[str], kind: str) -> SavedProbe:
+    """Read a probe file; raises `DamagedError` if it is damaged."""
     place = Path(path)
     if not place.is_file():
-        raise NotFoundError(f"there is no file {str(path)!r}.")
+        raise NotFoundError(f"no file {str(path)!r}.")
     raw = place.read_bytes()
     size = int.from_bytes(raw[:8], "little") if len(raw) >= 8 else -1
     if not 0 <= size <= len(raw) - 8:
-        raise DamagedError(f"{str(path)!r} is no safetensors file: it ends before its header does.")
+        raise DamagedError(f"{str(path)!r} is not a safetensors file: it ends before the end of its header.")
     entries, metadata = safetensors.parse(raw[8 : 8 + size], len(raw) - 8 - size)
     if _KEY not in metadata:
-        raise NotFoundError(f"{str(path)!r} is a safetensors file, but holds no probe.")
+        raise NotFoundError(f"{str(path)!r} is a safetensors file, but not of a probe.")
     try:
         about = json.loads(metadata[_KEY])
         version, found = about["version"], about["kind"]
     except (ValueError, KeyError, TypeError) as error:
-        raise DamagedError(f"{str(path)!r} holds a probe whose description cannot be read: {error}.") from error
+        raise DamagedError(f"cannot read the description of the probe in {str(path)!r}: {error}.") from error
     if version > _VERSION:
-        raise VersionError(f"{str(path)!r} was written by a newer Cutaway (format {version}, known is {_VERSION}).")
+        raise VersionError(
+            f"{str(path)!r} was written by a newer Cutaway (format {version}; this one reads {_VERSION})."
+        )
     if found != kind:
-        raise InputError(f"{str(path)!r} holds a probe of kind {found!r}, not {kind!r}: cutaway.probes.{found}.load.")
+        raise InputError(f"{str(path)!r} is a {found} probe, not {kind}: use cutaway.probes.{found}.load.")
     arrays = {
         entry.name: np.frombuffer(raw, np.dtype(entry.dtype), offset=8 + size + entry.start, count=_count(entry))
         .reshape(entry.shape)
         .copy()
         for entry in entries.values()
     }
-    return Saved(found, about["parameters"], about["learned"], arrays, about["names"])
+    current = {stored: name for name, stored in _STORED_NAMES.items()}
+    parameters = {current.get(name, name): value for name, value in about["parameters"].items()}
+    return SavedProbe(found, parameters, about["learned"], arrays, about["names"])
 
 
 def labels_as_json(labels: Array) -> dict[str, Any]:
-    """Classes as JSON, with the dtype that brings them back as they were."""
+    """Classes as JSON, with their dtype."""
     kinds = {type(label).__name__ for label in labels.tolist()}
     if not kinds <= {"str", "int", "float", "bool"}:
-        raise InputError(f"labels of type {', '.join(sorted(kinds))} cannot be saved: texts and numbers can.")
+        raise InputError(f"cannot save labels of type {', '.join(sorted(kinds))}: use strings or numbers.")
     return {"dtype": "object" if labels.dtype.kind == "O" else labels.dtype.str, "values": labels.tolist()}
 
 
@@ -126,4 +129,4 @@ def _plain(value: Any) -> Any:
         return value.item()
     if type(value).__module__.startswith("torch"):  # a device
         return str(value)
-    raise TypeError(f"{value!r} is no JSON")
+    raise TypeError(f"{value!r} is not JSON")

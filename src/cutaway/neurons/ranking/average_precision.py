@@ -1,4 +1,4 @@
-"""Average precision of a unit as a detector of the label: what NeuroX calls IoU."""
+"""Average precision of a unit as a detector of the label. NeuroX calls it IoU."""
 
 from __future__ import annotations
 
@@ -8,39 +8,39 @@ import numpy as np
 
 from cutaway.core.matrices import Matrix
 from cutaway.neurons.ranking.class_statistics import moments
-from cutaway.neurons.ranking.combine import Overall, assembled, refuse_numbers
+from cutaway.neurons.ranking.combine import Overall, combine_labels, refuse_numbers
 from cutaway.neurons.ranking.thresholds import sorted_units
 from cutaway.results.ranking import Ranking
 
 if TYPE_CHECKING:
-    from cutaway.neurons.labels.labels import Encoded
+    from cutaway.neurons.labels.labels import EncodedLabels
 
 
 def average_precision(
-    matrix: Matrix, encoded: Encoded, *, absolute: bool = True, floor: float = 0.0, overall: Overall = "mean"
+    matrix: Matrix, encoded: EncodedLabels, *, absolute: bool = True, floor: float = 0.0, overall: Overall = "mean"
 ) -> Ranking:
-    """`AP = Σ_k (R_k - R_{k-1}) P_k` over all thresholds, equal values as one step; scikit-learn's number.
+    """`AP = Σ_k (R_k - R_{k-1}) P_k` over all thresholds; equal values form one step, as in scikit-learn.
 
-    The larger of AP(y, x) and AP(y, -x) counts, with its sign: a unit that falls where the label is tells as much as
+    The score is the larger of AP(y, x) and AP(y, -x), because a unit that falls with the label is as informative as
     one that rises.
 
     Args:
-        absolute: False for AP(y, x) alone: then units that fire negatively stand last.
-        floor: values of a smaller magnitude count as 0; NeuroX has 0.05.
+        absolute: if False, use AP(y, x) only, so that units that fall with the label rank last.
+        floor: treat values of a smaller magnitude as 0; NeuroX uses 0.05.
     """
-    refuse_numbers(encoded, "average_precision", "it needs rows with a label and rows without.", _INSTEAD)
-    dead = moments(matrix, encoded).dead  # reads all once, and finds what is no number
+    refuse_numbers(encoded, "average_precision", "it compares rows with and without a label.", _ALTERNATIVES)
+    dead = moments(matrix, encoded).dead  # reads all rows once and raises for NaN
     n_labels = len(encoded.classes)
     scores, signs = np.zeros((n_labels, matrix.n_units)), np.ones((n_labels, matrix.n_units), np.int8)
-    for units, some in sorted_units(matrix, floor):
-        for label, places in enumerate(some.places(encoded)):
-            found = some.down(places).average_precision
+    for units, sorted_rows in sorted_units(matrix, floor):
+        for label, places in enumerate(sorted_rows.places(encoded)):
+            precision = sorted_rows.down(places).average_precision
             if absolute:
-                other = some.up(places).average_precision
-                signs[label, units] = np.where(other > found, -1, 1)
-                found = np.maximum(found, other)
-            scores[label, units] = found
-    return assembled(
+                reversed_precision = sorted_rows.up(places).average_precision
+                signs[label, units] = np.where(reversed_precision > precision, -1, 1)
+                precision = np.maximum(precision, reversed_precision)
+            scores[label, units] = precision
+    return combine_labels(
         "average_precision",
         matrix,
         encoded,
@@ -53,4 +53,4 @@ def average_precision(
     )
 
 
-_INSTEAD = "Make classes of them first, for example labels > median; or 'mean_select', which ranks by correlation."
+_ALTERNATIVES = "Turn them into classes, for example labels > median, or use 'mean_select', which ranks by correlation."

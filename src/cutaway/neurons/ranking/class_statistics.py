@@ -1,4 +1,4 @@
-"""Sums over the rows, one pass over the blocks: what the streaming methods know of each unit."""
+"""Per-class sums of every unit, computed in one pass over the rows."""
 
 from __future__ import annotations
 
@@ -12,59 +12,59 @@ from cutaway.core.errors import InputError
 from cutaway.core.matrices import Matrix
 
 if TYPE_CHECKING:
-    from cutaway.neurons.labels.labels import Encoded
+    from cutaway.neurons.labels.labels import EncodedLabels
 
 Floats = NDArray[np.float64]
 _DEAD = 1e-6
-"""Beside the upper quartile of the deviations: float16 rounds the values of dead units to about a tenth of this."""
+"""Relative to the upper quartile of the deviations. Rounding to float16 moves dead units by about a tenth of this."""
 _DEAD_BESIDE_MEAN = 1e-7
-"""What float32 resolves."""
+"""Relative to the mean of the unit: the resolution of float32."""
 _DEAD_OF_DOUBLES = (1e-10, 1e-14)
-"""The same of float64, in which units on a small scale are told well."""
+"""The same two limits for float64, which resolves units on a small scale."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moments:
-    """Sums of `x - shift`, all in float64; the shift keeps squares from cancelling."""
+    """Sums of `x - shift` in float64. The shift avoids catastrophic cancellation in the squares."""
 
     n_rows: int
     shift: Floats
     """(unit,): the mean of the first block."""
     sums: Floats
-    """(label, unit): over the rows of each label; each row weighed by its number, where labels are numbers."""
+    """(label, unit): over the rows of each label; if labels are numbers, weighted by the number of each row."""
     totals: Floats
     """(unit,): over all rows."""
     squares: Floats
     """(unit,)."""
     low: Floats
     high: Floats
-    """(unit,): the least and the largest value."""
+    """(unit,): minimum and maximum."""
     dtype: np.dtype[Any]
-    """Of what was read."""
+    """dtype of the activations."""
 
     @property
     def mean(self) -> Floats:
-        """(unit,): of all rows."""
+        """(unit,): mean over all rows."""
         return self.shift + self.totals / self.n_rows
 
     @property
     def deviations(self) -> Floats:
-        """(unit,): sums of squares about the mean."""
+        """(unit,): sum of squared deviations from the mean."""
         return np.maximum(self.squares - self.totals**2 / self.n_rows, 0.0)
 
     @property
     def std(self) -> Floats:
-        """(unit,): over all rows, divided by their number."""
+        """(unit,): population standard deviation over all rows."""
         return np.sqrt(self.deviations / self.n_rows)
 
     @property
     def dead(self) -> NDArray[np.int64]:
-        """Units that are the same at every row, but for rounding."""
+        """Units that are constant up to rounding."""
         return dead_units(self.std, self.mean, self.dtype)
 
 
-def moments(matrix: Matrix, encoded: Encoded) -> Moments:
-    """One pass over the matrix."""
+def moments(matrix: Matrix, encoded: EncodedLabels) -> Moments:
+    """Compute the sums in one pass over the matrix."""
     n_units = matrix.n_units
     shift = np.zeros(n_units)
     sums = np.zeros((n_labels(encoded), n_units))
@@ -85,11 +85,11 @@ def moments(matrix: Matrix, encoded: Encoded) -> Moments:
 
 
 def dead_units(std: Floats, mean: Floats, dtype: Any = np.float32) -> NDArray[np.int64]:
-    """Units that never change, but for rounding.
+    """Units that are constant up to rounding.
 
-    Their standard deviation is a millionth of the upper quartile of all that move, or 1e-7 of their own mean; of
-    values in float64, 1e-10 and 1e-14. The largest would not do: some models have a unit that is thousands of times as
-    large as the rest.
+    Their standard deviation is at most 1e-6 of the upper quartile over all varying units, or 1e-7 of their own mean;
+    for float64, 1e-10 and 1e-14. The reference is the quartile, not the maximum, because some models have a unit
+    thousands of times larger than the rest.
 
     >>> dead_units(np.array([0.0, 0.5, 1e-9, 0.3]), np.zeros(4))
     array([0, 2])
@@ -100,12 +100,12 @@ def dead_units(std: Floats, mean: Floats, dtype: Any = np.float32) -> NDArray[np
     return np.flatnonzero((std <= least * scale) | (std <= beside_mean * np.abs(mean)))
 
 
-def check_rows(matrix: Matrix, encoded: Encoded) -> None:
-    """As many labels as rows; and rows with each label, and rows without."""
+def check_rows(matrix: Matrix, encoded: EncodedLabels) -> None:
+    """Check that there is one label per row, and that each label has rows with and without it."""
     n_rows = matrix.n_rows
     if len(encoded.codes) != n_rows:
         raise InputError(
-            f"{len(encoded.codes):,} labels were given for {n_rows:,} rows of activations: one label a row."
+            f"got {len(encoded.codes):,} labels for {n_rows:,} rows of activations: pass one label per row."
         )
     if encoded.kind == "numbers":
         return
@@ -114,17 +114,17 @@ def check_rows(matrix: Matrix, encoded: Encoded) -> None:
     if len(lacking):
         label = encoded.classes[lacking[0]]
         raise InputError(
-            f"label {label!r} is that of {counts[lacking[0]]:.0f} of {n_rows:,} rows: nothing to tell apart."
+            f"label {label!r} has {counts[lacking[0]]:.0f} of {n_rows:,} rows: pass rows with and without it."
         )
 
 
-def n_labels(encoded: Encoded) -> int:
-    """How many labels have rows of their own; numbers are one."""
+def n_labels(encoded: EncodedLabels) -> int:
+    """The number of labels; 1 if labels are numbers."""
     return 1 if encoded.kind == "numbers" else len(encoded.classes)
 
 
-def indicators(encoded: Encoded, rows: slice) -> Floats:
-    """(row, label): 1 where the row has the label; numbers, about their mean."""
+def indicators(encoded: EncodedLabels, rows: slice) -> Floats:
+    """(row, label): 1 if the row has the label; if labels are numbers, centered numbers."""
     codes = encoded.codes[rows]
     if encoded.kind == "classes":
         return np.asarray(codes[:, None] == np.arange(len(encoded.classes)), np.float64)
@@ -133,15 +133,15 @@ def indicators(encoded: Encoded, rows: slice) -> Floats:
     return np.asarray(codes - encoded.codes.mean(), np.float64)[:, None]
 
 
-def n_rows_of(encoded: Encoded) -> Floats:
-    """(label, 1): how many rows each label has."""
+def n_rows_of(encoded: EncodedLabels) -> Floats:
+    """(label, 1): the number of rows with each label."""
     if encoded.kind == "classes":
         return np.bincount(encoded.codes, minlength=len(encoded.classes)).astype(np.float64)[:, None]
     return np.asarray(encoded.codes.sum(axis=0), np.float64)[:, None]
 
 
 def safe_ratio(above: Floats, below: Floats) -> Floats:
-    """The quotient; 0 where nothing can be divided by.
+    """`above / below`; 0 where `below` is not positive.
 
     >>> safe_ratio(np.array([1.0, 1.0]), np.array([2.0, 0.0]))
     array([0.5, 0. ])

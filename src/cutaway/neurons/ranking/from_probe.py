@@ -1,4 +1,4 @@
-"""Rankings that come out of a probe: it is fitted, and says which units it reads the labels from."""
+"""Rankings by the weights of a linear probe and by the units of a Gaussian probe."""
 
 from __future__ import annotations
 
@@ -11,59 +11,59 @@ import numpy as np
 
 from cutaway.core.errors import InputError, MissingExtraError
 from cutaway.core.matrices import Matrix
-from cutaway.neurons.ranking.combine import assembled, refuse_numbers
+from cutaway.neurons.ranking.combine import combine_labels, refuse_numbers
 from cutaway.results.ranking import Ranking
 
 if TYPE_CHECKING:
-    from cutaway.neurons.labels.labels import Encoded
+    from cutaway.neurons.labels.labels import EncodedLabels
 
 _TOL = 1e-5
 
 
-def linear(matrix: Matrix, encoded: Encoded, *, seed: int = 0, **options: Any) -> Ranking:
-    """By the weights of a linear probe: `cutaway.probes.Linear`, which has the options.
+def linear(matrix: Matrix, encoded: EncodedLabels, *, seed: int = 0, **options: Any) -> Ranking:
+    """Rank by the weights of a linear probe; options as of `cutaway.probes.Linear`.
 
-    Where a row has several labels, a probe is fitted to each, and the whole is the mean of their scores.
-    Its minimum is sought more closely than predictions need, so that the order of the weights is that of the minimum.
+    With several labels per row, one probe is fitted per label, and the overall score is the mean. The tolerance is
+    tighter than predictions need, so that the order of the weights is that of the minimum.
     """
     task = "regression" if encoded.kind == "numbers" else "classification"
-    return _ranked("linear", matrix, encoded, {"seed": seed, "task": task, "tol": _TOL, **options})
+    return _rank_by_probe("linear", matrix, encoded, {"seed": seed, "task": task, "tol": _TOL, **options})
 
 
-def gaussian(matrix: Matrix, encoded: Encoded, *, seed: int = 0, **options: Any) -> Ranking:
-    """By what a Gaussian probe gains with each unit: `cutaway.probes.Gaussian`, which has the options."""
-    refuse_numbers(encoded, "gaussian", "it has a normal distribution for each class.", "'linear' fits numbers.")
-    return _ranked("gaussian", matrix, encoded, {"seed": seed, **options})
+def gaussian(matrix: Matrix, encoded: EncodedLabels, *, seed: int = 0, **options: Any) -> Ranking:
+    """Rank by the information each unit adds to a Gaussian probe; options as of `cutaway.probes.Gaussian`."""
+    refuse_numbers(encoded, "gaussian", "it fits a normal distribution per class.", "'linear' fits numbers.")
+    return _rank_by_probe("gaussian", matrix, encoded, {"seed": seed, **options})
 
 
-def _ranked(method: str, matrix: Matrix, encoded: Encoded, options: dict[str, Any]) -> Ranking:
-    made = _estimator(method)
-    offered = signature(made).parameters
+def _rank_by_probe(method: str, matrix: Matrix, encoded: EncodedLabels, options: dict[str, Any]) -> Ranking:
+    estimator = _estimator(method)
+    offered = signature(estimator).parameters
     for option in options:
         if option not in offered:
-            raise InputError(f"method={method!r} has no option {option!r}; it has {', '.join(offered)}.")
+            raise InputError(f"method={method!r} has no option {option!r}. Options: {', '.join(offered)}.")
     if encoded.kind == "multilabel":
-        return _of_several(made, matrix, encoded, options)
-    found: Ranking = made(**options).fit(matrix, encoded.codes).ranking_
-    about = {"kind": encoded.kind, "n_rows": matrix.n_rows, **found.about}
-    # Probes are fitted to the numbers of the classes, for labels that cannot be sorted.
+        return _rank_each_label(estimator, matrix, encoded, options)
+    ranking: Ranking = estimator(**options).fit(matrix, encoded.codes).ranking_
+    about = {"kind": encoded.kind, "n_rows": matrix.n_rows, **ranking.about}
+    # Probes are fitted to class codes, because labels of mixed types cannot be sorted.
     per_label = {
         encoded.classes[int(code)]: replace(each, about={**each.about, "label": encoded.classes[int(code)]})
-        for code, each in found.per_label.items()
+        for code, each in ranking.per_label.items()
     }
-    return replace(found, per_label=per_label, names=matrix.names, about=about)
+    return replace(ranking, per_label=per_label, names=matrix.names, about=about)
 
 
-def _of_several(made: Any, matrix: Matrix, encoded: Encoded, options: dict[str, Any]) -> Ranking:
-    each = [made(**options).fit(matrix, encoded.codes[:, i].astype(np.int64)) for i in range(len(encoded.classes))]
-    found = [probe.ranking_ for probe in each]
-    return assembled(
-        found[0].method,
+def _rank_each_label(estimator: Any, matrix: Matrix, encoded: EncodedLabels, options: dict[str, Any]) -> Ranking:
+    each = [estimator(**options).fit(matrix, encoded.codes[:, i].astype(np.int64)) for i in range(len(encoded.classes))]
+    rankings = [probe.ranking_ for probe in each]
+    return combine_labels(
+        rankings[0].method,
         matrix,
         encoded,
-        scores=np.stack([ranking.scores for ranking in found]),
-        signs=np.stack([ranking.signs for ranking in found]),
-        dead=found[0].dead,
+        scores=np.stack([ranking.scores for ranking in rankings]),
+        signs=np.stack([ranking.signs for ranking in rankings]),
+        dead=rankings[0].dead,
         **options,
     )
 

@@ -1,7 +1,7 @@
-"""Mean Select: how far a unit is from its mean where the concept is (Fan et al., 2023, arXiv 2301.12608).
+"""Mean Select: mean z-score of a unit over the rows with the label (Fan et al., 2023, arXiv 2301.12608).
 
-The paper says in words that neurons are ranked by their activations over the contexts of a concept, and NeuroX lists
-the method without its code. The formula here is our reading of it.
+The paper describes the method in words only (neurons are ranked by their activations over the contexts of a concept),
+and NeuroX lists it without code. The formula is our interpretation.
 """
 
 from __future__ import annotations
@@ -12,24 +12,26 @@ import numpy as np
 
 from cutaway.core.matrices import Matrix
 from cutaway.neurons.ranking.class_statistics import moments, n_rows_of, safe_ratio
-from cutaway.neurons.ranking.combine import Overall, assembled
+from cutaway.neurons.ranking.combine import Overall, combine_labels
 from cutaway.results.ranking import Ranking
 
 if TYPE_CHECKING:
-    from cutaway.neurons.labels.labels import Encoded
+    from cutaway.neurons.labels.labels import EncodedLabels
 
 
-def mean_select(matrix: Matrix, encoded: Encoded, *, overall: Overall = "mean") -> Ranking:
+def mean_select(matrix: Matrix, encoded: EncodedLabels, *, overall: Overall = "mean") -> Ranking:
     """`|mean over the rows of the label of (x - mean) / std|`, mean and std over all rows.
 
-    Of numbers, each row counts with its standardised number, and the mean is Pearson's correlation.
+    If labels are numbers, rows are weighted by the standardized number, which gives Pearson's correlation.
     """
-    found = moments(matrix, encoded)
+    statistics = moments(matrix, encoded)
     if encoded.kind == "numbers":
-        size = np.sqrt(((encoded.codes - encoded.codes.mean()) ** 2).sum() * found.deviations)
-        effects = safe_ratio(found.sums, size)
+        size = np.sqrt(((encoded.codes - encoded.codes.mean()) ** 2).sum() * statistics.deviations)
+        effects = safe_ratio(statistics.sums, size)
     else:
-        effects = safe_ratio(found.sums / n_rows_of(encoded) - found.totals / found.n_rows, found.std)
-    return assembled(
-        "mean_select", matrix, encoded, scores=np.abs(effects), signs=effects, dead=found.dead, overall=overall
+        effects = safe_ratio(
+            statistics.sums / n_rows_of(encoded) - statistics.totals / statistics.n_rows, statistics.std
+        )
+    return combine_labels(
+        "mean_select", matrix, encoded, scores=np.abs(effects), signs=effects, dead=statistics.dead, overall=overall
     )

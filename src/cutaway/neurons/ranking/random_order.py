@@ -1,4 +1,4 @@
-"""A random order: what every method has to be better than."""
+"""Random order, the baseline for every method."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ import numpy as np
 
 from cutaway.core.matrices import Matrix
 from cutaway.neurons.ranking.class_statistics import moments, n_labels
-from cutaway.neurons.ranking.combine import assembled
+from cutaway.neurons.ranking.combine import combine_labels
 from cutaway.results.ranking import Ranking
 
 if TYPE_CHECKING:
-    from cutaway.neurons.labels.labels import Encoded
+    from cutaway.neurons.labels.labels import EncodedLabels
 
 
-def random(matrix: Matrix, encoded: Encoded, *, seed: int = 0) -> Ranking:
-    """Scores drawn evenly from 0 to 1, for each label and as a whole anew; dead units stand last here too."""
+def random(matrix: Matrix, encoded: EncodedLabels, *, seed: int = 0) -> Ranking:
+    """Draw uniform scores per label and overall; dead units rank last."""
     generator = np.random.default_rng(seed)
-    drawn = generator.random((1 + n_labels(encoded), matrix.n_units))  # the whole, then each label
-    found = moments(matrix, encoded)
-    return assembled(
+    drawn = generator.random((1 + n_labels(encoded), matrix.n_units))  # overall, then each label
+    statistics = moments(matrix, encoded)
+    return combine_labels(
         "random",
         matrix,
         encoded,
         scores=drawn[1:],
         signs=np.zeros_like(drawn[1:]),
-        dead=found.dead,
+        dead=statistics.dead,
         overall=drawn[0],
         seed=seed,
     )

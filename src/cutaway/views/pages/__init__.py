@@ -8,5 +8,5 @@ result_pages  The page of each kind of result
 results/      One page per kind of result
 site_names    Short names of sites for rows and columns
 text          Renders a page as plain text, for terminals and logs
-unit_texts    Texts colored by units: several units over several sentences, or one unit where it is far from its mean
+unit_texts    Texts colored by units: sentences colored by several units, and the top contexts of one unit
 """

@@ -36,8 +36,8 @@ from cutaway.views.pages.results.similarity import dissimilarities_page, similar
 from cutaway.views.pages.results.units import (
     agreement_section,
     contexts_section,
+    distribution_section,
     ranking_page,
-    spread_section,
     words_section,
 )
 
@@ -117,7 +117,7 @@ _PAGES: dict[type, Callable[[Any], Page]] = {
     Ranking: ranking_page,
     TopWords: lambda words: _one_section_page(words.unit, words_section(words)),
     TopContexts: lambda contexts: _one_section_page(contexts.unit, contexts_section(contexts)),
-    Histograms: lambda histograms: _one_section_page(histograms.unit, spread_section(histograms)),
+    Histograms: lambda histograms: _one_section_page(histograms.unit, distribution_section(histograms)),
     Comparison: lambda comparison: _one_section_page("Methods compared", agreement_section(comparison)),
     Stability: stability_page,
     Clusters: clusters_page,

@@ -1,4 +1,4 @@
-"""Texts coloured by units: several units over several sentences, or one unit where it is far from its mean."""
+"""Texts colored by units: sentences colored by several units, and the top contexts of one unit."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cutaway.core.errors import InputError
+from cutaway.core.formatting import plural
 from cutaway.results.words import Context, TopContexts
 from cutaway.store.activations.activations import Activations
 from cutaway.views.pages.model import ColouredText, Page, Section, Text
 
 Scale = Literal["std", "raw"]
-"""What colours tokens: standard deviations from the mean of all rows, or the values as they are."""
+"""What colors tokens: z-scores over all rows, or raw values."""
 _AROUND = 8
 
 
@@ -27,7 +28,7 @@ def units_text(
     scale: Scale = "std",
     title: str = "",
 ) -> ColouredText:
-    """Sentences coloured by units, one channel each.
+    """Sentences colored by units, one channel per unit.
 
     >>> acts = Activations.of({"h": np.array([[0.0, 1], [2, 1], [4, 1]])}, words=[["a", "b"], ["c"]])
     >>> text = units_text(acts, ["h#0"], scale="raw")
@@ -35,12 +36,12 @@ def units_text(
     (('h#0',), [(('c',), ((4.0,),)), (('a', 'b'), ((0.0, 2.0),))])
 
     Args:
-        units: their indices or names.
-        items: the sentences, by number; without them, those in which one of the units is strongest.
-        n: how many of these.
+        units: indices or names.
+        items: indices of the sentences; default: the `n` sentences with the strongest activation of any unit.
+        n: the number of sentences if `items` is not given.
     """
     indices = unit_numbers(units, acts.names)
-    values = _scaled(acts.columns(indices), scale)  # (row, unit)
+    values = _scale_values(acts.columns(indices), scale)  # (row, unit)
     rows_of = _strongest(acts, values, n) if items is None else [_rows(acts, item) for item in items]
     texts = [
         Text(_words(acts, rows), values[rows].T.tolist(), title=f"sentence {acts.items[rows[0]]}") for rows in rows_of
@@ -49,24 +50,24 @@ def units_text(
 
 
 def units_page(acts: Activations, units: int | str | Iterable[int | str], **how: Any) -> Page:
-    """The same as a page of its own; `how` as for `units_text`."""
+    """Page with the sentences of `units_text`, which takes the options in `how`."""
     text = units_text(acts, units, **how)
-    n = f"{len(text.texts):,} sentence{'s' if len(text.texts) != 1 else ''}"
-    title, sections = f"Text by {', '.join(text.channels)}", [Section("Sentences", plates=[text])]
+    n = plural(len(text.texts), "sentence")
+    title, sections = f"Text colored by {', '.join(text.channels)}", [Section("Sentences", plates=[text])]
     return Page(title, f"{n} of {acts.n_items:,}.", sections, topic="neurons")
 
 
 def contexts_text(contexts: TopContexts, acts: Activations | None = None, *, title: str = "") -> ColouredText:
-    """The top contexts of a unit; with the activations, more of the words around are shown."""
+    """The top contexts of a unit; with `acts`, more of the surrounding words are shown."""
     values = None
     if acts is not None:
-        values = _scaled(acts.columns(unit_numbers(contexts.unit, acts.names)), "std")[:, 0]
+        values = _scale_values(acts.columns(unit_numbers(contexts.unit, acts.names)), "std")[:, 0]
     texts = [_context(each, acts, values) for each in contexts.contexts]
     return ColouredText([contexts.unit], texts, title=title)
 
 
 def unit_numbers(units: int | str | Iterable[int | str], names: Sequence[str] | None) -> list[int]:
-    """The indices of units that are given by index or name.
+    """Indices of units given by index or name.
 
     >>> unit_numbers(["h#1", 0, "#2"], ["h#0", "h#1", "h#2"])
     [1, 0, 2]
@@ -85,26 +86,26 @@ def _number(unit: int | str, known: dict[str, int], names: Sequence[str] | None)
     elif unit.startswith("#") and unit[1:].isdecimal():
         number = int(unit[1:])
     else:
-        raise InputError(f"there is no unit {unit!r}; names are like {names[0]!r}." if names else f"no unit {unit!r}.")
+        raise InputError(f"no unit {unit!r}." + (f" Names look like {names[0]!r}." if names else ""))
     if names is not None and not 0 <= number < len(names):
-        raise InputError(f"there is no unit {number}: there are {len(names):,}.")
+        raise InputError(f"no unit {number}: there are {len(names):,} units, counted from 0.")
     return number
 
 
-def _scaled(values: NDArray[Any], scale: Scale) -> NDArray[np.float64]:
+def _scale_values(values: NDArray[Any], scale: Scale) -> NDArray[np.float64]:
     found = values.astype(np.float64)
     if scale == "raw":
         return found
     if scale != "std":
-        raise InputError(f"scale={scale!r}: 'std' for standard deviations, 'raw' for values as they are.")
+        raise InputError(f"scale={scale!r}: use 'std' for z-scores or 'raw' for raw values.")
     spread = found.std(axis=0)
-    spread[spread <= 1e-12 * np.abs(found).max(axis=0, initial=0.0)] = np.inf  # what never changes is at its mean
+    spread[spread <= 1e-12 * np.abs(found).max(axis=0, initial=0.0)] = np.inf  # constant up to rounding: z-score 0
     standard: NDArray[np.float64] = (found - found.mean(axis=0)) / np.where(spread > 0, spread, np.inf)
     return standard
 
 
 def _strongest(acts: Activations, values: NDArray[np.float64], n: int) -> list[NDArray[np.int64]]:
-    """The rows of the sentences with the largest value of any unit, strongest first; of equal sentences one."""
+    """Rows of the sentences with the strongest activation of any unit, strongest first; repeated sentences once."""
     most = np.abs(values).max(axis=1, initial=0.0)
     seen: set[int] = set()
     found: dict[tuple[str, ...], NDArray[np.int64]] = {}
@@ -122,7 +123,7 @@ def _strongest(acts: Activations, values: NDArray[np.float64], n: int) -> list[N
 def _rows(acts: Activations, item: int) -> NDArray[np.int64]:
     rows = np.flatnonzero(acts.items == item)
     if not len(rows):
-        raise InputError(f"item {item} has no row: there are items from {acts.items.min()} to {acts.items.max()}.")
+        raise InputError(f"item {item} has no row: items range from {acts.items.min()} to {acts.items.max()}.")
     return rows
 
 

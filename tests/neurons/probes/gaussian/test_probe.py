@@ -39,9 +39,9 @@ def told(x: Array, y: Array, units: list[int], n_all: int | None, test: tuple[Ar
     joint = np.empty((len(at), n_classes))
     for code in range(n_classes):
         rows = x[y == code][:, units]
-        centred = rows - rows.mean(0)
+        centered = rows - rows.mean(0)
         size = n_all or len(units)
-        covariance = (np.diag(rows.var(0, ddof=1)) + centred.T @ centred) / (len(rows) + 2 * size + 4)
+        covariance = (np.diag(rows.var(0, ddof=1)) + centered.T @ centered) / (len(rows) + 2 * size + 4)
         density = multivariate_normal(rows.mean(0), covariance).logpdf(at[:, units])
         joint[:, code] = density + np.log(len(rows) / len(x))
     posterior = joint - np.logaddexp.reduce(joint, axis=1, keepdims=True)

@@ -71,7 +71,7 @@ class Streamed:
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_classes_have_scikit_learns_weights(l1: float, l2: float, n_classes: int) -> None:
     x, y = rows_of(n_classes=n_classes)
-    probe = Linear(l1=l1, l2=l2, standardise=False, tol=1e-14, max_iter=3000).fit(x, y)
+    probe = Linear(l1=l1, l2=l2, standardize=False, tol=1e-14, max_iter=3000).fit(x, y)
     strength = {"C": 1 / (len(x) * (l1 + l2)), "l1_ratio": l1 / (l1 + l2)}
     solver, tol = ("saga", 1e-8) if l1 else ("lbfgs", 1e-10)
     oracle = LogisticRegression(solver=solver, tol=tol, max_iter=50_000, **strength).fit(x, y)
@@ -85,7 +85,7 @@ def test_classes_have_scikit_learns_weights(l1: float, l2: float, n_classes: int
 def test_numbers_have_scikit_learns_weights(l1: float, l2: float) -> None:
     x, _ = rows_of()
     y = x @ np.linspace(-1, 1, x.shape[1]) + np.random.default_rng(1).normal(size=len(x)) + 5
-    probe = Linear(l1=l1, l2=l2, standardise=False, tol=1e-12, max_iter=3000).fit(x, y)
+    probe = Linear(l1=l1, l2=l2, standardize=False, tol=1e-12, max_iter=3000).fit(x, y)
     if l1:
         oracle = ElasticNet(alpha=l1 + l2, l1_ratio=l1 / (l1 + l2), tol=1e-12, max_iter=100_000).fit(x, y)
     else:
@@ -98,11 +98,11 @@ def test_numbers_have_scikit_learns_weights(l1: float, l2: float) -> None:
     assert not probe.ranking_.per_label
 
 
-def test_standardising_is_fitting_to_standardised_units() -> None:
+def test_standardizing_is_fitting_to_standardized_units() -> None:
     x, y = rows_of()
     scaled = (x - x.mean(0)) / x.std(0)
     ours = Linear(l1=0.01, l2=0.01, tol=1e-10, max_iter=2000).fit(x * 1000 - 7, y)
-    oracle = Linear(l1=0.01, l2=0.01, tol=1e-10, max_iter=2000, standardise=False).fit(scaled, y)
+    oracle = Linear(l1=0.01, l2=0.01, tol=1e-10, max_iter=2000, standardize=False).fit(scaled, y)
     np.testing.assert_allclose(ours.weights_, oracle.weights_, atol=1e-6)
     np.testing.assert_allclose(ours.predict_proba(x * 1000 - 7), oracle.predict_proba(scaled), atol=1e-6)
     assert np.array_equal(ours.ranking_.order, oracle.ranking_.order)
@@ -245,9 +245,9 @@ def test_labels_of_any_kind_come_back_as_they_were(labels: Any) -> None:
     ("change", "said"),
     [
         (lambda x, y: (x, y[:-1]), "300 rows of activations, but 299 labels"),
-        (lambda x, y: (x, np.zeros_like(y)), "all rows are of one class, 0"),
-        (lambda x, y: (x, [None, *y[1:]]), "row 0 of the labels"),
-        (lambda x, y: (x, np.where(np.arange(300) == 4, np.nan, y / 3)), "row 4 of the labels"),
+        (lambda x, y: (x, np.zeros_like(y)), "all rows have one class, 0"),
+        (lambda x, y: (x, [None, *y[1:]]), "None: row 0"),
+        (lambda x, y: (x, np.where(np.arange(300) == 4, np.nan, y / 3)), "None: row 4"),
         (lambda x, y: (np.where(np.arange(12) == 3, np.nan, x), y), "NaN"),
         (lambda x, y: (Streamed(np.where(np.arange(12) == 3, np.inf, x)), y), "unit 3"),
     ],
@@ -264,7 +264,7 @@ def test_bad_input_is_an_error_that_says_where(change: Any, said: str) -> None:
     [
         ({"l1": -1}, "l1=-1"),
         ({"solver": "newton"}, "'full'"),
-        ({"validation": 1.0}, "below 1"),
+        ({"validation": 1.0}, r"in \[0, 1\)"),
         ({"max_iter": 0}, "1 is"),
     ],
 )
@@ -330,6 +330,15 @@ def test_a_probe_read_back_predicts_the_same(tmp_path: Path, kind: str) -> None:
     from safetensors.numpy import load_file  # a stock reader reads it
 
     assert np.array_equal(load_file(tmp_path / "probe.safetensors")["weights"], probe.weights_)
+
+
+def test_files_keep_the_spelling_of_the_first_format(tmp_path: Path) -> None:
+    x, y = rows_of(n_classes=2)
+    Linear(standardize=False).fit(x, y).save(tmp_path / "probe.safetensors")
+    stored = (tmp_path / "probe.safetensors").read_bytes()
+    assert b"standardise" in stored
+    assert b"standardize" not in stored
+    assert Linear.load(tmp_path / "probe.safetensors").standardize is False
 
 
 def test_a_file_that_is_no_probe_is_refused(tmp_path: Path) -> None:
@@ -441,7 +450,7 @@ def test_units_that_hold_a_share_and_units_above_a_fraction() -> None:
     assert mass[0][least].sum() >= 0.1 * mass[0].sum() > mass[0][least[:-1]].sum()
     assert set(probe.above(0.5, label=2).tolist()) == set(np.flatnonzero(mass[2] > 0.5 * mass[2].max()))
     assert set(probe.above(0.5).tolist()) == set(np.flatnonzero((mass > 0.5 * mass.max(1, keepdims=True)).any(0)))
-    with pytest.raises(FitError, match="no class is called 9"):
+    with pytest.raises(FitError, match="no class 9"):
         probe.above(0.5, label=9)
     with pytest.raises(InputError, match="from 0 to 1"):
         above(mass, 4)

@@ -72,8 +72,8 @@ def test_the_page_of_a_unit_names_the_rankings_that_know_it(tmp_path: Path) -> N
     ranking = ranked("mine", np.arange(6.0), names=list(acts.names))
     page = unit_view(UnitReader(acts), "h.1#8", {"folder/mine": ranking}, n_left_out=3).page
     assert page.title == "h.1#8"
-    assert page.about == "3 more rankings of this folder were not asked."
-    places = next(section for section in page.sections if section.title == "Who ranks it where").plates[0]
+    assert page.about == "3 further rankings in this folder not read."
+    places = next(section for section in page.sections if section.title == "Ranks by method").plates[0]
     assert places.columns[0].name == "saved as"
     assert places.rows[0][:4] == ("folder/mine", "mine", "all", 1)
 
@@ -81,7 +81,7 @@ def test_the_page_of_a_unit_names_the_rankings_that_know_it(tmp_path: Path) -> N
 def test_a_sample_says_that_it_is_one(tmp_path: Path) -> None:
     acts = collected(tmp_path / "acts", 8)
     page = unit_view(UnitReader(acts, most_rows=24), "h.0#1", {}).page
-    assert page.about.startswith("From 24 of 48 rows (50.0 %), an even sample")
+    assert page.about.startswith("From 24 of 48 rows (50.0 %), sampled evenly")
     assert unit_view(UnitReader(acts), "h.0#1", {}).page.about == ""
 
 

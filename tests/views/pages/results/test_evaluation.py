@@ -45,17 +45,17 @@ def test_all_that_was_found_is_on_the_page() -> None:
     page = evaluation_page(FULL)
     assert [section.title for section in page.sections] == [
         "In short",
-        "Units kept",
+        "Score by number of units",
         "Mutual information",
-        "Inputs ablated",
-        "Permuted labels",
-        "Units found again",
+        "Ablated inputs",
+        "Permutation test",
+        "Stability of the top units",
     ]
     curve = page.sections[1].plates[0]
     assert isinstance(curve, Lines)
     assert curve.x == (1, 4)
     assert [line.name for line in curve.lines] == [
-        "best by probeless",
+        "top units by probeless",
         "random units",
         "control task",
         "all units",
@@ -79,13 +79,13 @@ def test_layers_are_a_plot_and_a_table() -> None:
     lines = page.sections[1].plates
     names = [[line.name for line in each.lines] for each in lines if isinstance(each, Lines)]
     assert names[0] == ["accuracy", "control task", "most frequent class"]
-    assert names[1:] == [["above the control task"], ["held-out bits", "all there is to tell"]]
+    assert names[1:] == [["score minus control task"], ["bits on held-out rows", "entropy of the classes"]]
     assert "h.1" in page.text()
     assert len(layers_page(Layers(("h.0",), (BARE,))).sections[1].plates) == 1
 
 
 def test_results_are_shown_in_notebooks_and_as_text() -> None:
     assert page_of(FULL) == FULL.page()
-    assert "best by probeless" in FULL._repr_html_()
-    assert "Units kept" in FULL.text(80)
-    assert "Over the sites" in Layers(("h.0",), (FULL,)).text()
+    assert "top units by probeless" in FULL._repr_html_()
+    assert "Score by number of units" in FULL.text(80)
+    assert "Score by site" in Layers(("h.0",), (FULL,)).text()

@@ -76,25 +76,25 @@ def plate(page: Page, title: str, place: int = 0) -> object:
 
 def test_each_question_has_its_section() -> None:
     assert titles(report_page(FULL)) == [
-        *("In short", "Where in the model", "Sites", "Which units", "Do methods agree?", "Redundancy"),
-        *("How many units are needed", "With 2 units", "Chance, and what the probe reads, by probeless"),
-        *("Unit a#1", "Without the best units: loss", "What to mistrust", "How this was made"),
+        *("In short", "Score by site", "Sites", "Top units", "Agreement of methods", "Redundancy"),
+        *("How many units are needed", "With 2 units", "Checks of probeless"),
+        *("Unit a#1", "Ablation of the top units: loss", "Caveats", "How this was made"),
     ]
     assert page_of(FULL) == report_page(FULL)
 
 
 def test_what_was_not_asked_has_none() -> None:
     assert titles(report_page(replace(BARE, seconds={"ranking": 1.0}))) == [
-        *("In short", "Sites", "Which units", "How many units are needed", "With 2 units"),
-        *("Chance, and what the probe reads, by probeless", "What to mistrust", "How this was made"),
+        *("In short", "Sites", "Top units", "How many units are needed", "With 2 units"),
+        *("Checks of probeless", "Caveats", "How this was made"),
     ]
 
 
 def test_units_have_their_rank_by_every_method() -> None:
-    table = plate(report_page(FULL), "Which units")
+    table = plate(report_page(FULL), "Top units")
     assert isinstance(table, Table)
     assert [column.name for column in table.columns] == [
-        *("unit", "probeless", "linear", "again, probeless", "again, linear", "sign", "cluster"),
+        *("unit", "probeless", "linear", "stability, probeless", "stability, linear", "sign", "cluster"),
     ]
     assert table.rows == (
         ("a#1", 1, 2, 1.0, 1.0, "+", 2),
@@ -112,7 +112,7 @@ def test_all_methods_stand_in_one_plot() -> None:
 
 def test_units_alike_are_counted_once() -> None:
     page = report_page(FULL)
-    assert "1 cluster " in page.text()
+    assert "1 cluster\n" in page.text()
     table = plate(page, "Redundancy", 1)
     assert isinstance(table, Table)
     assert table.rows == (("a#1", 2, 2, "b#0"),)
@@ -129,6 +129,6 @@ def test_titles_say_what_is_told() -> None:
     asked = BARE.asked
     numbers = replace(BARE, asked=replace(asked, kind="numbers", labels=(), counts=np.empty(0, np.int64)))
     many = replace(BARE, asked=replace(asked, labels=tuple("abcdef"), counts=np.ones(6, np.int64)))
-    assert report_page(BARE).title == "Which units tell verb from noun"
-    assert report_page(numbers).title == "Which units tell a number"
-    assert report_page(many).title == "Which units tell a, b, c, d and 2 more apart"
+    assert report_page(BARE).title == "Units that distinguish verb from noun"
+    assert report_page(numbers).title == "Units that predict a number"
+    assert report_page(many).title == "Units that distinguish a, b, c, d and 2 more"

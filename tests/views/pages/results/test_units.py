@@ -85,8 +85,8 @@ def test_scores_fall_to_the_last_unit_that_lives(ranking: Ranking) -> None:
 def test_a_ranking_says_what_it_is_in_a_line_and_how_it_was_made_at_the_end(ranking: Ranking) -> None:
     page = ranking_page(ranking)
     assert page.title == "Units ranked by probeless"
-    assert page.about == "6 units · 2 labels: x, y · 1 dead, the same at every row, ranked last"
-    assert page.sections[-1].title == "Provenance"
+    assert page.about == "6 units · 2 labels: x, y · 1 dead (constant), ranked last"
+    assert page.sections[-1].title == "How it was made"
     (table,) = page.sections[-1].plates
     assert isinstance(table, Table)
     assert table.rows == (("standardised", "yes"), ("l1", "0.125")), "only what is simple is told"
@@ -94,7 +94,7 @@ def test_a_ranking_says_what_it_is_in_a_line_and_how_it_was_made_at_the_end(rank
 
 def test_a_plain_array_has_indices_and_no_sites() -> None:
     page = ranking_page(ranked("mine", [0.1, 0.9]))
-    assert "Where they are" not in titles(page)
+    assert "Units per site" not in titles(page)
     assert column(plates(page, Table)[0], "unit") == ["#1", "#0"]
     assert "sign" not in [each.name for each in plates(page, Table)[0].columns]
 
@@ -115,7 +115,7 @@ def test_with_activations_and_labels_values_are_counted_and_text_is_coloured(
 
 
 def test_labels_of_another_corpus_are_refused(acts: Activations, ranking: Ranking) -> None:
-    with pytest.raises(InputError, match="3 labels, and 10 rows"):
+    with pytest.raises(InputError, match="3 labels for 10 rows"):
         ranking_page(ranking, acts, ["x", "y", "x"])
 
 
@@ -145,7 +145,7 @@ def test_a_unit_that_never_changes_colours_nothing(acts: Activations) -> None:
 
 @pytest.mark.parametrize(
     ("unit", "said"),
-    [("a#9", "no unit 'a#9'; names are like 'a#0'"), (6, "no unit 6: there are 6"), ("#6", "no unit 6")],
+    [("a#9", "no unit 'a#9'. Names look like 'a#0'"), (6, "no unit 6: there are 6"), ("#6", "no unit 6")],
 )
 def test_units_that_are_not_there_are_told(unit: int | str, said: str) -> None:
     with pytest.raises(InputError, match=said):
@@ -153,7 +153,7 @@ def test_units_that_are_not_there_are_told(unit: int | str, said: str) -> None:
 
 
 def test_sentences_that_are_not_there_are_told(acts: Activations) -> None:
-    with pytest.raises(InputError, match="item 9 has no row: there are items from 0 to 3"):
+    with pytest.raises(InputError, match="item 9 has no row: items range from 0 to 3"):
         units_text(acts, 0, [9])
 
 
@@ -177,15 +177,15 @@ def test_a_page_about_a_unit_has_all_that_is_given(acts: Activations, ranking: R
     )  # fmt: skip
     assert page.title == "a#1"
     assert titles(page) == [
-        "Words that move it most",
-        "How its values lie",
-        "Who ranks it where",
-        "When it is ablated",
-        "Where it is strongest",
+        "Top words",
+        "Distribution of values",
+        "Ranks by method",
+        "Effect of ablation",
+        "Top contexts",
     ]
     top, _, places, effect = plates(page, Table)
     assert top.rows == (("cat", 2.5, 2), ("dog", -1.5, 1))
-    assert "7 words that occur fewer than 1 times" in page.sections[0].about
+    assert "Leaves out 7 words with fewer than 1 occurrences" in page.sections[0].about
     assert places.rows == (
         ("probeless", "all", 2, 6, 0.8, 7.0, "−"),
         ("probeless", "x", 4, 6, 0.4, 2.0, "−"),
@@ -195,7 +195,7 @@ def test_a_page_about_a_unit_has_all_that_is_given(acts: Activations, ranking: R
 
 
 def test_a_page_about_nothing_is_refused() -> None:
-    with pytest.raises(InputError, match="needs something to show"):
+    with pytest.raises(InputError, match="needs content"):
         neuron_page("a#1")
 
 

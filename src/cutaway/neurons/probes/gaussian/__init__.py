@@ -1,8 +1,6 @@
 """The Gaussian probe (Torroba Hennigen et al., 2020).
 
-greedy  The units that together tell most of the classes, one after the other: all candidates of a round at once,
-        exactly
-nested  Gaussians of some units, one a class, such that the first d of the units are a model too: what the probe
-        knows
-probe   A Gaussian probe: how many bits a few units tell of the classes, and which few tell most
+greedy  Greedy forward selection of units by mutual information, exact and vectorized over candidates
+nested  One Gaussian per class for the first 1, 2, … units at once
+probe   `Gaussian`: selects units and measures their mutual information with the classes
 """

@@ -1,9 +1,9 @@
-"""The units that together tell most of the classes, one after the other: all candidates of a round at once, exactly.
+"""Greedy forward selection of units by mutual information, exact and vectorized over candidates.
 
-With M = variances + S of a class and its Cholesky factor L on the units chosen so far, a candidate j adds to the
-density only `s² = M_jj - |T_j|²` and the square of `x_j - m_j - zᵀT_j`, where T = L⁻¹ M, and z = L⁻¹ (x - m) of the
-chosen: one matrix product a class, whatever the number of candidates. M itself is never made: only its diagonal, and
-its column at each unit when that is chosen.
+With M = variances + S of a class and its Cholesky factor L on the selected units, a candidate j adds to the density
+only `s² = M_jj - |T_j|²` and the square of `x_j - m_j - zᵀT_j`, where T = L⁻¹ M, and z = L⁻¹ (x - m) of the selected
+units: one matrix product per class for all candidates. M is never computed in full, only its diagonal and one column
+per selected unit.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from cutaway.neurons.probes.gaussian.nested import divisors, with_prior
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Chunks = Callable[[], Iterator[tuple[int, Tensor]]]
-"""All rows once: the number of a class, and some rows of it × units, about mean 0 and deviation 1."""
+"""Yields all rows once: a class code and some standardized rows × units of that class."""
 
 _CHUNK_BYTES = {"cpu": 1 << 21, "cuda": 1 << 28}
-"""What the values of all classes for some rows take: on a CPU, what stays in its cache."""
+"""Bytes of the values of all classes per chunk of rows: on a CPU, a size that stays in its cache."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scatter:
-    """What is known of each class from one pass over its rows."""
+    """Statistics of each class from one pass over its rows."""
 
     counts: Ints
     means: Floats
     """(class, unit)."""
     diagonals: Floats
-    """(class, unit): of M."""
+    """(class, unit): diagonal of M."""
 
     @property
     def log_priors(self) -> Floats:
@@ -45,7 +45,7 @@ class Scatter:
 
 
 def scatter_of(chunks: Chunks, n_classes: int, n_units: int) -> Scatter:
-    """Means and diagonals, in float64."""
+    """Compute means and diagonals in float64."""
     counts = np.zeros(n_classes, np.int64)
     sums, squares = np.zeros((n_classes, n_units)), np.zeros((n_classes, n_units))
     for code, x in chunks():
@@ -60,7 +60,7 @@ def scatter_of(chunks: Chunks, n_classes: int, n_units: int) -> Scatter:
 
 
 class Greedy:
-    """The units chosen so far, and what adding each of the others would tell."""
+    """The units selected so far, and the information gained by adding each candidate."""
 
     def __init__(self, chunks: Chunks, scatter: Scatter, *, n_all: int | None = None) -> None:
         n_classes, n_units = scatter.means.shape
@@ -71,12 +71,12 @@ class Greedy:
 
     @property
     def residuals(self) -> Floats:
-        """(class, unit): s², what is left of each unit's M when the chosen are known."""
+        """(class, unit): s², the residual of M given the selected units."""
         left = self._scatter.diagonals - (self._rows**2).sum(axis=1)
         return np.asarray(np.maximum(left, 1e-12 * self._scatter.diagonals))
 
     def add(self, unit: int) -> None:
-        """Choose a unit: one more column of M, one more row of T."""
+        """Select a unit: computes one more column of M and one more row of T."""
         means = self._scatter.means
         column = np.zeros_like(means)
         for code, x in self._chunks():
@@ -90,17 +90,17 @@ class Greedy:
         self.chosen.append(unit)
 
     def gains(self, chunks: Chunks | None = None) -> Floats:
-        """(unit,): bits that the chosen and this unit tell together; -inf for the chosen themselves.
+        """(unit,): bits of information of the selected units plus this unit; -inf for selected units.
 
         Args:
-            chunks: the rows to score on; those that were fitted, if None.
+            chunks: the rows to score on; default: the fitted rows.
         """
-        found = self._information(chunks or self._chunks)
-        found[self.chosen] = -np.inf
-        return found
+        information = self._information(chunks or self._chunks)
+        information[self.chosen] = -np.inf
+        return information
 
     def label_gains(self, chunks: Chunks) -> Floats:
-        """(class, unit): bits that the chosen and this unit tell of one class against all others."""
+        """(class, unit): bits of information of the selected units plus this unit about one class against the rest."""
         log_priors = self._scatter.log_priors
         others = np.log1p(-np.exp(log_priors))
         total, n_rows = np.zeros(self._scatter.means.shape), 0
@@ -121,7 +121,7 @@ class Greedy:
         n_rows = np.zeros(len(self._scatter.counts))
         for code, terms, x in self._scored(chunks):
             found = terms.minus_log(code, x)
-            if not math.isfinite(float(found.sum())):  # a row so unlikely that a quotient was no float
+            if not math.isfinite(float(found.sum())):  # a ratio overflowed at a very unlikely row
                 found = terms.minus_log_exactly(code, x)
             total = found.double() if total is None else total.add_(found)
             n_rows[code] += len(x)
@@ -131,7 +131,7 @@ class Greedy:
         return np.asarray((-total.cpu().numpy() - known) / n_rows.sum() / np.log(2))
 
     def _scored(self, chunks: Chunks) -> Iterator[tuple[int, _Terms, Tensor]]:
-        """The rows, as many at a time as the cache holds for all classes."""
+        """The rows in chunks that fit into the cache."""
         terms: _Terms | None = None
         for code, x in chunks():
             terms = terms or self._terms(x)
@@ -141,14 +141,14 @@ class Greedy:
     def _terms(self, like: Tensor) -> _Terms:
         scatter, size = self._scatter, len(self.chosen) + 1
         left = self.residuals  # (class, unit)
-        left[:, self.chosen] = 1.0  # of the chosen nothing is left, as of the dead; nobody asks
+        left[:, self.chosen] = 1.0  # selected and dead units have no residual; their gains are not used
         left[left == 0] = 1.0
         divisor = divisors(scatter.counts, np.full_like(scatter.counts, size), self._n_all)[:, None]  # (class, 1)
         scales = np.sqrt(divisor / (2 * left))[:, None]  # (class, 1, unit)
         heights = 0.5 * np.log(left)[:, None]
         factors = self._rows[:, :, self.chosen].transpose(0, 2, 1)  # (class, chosen, chosen): L
         whiteners = np.linalg.solve(factors, np.broadcast_to(np.eye(size - 1), factors.shape))
-        centres = np.einsum("kij,kj->ki", whiteners, scatter.means[:, self.chosen])  # (class, chosen): whitened means
+        centers = np.einsum("kij,kj->ki", whiteners, scatter.means[:, self.chosen])  # (class, chosen): whitened means
         shares = np.einsum("kij,kiu->kju", whiteners, self._rows)  # (class, chosen, unit): L⁻ᵀ T
 
         def tensor(array: NDArray[Any]) -> Tensor:
@@ -158,12 +158,12 @@ class Greedy:
         n_rows = max(1, n_bytes // (like.element_size() * left.size))
         return _Terms(
             chosen=torch.tensor(self.chosen, dtype=torch.int64, device=like.device),
-            centres=tensor(centres.reshape(-1)),
+            centers=tensor(centers.reshape(-1)),
             whiteners=tensor(whiteners.reshape(len(left) * (size - 1), size - 1).T),
             halves=tensor(divisor[:, 0] / 2),
             levels=tensor(0.5 * self._log_dets - 0.5 * size * np.log(divisor[:, 0]) - scatter.log_priors),
             scales=tensor(scales),
-            shifts=tensor((np.einsum("ki,kiu->ku", centres, self._rows) - scatter.means)[:, None] * scales),
+            shifts=tensor((np.einsum("ki,kiu->ku", centers, self._rows) - scatter.means)[:, None] * scales),
             shares=tensor(shares * scales),
             heights=tensor(heights),
             weights=tensor(np.exp(heights[:, None] - heights[None])),
@@ -176,38 +176,38 @@ class Greedy:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Terms:
-    """What a round needs, on the device of the rows: `-log p(x, v)` of a candidate is `rest² + known + height`."""
+    """Tensors of one round, on the device of the rows: `-log p(x, v)` of a candidate is `rest² + known + height`."""
 
     chosen: Tensor
     whiteners: Tensor
-    """(chosen, class · chosen): L⁻¹ of each class, transposed, beside each other."""
-    centres: Tensor
+    """(chosen, class · chosen): transposed L⁻¹ of each class, concatenated."""
+    centers: Tensor
     """(class · chosen,): whitened means."""
     halves: Tensor
     """(class,): half the divisor."""
     levels: Tensor
-    """(class,): half the logarithm of the determinant of the chosen, less the logarithm of the prior."""
+    """(class,): half the log determinant of the selected units, minus the log prior."""
     scales: Tensor
-    """(class, 1, unit): the root of the divisor over 2 s²."""
+    """(class, 1, unit): square root of divisor / (2 s²)."""
     shifts: Tensor
-    """(class, 1, unit): what does not depend on the row, scaled."""
+    """(class, 1, unit): the part that does not depend on the row, scaled."""
     shares: Tensor
-    """(class, chosen, unit): how much of each chosen unit is in a candidate, scaled."""
+    """(class, chosen, unit): regression coefficients of candidates on the selected units, scaled."""
     heights: Tensor
-    """(class, 1, unit): half the logarithm of s²."""
+    """(class, 1, unit): half of log s²."""
     weights: Tensor
-    """(class, other class, 1, unit): exp of the difference of their heights."""
+    """(class, other class, 1, unit): exp of the difference of heights."""
     rest: Tensor
-    """(class, row, unit): room for the work."""
+    """(class, row, unit): work buffer."""
     ratios: Tensor
     own: Tensor
     total: Tensor
-    """(row, unit): room for the work."""
+    """(row, unit): work buffers."""
 
     def minus_log(self, code: int, x: Tensor) -> Tensor:
-        """(unit,): the sum over these rows, of one class, of -log p(class | x).
+        """(unit,): sum of -log p(class | x) over these rows of one class.
 
-        Each pass over (class, row, unit) counts: exp(Δknown - Δrest²) is summed with the weights exp(Δheight).
+        Passes over (class, row, unit) dominate the cost, so exp(Δknown - Δrest²) is summed with weights exp(Δheight).
         """
         rest, known = self._rest_and_known(x)
         gaps = (known - known[:, code : code + 1])[:, :, None].unbind(1)  # of each class (row, 1)
@@ -221,12 +221,12 @@ class _Terms:
         return total.log_().sum(0)
 
     def minus_log_exactly(self, code: int, x: Tensor) -> Tensor:
-        """The same, where the quotients may be too large for floats."""
+        """The same with logsumexp, for ratios that overflow."""
         minus = self.exact(code, x)
         return (minus[code] + torch.logsumexp(-minus, 0)).sum(0)
 
     def exact(self, code: int, x: Tensor) -> Tensor:
-        """(class, row, unit): -log p(x, v), but for what all classes share."""
+        """(class, row, unit): -log p(x, v) without the terms that all classes share."""
         rest, known = self._rest_and_known(x)
         return rest.square() + (known - known[:, code : code + 1]).mT[:, :, None] + self.heights
 
@@ -238,5 +238,5 @@ class _Terms:
             return rest, self.levels.expand(len(x), -1)
         chosen = x[:, self.chosen]
         rest.baddbmm_(chosen.expand(len(rest), -1, -1), self.shares, alpha=-1)
-        white = (chosen @ self.whiteners).sub_(self.centres).square_().view(len(x), len(rest), -1)
+        white = (chosen @ self.whiteners).sub_(self.centers).square_().view(len(x), len(rest), -1)
         return rest, white.sum(2).mul_(self.halves).add_(self.levels)

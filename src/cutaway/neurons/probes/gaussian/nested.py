@@ -1,9 +1,9 @@
-"""Gaussians of some units, one a class, such that the first d of the units are a model too: what the probe knows.
+"""One Gaussian per class for the first 1, 2, … units at once.
 
-Of a class with n rows, mean m and scatter S = Σ(x - m)(x - m)ᵀ, the covariance is the mode of its posterior under an
+For a class with n rows, mean m and scatter S = Σ(x - m)(x - m)ᵀ, the covariance is the mode of its posterior under an
 inverse Wishart prior with the class's own variances: `(diag(variances) + S) / (n + 2 d + 4)`, where d is the number of
-units that are looked at. NeuroX (after Torroba Hennigen et al., "Intrinsic probing through dimension selection", EMNLP
-2020) divides by n + 2 D + 4, D the number of all units, whatever it looks at.
+units in use. NeuroX (after Torroba Hennigen et al., "Intrinsic probing through dimension selection", EMNLP
+2020) divides by n + 2 D + 4, where D is the number of all units.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 _LEAST_VARIANCE = 1e-4
-"""Of a class, in parts of the variance within all classes: a unit that never moves in a class has no density there."""
+"""Minimum variance in a class, relative to the variance within all classes: a constant unit would have no density."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Nested:
-    """Gaussians of d units, and of each shorter run of them."""
+class NestedGaussians:
+    """Gaussians of d units and of each prefix of them."""
 
     means: Floats
     """(class, unit)."""
     whiteners: Floats
-    """(class, unit, unit): lower triangular; whitened values of the first units do not change with more of them."""
+    """(class, unit, unit): lower triangular, so whitened values of the first units do not depend on later units."""
     log_diagonals: Floats
     """(class, unit): logarithms of the diagonal of the Cholesky factor of variances + S."""
     counts: Ints
-    """(class,): rows that each was fitted to."""
+    """(class,): number of fitted rows."""
     n_all: int | None
-    """The number of all units, where the divisor is NeuroX's."""
+    """The number of all units, for NeuroX's divisor."""
 
     @property
     def log_priors(self) -> Floats:
@@ -40,7 +40,7 @@ class Nested:
         return np.asarray(np.log(self.counts / self.counts.sum()))
 
     def log_posteriors(self, x: Floats, *, every: bool = False) -> Floats:
-        """(row, class), in nats, of values (row, unit); or (unit, row, class): with the first unit, the first two, …"""
+        """(row, class): log posteriors in nats; with `every`, (unit, row, class) for the first 1, 2, … units."""
         joint = self._log_joint(x)
         if not every:
             joint = joint[-1:]
@@ -48,7 +48,7 @@ class Nested:
         return found if every else found[0]
 
     def information(self, x: Floats, codes: Ints) -> Floats:
-        """(unit,): bits that the first unit, the first two, … tell of the classes of these rows.
+        """(unit,): mutual information in bits of the first unit, the first two, … and the class of these rows.
 
         The mean of log2 p(class | x) - log2 p(class). Classes may be absent from the rows.
         """
@@ -71,12 +71,12 @@ class Nested:
 
 
 def divisors(count: float | Ints, size: int | Ints, n_all: int | None) -> Floats:
-    """What variances + S of a class with so many rows is divided by, for so many units."""
+    """The divisor of `variances + S` for a class with `count` rows and `size` units."""
     return np.asarray(count + 2 * (np.asarray(size) if n_all is None else np.full_like(size, n_all)) + 4, np.float64)
 
 
-def fitted(x: Floats, codes: Ints, n_classes: int, n_all: int | None = None) -> Nested:
-    """Gaussians of these columns, in this order; each class has two rows at least."""
+def fit_gaussians(x: Floats, codes: Ints, n_classes: int, n_all: int | None = None) -> NestedGaussians:
+    """Fit Gaussians to these columns, in this order; each class needs at least two rows."""
     n_units = x.shape[1]
     counts = np.bincount(codes, minlength=n_classes)
     means = np.empty((n_classes, n_units))
@@ -84,13 +84,13 @@ def fitted(x: Floats, codes: Ints, n_classes: int, n_all: int | None = None) -> 
     for code in range(n_classes):
         rows = x[codes == code]
         means[code] = rows.mean(axis=0)
-        centred = rows - means[code]
-        scatters[code] = centred.T @ centred
+        centered = rows - means[code]
+        scatters[code] = centered.T @ centered
     diagonals = np.einsum("kii->ki", scatters)  # a view
     diagonals[:] = with_prior(diagonals.copy(), counts, x.var(axis=0))
     factors = np.linalg.cholesky(scatters)
     identity = np.broadcast_to(np.eye(n_units), scatters.shape)
-    return Nested(
+    return NestedGaussians(
         means=means,
         whiteners=np.tril(np.linalg.solve(factors, identity)),
         log_diagonals=np.log(np.einsum("kii->ki", factors)),
@@ -100,10 +100,10 @@ def fitted(x: Floats, codes: Ints, n_classes: int, n_all: int | None = None) -> 
 
 
 def with_prior(scatter: Floats, counts: Ints, variances: Floats) -> Floats:
-    """(class, unit): the diagonals of S, with the prior's variances added.
+    """(class, unit): the diagonals of S plus the variances of the prior.
 
     Args:
-        variances: (unit,): over all rows.
+        variances: (unit,): variance over all rows.
     """
     found = scatter + scatter / (counts - 1)[:, None]
     within = scatter.sum(axis=0) / max(int(counts.sum()) - len(counts), 1)

@@ -1,4 +1,4 @@
-"""A Gaussian probe: how many bits a few units tell of the classes, and which few tell most."""
+"""`Gaussian`: selects units and measures their mutual information with the classes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cutaway.core.errors import FitError
 from cutaway.core.matrices import Matrix
 from cutaway.neurons.probes import base, save
 from cutaway.neurons.probes.gaussian.greedy import Chunks, Greedy, Scatter, scatter_of
-from cutaway.neurons.probes.gaussian.nested import Nested, fitted
+from cutaway.neurons.probes.gaussian.nested import NestedGaussians, fit_gaussians
 from cutaway.neurons.probes.linear.rows import Rows, Scaling
 from cutaway.results.ranking import Ranking, best_first, ranked
 
@@ -25,16 +25,16 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 MEMORY_BYTES = 1 << 30
-"""Larger sets are read anew in every round."""
+"""Larger activations are read again in every round of the selection."""
 _BLOCK = 8192
 
 
 class Gaussian(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """One Gaussian a class, on the units that together tell most of the classes.
+    """Gaussian classifier on a greedy selection of units (Torroba Hennigen et al., 2020).
 
-    Units are chosen one after the other, each the one that adds most mutual information on the rows that are fitted.
-    What they tell is measured on rows held out, beside what is measured so when the labels are shuffled. A unit counts
-    whose variance alone differs between classes. The covariance is sized to the units that are looked at.
+    Each step selects the unit that adds the most mutual information on the fitted rows. The mutual information is then
+    measured on held-out rows and compared with shuffled labels. Units whose variance alone differs between classes are
+    found, too. The prior of the covariance depends on the number of selected units.
 
     >>> x = np.random.default_rng(0).normal(size=(400, 5))
     >>> y = np.arange(400) % 2
@@ -44,14 +44,14 @@ class Gaussian(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     (3, True)
 
     Args:
-        n_units: how many to choose; all living units, if there are fewer.
-        validation: share of the rows of each class that is held out, for the mutual information. With 0 it is that of
-            the rows that were fitted, which is too high: by about (classes - 1) / (rows · ln 2) bits for one unit.
-        n_permutations: how often labels are shuffled for the null.
-        compat: "neurox" for NeuroX's numbers: a covariance sized to all units whatever is looked at, and all rows both
-            fitted and scored.
-        device: where to compute; where the tensor given is, or the CPU, if None.
-        seed: of the rows held out and of the shuffling.
+        n_units: how many units to select; at most all units that vary.
+        validation: fraction of the rows of each class to hold out for the mutual information. With 0, it is measured on
+            the fitted rows, which overestimates it by about (classes - 1) / (rows · ln 2) bits per unit.
+        n_permutations: number of label shuffles for the null.
+        compat: "neurox" for NeuroX's numbers: the prior of the covariance depends on the number of all units, and all
+            rows are both fitted and scored.
+        device: compute device; default: the device of the tensor, or the CPU.
+        seed: seed of the held-out rows and the shuffles.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Gaussian(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.seed = seed
 
     def fit(self, X: Any, y: Any) -> Gaussian:
-        """Choose units from rows × units (Activations, an array, a tensor) by one class label a row."""
+        """Fit to rows × units (Activations, array or tensor) and one class label per row."""
         self._check_parameters()
         matrix = base.matrix_of(self, X, reset=True)
         classes = base.classes_of(base.target_of(y, matrix))
@@ -81,9 +81,9 @@ class Gaussian(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         is_out = base.held_out(classes.codes, matrix.n_rows, share, self.seed)
         device = base.device_of(X, self.device)
         rows = Rows(matrix, classes.codes, is_out, "classes", len(classes.labels), device)
-        scaling = rows.scaling(standardise=True)
+        scaling = rows.scaling(standardize=True)
         if len(scaling.dead) == matrix.n_units:
-            raise FitError(f"all {matrix.n_units} units are the same at every row: no unit tells anything.")
+            raise FitError(f"all {matrix.n_units} units are constant: a probe needs at least one unit that varies.")
         self.classes_ = classes.labels
         self.dead_ = scaling.dead
         self.counts_ = np.bincount(classes.codes[~is_out], minlength=len(classes.labels))
@@ -109,14 +109,14 @@ class Gaussian(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(np.exp(self.predict_log_proba(X)))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of the rows whose class is predicted."""
+        """Accuracy."""
         truth = y.detach().cpu().numpy() if hasattr(y, "detach") else y
         return float(accuracy_score(truth, self.predict(X), sample_weight=sample_weight))
 
     def information(self, X: Any, y: Any) -> Floats:
-        """(unit,): bits that the first selected unit, the first two, … tell of the classes of other rows.
+        """(unit,): mutual information in bits of the first 1, 2, … selected units and the classes of other rows.
 
-        Classes may be absent from them; a class that was not fitted is an error.
+        Fitted classes may be absent; classes that were not fitted raise `FitError`.
         """
         base.require_fitted(self)
         matrix = base.matrix_of(self, X, reset=False)
@@ -125,19 +125,19 @@ class Gaussian(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def entropy_(self) -> float:
-        """Of the classes, in bits: the most that can be told."""
+        """Entropy of the classes in bits: the upper limit of the mutual information."""
         shares = self.counts_ / self.counts_.sum()
         return float(-(shares * np.log2(shares)).sum())
 
     @property
     def p_values_(self) -> Floats:
-        """(unit,): how often shuffled labels tell as much as the labels do."""
+        """(unit,): p-value of the mutual information, by shuffled labels."""
         n_above = (self.null_information_ >= self.mutual_information_).sum(axis=0)
         return np.asarray((n_above + 1) / (len(self.null_information_) + 1))
 
     @property
     def ranking_(self) -> Ranking:
-        """The selected units in their order, then the others by what each tells alone, which is the score of all."""
+        """The selected units in order, then the others by score: the mutual information of each unit alone."""
         base.require_fitted(self)
         scores = self.unit_information_
         is_dead = np.zeros(len(scores), np.bool_)
@@ -177,11 +177,11 @@ class Gaussian(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         }
         arrays = {name: np.asarray(getattr(self, name)) for name in _ARRAYS}
         arrays |= {f"nested/{name}": getattr(self._nested, name) for name in _NESTED}
-        save.write(save.Saved("Gaussian", self.get_params(), learned, arrays, self._names), path)
+        save.write(save.SavedProbe("Gaussian", self.get_params(), learned, arrays, self._names), path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Gaussian:
-        """Read a fitted probe back; its predictions are the same."""
+        """Read a fitted probe from a file."""
         saved = save.read(path, "Gaussian")
         probe = cls(**saved.parameters)
         for name in _ARRAYS:
@@ -189,18 +189,18 @@ class Gaussian(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         probe.classes_ = save.labels_from_json(saved.learned["classes"])
         probe.is_held_out_ = saved.learned["is_held_out"]
         nested = {name: saved.arrays[f"nested/{name}"] for name in _NESTED}
-        probe._nested = Nested(**nested, n_all=saved.learned["n_all"])
+        probe._nested = NestedGaussians(**nested, n_all=saved.learned["n_all"])
         probe.n_features_in_ = len(probe.unit_information_)
         probe._names = saved.names
         return probe
 
     def _check_parameters(self) -> None:
         if self.n_units < 1:
-            raise FitError(f"n_units={self.n_units!r}: 1 is the least.")
+            raise FitError(f"n_units={self.n_units!r}: must be 1 or more.")
         if self.n_permutations < 0:
-            raise FitError(f"n_permutations={self.n_permutations!r}: 0 is the least.")
+            raise FitError(f"n_permutations={self.n_permutations!r}: must be 0 or more.")
         if self.compat not in ("", "neurox"):
-            raise FitError(f"compat={self.compat!r}: 'neurox', or nothing.")
+            raise FitError(f"compat={self.compat!r}: use 'neurox' or leave it out.")
 
     @property
     def _n_all(self) -> int | None:
@@ -229,25 +229,25 @@ class Gaussian(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.selected_ = np.array(greedy.chosen, np.int64)
 
     def _measure(self, rows: Rows) -> None:
-        """The model on the selected units, what it tells, and what shuffled labels tell."""
+        """Fit the selected units and measure mutual information, also with shuffled labels."""
         x = rows.matrix.columns(self.selected_).astype(np.float64)
         is_out = rows.is_out if self.is_held_out_ else np.ones(len(x), np.bool_)
         is_in = ~is_out if self.is_held_out_ else is_out
 
-        def told(codes: Ints) -> tuple[Nested, Floats]:
-            nested = fitted(x[is_in], codes[is_in], rows.n_outputs, self._n_all)
+        def fit_and_score(codes: Ints) -> tuple[NestedGaussians, Floats]:
+            nested = fit_gaussians(x[is_in], codes[is_in], rows.n_outputs, self._n_all)
             return nested, nested.information(x[is_out], codes[is_out])
 
         codes = rows.targets
-        self._nested, self.mutual_information_ = told(codes)
+        self._nested, self.mutual_information_ = fit_and_score(codes)
         self.training_information_ = self._nested.information(x[is_in], codes[is_in])
         random = np.random.default_rng(self.seed)
         null = []
         for _ in range(self.n_permutations):
             shuffled = codes.copy()
             for part in [is_in, is_out] if self.is_held_out_ else [is_in]:
-                shuffled[part] = random.permutation(codes[part])  # so that each part keeps its classes
-            null.append(told(shuffled)[1])
+                shuffled[part] = random.permutation(codes[part])  # shuffling within each part keeps its class counts
+            null.append(fit_and_score(shuffled)[1])
         self.null_information_ = np.array(null).reshape(self.n_permutations, len(self.selected_))
 
 
@@ -266,7 +266,7 @@ _NESTED = ("means", "whiteners", "log_diagonals", "counts")
 
 
 def mutual_information(X: Any, y: Any, units: Any, *, validation: float = 0.2, seed: int = 0) -> float:
-    """Bits that these units together tell of the classes, on rows held out.
+    """Mutual information in bits of these units together and the classes, on held-out rows.
 
     >>> x = np.random.default_rng(0).normal(size=(400, 5))
     >>> round(mutual_information(x, x[:, 2] > 0, [2]), 1)
@@ -278,12 +278,12 @@ def mutual_information(X: Any, y: Any, units: Any, *, validation: float = 0.2, s
     is_out = base.held_out(classes.codes, matrix.n_rows, validation, seed)
     x = matrix.columns(np.asarray(units, np.int64)).astype(np.float64)
     scored = is_out if is_out.any() else ~is_out
-    nested = fitted(x[~is_out], classes.codes[~is_out], len(classes.labels))
+    nested = fit_gaussians(x[~is_out], classes.codes[~is_out], len(classes.labels))
     return float(nested.information(x[scored], classes.codes[scored])[-1])
 
 
 def _chunks(rows: Rows, scaling: Scaling) -> tuple[Chunks, Chunks]:
-    """The rows to fit and the rows held out, class by class: in memory where they fit, else read in every round."""
+    """The training and the held-out rows by class: in memory if they fit, else read in every round."""
     matrix = rows.matrix
     if matrix.n_rows * matrix.n_units * matrix.dtype.itemsize > MEMORY_BYTES:
         return (
@@ -293,12 +293,12 @@ def _chunks(rows: Rows, scaling: Scaling) -> tuple[Chunks, Chunks]:
     x = scaling.apply(torch.from_numpy(matrix.array()).to(rows.device))
     parts = []
     for is_chosen in (~rows.is_out, rows.is_out):
-        kept = []
+        chunks = []
         for code in range(rows.n_outputs):
             where = np.flatnonzero(is_chosen & (rows.targets == code))
             if len(where):
-                kept.append((code, x[torch.from_numpy(where).to(x.device)]))
-        parts.append(kept)
+                chunks.append((code, x[torch.from_numpy(where).to(x.device)]))
+        parts.append(chunks)
     return lambda: iter(parts[0]), lambda: iter(parts[1])
 
 
@@ -311,7 +311,7 @@ def _by_class(batches: Iterator[tuple[Tensor, Tensor]], n_classes: int) -> Itera
 
 
 def _signs(scatter: Scatter) -> NDArray[np.int8]:
-    """(class, unit): whether the class's mean is above that of all other rows."""
+    """(class, unit): 1 if the mean of the class is above the mean of all other rows, -1 if below."""
     weights = scatter.counts[:, None]
     sums = scatter.means * weights
     others = (sums.sum(axis=0) - sums) / (weights.sum() - weights)
@@ -323,6 +323,6 @@ def _refuse_single(classes: base.Classes) -> None:
     if len(lonely):
         row = int(np.flatnonzero(classes.codes == lonely[0])[0])
         raise FitError(
-            f"class {classes.labels.tolist()[lonely[0]]!r} has one row, {row}: a variance needs two at least. Leave "
-            f"the row out, or join the class to another; {len(lonely)} of the classes have one sample."
+            f"class {classes.labels.tolist()[lonely[0]]!r} has one row, {row}: a variance needs at least two. Drop the "
+            f"row or merge the class; {len(lonely)} of the classes have one sample."
         )

@@ -1,6 +1,6 @@
-"""What a linear probe minimises: a loss, averaged over rows, and a penalty on its weights.
+"""Objective of a linear probe: mean loss plus elastic-net penalty.
 
-Parameters are one matrix, `(output, unit + 1)`, whose last column are the intercepts. Two classes have one output.
+Parameters are one matrix, `(output, unit + 1)`, with the intercepts in the last column. Two classes have one output.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from torch.nn import functional
 
 Kind = Literal["binary", "classes", "numbers"]
 _CHUNK_BYTES = {"cpu": 1 << 21, "cuda": 1 << 28}
-"""On a CPU, rows that are read twice shall be in the cache the second time."""
+"""Bytes per chunk of rows: on a CPU, a size that is still in the cache for the second read."""
 _LEAST_ROWS = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Penalty:
-    """On the weights W, never on intercepts."""
+    """Elastic-net penalty on the weights W; intercepts are not penalized."""
 
     l1: float
     """`l1 · Σ|W|`."""
     l2: float
     """`l2 / 2 · ΣW²`, or `l2 · sqrt(ΣW²)`."""
     is_norm: bool = False
-    """Whether the norm is penalised, as in NeuroX, and not its square."""
+    """Whether to penalize the norm, as NeuroX does, instead of its square."""
 
     def add_smooth(self, theta: Tensor, gradient: Tensor) -> float:
-        """The value of the second part; its gradient is added to the one given."""
+        """The value of the l2 term; adds its gradient to `gradient`."""
         weights = theta[:, :-1]
         squares = float(weights.square().sum(dtype=torch.float64))
         if not self.is_norm:
@@ -42,39 +42,39 @@ class Penalty:
         return self.l2 * float(squares**0.5)
 
     def absolute(self, theta: Tensor) -> float:
-        """The value of the first part."""
+        """The value of the l1 term."""
         return self.l1 * float(theta[:, :-1].abs().sum(dtype=torch.float64)) if self.l1 else 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
-    """Rows with their targets, on the device where the work is done."""
+    """Rows and targets on the compute device."""
 
     x: Tensor
     """(row, unit)."""
     y: Tensor
-    """(row,): class numbers in int64; or numbers, in the dtype of `x`."""
+    """(row,): class codes in int64, or numbers in the dtype of `x`."""
     kind: Kind
     n_outputs: int
 
     @property
     def curvature(self) -> float:
-        """About how much the loss curves along an output, where nothing is known of the probabilities."""
+        """Approximate second derivative of the loss by an output, at uniform probabilities."""
         return 1.0 if self.kind == "numbers" else 0.25
 
     def zeros(self) -> Tensor:
-        """Parameters to begin with."""
+        """Initial parameters."""
         return self.x.new_zeros(self.n_outputs, self.x.shape[1] + 1)
 
     def loss(self, theta: Tensor) -> float:
-        """Mean over the rows."""
+        """Mean loss over the rows."""
         total = self.x.new_zeros((), dtype=torch.float64)
         for x, y in self._chunks():
             total += self._losses(_outputs(x, theta), y).sum(dtype=torch.float64)
         return float(total) / len(self.x)
 
     def loss_and_gradient(self, theta: Tensor) -> tuple[float, Tensor]:
-        """Mean over the rows, and its gradient by the parameters."""
+        """Mean loss over the rows and its gradient."""
         total = self.x.new_zeros((), dtype=torch.float64)
         gradient = torch.zeros_like(theta)
         for x, y in self._chunks():
@@ -86,13 +86,13 @@ class Problem:
         return float(total) / len(self.x), gradient.div_(len(self.x))
 
     def gram(self) -> Tensor:
-        """(unit + 1, unit + 1): the mean over rows of x xᵀ, intercepts included."""
+        """(unit + 1, unit + 1): Gram matrix, the mean of x xᵀ over rows, with a constant column for the intercept."""
         n_rows, n_units = self.x.shape
-        found = self.x.new_empty(n_units + 1, n_units + 1)
-        found[:-1, :-1] = self.x.mT @ self.x / n_rows
-        found[-1, :-1] = found[:-1, -1] = self.x.mean(0)
-        found[-1, -1] = 1.0
-        return found
+        gram = self.x.new_empty(n_units + 1, n_units + 1)
+        gram[:-1, :-1] = self.x.mT @ self.x / n_rows
+        gram[-1, :-1] = gram[:-1, -1] = self.x.mean(0)
+        gram[-1, -1] = 1.0
+        return gram
 
     def _chunks(self) -> Iterator[tuple[Tensor, Tensor]]:
         n_bytes = _CHUNK_BYTES.get(self.x.device.type, _CHUNK_BYTES["cpu"])
@@ -121,9 +121,11 @@ def errors(outputs: Tensor, y: Tensor, kind: Kind) -> Tensor:
         return outputs - y
     if kind == "binary":
         return torch.sigmoid(outputs) - y
-    found = torch.softmax(outputs, 0)
-    return found.scatter_add_(0, y[None], found.new_full((1, 1), -1.0).expand(1, len(y)))
+    probabilities = torch.softmax(outputs, 0)
+    return probabilities.scatter_add_(0, y[None], probabilities.new_full((1, 1), -1.0).expand(1, len(y)))
 
 
 def _outputs(x: Tensor, theta: Tensor) -> Tensor:
-    return torch.addmm(theta[:, -1:], theta[:, :-1], x.mT)  # (output, row): sums over outputs run along rows
+    return torch.addmm(
+        theta[:, -1:], theta[:, :-1], x.mT
+    )  # (output, row): this layout makes sums over outputs contiguous

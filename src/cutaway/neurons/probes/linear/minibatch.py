@@ -1,4 +1,4 @@
-"""Linear probes fitted some rows at a time: of data larger than memory, and as NeuroX does it."""
+"""Minibatch training: proximal Adam for data larger than memory, and NeuroX's training."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from cutaway.neurons.probes.linear.losses import Kind, Penalty, errors, losses
 from cutaway.neurons.probes.linear.solver import Minimum, Monitor
 
 Batch = tuple[Tensor, Tensor]
-"""Rows × units, and the target of each row; both on the device of the parameters."""
+"""Rows × units and the targets, both on the device of the parameters."""
 Batches = Callable[[], Iterator[Batch]]
-"""All rows once, some at a time."""
+"""Yields all rows once, in batches."""
 
 _RATE = 0.05
 _DECAY = 0.8
-"""The rate falls by this from one pass to the next."""
+"""Factor on the learning rate per epoch."""
 _SETTLED = 0.02
-"""A rate below this part of the first moves nothing any more."""
+"""Training counts as converged when the learning rate falls below this fraction of the first."""
 _BETAS = (0.9, 0.99)
 NEUROX_RATE = 1e-3
 
 
-def minimise_in_batches(
+def minimize_in_batches(
     batches: Batches,
     kind: Kind,
     penalty: Penalty,
@@ -35,9 +35,9 @@ def minimise_in_batches(
     tol: float,
     monitor: Monitor | None = None,
 ) -> Minimum:
-    """Passes over the data with Adam, whose steps end in the shrinking that l1 asks for: zeros are exact.
+    """Train with Adam and a proximal step for l1, so that zero weights are exactly zero.
 
-    It has converged when a pass lowers its mean objective by less than `tol` of it, or when the rate has become small.
+    Converged when an epoch lowers the mean objective by less than a fraction `tol`, or when the learning rate is small.
     """
     theta, adam = start.clone(), _Adam(start)
     before = float("inf")
@@ -63,7 +63,7 @@ def minimise_in_batches(
 
 
 class _Adam:
-    """Adam, with the proximal step of l1 in the metric that Adam has at that moment."""
+    """Adam with a proximal l1 step in Adam's current metric."""
 
     def __init__(self, like: Tensor) -> None:
         self._mean, self._square, self._n = torch.zeros_like(like), torch.zeros_like(like), 0
@@ -80,12 +80,12 @@ class _Adam:
             weights.copy_(functional.softshrink(weights / rates[:, :-1], l1) * rates[:, :-1])
 
 
-def as_neurox_does(
+def train_like_neurox(
     batches: Batches, kind: Kind, penalty: Penalty, *, n_units: int, n_outputs: int, n_epochs: int, seed: int
 ) -> Minimum:
-    """NeuroX's training: torch's own start of a linear layer, Adam at 0.001, batches in the order of the rows.
+    """NeuroX's training: torch's initialization of a linear layer, Adam with learning rate 0.001, batches in row order.
 
-    Its objective is cross-entropy (or the squared error, not halved) + l1 · Σ|W| + l2 · sqrt(ΣW²), the penalty whole in
+    The objective is cross-entropy (or squared error, not halved) + l1 · Σ|W| + l2 · sqrt(ΣW²), with the full penalty in
     every batch.
     """
     with torch.random.fork_rng(devices=[]):

@@ -1,4 +1,4 @@
-"""A linear probe: how well the labels can be read off the units, and which units it reads them from."""
+"""`Linear`: predicts labels from units and ranks units by weight."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from cutaway.core.errors import FitError
 from cutaway.core.matrices import Matrix
 from cutaway.neurons.probes import base, save
 from cutaway.neurons.probes.linear.losses import Kind, Penalty, losses
-from cutaway.neurons.probes.linear.minibatch import as_neurox_does, minimise_in_batches
+from cutaway.neurons.probes.linear.minibatch import minimize_in_batches, train_like_neurox
 from cutaway.neurons.probes.linear.rows import Rows, Scaling
-from cutaway.neurons.probes.linear.solver import Minimum, minimise
+from cutaway.neurons.probes.linear.solver import Minimum, minimize
 from cutaway.neurons.probes.linear.weight_order import above, holding, mass_order
 from cutaway.results.ranking import Ranking, ranked
 
@@ -33,7 +33,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 FULL_BYTES = 1 << 30
-"""Larger sets, in the numbers that are computed with, are fitted in batches if nothing else is asked for."""
+"""With `solver="auto"`, larger activations are fitted in minibatches."""
 _CHOICES = {
     "task": ("auto", "classification", "regression"),
     "solver": ("auto", "full", "minibatch"),
@@ -51,9 +51,9 @@ def _classifies(probe: Linear) -> bool:
 class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Logistic or linear regression with an elastic-net penalty.
 
-    It minimises the mean over rows of the cross-entropy (of half the squared error, where labels are numbers) plus
-    `l1 · Σ|W| + l2 / 2 · ΣW²`; intercepts are free. scikit-learn's `LogisticRegression` has the same minimum at
-    `C = 1 / (n · (l1 + l2))` and `l1_ratio = l1 / (l1 + l2)`.
+    Minimizes the mean cross-entropy over rows (half the squared error if labels are numbers) plus
+    `l1 · Σ|W| + l2 / 2 · ΣW²`; intercepts are not penalized. scikit-learn's `LogisticRegression` has the same minimum
+    at `C = 1 / (n · (l1 + l2))` and `l1_ratio = l1 / (l1 + l2)`.
 
     >>> x = np.random.default_rng(0).normal(size=(200, 5))
     >>> probe = Linear(l1=0.01).fit(x, np.where(x[:, 3] < 0, "noun", "verb"))
@@ -61,22 +61,22 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     (True, 3)
 
     Args:
-        l1: weight of the sum of magnitudes: makes weights exactly zero.
-        l2: weight of half the sum of squares: shares the weight among units that say the same.
-        task: "auto" regresses on real numbers that are not all whole, and classifies anything else.
-        standardise: scale each unit to mean 0 and deviation 1 before. A weight's size depends on the unit's scale, so
-            rankings want this; it is done if nothing is said (but not with `compat="neurox"`).
-        solver: "full" finds the minimum with all rows in memory, "minibatch" reads them in batches; "auto" takes the
-            first up to 1 GiB.
-        compat: "neurox" for NeuroX's objective, where l2 weighs `sqrt(ΣW²)`, and its training: 10 passes of Adam in
-            batches of 32, in the order of the rows, from torch's initial weights. With `solver="full"`, the minimum of
-            that objective.
-        validation: share of the rows to hold out; fitting stops early when their loss falls no more.
-        max_iter: of iterations, or passes in batches. 500 iterations, 20 passes, if None.
-        tol: of derivatives, and of the decrease of the objective per iteration.
-        batch_size: rows in a batch.
-        device: where to compute; where the tensor given is, or the CPU, if None.
-        seed: of what is drawn: rows held out, batches, NeuroX's initial weights.
+        l1: weight of the l1 penalty, which sets weights to exactly zero.
+        l2: weight of the l2 penalty, which spreads the weight over correlated units.
+        task: "classification" or "regression"; "auto" uses regression for floats that are not all integers.
+        standardize: scale each unit to mean 0 and standard deviation 1 before fitting. The size of a weight depends on
+            the scale of its unit, so rankings need this. Default: True, but False with `compat="neurox"`.
+        solver: "full" finds the minimum with all rows in memory, "minibatch" reads rows in batches, "auto" uses "full"
+            up to 1 GiB.
+        compat: "neurox" for NeuroX's objective, where l2 is the weight of `sqrt(ΣW²)`, and its training: 10 epochs of
+            Adam in batches of 32, in row order, from torch's initial weights. With `solver="full"`, the minimum of that
+            objective.
+        validation: fraction of the rows to hold out for early stopping.
+        max_iter: maximum number of iterations, or of epochs in minibatches; default: 500 iterations or 20 epochs.
+        tol: tolerance on derivatives and on the relative decrease of the objective per iteration.
+        batch_size: rows per batch.
+        device: compute device; default: the device of the tensor, or the CPU.
+        seed: seed of held-out rows, batches and NeuroX's initial weights.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         l1: float = 1e-3,
         l2: float = 1e-3,
         task: Task = "auto",
-        standardise: bool | None = None,
+        standardize: bool | None = None,
         solver: Solver = "auto",
         compat: Literal["", "neurox"] = "",
         validation: float = 0.0,
@@ -98,7 +98,7 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.l1 = l1
         self.l2 = l2
         self.task = task
-        self.standardise = standardise
+        self.standardize = standardize
         self.solver = solver
         self.compat = compat
         self.validation = validation
@@ -109,7 +109,7 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.seed = seed
 
     def fit(self, X: Any, y: Any) -> Linear:
-        """Learn from rows × units (Activations, an array, a tensor) and one label a row."""
+        """Fit to rows × units (Activations, array or tensor) and one label per row."""
         self._check_parameters()
         matrix = base.matrix_of(self, X, reset=True)
         values = base.target_of(y, matrix)
@@ -121,21 +121,21 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         targets = values if codes is None else codes
         rows = Rows(matrix, targets, is_out, kind, n_outputs, base.device_of(X, self.device))
         with torch.no_grad():
-            found, scaling = self._solved(rows)
+            minimum, scaling = self._solve(rows)
         self.task_ = task
-        self.n_iter_, self.objective_ = found.n_iter, found.objective
-        self._keep(found.theta.double().cpu().numpy(), scaling, task)
+        self.n_iter_, self.objective_ = minimum.n_iter, minimum.objective
+        self._store_weights(minimum.theta.double().cpu().numpy(), scaling, task)
         self._names = base.names_of(matrix, self)
-        if not found.is_converged:
+        if not minimum.is_converged:
             warnings.warn(
-                f"the probe has not converged in {found.n_iter} iterations: raise max_iter, tol, l1 or l2.",
+                f"the probe has not converged in {minimum.n_iter} iterations: increase max_iter, tol, l1 or l2.",
                 ConvergenceWarning,
                 stacklevel=2,
             )
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """(row,): the class of the largest output; or the number."""
+        """(row,): the class with the largest output, or the predicted number."""
         outputs = self._outputs(X)
         if self.task_ == "regression":
             return outputs[:, 0]
@@ -144,7 +144,7 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @available_if(_classifies)  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> Floats:
-        """(row, class): the outputs; of two classes, (row,), positive for the second."""
+        """(row, class): the outputs; with two classes (row,), positive for the second class."""
         outputs = self._outputs(X)
         if len(self.classes_) > 2:
             return outputs
@@ -164,45 +164,47 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(np.exp(self.predict_log_proba(X)))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of the rows whose class is predicted; of numbers, the share of their variance (R²)."""
+        """Accuracy; R² if labels are numbers."""
         metric = r2_score if self._is_regression() else accuracy_score
         truth = y.detach().cpu().numpy() if hasattr(y, "detach") else y
         return float(metric(truth, self.predict(X), sample_weight=sample_weight))
 
     @property
     def ranking_(self) -> Ranking:
-        """Units by the weight mass they hold, over all classes and for each."""
+        """Units by their share of the weight mass, overall and per class."""
         self._check_fitted()
         dead = self.dead_ if not self.compat else None
         about = {"l1": self.l1, "l2": self.l2, "task": self.task_, "compat": self.compat, "n_iter": self.n_iter_}
-        found = mass_order(self.weights_)
+        minimum = mass_order(self.weights_)
         strongest = self.weights_[_shares_of(self.weights_).argmax(axis=0), np.arange(self.weights_.shape[1])]
-        order = found.order if dead is None else _last(found.order, dead)
+        order = minimum.order if dead is None else _dead_last(minimum.order, dead)
         return ranked(
             "linear",
-            found.scores,
+            minimum.scores,
             order=order,
             signs=np.sign(strongest) if len(self.weights_) == 1 else np.zeros(len(strongest)),
             names=self._names,
             dead=dead,
-            tiers=found.cutoffs,
+            tiers=minimum.cutoffs,
             about=about,
             per_label={} if self.task_ == "regression" else dict(self._rankings(dead, about)),
         )
 
     def holding(self, mass: float, *, label: Any = None, is_least: bool = False) -> Ints:
-        """The units that hold this share of the weight mass: of a class, or of any class, best first.
+        """The units that hold this fraction of the weight mass of a class, or of any class, best first.
 
         Args:
-            is_least: begin with the smallest weights instead.
+            mass: fraction of the weight mass.
+            label: the class; default: any class.
+            is_least: start with the smallest weights instead.
         """
         self._check_fitted()
-        return self._united(holding(self._weights_of(label), mass, is_least=is_least), is_least=is_least)
+        return self._merge_units(holding(self._weights_of(label), mass, is_least=is_least), is_least=is_least)
 
     def above(self, fraction: float, *, label: Any = None) -> Ints:
-        """The units whose |w| is above this fraction of the largest: of a class, or of any class, best first."""
+        """The units whose |w| is above this fraction of the largest |w| of a class, or of any class, best first."""
         self._check_fitted()
-        return self._united(above(self._weights_of(label), fraction))
+        return self._merge_units(above(self._weights_of(label), fraction))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted probe to one safetensors file."""
@@ -216,18 +218,18 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "weights": self.weights_,
             "dead": self.dead_,
         }
-        save.write(save.Saved("Linear", self.get_params(), learned, arrays, self._names), path)
+        save.write(save.SavedProbe("Linear", self.get_params(), learned, arrays, self._names), path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Linear:
-        """Read a fitted probe back; its predictions are the same."""
+        """Read a fitted probe from a file."""
         saved = save.read(path, "Linear")
         probe = cls(**saved.parameters)
         probe.task_ = saved.learned["task"]
         probe.n_iter_, probe.objective_ = saved.learned["n_iter"], saved.learned["objective"]
         if "classes" in saved.learned:
             probe.classes_ = save.labels_from_json(saved.learned["classes"])
-        probe._place(saved.arrays["coef"], saved.arrays["intercept"])
+        probe._set_coefficients(saved.arrays["coef"], saved.arrays["intercept"])
         probe.weights_, probe.dead_ = saved.arrays["weights"], saved.arrays["dead"]
         probe.n_features_in_ = probe.weights_.shape[1]
         probe._names = saved.names
@@ -242,8 +244,8 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _check_parameters(self) -> None:
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
-                listed = ", ".join(map(repr, allowed))
-                raise FitError(f"{name}={getattr(self, name)!r}: one of {listed}.")
+                choices = ", ".join(map(repr, allowed))
+                raise FitError(f"{name}={getattr(self, name)!r}: use one of {choices}.")
         for name in ("l1", "l2", "tol"):
             if not getattr(self, name) >= 0:
                 raise FitError(f"{name}={getattr(self, name)!r}: 0 is the least.")
@@ -261,20 +263,22 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return "binary", 1, classes.codes
         return "classes", len(classes.labels), classes.codes
 
-    def _solved(self, rows: Rows) -> tuple[Minimum, Scaling]:
-        standardise = not self.compat if self.standardise is None else self.standardise
+    def _solve(self, rows: Rows) -> tuple[Minimum, Scaling]:
+        standardize = not self.compat if self.standardize is None else self.standardize
         penalty = Penalty(self.l1, self.l2, is_norm=bool(self.compat))
         if self._is_full(rows.matrix):
-            problem, held_out, scaling = rows.whole(standardise=standardise)
+            problem, held_out, scaling = rows.whole(standardize=standardize)
             if self.compat and rows.kind == "numbers":  # NeuroX does not halve the squared error
                 penalty = Penalty(self.l1 / 2, self.l2 / 2, is_norm=True)
-            watched = None if held_out is None else _Watched(held_out.loss)
-            found = minimise(problem, penalty, max_iter=self.max_iter or _MAX_ITER, tol=self.tol, monitor=watched)
-            return (found if watched is None else watched.best(found)), scaling
-        scaling = rows.scaling(standardise=standardise)
+            early_stopping = None if held_out is None else _EarlyStopping(held_out.loss)
+            minimum = minimize(
+                problem, penalty, max_iter=self.max_iter or _MAX_ITER, tol=self.tol, monitor=early_stopping
+            )
+            return (minimum if early_stopping is None else early_stopping.best(minimum)), scaling
+        scaling = rows.scaling(standardize=standardize)
         if self.compat:
             size = self.batch_size or _NEUROX_BATCH
-            found = as_neurox_does(
+            minimum = train_like_neurox(
                 lambda: rows.in_order(scaling, size),
                 rows.kind,
                 penalty,
@@ -283,39 +287,39 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 n_epochs=self.max_iter or _NEUROX_PASSES,
                 seed=self.seed,
             )
-            return found, scaling
+            return minimum, scaling
         return self._in_batches(rows, scaling, penalty), scaling
 
     def _in_batches(self, rows: Rows, scaling: Scaling, penalty: Penalty) -> Minimum:
         size, random = self.batch_size or _BATCH, np.random.default_rng(self.seed)
         dtype = torch.float64 if rows.matrix.dtype == np.float64 else torch.float32
         start = torch.zeros(rows.n_outputs, rows.matrix.n_units + 1, dtype=dtype, device=rows.device)
-        watched = None
+        early_stopping = None
         if rows.is_out.any():
-            watched = _Watched(lambda theta: _mean_loss(rows.held_out(scaling, 8192), theta, rows.kind))
-        found = minimise_in_batches(
+            early_stopping = _EarlyStopping(lambda theta: _mean_loss(rows.held_out(scaling, 8192), theta, rows.kind))
+        minimum = minimize_in_batches(
             lambda: rows.shuffled(scaling, size, random),
             rows.kind,
             penalty,
             start=start,
             max_iter=self.max_iter or _MAX_PASSES,
             tol=self.tol,
-            monitor=watched,
+            monitor=early_stopping,
         )
-        return found if watched is None else watched.best(found)
+        return minimum if early_stopping is None else early_stopping.best(minimum)
 
     def _is_full(self, matrix: Matrix) -> bool:
         if self.solver == "auto":
             return not self.compat and matrix.n_rows * matrix.n_units * matrix.dtype.itemsize <= FULL_BYTES
         return self.solver == "full"
 
-    def _keep(self, theta: Floats, scaling: Scaling, task: str) -> None:
+    def _store_weights(self, theta: Floats, scaling: Scaling, task: str) -> None:
         coef, intercept = scaling.unscaled(theta)
         self.weights_ = theta[:, :-1].copy()
         self.dead_ = scaling.dead.astype(np.int64)
-        self._place(coef, intercept)
+        self._set_coefficients(coef, intercept)
 
-    def _place(self, coef: Floats, intercept: Floats) -> None:
+    def _set_coefficients(self, coef: Floats, intercept: Floats) -> None:
         self.coef_: Floats = coef[0] if self.task_ == "regression" else coef
         self.intercept_: Any = float(intercept[0]) if self.task_ == "regression" else intercept
 
@@ -324,17 +328,17 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._check_fitted()
         matrix = base.matrix_of(self, X, reset=False)
         coef, intercept = np.atleast_2d(self.coef_).T, np.atleast_1d(self.intercept_)
-        found = np.empty((matrix.n_rows, coef.shape[1]))
+        minimum = np.empty((matrix.n_rows, coef.shape[1]))
         for rows, block in matrix.blocks():
-            found[rows] = block.astype(np.float64) @ coef + intercept
-        return found
+            minimum[rows] = block.astype(np.float64) @ coef + intercept
+        return minimum
 
     def _rankings(self, dead: Ints | None, about: dict[str, Any]) -> Iterator[tuple[Any, Ranking]]:
         shares = _shares_of(self.weights_)
         for i, label in enumerate(self.classes_.tolist()):
             row, sign = (i, 1) if len(self.weights_) > 1 else (0, 1 if i else -1)
             signs = sign * np.sign(self.weights_[row])
-            found = ranked(
+            minimum = ranked(
                 "linear",
                 shares[row],
                 signs=signs,
@@ -343,7 +347,7 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 tiers=mass_order(self.weights_[row]).cutoffs,
                 about={**about, "label": label},
             )
-            yield label, found
+            yield label, minimum
 
     def _weights_of(self, label: Any) -> Floats:
         if label is None or len(self.weights_) == 1:
@@ -351,14 +355,16 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         where = np.flatnonzero(self.classes_ == label)
         if not len(where):
             known = ", ".join(map(repr, self.classes_.tolist()))
-            raise FitError(f"no class is called {label!r}; there are {known}.")
+            raise FitError(f"no class {label!r}. Classes: {known}.")
         return self.weights_[where]
 
-    def _united(self, found: list[Ints], *, is_least: bool = False) -> Ints:
-        if len(found) == 1:
-            return found[0]
+    def _merge_units(self, minimum: list[Ints], *, is_least: bool = False) -> Ints:
+        if len(minimum) == 1:
+            return minimum[0]
         order = mass_order(self.weights_).order
-        return (order[::-1] if is_least else order)[np.isin(order[::-1] if is_least else order, np.concatenate(found))]
+        return (order[::-1] if is_least else order)[
+            np.isin(order[::-1] if is_least else order, np.concatenate(minimum))
+        ]
 
     def _is_regression(self) -> bool:
         return bool(getattr(self, "task_", self.task) == "regression")
@@ -367,8 +373,8 @@ class Linear(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         base.require_fitted(self)
 
 
-class _Watched:
-    """Keeps the parameters with the least loss on the rows held out; stops when it falls no more."""
+class _EarlyStopping:
+    """Keeps the parameters with the lowest loss on held-out rows; stops when the loss no longer falls."""
 
     def __init__(self, loss: Any) -> None:
         self._loss = loss
@@ -384,11 +390,11 @@ class _Watched:
             self._n_worse += 1
         return self._n_worse >= _PATIENCE
 
-    def best(self, found: Minimum) -> Minimum:
-        """The parameters to keep; the last count as well."""
-        self(found.theta)
+    def best(self, minimum: Minimum) -> Minimum:
+        """The best parameters, including the last ones."""
+        self(minimum.theta)
         assert self._best is not None
-        return Minimum(self._best, found.objective, found.n_iter, found.is_converged)
+        return Minimum(self._best, minimum.objective, minimum.n_iter, minimum.is_converged)
 
 
 def _mean_loss(batches: Any, theta: Tensor, kind: Kind) -> float:
@@ -405,6 +411,6 @@ def _shares_of(weights: Floats) -> Floats:
     return np.asarray(np.divide(mass, totals, out=np.zeros_like(mass), where=totals > 0))
 
 
-def _last(order: Ints, dead: Ints) -> Ints:
+def _dead_last(order: Ints, dead: Ints) -> Ints:
     is_dead = np.isin(order, dead)
     return np.concatenate([order[~is_dead], np.sort(order[is_dead])])

@@ -1,4 +1,4 @@
-"""The rows that a linear probe is fitted to: whole or in batches, scaled, on the device where the work is done."""
+"""Training rows on the compute device, standardized, whole or in batches."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from cutaway.neurons.ranking.class_statistics import dead_units
 
 Floats = NDArray[np.float64]
 _RUN = 512
-"""Rows that lie together are read together, so many at a time."""
+"""Consecutive rows to read at once when shuffling: reading single rows from disk is slow."""
 _POOL_BYTES = 1 << 26
-"""Runs from everywhere are mixed in a pool of this size."""
+"""Size of the pool in which runs are mixed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scaling:
-    """`(x - mean) / scale` of each unit, over the rows that are fitted; dead units become 0."""
+    """`(x - mean) / scale` of each unit over the training rows; dead units become 0."""
 
     mean: Floats
     scale: Floats
     dead: NDArray[np.int64]
-    """Units that are the same at every row, but for rounding."""
+    """Units that are constant up to rounding."""
     is_used: bool
-    """Whether values are scaled at all."""
+    """Whether `apply` scales values."""
 
     def apply(self, values: Tensor) -> Tensor:
-        """Scale the values where they are."""
+        """Scale the values in place."""
         if self.is_used:
             values.sub_(torch.as_tensor(self.mean, dtype=values.dtype, device=values.device))
             values.div_(torch.as_tensor(self.scale, dtype=values.dtype, device=values.device))
@@ -42,7 +42,7 @@ class Scaling:
         return values
 
     def unscaled(self, theta: Floats) -> tuple[Floats, Floats]:
-        """Weights and intercepts for values that are not scaled."""
+        """Weights and intercepts for unscaled values."""
         if not self.is_used:
             return theta[:, :-1].copy(), theta[:, -1].copy()
         weights = theta[:, :-1] / self.scale
@@ -51,30 +51,30 @@ class Scaling:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """Rows with targets: of a matrix, those that are not held out."""
+    """Rows and targets of a matrix, with some rows held out."""
 
     matrix: Matrix
     targets: NDArray[Any]
-    """(row,): of all rows of the matrix."""
+    """(row,): target of every row of the matrix."""
     is_out: NDArray[np.bool_]
     kind: Kind
     n_outputs: int
     device: str
 
-    def whole(self, *, standardise: bool) -> tuple[Problem, Problem | None, Scaling]:
-        """All at once: the problem to solve, the rows held out, if any, and how both were scaled."""
+    def whole(self, *, standardize: bool) -> tuple[Problem, Problem | None, Scaling]:
+        """All rows at once: the training problem, the held-out problem if any, and the scaling."""
         x = torch.from_numpy(self.matrix.array())
         y = self._target(slice(None), x.dtype)
         if not self.is_out.any():
-            x, scaling = _standardised(x.to(self.device), standardise)
+            x, scaling = _standardize(x.to(self.device), standardize)
             return self._problem(x, y), None, scaling
         keep, out = torch.from_numpy(~self.is_out), torch.from_numpy(self.is_out)
-        train, scaling = _standardised(x[keep].to(self.device), standardise)
+        train, scaling = _standardize(x[keep].to(self.device), standardize)
         test = scaling.apply(x[out].to(self.device))
         return self._problem(train, y[keep.to(y.device)]), self._problem(test, y[out.to(y.device)]), scaling
 
-    def scaling(self, *, standardise: bool) -> Scaling:
-        """The same from one pass over the blocks."""
+    def scaling(self, *, standardize: bool) -> Scaling:
+        """Compute the scaling in one pass over the blocks."""
         n, shift = 0, np.zeros(self.matrix.n_units)
         sums, squares = np.zeros(self.matrix.n_units), np.zeros(self.matrix.n_units)
         for rows, block in self.matrix.blocks():
@@ -86,17 +86,17 @@ class Rows:
             sums += values.sum(axis=0)
             squares += np.einsum("ij,ij->j", values, values)
         std = np.sqrt(np.maximum(squares / n - (sums / n) ** 2, 0.0))
-        return _scaling(shift + sums / n, std, standardise, self.matrix.dtype)
+        return _scaling(shift + sums / n, std, standardize, self.matrix.dtype)
 
     def in_order(self, scaling: Scaling, size: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Batches as the rows lie."""
+        """Batches in row order."""
         n_each = max(1, _POOL_BYTES // (4 * max(self.matrix.n_units, 1)) // size) * size
         for rows, block in self.matrix.blocks(n_each):
             keep = ~self.is_out[rows]
             yield from self._batches(block[keep], np.arange(rows.start, rows.stop)[keep], scaling, size)
 
     def shuffled(self, scaling: Scaling, size: int, random: np.random.Generator) -> Iterator[tuple[Tensor, Tensor]]:
-        """Batches of rows from everywhere: runs of rows in random order, mixed some at a time."""
+        """Shuffled batches: runs of rows in random order, mixed in a pool."""
         rows = np.flatnonzero(~self.is_out)
         runs = np.array_split(rows, max(1, -(-len(rows) // _RUN)))
         n_runs = max(1, _POOL_BYTES // (4 * max(self.matrix.n_units, 1)) // _RUN)
@@ -104,10 +104,10 @@ class Rows:
         for first in range(0, len(order), n_runs):
             pool = np.sort(np.concatenate([runs[i] for i in order[first : first + n_runs]]))
             mixed = random.permutation(len(pool))
-            yield from self._batches(_fetched(self.matrix, pool)[mixed], pool[mixed], scaling, size)
+            yield from self._batches(_read_rows(self.matrix, pool)[mixed], pool[mixed], scaling, size)
 
     def held_out(self, scaling: Scaling, size: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """The rows that are not fitted."""
+        """Batches of the held-out rows."""
         for rows, block in self.matrix.blocks():
             out = self.is_out[rows]
             yield from self._batches(block[out], np.arange(rows.start, rows.stop)[out], scaling, size)
@@ -127,24 +127,26 @@ class Rows:
         return Problem(x, y, self.kind, self.n_outputs)
 
 
-def _standardised(x: Tensor, standardise: bool) -> tuple[Tensor, Scaling]:
+def _standardize(x: Tensor, standardize: bool) -> tuple[Tensor, Scaling]:
     mean = x.mean(0, dtype=torch.float64)
-    centred = x - mean.to(x.dtype)
-    std = (centred.square().mean(0, dtype=torch.float64) - centred.mean(0, dtype=torch.float64).square()).clamp_(min=0)
+    centered = x - mean.to(x.dtype)
+    std = (centered.square().mean(0, dtype=torch.float64) - centered.mean(0, dtype=torch.float64).square()).clamp_(
+        min=0
+    )
     dtype = np.float64 if x.dtype == torch.float64 else np.float32
-    scaling = _scaling(mean.cpu().numpy(), std.sqrt_().cpu().numpy(), standardise, dtype)
+    scaling = _scaling(mean.cpu().numpy(), std.sqrt_().cpu().numpy(), standardize, dtype)
     return scaling.apply(x), scaling
 
 
-def _scaling(mean: Floats, std: Floats, standardise: bool, dtype: Any) -> Scaling:
+def _scaling(mean: Floats, std: Floats, standardize: bool, dtype: Any) -> Scaling:
     dead = dead_units(std, mean, dtype)
     scale = std.copy()
     scale[dead] = 1.0
-    return Scaling(mean, scale, dead, standardise)
+    return Scaling(mean, scale, dead, standardize)
 
 
-def _fetched(matrix: Matrix, rows: NDArray[np.int64]) -> NDArray[Any]:
-    """These rows, in rising order."""
+def _read_rows(matrix: Matrix, rows: NDArray[np.int64]) -> NDArray[Any]:
+    """Read these rows, which must be ascending."""
     source = matrix.source
     found = source[rows] if isinstance(source, np.ndarray) else source.rows(rows).array()
     chosen = np.asarray(found if matrix.units is None else found[:, matrix.units], matrix.dtype)

@@ -1,9 +1,8 @@
-"""The minimum of a linear probe's objective, where all rows fit in memory: a quasi-Newton method that knows zeros.
+"""OWL-QN solver for rows that fit in memory.
 
-OWL-QN (Andrew & Gao, "Scalable training of L1-regularized log-linear models", ICML 2007), which is L-BFGS where there
-is no l1: steps stay in one orthant, so that weights become exactly zero. Activations are strongly correlated; so the
-approximation of the curvature begins with their Gram matrix, cut to the weights that are free to move, and not with a
-multiple of the identity.
+Andrew & Gao, "Scalable training of L1-regularized log-linear models", ICML 2007. Without l1 it is L-BFGS. Steps stay in
+one orthant, so that weights become exactly zero. Because activations are strongly correlated, the initial curvature is
+their Gram matrix, restricted to the free weights, instead of a multiple of the identity.
 """
 
 from __future__ import annotations
@@ -18,15 +17,15 @@ from torch import Tensor
 from cutaway.neurons.probes.linear.losses import Penalty, Problem
 
 Monitor = Callable[[Tensor], bool]
-"""Sees the parameters now and then; True to stop."""
+"""Called with the parameters every few iterations; returns True to stop."""
 
 _MEMORY = 10
 _MOST_UNITS = 1024
-"""Beyond so many units the Gram matrix and its factors cost more than they save."""
+"""With more units, the Gram matrix and its factors cost more than they save."""
 _RIDGE = 1.0
-"""Added to the Gram matrix, in parts of its mean diagonal: correlations of units are known to no more."""
+"""Added to the diagonal of the Gram matrix, relative to its mean."""
 _STALE = 0.3
-"""The factors are made anew when more of the weights than this have become free or zero."""
+"""Recompute the factors when more than this fraction of the weights became free or zero."""
 _WINDOW = 10
 _MONITORED = 5
 _ARMIJO = 1e-4
@@ -35,7 +34,7 @@ _LEAST_STEP = 1e-6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Minimum:
-    """Where the search ended."""
+    """Result of the optimization."""
 
     theta: Tensor
     objective: float
@@ -43,7 +42,7 @@ class Minimum:
     is_converged: bool
 
 
-def minimise(
+def minimize(
     problem: Problem,
     penalty: Penalty,
     *,
@@ -52,10 +51,10 @@ def minimise(
     tol: float = 1e-4,
     monitor: Monitor | None = None,
 ) -> Minimum:
-    """The parameters with the least mean loss plus penalty.
+    """Minimize mean loss plus penalty.
 
-    It has converged when no derivative is larger than `tol`, or when ten iterations together lower the objective by
-    less than `10 · tol` of it.
+    Converged when no derivative exceeds `tol`, or when ten iterations lower the objective by less than a fraction
+    `10 · tol`.
     """
     search = _Search(problem, penalty, problem.zeros() if start is None else start)
     history = deque([search.objective], maxlen=_WINDOW + 1)
@@ -64,7 +63,7 @@ def minimise(
             return Minimum(search.theta, search.objective, n_iter, True)
         if monitor is not None and n_iter % _MONITORED == 0 and monitor(search.theta):
             return Minimum(search.theta, search.objective, n_iter, True)
-        if not search.step():  # what is left to gain is below the resolution of the numbers
+        if not search.step():  # no further decrease within floating-point resolution
             return Minimum(search.theta, search.objective, n_iter, True)
         history.append(search.objective)
         if len(history) > _WINDOW and history[0] - history[-1] <= _WINDOW * tol * abs(history[-1]):
@@ -73,7 +72,7 @@ def minimise(
 
 
 class _Search:
-    """Where the search stands, and what it remembers of the curvature."""
+    """State of the optimization: parameters, gradient and curvature pairs."""
 
     def __init__(self, problem: Problem, penalty: Penalty, theta: Tensor) -> None:
         self._problem, self._penalty = problem, penalty
@@ -91,7 +90,7 @@ class _Search:
         return float(self._steepest.abs().max())
 
     def step(self) -> bool:
-        """One iteration; False where no step lowers the objective."""
+        """Run one iteration; returns False if no step lowers the objective."""
         if self._try(self._direction()):
             return True
         if not self._pairs:
@@ -104,14 +103,14 @@ class _Search:
         orthant = torch.where(theta != 0, theta, -steepest).sign()
         length = 1.0
         while length >= _LEAST_STEP:
-            there = theta + length * direction
+            candidate = theta + length * direction
             if self._penalty.l1:
-                there = torch.where((there * orthant > 0) | (self._l1 == 0), there, 0.0)
-            value, gradient = self._smooth(there)
-            value += self._penalty.absolute(there)
-            if value <= self.objective + _ARMIJO * _dot(steepest, there - theta) and value < self.objective:
-                self._remember(there - theta, gradient - self._gradient)
-                self.theta, self.objective, self._gradient = there, value, gradient
+                candidate = torch.where((candidate * orthant > 0) | (self._l1 == 0), candidate, 0.0)
+            value, gradient = self._smooth(candidate)
+            value += self._penalty.absolute(candidate)
+            if value <= self.objective + _ARMIJO * _dot(steepest, candidate - theta) and value < self.objective:
+                self._remember(candidate - theta, gradient - self._gradient)
+                self.theta, self.objective, self._gradient = candidate, value, gradient
                 self._steepest = self._pseudo_gradient()
                 return True
             length /= 2
@@ -122,7 +121,7 @@ class _Search:
         return value + self._penalty.add_smooth(theta, gradient), gradient
 
     def _pseudo_gradient(self) -> Tensor:
-        """The steepest ascent of the whole objective; 0 where a zero weight shall stay zero."""
+        """Pseudo-gradient of the whole objective; 0 for zero weights that should stay zero."""
         gradient = self._gradient
         if not self._penalty.l1:
             return gradient
@@ -130,7 +129,7 @@ class _Search:
         return torch.where(self.theta != 0, gradient + self._l1 * self.theta.sign(), at_zero)
 
     def _direction(self) -> Tensor:
-        """Two loops over the remembered steps, with the metric between them."""
+        """L-BFGS two-loop recursion, with the metric as initial curvature."""
         steepest = self._steepest
         is_free = (self.theta != 0) | (steepest != 0)
         self._metric.free(is_free)
@@ -147,7 +146,7 @@ class _Search:
         q = self._metric.solve(q) * scale
         for (moved, turned, rate), share in zip(self._pairs, reversed(shares), strict=True):
             q += (share - rate * _dot(turned, q)) * moved
-        # A weight at zero may leave it only downhill.
+        # A zero weight may only move downhill.
         direction = torch.where(is_free & ((self.theta != 0) | (q * steepest > 0)), -q, 0.0)
         return direction if _dot(direction, steepest) < 0 else -steepest
 
@@ -158,7 +157,7 @@ class _Search:
 
 
 class _Metric:
-    """The curvature before anything was seen of it: that of the loss at the start, by the Gram matrix."""
+    """Initial curvature: that of the loss at zero weights, from the Gram matrix."""
 
     def __init__(self, problem: Problem, penalty: Penalty) -> None:
         self.is_gram = problem.x.shape[1] <= _MOST_UNITS
@@ -172,7 +171,7 @@ class _Metric:
             self._gram = gram
 
     def free(self, is_free: Tensor) -> None:
-        """Say which weights may move."""
+        """Set which weights are free to move."""
         if not self.is_gram:
             self._mask = is_free
             return
@@ -190,7 +189,7 @@ class _Metric:
         self._factor = torch.linalg.cholesky(cut)  # (output, unit + 1, unit + 1)
 
     def solve(self, vector: Tensor) -> Tensor:
-        """The inverse curvature times a vector, on the free weights."""
+        """Inverse curvature times a vector, on the free weights."""
         vector = torch.where(self._mask, vector, 0.0)
         if not self.is_gram:
             return vector

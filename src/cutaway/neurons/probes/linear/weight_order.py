@@ -1,8 +1,8 @@
-"""Units by the weight mass they hold in a linear probe.
+"""Orders units by their share of the weight mass of a linear probe.
 
-Of a class, the units that hold the share p of the mass are the shortest run of the largest |w| whose sum is at least
-p · Σ|w|; one unit at least. Of all classes, they are the union. Dalvi et al., "What is one grain of sand in the
-desert?", AAAI 2019; the steps are those of NeuroX, whose order inside a step is left open and here is not.
+For one class, the units that hold a fraction p of the mass are the fewest units with the largest |w| whose sum is at
+least p · Σ|w|, at least one. For all classes, it is the union. Dalvi et al., "What is one grain of sand in the
+desert?", AAAI 2019. The steps are those of NeuroX, which leaves the order inside a step undefined; here it is defined.
 """
 
 from __future__ import annotations
@@ -25,39 +25,39 @@ class MassOrder:
     """All units, in tiers."""
 
     order: Ints
-    """Best first; in a tier by the largest share of a class's mass that the unit holds, then by index."""
+    """Best first; inside a tier by the largest share of the mass of a class, then by index."""
     cutoffs: Ints
-    """How many units the order has listed at the end of each tier."""
+    """Number of units up to the end of each tier."""
     shares: Floats
-    """(unit,): the largest share of a class's mass that the unit holds."""
+    """(unit,): its largest share of the mass of a class."""
     tier_of: Ints
     """(unit,)."""
 
     @property
     def scores(self) -> Floats:
-        """(unit,): from 1 down to 0, such that the order is theirs: the mass yet to come when the unit is listed."""
+        """(unit,): scores from 1 to 0 that reproduce the order: the mass that is left when the unit is listed."""
         n = len(self.cutoffs)
-        found: Floats = np.where(self.shares > 0, (n - 1 - self.tier_of + self.shares) / n, 0.0)
-        return found
+        scores: Floats = np.where(self.shares > 0, (n - 1 - self.tier_of + self.shares) / n, 0.0)
+        return scores
 
 
 def mass_order(weights: Any, n_steps: int = N_STEPS) -> MassOrder:
-    """Raise p from 0 to 1 in `n_steps` steps, and list at each step the units that are new.
+    """Raise p from 0 to 1 in `n_steps` steps; each step adds a tier of new units.
 
-    Units without any weight come with the last step.
+    Units with zero weight are in the last tier.
 
     >>> mass_order([[0.1, -0.7, 0.2], [0.0, 0.1, 0.9]]).order
     array([2, 1, 0])
     """
     if n_steps < 1:
-        raise InputError(f"n_steps={n_steps}: 1 is the least.")
+        raise InputError(f"n_steps={n_steps}: must be 1 or more.")
     shares = _shares(weights)
     tiers = np.full(shares.shape[1], n_steps)
     for row in np.atleast_2d(np.abs(np.asarray(weights, np.float64))):
         order = np.argsort(-row, kind="stable")
         order = order[row[order] > 0]
         ahead = np.concatenate([[0.0], row[order].cumsum()[:-1]])[: len(order)]
-        # A unit is in at the first step whose share of the mass is more than what stands before it.
+        # A unit enters at the first step whose mass exceeds the mass of the units before it.
         reached = np.searchsorted(row.sum() * (np.arange(n_steps + 1) / n_steps), ahead, side="right")
         reached[:1] = 0
         tiers[order] = np.minimum(tiers[order], reached)
@@ -65,13 +65,13 @@ def mass_order(weights: Any, n_steps: int = N_STEPS) -> MassOrder:
 
 
 def granular_order(weights: Any, size: int, n_steps: int = N_STEPS) -> MassOrder:
-    """Raise p until there are at least 0, `size`, 2 · `size`, … units, and list those that are new.
+    """Raise p until there are at least 0, `size`, 2 · `size`, … units; each time adds a tier of new units.
 
     >>> granular_order([[0.4, 0.3, 0.2, 0.1]], size=2).cutoffs
     array([1, 2, 4])
     """
     if size < 1:
-        raise InputError(f"size={size}: 1 is the least.")
+        raise InputError(f"size={size}: must be 1 or more.")
     fine = mass_order(weights, n_steps)
     wanted = np.arange(0, len(fine.order) + 1, size)
     kept = np.unique([*np.searchsorted(fine.cutoffs, wanted), n_steps])
@@ -81,13 +81,13 @@ def granular_order(weights: Any, size: int, n_steps: int = N_STEPS) -> MassOrder
 
 
 def holding(weights: Any, mass: float, *, is_least: bool = False) -> list[Ints]:
-    """Of each class, the units that hold this share of the mass, largest |w| first; or with the least first.
+    """For each class, the units that hold this fraction of the mass, largest |w| first (or smallest first).
 
     >>> holding([[0.1, -0.7, 0.2]], 0.8)
     [array([1, 2])]
     """
     if not 0 <= mass <= 1:
-        raise InputError(f"mass={mass}: a share of the weight mass, from 0 to 1.")
+        raise InputError(f"mass={mass}: must be a fraction from 0 to 1.")
     found = []
     for row in np.atleast_2d(np.abs(np.asarray(weights, np.float64))):
         order = np.argsort(row if is_least else -row, kind="stable")
@@ -98,15 +98,15 @@ def holding(weights: Any, mass: float, *, is_least: bool = False) -> list[Ints]:
 
 
 def above(weights: Any, fraction: float) -> list[Ints]:
-    """Of each class, the units whose |w| is above `fraction` of the largest, largest first.
+    """For each class, the units whose |w| is above `fraction` of the largest, largest first.
 
-    NeuroX's function of this kind divides by its fraction: its 4 is 0.25 here.
+    NeuroX divides by its fraction: its 4 is 0.25 here.
 
     >>> above([[0.1, -0.7, 0.2]], 0.25)
     [array([1, 2])]
     """
     if not 0 <= fraction <= 1:
-        raise InputError(f"fraction={fraction}: a fraction of the largest weight, from 0 to 1.")
+        raise InputError(f"fraction={fraction}: must be a fraction from 0 to 1.")
     found = []
     for row in np.atleast_2d(np.abs(np.asarray(weights, np.float64))):
         order = np.argsort(-row, kind="stable")
@@ -115,10 +115,10 @@ def above(weights: Any, fraction: float) -> list[Ints]:
 
 
 def _shares(weights: Any) -> Floats:
-    """(class, unit): of the mass of the class; 0 for a class without weights."""
+    """(class, unit): share of the mass of the class; 0 for a class without weights."""
     mass = np.atleast_2d(np.abs(np.asarray(weights, np.float64)))
     if mass.ndim != 2 or not mass.size or not np.isfinite(mass).all():
-        raise InputError(f"weights of shape {list(mass.shape)} were given: classes × units are needed, all finite.")
+        raise InputError(f"weights have shape {list(mass.shape)}: pass finite weights of shape [class, unit].")
     totals = mass.sum(axis=1, keepdims=True)
     return np.asarray(np.divide(mass, totals, out=np.zeros_like(mass), where=totals > 0))
 

@@ -1,10 +1,10 @@
-"""Pages about evaluations: a curve over the units kept, controls, nulls; and all sites of a model beside each other."""
+"""Pages of evaluations (score by number of units, controls, permutation test) and of `Layers`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cutaway.core.formatting import fixed
+from cutaway.core.formatting import fixed, plural
 from cutaway.results.evaluation import Estimate, Evaluation, Layers
 from cutaway.views.pages.model import (
     Bars,
@@ -23,188 +23,247 @@ from cutaway.views.pages.model import (
 _MOST_UNITS = 50
 
 
-def evaluation_page(found: Evaluation) -> Page:
-    """How well the units do, beside all of them, random ones, memory and chance."""
-    about = found.setting
-    sections = [Section("In short", "", [Facts(_in_short(found)), *prose_of(found.notes)], is_wide=True)]
-    if found.kept:
-        text = f"Of a probe that learns from the n best units alone, on rows it has not seen. {intervals(found)}"
-        sections.append(Section("Units kept", text, [_curve(found), *_table(found)], is_wide=True))
-    if found.information:
-        text = "Bits that Gaussians on the n best units tell of the class, on rows they were not fitted to."
-        sections.append(Section("Mutual information", text, [_bits(found)]))
-    sections += [*inputs_section(found), *permuted_section(found)]
-    if len(found.chosen):
-        text = f"In what share of the splits a unit is among the {found.n:,} best."
-        sections.append(Section("Units found again", text, [_chosen(found)]))
-    return Page(f"Evaluation of {about.method}", told(found), sections, topic="neurons")
+def evaluation_page(evaluation: Evaluation) -> Page:
+    """The page of an `Evaluation`."""
+    about = evaluation.setting
+    sections = [
+        Section("In short", "", [Facts(_summary_facts(evaluation)), *notes_prose(evaluation.notes)], is_wide=True)
+    ]
+    if evaluation.kept:
+        text = f"A probe trained on the top n units only, scored on held-out rows. {intervals_text(evaluation)}"
+        sections.append(
+            Section("Score by number of units", text, [_curve(evaluation), *_score_table(evaluation)], is_wide=True)
+        )
+    if evaluation.information:
+        text = (
+            "Mutual information in bits between the top n units and the class, estimated by Gaussians on held-out rows."
+        )
+        sections.append(Section("Mutual information", text, [_information_curve(evaluation)]))
+    sections += [*ablated_inputs_sections(evaluation), *permutation_sections(evaluation)]
+    if len(evaluation.chosen):
+        text = f"The fraction of splits that have a unit in their top {evaluation.n:,}."
+        sections.append(Section("Stability of the top units", text, [_stability_table(evaluation)]))
+    return Page(f"Evaluation of {about.method}", setting_text(evaluation), sections, topic="neurons")
 
 
-def layers_page(found: Layers) -> Page:
-    """All sites: how well each tells the labels."""
-    first = found.evaluations[0]
+def layers_page(layers: Layers) -> Page:
+    """The page of `Layers`: how well each site predicts the labels."""
+    first = layers.evaluations[0]
     columns = [Column("site", "number"), Column("name"), Column(first.setting.metric, "bar"), Column("interval")]
-    columns += [Column("selectivity", "bar", "the score less that of the control task"), Column("interval")]
+    columns += [Column("selectivity", "bar", "score minus score on the control task"), Column("interval")]
     columns += [Column("bits", "bar"), Column("interval")]
     rows = [
         (
             place + 1,
             site,
-            *cells_of(found.score[place]),
-            *cells_of(found.selectivity[place]),
-            *cells_of(found.information[place]),
+            *cells_of(layers.score[place]),
+            *cells_of(layers.selectivity[place]),
+            *cells_of(layers.information[place]),
         )
-        for place, site in enumerate(found.sites)
+        for place, site in enumerate(layers.sites)
     ]
     facts = [
-        Fact("best site", found.best, str(max(found.score, key=float))),
+        Fact("best site", layers.best, str(max(layers.score, key=float))),
         Fact("rows", f"{first.setting.n_rows:,}", f"{first.setting.n_groups:,} {first.setting.groups}"),
     ]
     if first.majority is not None:
-        facts.append(Fact("most frequent class", fixed(first.majority), "if it is always said"))
+        facts.append(Fact("most frequent class", fixed(first.majority), "always predicted"))
     sections = [
-        Section("In short", "", [Facts(facts), *prose_of(first.notes)], is_wide=True),
-        Section("Over the sites", f"All units of a site. {intervals(first)}", layers_plates(found), is_wide=True),
+        Section("In short", "", [Facts(facts), *notes_prose(first.notes)], is_wide=True),
+        Section(
+            "Score by site",
+            f"A probe on all units of each site. {intervals_text(first)}",
+            site_plots(layers),
+            is_wide=True,
+        ),
         Section("Sites", "", [Table(columns, rows)], is_wide=True),
     ]
-    return Page("Layers", told(first), sections, topic="neurons")
+    return Page("Layers", setting_text(first), sections, topic="neurons")
 
 
-def layers_plates(found: Layers) -> list[Plate]:
-    """The score, selectivity and bits over the sites, as far as they are known."""
-    first = found.evaluations[0]
-    x = [float(place) for place in range(1, len(found) + 1)]
-    lines = [line_of(first.setting.metric, found.score)]
+def site_plots(layers: Layers) -> list[Plate]:
+    """Plots of the score, selectivity and mutual information by site, where known."""
+    first = layers.evaluations[0]
+    x = [float(place) for place in range(1, len(layers) + 1)]
+    lines = [line_of(first.setting.metric, layers.score)]
     if first.control_all is not None:
-        lines.append(line_of("control task", [each.control_all for each in found.evaluations], is_dashed=True))
+        lines.append(line_of("control task", [each.control_all for each in layers.evaluations], is_dashed=True))
     if first.majority is not None:
-        lines.append(Line("most frequent class", [first.majority] * len(found), is_dashed=True))
+        lines.append(Line("most frequent class", [first.majority] * len(layers), is_dashed=True))
     plates: list[Plate] = [Lines("site", first.setting.metric, x, lines, title=first.setting.metric.capitalize())]
     if first.control_all is not None:
-        chosen = [line_of("above the control task", found.selectivity)]
+        chosen = [line_of("score minus control task", layers.selectivity)]
         plates.append(Lines("site", "selectivity", x, chosen, title="Selectivity"))
     if first.information_all is not None and first.entropy is not None:
-        bits = [line_of("held-out bits", found.information)]
-        bits.append(Line("all there is to tell", [first.entropy] * len(found), is_dashed=True))
+        bits = [line_of("bits on held-out rows", layers.information)]
+        bits.append(Line("entropy of the classes", [first.entropy] * len(layers), is_dashed=True))
         plates.append(Lines("site", "bits", x, bits, title="Mutual information"))
     return plates
 
 
-def inputs_section(found: Evaluation) -> list[Section]:
-    """What a probe on all units does without some; nothing where it was not asked."""
-    text = "A probe learned from all units; on the test rows, some are blotted out. It does not learn again."
-    return [Section("Inputs ablated", text, [_ablations(found)])] if found.ablated else []
+def ablated_inputs_sections(evaluation: Evaluation) -> list[Section]:
+    """Score of a probe on all units with some inputs ablated; empty if not measured."""
+    text = "A probe trained on all units, with some inputs replaced on the test rows. It is not trained again."
+    return [Section("Ablated inputs", text, [_ablation_curves(evaluation)])] if evaluation.ablated else []
 
 
-def permuted_section(found: Evaluation) -> list[Section]:
-    """The score among those of permuted labels; nothing where there was no test."""
-    text = f"Everything was done again {len(found.null):,} times with permuted labels: their mean, least and largest."
-    return [Section("Permuted labels", text, [_null(found)])] if len(found.null) else []
+def permutation_sections(evaluation: Evaluation) -> list[Section]:
+    """The score compared with permuted labels; empty without a permutation test."""
+    text = f"Everything repeated {len(evaluation.null):,} times with permuted labels: mean, minimum and maximum."
+    return [Section("Permutation test", text, [_null_bars(evaluation)])] if len(evaluation.null) else []
 
 
-def _in_short(found: Evaluation) -> list[Fact]:
-    about = found.setting
-    facts = [Fact(about.metric, fixed(found.score.value), f"{ends_of(found.score)} with {found.n:,} units")]
-    if found.kept:
-        facts.append(
-            Fact("all units", fixed(found.all_units.value), f"{ends_of(found.all_units)}, {about.n_units:,} units")
+def _summary_facts(evaluation: Evaluation) -> list[Fact]:
+    about = evaluation.setting
+    facts = [
+        Fact(
+            about.metric,
+            fixed(evaluation.score.value),
+            f"{interval_text(evaluation.score)} with {evaluation.n:,} units",
         )
-        facts.append(Fact("difference", fixed(found.delta[-1].value, sign="+"), ends_of(found.delta[-1])))
-    if found.random:
-        facts.append(Fact("random units", fixed(found.random[-1].value), f"{ends_of(found.random[-1])}, as many"))
-    if found.majority is not None:
-        facts.append(Fact("most frequent class", fixed(found.majority), "if it is always said"))
-    selectivity = found.selectivity[-1] if found.selectivity else found.selectivity_all
+    ]
+    if evaluation.kept:
+        facts.append(
+            Fact(
+                "all units",
+                fixed(evaluation.all_units.value),
+                f"{interval_text(evaluation.all_units)}, {about.n_units:,} units",
+            )
+        )
+        facts.append(
+            Fact("difference", fixed(evaluation.delta[-1].value, sign="+"), interval_text(evaluation.delta[-1]))
+        )
+    if evaluation.random:
+        facts.append(
+            Fact(
+                "random units",
+                fixed(evaluation.random[-1].value),
+                f"{interval_text(evaluation.random[-1])}, {evaluation.n:,} units",
+            )
+        )
+    if evaluation.majority is not None:
+        facts.append(Fact("most frequent class", fixed(evaluation.majority), "always predicted"))
+    selectivity = evaluation.selectivity[-1] if evaluation.selectivity else evaluation.selectivity_all
     if selectivity is not None:
-        facts.append(Fact("selectivity", fixed(selectivity.value), f"{ends_of(selectivity)} above the control task"))
-    if found.information and found.entropy is not None:
-        bits = found.information[-1]
-        facts.append(Fact("mutual information", f"{bits.value:.3f} bits", f"{ends_of(bits)} of {found.entropy:.3f}"))
-    if found.information_all is not None:
-        bits = found.information_all
-        facts.append(Fact("of all units", f"{bits.value:.3f} bits", f"{ends_of(bits)}, as the probe tells"))
-    if found.p_value is not None:
         facts.append(
-            Fact("p", f"{found.p_value:.3g}", f"{len(found.null):,} permutations, mean {fixed(found.null.mean())}")
+            Fact("selectivity", fixed(selectivity.value), f"{interval_text(selectivity)}, score minus control task")
         )
-    if len(found.per_seed) > 1:
-        spread = f"{found.per_seed.min():.3f} to {found.per_seed.max():.3f}"
-        facts.append(Fact("over seeds", f"± {found.per_seed.std(ddof=1):.3f}", spread))
-    if found.stability:
-        facts.append(Fact("same units again", f"{found.stability[-1]:.2f}", "overlap of the best units of two splits"))
+    if evaluation.information and evaluation.entropy is not None:
+        bits = evaluation.information[-1]
+        facts.append(
+            Fact(
+                "mutual information",
+                f"{bits.value:.3f} bits",
+                f"{interval_text(bits)}, at most {evaluation.entropy:.3f}",
+            )
+        )
+    if evaluation.information_all is not None:
+        bits = evaluation.information_all
+        facts.append(Fact("with all units", f"{bits.value:.3f} bits", f"{interval_text(bits)}, by the probe"))
+    if evaluation.p_value is not None:
+        facts.append(
+            Fact(
+                "p",
+                f"{evaluation.p_value:.3g}",
+                f"{len(evaluation.null):,} permutations, mean {fixed(evaluation.null.mean())}",
+            )
+        )
+    if len(evaluation.per_seed) > 1:
+        spread = f"{evaluation.per_seed.min():.3f} to {evaluation.per_seed.max():.3f}"
+        facts.append(Fact("over seeds", f"± {evaluation.per_seed.std(ddof=1):.3f}", spread))
+    if evaluation.stability:
+        facts.append(
+            Fact("stability", f"{evaluation.stability[-1]:.2f}", "mean overlap of the top units of two splits")
+        )
     return facts
 
 
-def told(found: Evaluation) -> str:
-    about = found.setting
+def setting_text(evaluation: Evaluation) -> str:
+    about = evaluation.setting
     n_folds = f"{about.n_folds} folds" if about.n_folds > 1 else "one split"
-    n_seeds = f"{len(about.seeds)} seed{'s' if len(about.seeds) > 1 else ''}"
-    apart = "" if about.groups == "rows" else f", {about.groups} whole on one side"
+    n_seeds = plural(len(about.seeds), "seed")
+    apart = "" if about.groups == "rows" else f" that keep {about.groups} together"
     return f"{about.n_rows:,} rows, {about.n_groups:,} {about.groups}; {n_folds}{apart}; {n_seeds}."
 
 
-def intervals(found: Evaluation) -> str:
-    about = found.setting
-    more = f", widened {about.widened:.2f} times for training rows that folds share" if about.widened > 1 else ""
-    return f"Intervals hold {100 * about.level:.0f} % of the resamples of whole {about.groups}{more}."
+def intervals_text(evaluation: Evaluation) -> str:
+    about = evaluation.setting
+    more = f", widened by {about.widened:.2f} because folds share training rows" if about.widened > 1 else ""
+    return f"Intervals cover {100 * about.level:.0f} % of bootstrap resamples of {about.groups}{more}."
 
 
-def prose_of(notes: Sequence[str]) -> list[Plate]:
+def notes_prose(notes: Sequence[str]) -> list[Plate]:
     return [Prose("\n\n".join(f"{note[:1].upper()}{note[1:]}" for note in notes))] if notes else []
 
 
-def _curve(found: Evaluation) -> Lines:
-    lines = [line_of(f"best by {found.setting.method}", found.kept)]
-    if found.random:
-        lines.append(line_of("random units", found.random))
-    if found.control:
-        lines.append(line_of("control task", found.control))
-    lines.append(Line("all units", [found.all_units.value] * len(found.counts), is_dashed=True))
-    if found.majority is not None:
-        lines.append(Line("most frequent class", [found.majority] * len(found.counts), is_dashed=True))
-    return Lines("units kept", found.setting.metric, found.counts, lines, is_log_x=len(found.counts) > 2)
+def _curve(evaluation: Evaluation) -> Lines:
+    lines = [line_of(f"top units by {evaluation.setting.method}", evaluation.kept)]
+    if evaluation.random:
+        lines.append(line_of("random units", evaluation.random))
+    if evaluation.control:
+        lines.append(line_of("control task", evaluation.control))
+    lines.append(Line("all units", [evaluation.all_units.value] * len(evaluation.counts), is_dashed=True))
+    if evaluation.majority is not None:
+        lines.append(Line("most frequent class", [evaluation.majority] * len(evaluation.counts), is_dashed=True))
+    return Lines(
+        "number of units", evaluation.setting.metric, evaluation.counts, lines, is_log_x=len(evaluation.counts) > 2
+    )
 
 
-def _table(found: Evaluation) -> list[Plate]:
-    named = [(found.setting.metric, found.kept), ("less all units", found.delta), ("selectivity", found.selectivity)]
+def _score_table(evaluation: Evaluation) -> list[Plate]:
+    named = [
+        (evaluation.setting.metric, evaluation.kept),
+        ("minus all units", evaluation.delta),
+        ("selectivity", evaluation.selectivity),
+    ]
     named = [(name, each) for name, each in named if each]
     columns = [Column("units", "number")]
     for name, _ in named:
         columns += [Column(name, "number"), Column("interval")]
-    rows = [(n, *(cell for _, each in named for cell in cells_of(each[row]))) for row, n in enumerate(found.counts)]
+    rows = [
+        (n, *(cell for _, each in named for cell in cells_of(each[row]))) for row, n in enumerate(evaluation.counts)
+    ]
     return [Table(columns, rows)]
 
 
-def _bits(found: Evaluation) -> Lines:
-    lines = [line_of("bits", found.information), Line("shuffled labels", found.information_null, is_dashed=True)]
-    if found.entropy is not None:
-        lines.append(Line("all there is to tell", [found.entropy] * len(found.counts), is_dashed=True))
-    return Lines("units", "bits", found.counts, lines, is_log_x=len(found.counts) > 2)
+def _information_curve(evaluation: Evaluation) -> Lines:
+    lines = [
+        line_of("bits", evaluation.information),
+        Line("shuffled labels", evaluation.information_null, is_dashed=True),
+    ]
+    if evaluation.entropy is not None:
+        lines.append(Line("entropy of the classes", [evaluation.entropy] * len(evaluation.counts), is_dashed=True))
+    return Lines("number of units", "bits", evaluation.counts, lines, is_log_x=len(evaluation.counts) > 2)
 
 
-def _ablations(found: Evaluation) -> Lines:
+def _ablation_curves(evaluation: Evaluation) -> Lines:
     lines = []
-    for action, to in dict.fromkeys((each.action, each.to) for each in found.ablated):
-        name = f"{'others' if action == 'keep' else 'best'} to {'zero' if to == 'zero' else 'their mean'}"
-        lines.append(line_of(name, [each.score for each in found.ablated if (each.action, each.to) == (action, to)]))
-    lines.append(Line("untouched", [found.all_units.value] * len(found.counts), is_dashed=True))
-    return Lines("best units", found.setting.metric, found.counts, lines, is_log_x=len(found.counts) > 2)
+    for action, to in dict.fromkeys((each.action, each.to) for each in evaluation.ablated):
+        name = f"{'other units' if action == 'keep' else 'top units'} to {'zero' if to == 'zero' else 'their mean'}"
+        lines.append(
+            line_of(name, [each.score for each in evaluation.ablated if (each.action, each.to) == (action, to)])
+        )
+    lines.append(Line("not ablated", [evaluation.all_units.value] * len(evaluation.counts), is_dashed=True))
+    return Lines(
+        "number of top units", evaluation.setting.metric, evaluation.counts, lines, is_log_x=len(evaluation.counts) > 2
+    )
 
 
-def _null(found: Evaluation) -> Bars:
-    """The score beside the mean of those of permuted labels, with the least and the largest of them."""
-    value, null = float(found.per_seed[0]), found.null
-    names = ("the labels", f"{len(null):,} permutations")
+def _null_bars(evaluation: Evaluation) -> Bars:
+    """The score next to the mean of the permuted scores, with their minimum and maximum."""
+    value, null = float(evaluation.per_seed[0]), evaluation.null
+    names = ("true labels", f"{len(null):,} permutations")
     ends = ([value, float(null.min())], [value, float(null.max())])
     return Bars(names, [value, float(null.mean())], *ends, is_signed=min(ends[0]) < 0)
 
 
-def _chosen(found: Evaluation) -> Table:
-    units = found.units[:_MOST_UNITS]
+def _stability_table(evaluation: Evaluation) -> Table:
+    units = evaluation.units[:_MOST_UNITS]
     rows = [
-        (f"#{unit}" if found.names is None else found.names[unit], float(found.chosen[unit])) for unit in units.tolist()
+        (f"#{unit}" if evaluation.names is None else evaluation.names[unit], float(evaluation.chosen[unit]))
+        for unit in units.tolist()
     ]
-    return Table([Column("unit"), Column("share of splits", "share")], rows)
+    return Table([Column("unit"), Column("fraction of splits", "share")], rows)
 
 
 def line_of(name: str, estimates: Sequence[Estimate | None], *, is_dashed: bool = False) -> Line:
@@ -215,8 +274,8 @@ def line_of(name: str, estimates: Sequence[Estimate | None], *, is_dashed: bool 
 
 
 def cells_of(estimate: Estimate | None) -> tuple[float | None, str]:
-    return (None, "") if estimate is None else (estimate.value, ends_of(estimate))
+    return (None, "") if estimate is None else (estimate.value, interval_text(estimate))
 
 
-def ends_of(estimate: Estimate) -> str:
+def interval_text(estimate: Estimate) -> str:
     return f"[{fixed(estimate.low)}, {fixed(estimate.high)}]"
