@@ -126,7 +126,7 @@ def test_lines_tell_what_they_are_at_the_pointer_and_the_keys(opened: Tab) -> No
 def test_a_histogram_compares_shares_and_counts(opened: Tab) -> None:
     spread = section(opened, "Spread")
     first = spread.locator(".outline").first.get_attribute("d")
-    spread.get_by_role("button", name="shares").click()
+    spread.get_by_role("button", name="normalize").click()
     assert spread.locator(".outline").first.get_attribute("d") != first
     spread.locator(".plate-chart").focus()
     opened.keyboard.press("ArrowRight")
@@ -204,7 +204,7 @@ def test_pointing_at_a_written_token_shows_its_target_and_a_click_keeps_it(linke
     assert linked.locator(".tok.chosen").all_inner_texts() == ["·here", "·here"]
     after = [part.locator(".tok").evaluate_all(colours) for part in (share, section(linked, "For and against"))]
     assert all(one != other for one, other in zip(before, after, strict=True))
-    assert tip(share) == "·here 4 of 5, the target click to keep it"
+    assert tip(share) == "·here 4 of 5, the target click to pin"
     linked.mouse.move(2, 2)
     assert chosen(linked) == ["0 are", "0 are", "0 are"], "it was a look"
     share.locator("[data-token='4']").click()
@@ -221,7 +221,7 @@ def test_a_token_tells_its_number_for_the_chosen_target_alone(linked: Tab) -> No
     assert tip(share) == "·keys 2 of 5 for 0 are 10 %"
     share.locator("[data-token='4']").click()
     share.locator("[data-token='2']").hover()
-    assert tip(share) == "·are 3 of 5, the target for 2 now 22 % click to keep it"
+    assert tip(share) == "·are 3 of 5, the target for 2 now 22 % click to pin"
     share.locator("[data-token='2']").click()
     share.locator("[data-token='1']").hover()
     assert share.locator(".tok.unseen").all_inner_texts() == ["·here", "·now"]
@@ -305,7 +305,7 @@ def test_it_is_dark_where_the_reader_wants_it(opened: Tab) -> None:
     by_day = opened.evaluate(ground)
     token = opened.locator("[data-token='9']").first
     inked = token.evaluate("one => one.style.background")
-    opened.get_by_role("button", name="Light or dark").click()
+    opened.get_by_role("button", name="Toggle dark mode").click()
     opened.wait_for_timeout(60)
     assert opened.evaluate(ground) != by_day
     assert token.evaluate("one => one.style.background") != inked

@@ -69,7 +69,7 @@ def test_every_step_is_reached_by_key_and_by_mouse_with_its_own_numbers(look: Lo
         look.slide(step, run)
         look.until(lambda seen, step=step: abs(seen.step - step) <= 1, f"step {step} clicked")
         look.agrees(run, TENSOR, iteration=1, step=look.seen.step)
-    look.page.get_by_role("button", name="The recorded step before").click()
+    look.page.get_by_role("button", name="Previous recorded step").click()
     look.agrees(run, TENSOR, iteration=1, step=look.seen.step)
 
 
@@ -123,7 +123,7 @@ def test_runs_are_looked_at_in_turn_and_laid_over_each_other(look: Look, run: Ru
     for text, owner in zip(seen.strip, (run, other), strict=True):
         loss = owner.scalars["loss"]
         assert like(text, loss.values[list(loss.steps).index(12)])
-    look.page.get_by_role("button", name="deep/other on the page").click()
+    look.page.get_by_role("button", name="Show deep/other").click()
     look.until(lambda seen: seen.runs == ("base",) and len(seen.strip) == 1)
     look.agrees(run, TENSOR, iteration=1, step=12)
 
@@ -188,7 +188,7 @@ def test_colours_tell_a_statistic_and_its_change_since_a_step(look: Look, run: R
         [said] = re.findall(rf"(\S+) {name.replace('_', ' ')} of the value", tip)
         assert like(said, now[name])
     look.page.get_by_label("Colour by (c)").select_option("norm")
-    look.page.get_by_label("its change since another").select_option("0")
+    look.page.get_by_label("change since another step").select_option("0")
     [said] = re.findall(r"×(\S+)", look.tooltip(at, "×"))
     assert number(said) == pytest.approx(now["norm"] / first["norm"], rel=0.006)
     assert (
@@ -266,7 +266,7 @@ def test_the_address_holds_all_that_is_shown(look: Look, run: Run, browser: Brow
     look.choose("Kind of step", "long")
     look.page.get_by_label("One sample (b)").select_option("1")
     look.page.get_by_label("Colour by (c)").select_option("norm")
-    look.page.get_by_role("button", name="deep/other on the page").click()
+    look.page.get_by_role("button", name="Show deep/other").click()
     look.tab("Overview").get_by_label("Search tensors").fill("head")
     before = look.agrees(run, "head", "grad/guess", iteration=2, step=STEP)
     look.page.wait_for_function("() => location.hash.includes('find=head') && location.hash.includes('norm')")
@@ -338,8 +338,8 @@ def test_values_are_taken_along_as_files(look: Look, run: Run, tmp_path: Path) -
 
 REACHED = (
     "Step", "Kind of step", "Show", "Iteration", "Over", "One sample (b)", "Search", "Colour by (c)", "Graph of",
-    "Width of the inspector", "Statistic", "over steps", "CSV", "What the strip shows", "Inspector", "Help",
-    "Light or dark (t)", "deep/other on the page", "Find",
+    "Width of the inspector", "Statistic", "over steps", "CSV", "Logged value", "Inspector", "Help",
+    "Toggle dark mode (t)", "Show deep/other", "Find",
 )  # fmt: skip
 
 

@@ -78,7 +78,7 @@ def test_a_training_is_followed_left_alone_and_followed_again(page: Page, tmp_pa
             seen = look.agrees(written(path, last), "2", step=last)
             assert page.locator(".live").inner_text() == f"following step {last}"
             look.until(lambda seen: len(seen.strip) == 1 and seen.strip[0] != "")
-        page.get_by_role("button", name="The recorded step before").click()
+        page.get_by_role("button", name="Previous recorded step").click()
         look.until(lambda seen: seen.step == 6)
         train(run, model, 3)
         page.wait_for_selector(".live:not(.on):text('live at step 10')")
@@ -116,10 +116,10 @@ sys.stdin.read()
 def test_a_folder_is_filled_a_run_without_steps_and_one_that_is_killed_are_told(page: Page, tmp_path: Path) -> None:
     with serving(tmp_path) as served:
         page.goto(served.url)
-        page.wait_for_selector("text='There is no run here yet'")
+        page.wait_for_selector("text='No runs in this folder yet'")
         with Writer(tmp_path / "early", kind="run") as writer:
             writer.note("nothing came of it", step=0)
-        page.wait_for_selector("text='No step was recorded yet'")
+        page.wait_for_selector("text='No steps recorded yet'")
         page.keyboard.press("6")
         page.wait_for_selector("text='nothing came of it'")
         page.keyboard.press("1")
@@ -193,10 +193,10 @@ def test_a_server_that_is_gone_is_told_and_what_was_seen_stays_until_it_is_back(
     with serving(tmp_path) as served:
         look = Look(lenient, served.url).open(node="a")
         look.agrees(run, "a", step=1)
-    banner = lenient.locator(".banner", has_text="does not answer")
+    banner = lenient.locator(".banner", has_text="is not responding")
     banner.wait_for()
     lenient.keyboard.press("5")
-    lenient.locator(".tab-panel:not([hidden]) .blank", has_text="does not answer").wait_for()
+    lenient.locator(".tab-panel:not([hidden]) .blank", has_text="is not responding").wait_for()
     lenient.keyboard.press("1")
     look.agrees(run, "a", step=1)
     run = wrote(tmp_path / "run", {2: 3}, resume=True)
@@ -204,7 +204,7 @@ def test_a_server_that_is_gone_is_told_and_what_was_seen_stays_until_it_is_back(
         banner.wait_for(state="detached")
         look.agrees(run, "a", step=2)
         lenient.keyboard.press("5")
-        lenient.locator(".tab-panel:not([hidden]) .blank", has_text="not known").wait_for()
+        lenient.locator(".tab-panel:not([hidden]) .blank", has_text="No modules recorded").wait_for()
 
 
 def test_a_run_is_deleted_while_it_is_looked_at(lenient: Page, recorded_copy: Path) -> None:

@@ -99,7 +99,7 @@ def test_a_curve_is_the_mean_with_its_band_and_a_pass_is_picked(page: Page, pass
     assert moment.n_passes == 3
     look.until(lambda seen: seen.chosen.get("Pass") == "all" and agreeing(seen.cards, moment.passes[0].stats))
     assert "pass 1" in look.seen.badges
-    page.get_by_text("mean of up to 3 passes, band from the smallest to the largest").wait_for()
+    page.get_by_text("mean of up to 3 passes, band from minimum to maximum").wait_for()
     band = run["cell"].band("std")
     assert last_reading(look) == pytest.approx([band.values[-1], band.low[-1], band.high[-1]], rel=1e-3)
     canvas = page.locator(".over-steps canvas")

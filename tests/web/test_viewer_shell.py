@@ -227,7 +227,7 @@ def test_tabs_palette_and_help_are_reached_by_click_and_key(viewer: Page, served
     says(viewer, "node", "blocks.1.up")
     for typed in (str(steps[2]), "deep/other", "notes"):
         keys.press("Control+k")
-        viewer.get_by_role("combobox", name="Find").fill(typed)
+        viewer.get_by_role("combobox", name="Search tensors").fill(typed)
         viewer.wait_for_selector(f".palette li[aria-selected=true]:has-text('{typed}')")
         keys.press("Enter")
         viewer.wait_for_selector(".palette", state="detached")
@@ -241,7 +241,7 @@ def test_tabs_palette_and_help_are_reached_by_click_and_key(viewer: Page, served
     viewer.wait_for_selector(".palette", state="detached")
     # Searching goes to the field of the tab.
     keys.press("/")
-    assert viewer.locator(":focus").get_attribute("aria-label") == "Search in notes"
+    assert viewer.locator(":focus").get_attribute("aria-label") == "Search notes"
     keys.press("Tab")
     # Help, and light and dark, which is kept.
     for press in (lambda: keys.press("?"), viewer.get_by_role("button", name="Help").locator("visible=true").click):
@@ -295,7 +295,7 @@ def test_what_is_looked_at_on_the_ops_tab_is_in_the_address(page: Page, served: 
     panel = page.locator(".tab-panel[aria-label='Ops']")
     panel.get_by_label("Search", exact=True).fill("head/linear")
     page.keyboard.press("Enter")
-    holds = panel.locator("aside", has_text="mean").filter(has_not_text="Asking for")
+    holds = panel.locator("aside", has_text="mean").filter(has_not_text="Loading details")
     holds.wait_for()
     page.wait_for_function("() => decodeURIComponent(location.hash).includes('~ops=')")
     page.wait_for_function("() => decodeURIComponent(location.hash).includes('~trace=')")
@@ -308,7 +308,7 @@ def test_what_is_looked_at_on_the_ops_tab_is_in_the_address(page: Page, served: 
     assert page.get_by_role("button", name="Help").locator("visible=true").count() == 1
     panel.locator("canvas").first.focus()
     page.keyboard.press("?")
-    assert "loops rolled up or unrolled" in page.get_by_role("dialog").inner_text()
+    assert "roll up or unroll loops" in page.get_by_role("dialog").inner_text()
     assert "follow the newest step" not in page.get_by_role("dialog").inner_text()
 
 
@@ -316,7 +316,7 @@ def test_runs_are_looked_at_and_laid_over_each_other(viewer: Page, served: Serve
     other = run_of(served, viewer, "deep/other")
     values = viewer.locator(".strip-value")
     chip = viewer.get_by_role("button", name="deep/other", exact=True)
-    viewer.get_by_role("button", name="deep/other on the page").click()
+    viewer.get_by_role("button", name="Show deep/other").click()
     viewer.wait_for_function("() => document.querySelectorAll('.strip-value').length === 2")
     assert viewer.locator(".chip.active .chip-name").inner_text() == "base"
     dashes = values.locator("line").evaluate_all("lines => lines.map((one) => one.getAttribute('stroke-dasharray'))")
@@ -367,11 +367,11 @@ def test_notes_are_searched_and_the_network_leads_to_its_parameters(viewer: Page
     run = run_of(served, viewer)
     note = next(note for note in run["notes"] if note["level"] == "warning")
     viewer.keyboard.press("6")
-    viewer.get_by_label("Search in notes").fill("rose")
+    viewer.get_by_label("Search notes").fill("rose")
     viewer.wait_for_selector(".search-count:text('1 of')")
     viewer.get_by_text(note["text"]).first.click()
     at_step(viewer, note["step"])
-    assert note["text"] in viewer.get_by_label("The selected note").inner_text()
+    assert note["text"] in viewer.get_by_label("Selected note").inner_text()
     viewer.get_by_role("tab", name="Network").click()
     viewer.locator(".tile[title^='blocks.0.up']").click()
     viewer.locator(".module-card button:text('weight')").click()

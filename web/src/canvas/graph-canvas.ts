@@ -81,7 +81,7 @@ export class GraphCanvas {
     canvas.tabIndex = 0;
     canvas.setAttribute("role", "application");
     canvas.setAttribute("aria-roledescription", "graph");
-    canvas.setAttribute("aria-label", options.label ?? "Graph. Arrow keys walk along its edges.");
+    canvas.setAttribute("aria-label", options.label ?? "Graph. Use the arrow keys to follow its edges.");
     canvas.className = "cutaway-canvas";
     canvas.style.cssText = "position:absolute;inset:0;width:100%;height:100%;touch-action:none;display:block;cursor:grab;outline-offset:-3px";
     Object.assign(canvas, { graph: this });
@@ -213,7 +213,7 @@ export class GraphCanvas {
 
   /** What is in view as a PNG, or the whole picture. */
   toPNG(how: { whole?: boolean; scale?: number } = {}): Promise<Blob> {
-    if (!this.stage) return Promise.reject(new Error("there is no picture yet: call show first"));
+    if (!this.stage) return Promise.reject(new Error("no picture yet: call show() first"));
     const bounds = this.stage.bounds;
     const camera = how.whole ? { x: bounds.x - 16, y: bounds.y - 16, scale: 1 } : this.place;
     const size = how.whole ? { width: bounds.width + 32, height: bounds.height + 32 } : this.size;

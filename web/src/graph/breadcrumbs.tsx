@@ -18,8 +18,8 @@ export function Breadcrumbs({ middle }: { middle: string | null }) {
   const isResult = isOwn && !isGroup && path.length > 0 && leaf === said(path.length - 1);
   const last = isResult ? "" : leaf;
   return (
-    <nav class="crumbs" aria-label="Where this is">
-      <button type="button" class="crumb" onClick={fit} title="All in view">{view.title}</button>
+    <nav class="crumbs" aria-label="Breadcrumbs">
+      <button type="button" class="crumb" onClick={fit} title="Fit to view">{view.title}</button>
       {path.map((group, place) => (
         <span key={group}>
           <i>›</i>
@@ -32,7 +32,7 @@ export function Breadcrumbs({ middle }: { middle: string | null }) {
       {last && (
         <span>
           <i>›</i>
-          <button type="button" class={`crumb ${state.selection ? "here" : ""}`} title={isGroup ? "Open or fold" : "Bring into view"}
+          <button type="button" class={`crumb ${state.selection ? "here" : ""}`} title={isGroup ? "Open or fold" : "Zoom to selection"}
             onClick={() => (isGroup && state.selection === key ? toggle(number) : go(key!))}>
             {last}
           </button>

@@ -25,7 +25,7 @@ const closed = drawn(); // n0, g1, g3, g5, n16
 test("what is not reached is dim, and a folded group says how much of it is", () => {
   const graph = ways(view.nodes.row.length, view.edges.parent, view.edges.child);
   const { boxes, edges, otherEdges } = decorations(closed, { ...NOTHING, reached: ancestors(graph, [7]) });
-  assert.deepEqual([boxes.get("g1")?.dim, boxes.get("g3"), boxes.get("g5")], [undefined, { badge: "2 of 5", about: "2 of 5 in it are on the way" }, { dim: true }]);
+  assert.deepEqual([boxes.get("g1")?.dim, boxes.get("g3"), boxes.get("g5")], [undefined, { badge: "2 of 5", about: "2 of 5 inside are highlighted" }, { dim: true }]);
   assert.deepEqual([...edges.keys()], [edgeKey("n0", "g1"), edgeKey("g1", "g3")]);
   assert.equal(otherEdges, "faint");
 });

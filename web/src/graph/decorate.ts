@@ -112,7 +112,7 @@ function addReached(look: Draft, reached: Reached, nodes: readonly number[]): vo
   if (n === 0) look.dim = true;
   else if (n < nodes.length) {
     look.badge = `${n.toLocaleString("en")} of ${nodes.length.toLocaleString("en")}`;
-    look.about = `${look.badge} in it are on the way`;
+    look.about = `${look.badge} inside are highlighted`;
   }
 }
 
@@ -122,7 +122,7 @@ function addFound(look: Draft, found: ReadonlyMap<string, number>, key: string):
   look.strong = true;
   if (n > 1) {
     look.badge = n.toLocaleString("en");
-    look.about = `${look.badge} of what was found are in it`;
+    look.about = `${look.badge} matches inside`;
   }
 }
 

@@ -127,7 +127,7 @@ export function GraphPane(props: Props) {
       <div class="stage">
         <div class="graph-canvas" ref={host} />
         {over ? over.legend : (colour || size || !props.hasGuide) && !(isCompact && !colour && !size) && <Legend hasKinds={!props.hasGuide && !isCompact} />}
-        {drawn.picture.boxes.length === 0 && <div class="empty">No op was recorded, so there is nothing to draw.</div>}
+        {drawn.picture.boxes.length === 0 && <div class="empty">No ops recorded: nothing to draw.</div>}
         {state.isPicking && <div class="hint" role="status">Click the other end of the path, or press Esc.</div>}
         {hover && !menu && (over ? over.tooltip(hover) : <Tooltip hover={hover} />)}
         {menu && <ContextMenu at={menu} more={over?.items(menu.key)} onClose={() => setMenu(null)} />}

@@ -39,8 +39,8 @@ export function Header({ onTheme, onHelp, onPanel, isPanelOpen }: Props) {
       </div>
       <Search />
       <div class="header-buttons">
-        <IconButton icon="theme" title="Light or dark (t)" onClick={onTheme} />
-        <button type="button" class="icon-button" title="Keys and signs (?)" aria-label="Help" onClick={onHelp}>?</button>
+        <IconButton icon="theme" title="Toggle dark mode (t)" onClick={onTheme} />
+        <button type="button" class="icon-button" title="Keyboard shortcuts and symbols (?)" aria-label="Help" onClick={onHelp}>?</button>
         <IconButton icon="panel" title={`${isPanelOpen ? "Hide" : "Show"} the inspector (i)`} isOn={isPanelOpen} onClick={onPanel} />
       </div>
     </header>
@@ -55,8 +55,8 @@ export function ErrorBanner() {
   return (
     <div class="banner" role="alert">
       <Icon name="warn" />
-      <span class="banner-text">The forward pass stopped here: <code>{view.error}</code></span>
-      {failed >= 0 && <button type="button" class="button bad" onClick={() => go(`n${failed}`)}>Go to the op that failed</button>}
+      <span class="banner-text">The forward pass failed here: <code>{view.error}</code></span>
+      {failed >= 0 && <button type="button" class="button bad" onClick={() => go(`n${failed}`)}>Go to the failed op</button>}
     </div>
   );
 }

@@ -93,7 +93,7 @@ function Swatch({ box, style }: { box: Box; style: Style }) {
 /** The ramp behind the colours, with three numbers. */
 function RampLegend({ colour }: { colour: Coloured }) {
   const { measure, scale, values } = colour;
-  if (!scale) return <p class="quiet">{measure.title}: no box shown has this number.</p>;
+  if (!scale) return <p class="quiet">{measure.title}: no visible box has a value.</p>;
   const said = (value: number): string => quantity(value, measure.unit);
   const without = values.filter((value) => !isOn(scale, value));
   const gap = [without.includes(null) ? "no number" : "", without.some((value) => value !== null) ? "0" : ""].filter(Boolean).join(", or ");
@@ -106,8 +106,8 @@ function RampLegend({ colour }: { colour: Coloured }) {
         {isOne ? <span class="only">{said(scale.low)}</span>
           : <><span>{said(scale.low)}</span><span>{said(middle(scale))}</span><span>{said(scale.high)}</span></>}
       </div>
-      <div class="quiet">a folded module: {measure.total === "sum" ? "the sum of what is in it" : "the largest in it"}</div>
-      {gap && <div class="quiet">without colour: {gap}</div>}
+      <div class="quiet">folded module: {measure.total === "sum" ? "sum of its contents" : "maximum of its contents"}</div>
+      {gap && <div class="quiet">no color: {gap}</div>}
     </div>
   );
 }

@@ -15,7 +15,7 @@ export function Toolbar() {
   const isApart = state.apart.size === view.runs.length;
   const hasLoops = view.nodes.rolled.some((first, node) => first !== node);
   return (
-    <div class="toolbar" role="toolbar" aria-label="How the graph is drawn">
+    <div class="toolbar" role="toolbar" aria-label="Graph options">
       <Compare />
       <Depth />
       {hasLoops && (
@@ -42,19 +42,19 @@ export function Toolbar() {
       )}
       {measures.length > 0 && (
         <Labelled name="Bars">
-          <Menu name="Length of the bar in each box" value={state.size} choices={[["", "none"], ...measures]}
+          <Menu name="Bar length in each box" value={state.size} choices={[["", "none"], ...measures]}
             onChoose={(measure) => act({ do: "size", measure })} />
         </Labelled>
       )}
       <Labelled name="Direction">
         <Segments name="Direction" value={state.direction} onChoose={(direction) => act({ do: "direction", direction })} choices={[
-          { value: "down", text: <Icon name="toDown" />, title: "From top to bottom" },
-          { value: "right", text: <Icon name="toRight" />, title: "From left to right" },
+          { value: "down", text: <Icon name="toDown" />, title: "Top to bottom" },
+          { value: "right", text: <Icon name="toRight" />, title: "Left to right" },
         ]} />
       </Labelled>
       <div class="toolbar-end">
-        <span class="shown-count" title="Boxes on the canvas now">{counted(drawn.picture.boxes.length, "box", "boxes")} shown</span>
-        <button type="button" class="button" title="All in view (0)" onClick={fit}><Icon name="fit" />fit</button>
+        <span class="shown-count" title="Visible boxes">{counted(drawn.picture.boxes.length, "box", "boxes")} shown</span>
+        <button type="button" class="button" title="Fit to view (0)" onClick={fit}><Icon name="fit" />fit</button>
       </div>
     </div>
   );

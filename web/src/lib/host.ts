@@ -41,7 +41,7 @@ export function embedded(find: (chunk: number) => string | null): Host {
 export function kernel(model: Model, view: number): Host {
   const asked = new Map<number, Promise<Detail | null>>();
   return {
-    delay: "The kernel is busy with something else, or gone. What this op holds is shown as soon as it answers.",
+    delay: "The kernel is busy or not running. Details appear as soon as it responds.",
     detail(row) {
       let answer = asked.get(row);
       if (!answer) {

@@ -13,8 +13,8 @@ function tints(values: number[], odd: number[] = [], isChange = false): Tints {
 
 test("NaN begins at the first of a chain, and in gradients at the last", () => {
   const broken = tints([1, 1, NaN, NaN, NaN, 1], [2, 3, 4]);
-  assert.deepEqual([...striking(broken, chain, none, false)], [[2, { text: "NaN begins here", about: "nothing it was made from holds NaN or Inf", how: "broken" }]]);
-  assert.deepEqual([...striking(broken, chain, none, true)].map(([node, { about }]) => [node, about]), [[4, "nothing made from it holds NaN or Inf"]]);
+  assert.deepEqual([...striking(broken, chain, none, false)], [[2, { text: "NaN starts here", about: "none of its parents hold NaN or Inf", how: "broken" }]]);
+  assert.deepEqual([...striking(broken, chain, none, true)].map(([node, { about }]) => [node, about]), [[4, "none of its children hold NaN or Inf"]]);
 });
 
 test("where NaN begins everywhere, nowhere is marked", () => {
@@ -33,6 +33,6 @@ test("what has a large z-score is marked with it, and said to be above or below;
 test("of changes, a hundredfold is marked", () => {
   const changes = [0, 1, -1, 2, 7, -8];
   const marks = striking(tints(changes, [], true), chain, changes, false);
-  assert.deepEqual([...marks].map(([node, { text }]) => [node, text]), [[5, "died away"], [4, "exploded"]]);
+  assert.deepEqual([...marks].map(([node, { text }]) => [node, text]), [[5, "vanished"], [4, "exploded"]]);
   assert.equal(striking(tints([8, 9, 8, 9, 8, 9], [], true), chain, [8, 9, 8, 9, 8, 9], false).size, 0, "then all did");
 });

@@ -33,7 +33,7 @@ const HUGE = Math.log2(100);
 export function striking(tints: Tints, links: Links, scores: ArrayLike<number>, isBackward: boolean): Map<number, Striking> {
   const marks = new Map<number, Striking>();
   const firsts = beginnings(tints, isBackward ? { parent: links.child, child: links.parent } : links);
-  if (firsts.length <= FEW) for (const node of firsts) marks.set(node, { text: "NaN begins here", about: `nothing ${isBackward ? "made from it" : "it was made from"} holds NaN or Inf`, how: "broken" });
+  if (firsts.length <= FEW) for (const node of firsts) marks.set(node, { text: "NaN starts here", about: `none of its ${isBackward ? "children" : "parents"} hold NaN or Inf`, how: "broken" });
   const far = Float64Array.from(scores);
   const least = tints.isChange ? HUGE : FAR;
   const loud = [...far.keys()].filter((node) => Math.abs(far[node]) >= least).sort((a, b) => Math.abs(far[b]) - Math.abs(far[a]));
@@ -43,7 +43,7 @@ export function striking(tints: Tints, links: Links, scores: ArrayLike<number>, 
 }
 
 function changed(doublings: number): Striking {
-  return doublings > 0 ? { text: "exploded", about: "grew a hundredfold or more", how: "above" } : { text: "died away", about: "shrank a hundredfold or more", how: "below" };
+  return doublings > 0 ? { text: "exploded", about: "grew at least 100×", how: "above" } : { text: "vanished", about: "shrank at least 100×", how: "below" };
 }
 
 function outlying(z: number): Striking {

@@ -77,7 +77,7 @@ test("of a tensor without elements nothing is said, and nothing stands out", () 
   const statistics = [one("count", 0), one("mean", null, { word: "nan" }), one("nans", null, { word: "nan" }), one("infs", null, { word: "nan" })];
   assert.deepEqual(cardsOf(statistics).map(({ title, text, isOut }) => [title, text, isOut]), [["mean", "–", false], ["NaN · Inf", "–", false]]);
   assert.equal(remark(statistics), "");
-  assert.equal(remark([one("count", 8), one("nans", 8)]), "holds nothing but NaN");
+  assert.equal(remark([one("count", 8), one("nans", 8)]), "holds only NaN");
   assert.equal(remark([one("count", 8), one("nonfinite", 1)]), "holds NaN or Inf");
 });
 

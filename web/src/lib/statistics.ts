@@ -166,7 +166,7 @@ export function remark(statistics: readonly StatisticView[]): string {
   const count = named.get("count");
   if (count === 0) return "";
   const fault = faultsOf(ranked([...named.keys()])).find((name) => named.get(name));
-  if (fault) return `holds ${statisticOf(fault).unit === "elements" && named.get(fault) === count ? "nothing but " : ""}${titleOf(fault)}`;
+  if (fault) return `holds ${statisticOf(fault).unit === "elements" && named.get(fault) === count ? "only " : ""}${titleOf(fault)}`;
   let [best, sentence] = [FAR, ""];
   for (const one of statistics) {
     if (isPiece(one.name) || isQuantile(one.name) || one.name === "count") continue;

@@ -27,10 +27,10 @@ test("a name, its end or parts of it are enough", () => {
 });
 
 test("what is not there is told in a sentence", () => {
-  assert.equal(sought(SITES, "layer.1#4", ""), "encoder.layer.1 has no unit 4: its numbers go from 0 to 3.");
-  assert.equal(sought(SITES, "6", "head:2#q"), "head:2#q has no unit 6: its numbers go from 5 to 40, not all of them.");
-  assert.equal(sought(SITES, "decoder#1", ""), "No site is called decoder.");
-  assert.match(sought(SITES, " ", "") as string, /Type a number/);
+  assert.equal(sought(SITES, "layer.1#4", ""), "encoder.layer.1 has no unit 4: its units are numbered 0 to 3.");
+  assert.equal(sought(SITES, "6", "head:2#q"), "head:2#q has no unit 6: its units are numbered 5 to 40, with gaps.");
+  assert.equal(sought(SITES, "decoder#1", ""), "No site matches decoder.");
+  assert.match(sought(SITES, " ", "") as string, /Enter a unit number/);
 });
 
 test("units stand beside each other as they were collected, and sites end", () => {

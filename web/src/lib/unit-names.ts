@@ -49,12 +49,12 @@ export function sought(sites: readonly Site[], typed: string, at: string): Unit 
   const text = typed.trim();
   const [, part, digits] = /^(.*?)(?:[#\s]\s*(\d{1,9}))?$/.exec(/^#?\d+$/.test(text) ? `${at}#${text.replace("#", "")}` : text) ?? [];
   const words = (part ?? "").toLowerCase().split(/\s+/).filter(Boolean);
-  if (!words.length) return "Type a number, or a name such as " + nameOf({ site: sites[0]?.site ?? "h", number: 17 }) + ".";
+  if (!words.length) return "Enter a unit number or a name such as " + nameOf({ site: sites[0]?.site ?? "h", number: 17 }) + ".";
   const own = sites.find(({ site }) => site.toLowerCase() === words.join(" ")) ?? sites.find(({ site }) => words.every((word) => site.toLowerCase().endsWith(word)))
     ?? sites.find(({ site }) => words.every((word) => site.toLowerCase().includes(word)));
-  if (!own) return `No site is called ${part}.`;
+  if (!own) return `No site matches ${part}.`;
   const number = digits === undefined ? numberAt(own, 0) : Number(digits);
   if (placeOf(own, number) >= 0) return { site: own.site, number };
   const [first, last] = [numberAt(own, 0), numberAt(own, own.width - 1)];
-  return `${own.site} has no unit ${number.toLocaleString("en")}: its numbers go from ${first} to ${last}${own.units.length ? ", not all of them" : ""}.`;
+  return `${own.site} has no unit ${number.toLocaleString("en")}: its units are numbered ${first} to ${last}${own.units.length ? ", with gaps" : ""}.`;
 }

@@ -54,7 +54,7 @@ export function ColouredTextPlate({ plate, isDark }: { plate: ColouredText; isDa
     <div class={`coloured${plate.is_contest ? " contest" : ""}`} onPointerLeave={() => look(null)}>
       <div class="coloured-bar">
         {channels.length > 1 && !plate.is_contest && <Channels channels={channels} chosen={chosen} onChoose={setChosen} />}
-        <button type="button" class="toggle" aria-pressed={isNumbered} title="The number of each token below it" onClick={() => setNumbered(!isNumbered)}>numbers</button>
+        <button type="button" class="toggle" aria-pressed={isNumbered} title="Show the value below each token" onClick={() => setNumbered(!isNumbered)}>values</button>
         {chosen !== ALL && !plate.is_contest && <Ramp most={plate.most[Number(chosen)]} plate={plate} isDark={isDark} />}
       </div>
       {plate.is_contest && <Contenders plate={plate} chosen={kept} onChoose={setChosen} onPreview={(value) => show({ preview: value })} />}
@@ -81,9 +81,9 @@ export function ColouredTextPlate({ plate, isDark }: { plate: ColouredText; isDa
 function Channels({ channels, chosen, onChoose }: { channels: readonly string[]; chosen: string; onChoose(value: string): void }) {
   const isFew = channels.length <= FEW && channels.join("").length <= MOST_LETTERS;
   const own = channels.map((name, place) => [String(place), name] as const);
-  if (!isFew) return <Menu name="Coloured by" value={chosen} choices={channels.length <= 12 ? [...own, [ALL, "all, one below the other"]] : own} onChoose={onChoose} />;
+  if (!isFew) return <Menu name="Coloured by" value={chosen} choices={channels.length <= 12 ? [...own, [ALL, "all, stacked"]] : own} onChoose={onChoose} />;
   const choices = own.map(([value, name]) => ({ value, text: name, title: `Colour by ${name}` }));
-  return <Segments name="Coloured by" value={chosen} choices={[...choices, { value: ALL, text: "all", title: "One below the other" }]} onChoose={onChoose} />;
+  return <Segments name="Coloured by" value={chosen} choices={[...choices, { value: ALL, text: "all", title: "All channels, stacked" }]} onChoose={onChoose} />;
 }
 
 function Ramp({ most, plate, isDark }: { most: number; plate: ColouredText; isDark: boolean }) {
@@ -118,7 +118,7 @@ function Reading({ plate, text, token, channel, kept, isAlone }: ReadingProps) {
         <div class={`tip-line${place === own ? " on" : ""}`} key={place}><span>{isAlone ? `for ${plate.channels[place]}` : plate.channels[place]}</span><b>{told(text.values[place][token], plate.is_share)}</b></div>
       ))}
       {read.length === 0 && !isTarget && <div class="tip-line"><span>{plate.missing}</span></div>}
-      {isPreview && <div class="tip-line"><span>click to keep it</span></div>}
+      {isPreview && <div class="tip-line"><span>click to pin</span></div>}
     </>
   );
 }

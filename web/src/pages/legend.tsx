@@ -14,7 +14,7 @@ export function Key({ names, dashes, hidden, onToggle }: Props) {
   return (
     <div class="plate-key">
       {names.map((name, place) => (
-        <button type="button" key={place} aria-pressed={!hidden.has(place)} title={hidden.has(place) ? "Show it" : "Hide it"} onClick={() => onToggle(place)}>
+        <button type="button" key={place} aria-pressed={!hidden.has(place)} title={hidden.has(place) ? "Show" : "Hide"} onClick={() => onToggle(place)}>
           <Swatch place={place} isDashed={dashes?.[place]} />{name}
         </button>
       ))}

@@ -20,7 +20,7 @@ export function PlatesPage({ page }: { page: Page }) {
         <div class="logo" title="Cutaway"><Logo /><span>Cutaway</span></div>
         <h1 title={page.title}>{page.title}</h1>
         <PlatesNav page={page} scroller={() => scroller.current} />
-        <div class="header-buttons"><IconButton icon="theme" title="Light or dark" onClick={turn} /></div>
+        <div class="header-buttons"><IconButton icon="theme" title="Toggle dark mode" onClick={turn} /></div>
       </header>
       <main class="plates-body" ref={scroller}>
         <PlatesBody page={page} isDark={isDark} />

@@ -17,7 +17,7 @@ import type { Prose } from "./wire";
 export function PlateView({ plate, isDark }: { plate: Plate; isDark: boolean }) {
   const [told, setTold] = useState("");
   const copy = async (): Promise<void> => {
-    setTold((await copied(asText(plate))) ? "copied" : "could not be copied");
+    setTold((await copied(asText(plate))) ? "copied" : "copy failed");
     setTimeout(() => setTold(""), 1500);
   };
   return (
@@ -44,7 +44,7 @@ function drawn(plate: Plate, isDark: boolean): ComponentChildren {
     case "histogram": return <HistogramPlate plate={plate} />;
     case "heatmap": return <HeatmapPlate plate={plate} isDark={isDark} />;
     case "text": return <ColouredTextPlate plate={plate} isDark={isDark} />;
-    default: return <p class="quiet">This plate needs a newer Cutaway.</p>;
+    default: return <p class="quiet">This item needs a newer version of Cutaway.</p>;
   }
 }
 

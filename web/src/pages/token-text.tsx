@@ -67,7 +67,7 @@ export class Words extends Component<WordsProps> {
       <>
         {isNamed && <div class="coloured-channel">{name}</div>}
         <div class={`tokens${isNumbered ? " numbered" : ""}${isChoice ? " choosing" : ""}`} role="group" tabIndex={0}
-          aria-label={`${text.title || "Text"}, coloured by ${name}${text.chooses.length ? "; Enter chooses the token at the cursor" : ""}`}
+          aria-label={`${text.title || "Text"}, coloured by ${name}${text.chooses.length ? "; Enter selects the token at the cursor" : ""}`}
           onPointerOver={this.over} onClick={this.click} onKeyDown={this.key} onBlur={() => this.props.onAt(-1, null)}>
           {text.tokens.map((token, place) => (
             <span key={place} data-token={place} class={this.classOf(place)}

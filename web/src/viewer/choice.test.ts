@@ -156,7 +156,7 @@ test("passes are told in words, and sites have them where they are needed", () =
   const row = (site: string, pass_ = 1): RowView => own.rows.find((other) => other.site === site && other.pass_ === pass_)!;
   assert.deepEqual([passSaid(own, row("cell", 2)), passSaid(own, row("head"))], ["pass 2", ""]);
   assert.deepEqual([siteOf(own, row("cell")), siteOf(own, row("head"))], ["cell:1", "head"]);
-  assert.equal(passesSaid(own, row("cell"), { iteration: null, pass: null }), "mean of up to 3 passes, band from the smallest to the largest");
+  assert.equal(passesSaid(own, row("cell"), { iteration: null, pass: null }), "mean of up to 3 passes, band from minimum to maximum");
   assert.equal(passesSaid(own, row("cell"), { iteration: null, pass: 3 }), "pass 3");
   assert.equal(passesSaid(own, row("head"), { iteration: null, pass: null }), "");
   const block = run.rows.find(({ site, iteration }) => site === "blocks.0" && iteration === 2)!;

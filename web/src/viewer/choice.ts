@@ -134,7 +134,7 @@ export function passesSaid(run: RunView, row: RowView, { iteration, pass }: Pick
   const among = rows.filter((other) => (iteration ?? other.iteration) === other.iteration && (pass ?? other.pass_) === other.pass_);
   if (among.length === 1) return passSaid(run, among[0]);
   const picked = [iteration === null ? "" : `iteration ${iteration}`, pass === null ? "" : `pass ${pass} of each iteration`].filter(Boolean).join(", ");
-  return `${picked ? `${picked}: ` : ""}mean of up to ${among.length} passes, band from the smallest to the largest`;
+  return `${picked ? `${picked}: ` : ""}mean of up to ${among.length} passes, band from minimum to maximum`;
 }
 
 /** Selects a row, as from a table. What its tensor has but one of picks none of the passes of others. */

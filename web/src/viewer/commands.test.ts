@@ -55,7 +55,7 @@ test("keys mean nothing where somebody types, and the picture of ops has its own
 test("a sample can be wished for before it is known how many there are", () => {
   const wish = (nKept: number | null): Action | null => actionOf("next sample", { run, state: INITIAL, choice: choose(run, INITIAL), nKept });
   assert.deepEqual([wish(null), wish(2), wish(0)], [{ do: "sample", sample: 0 }, { do: "sample", sample: 0 }, null]);
-  assert.match(whyNot("next sample", { run, choice: choose(run, INITIAL), nKept: 0 }), /No samples were kept/);
+  assert.match(whyNot("next sample", { run, choice: choose(run, INITIAL), nKept: 0 }), /No samples kept/);
   assert.equal(whyNot("later", { run, choice: choose(run, INITIAL), nKept: 0 }), "");
 });
 
@@ -84,7 +84,7 @@ test("each key is shown on the sheet as it is typed, and each command has a key"
 
 test("the palette names the key of what it does, and all that has a key is in it", () => {
   const keys = new Map(KEYS.flatMap(([, , commands]) => Object.entries(commands)));
-  const deeds = offers(run, []).filter(({ group }) => group === "Do");
+  const deeds = offers(run, []).filter(({ group }) => group === "Commands");
   for (const { about, does } of deeds) assert.equal(keys.get(about), does[0]);
   const found = new Set(deeds.map(({ does }) => does[0]));
   const walked = ["earlier", "later", "earlier of kind", "later of kind", "search", "palette", ...TABS];

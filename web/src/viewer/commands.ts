@@ -46,13 +46,13 @@ export function perform(command: Command, on: Running): boolean {
 /** Why a command does nothing here; "" where that needs no words. */
 export function whyNot(command: Command, { run, choice, nKept }: Pick<Running, "run" | "choice" | "nKept">): string {
   switch (command) {
-    case "next kind": return "All steps of this run are of one kind.";
-    case "next iteration": return "This run has no iterations within its steps.";
-    case "next pass": return "No module of this run ran more than once in a step.";
-    case "next of": return choice.node === null ? "Only values were recorded in this run." : "Only this was recorded of the selected tensor.";
-    case "next sample": return nKept === 0 || !run.sample_fields.length ? "No samples were kept at this step: record with samples=8 to keep eight." : "";
-    case "next part": return choice.node === null ? "No node is selected." : "The selected node is one tensor.";
-    case "next run": return "Only one run is on the page: the dot of another lays it over this one.";
+    case "next kind": return "All steps of this run are of the same kind.";
+    case "next iteration": return "Steps of this run have no iterations.";
+    case "next pass": return "No module of this run ran more than once per step.";
+    case "next of": return choice.node === null ? "Only values were recorded in this run." : "Nothing else was recorded for the selected tensor.";
+    case "next sample": return nKept === 0 || !run.sample_fields.length ? "No samples kept at this step. Record with samples=8 to keep eight." : "";
+    case "next part": return choice.node === null ? "No node selected." : "The selected node has only one tensor.";
+    case "next run": return "Only one run is shown. Click the dot of another run to overlay it.";
     default: return "";
   }
 }

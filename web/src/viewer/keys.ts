@@ -17,24 +17,24 @@ type Row = readonly [shown: string, does: string, commands: Readonly<Record<stri
 export const PALETTE = "Ctrl + K";
 
 export const KEYS: readonly Row[] = [
-  [", · .", "the recorded step before · after; on the slider also ← →", { ",": "earlier", ".": "later" }],
-  ["< · >", "the same among steps of the same kind; on the slider Shift + ← →", { "<": "earlier of kind", ">": "later of kind" }],
-  ["Home · End", "the first and the last recorded step; on the slider Page ↑ ↓ go a tenth of them", { Home: "first", End: "last" }],
-  ["g", "go to a step: type its number; on the slider just type it", { g: "type step" }],
-  ["l", "follow the newest step, or stay where it is", { l: "follow" }],
-  ["k", "the next kind of step", { k: "next kind" }],
-  ["e · E", "the next iteration · the next pass", { e: "next iteration", E: "next pass" }],
+  [", · .", "previous · next recorded step; on the slider also ← →", { ",": "earlier", ".": "later" }],
+  ["< · >", "previous · next step of the same kind; on the slider Shift + ← →", { "<": "earlier of kind", ">": "later of kind" }],
+  ["Home · End", "first · last recorded step; on the slider Page ↑ ↓ move by a tenth", { Home: "first", End: "last" }],
+  ["g", "go to a step by number; on the slider just type it", { g: "type step" }],
+  ["l", "follow the newest step, or stop following", { l: "follow" }],
+  ["k", "next kind of step", { k: "next kind" }],
+  ["e · E", "next iteration · next pass", { e: "next iteration", E: "next pass" }],
   ["s", "value, gradient, gradient of one loss, update", { s: "next of" }],
-  ["b · B", "the next sample · the whole batch again", { b: "next sample", B: "batch" }],
-  ["m", "the next tensor of the same node", { m: "next part" }],
-  ["x", "the next of the runs on the page", { x: "next run" }],
-  ["i", "open or shut the inspector", { i: "inspector" }],
+  ["b · B", "next sample · whole batch", { b: "next sample", B: "batch" }],
+  ["m", "next tensor of the same node", { m: "next part" }],
+  ["x", "next shown run", { x: "next run" }],
+  ["i", "open or close the inspector", { i: "inspector" }],
   ["/", "search on this tab: nodes, tensors, notes, units", { "/": "search" }],
   ["1 … 8", "Tensors, Ops, Curves, Overview, Network, Notes, Neurons, Language",
     { 1: "tensors", 2: "ops", 3: "curves", 4: "overview", 5: "network", 6: "notes", 7: "neurons", 8: "language" }],
-  [PALETTE, "find a tensor, a step, a run, whatever can be done", {}],
-  ["t", "light or dark", { t: "theme" }],
-  ["?", "this sheet", { "?": "help" }],
+  [PALETTE, "search tensors, steps, runs and commands", {}],
+  ["t", "toggle dark mode", { t: "theme" }],
+  ["?", "this help", { "?": "help" }],
 ];
 
 /** What the keys mean on the Ops tab, whose picture has its own for the rest. */

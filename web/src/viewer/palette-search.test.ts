@@ -31,7 +31,7 @@ test("notes lead to their step, names to runs and tabs", () => {
 });
 
 test("what was taken lately comes first, and before what fits as well", () => {
-  const recent = ["Tensors blocks.2.weight", "Go to Notes"];
+  const recent = ["Tensors blocks.2.weight", "Tabs Notes"];
   const lately = (query: string): string[] => found(all, query, run, { recent }).map(({ title }) => title);
   assert.deepEqual(lately("").slice(0, 3), ["blocks.2.weight", "Notes", "Tensors"]);
   assert.equal(lately("weight")[0], "blocks.2.weight");

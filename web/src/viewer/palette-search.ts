@@ -8,7 +8,7 @@ import type { Command } from "./keys";
 import { TABS, type Action, type Tab } from "./state";
 
 export interface Offered {
-  readonly group: "Go to" | "Tensors" | "Steps" | "Runs" | "Do";
+  readonly group: "Tabs" | "Tensors" | "Steps" | "Runs" | "Commands";
   readonly title: string;
   readonly about: string;
   /** What to do: a change of state, or a command. */
@@ -22,22 +22,22 @@ const DEEDS: readonly (readonly [string, string, Command])[] = [
   ["Next kind of step", "k", "next kind"],
   ["Next iteration", "e", "next iteration"],
   ["Next pass", "E", "next pass"],
-  ["Show value, gradient, update", "s", "next of"],
+  ["Show next: value, gradient, update", "s", "next of"],
   ["Next sample", "b", "next sample"],
   ["Statistics of the whole batch", "B", "batch"],
   ["Next tensor of the node", "m", "next part"],
-  ["Next of the runs on the page", "x", "next run"],
-  ["Go to a step by its number", "g", "type step"],
-  ["Open or shut the inspector", "i", "inspector"],
-  ["Light or dark", "t", "theme"],
-  ["Keys and help", "?", "help"],
+  ["Next shown run", "x", "next run"],
+  ["Go to a step by number", "g", "type step"],
+  ["Open or close the inspector", "i", "inspector"],
+  ["Toggle dark mode", "t", "theme"],
+  ["Help and keyboard shortcuts", "?", "help"],
 ];
 
 /** All that can be found in a run, in the order of the page. */
 export function offers(run: RunView | null, items: readonly RunItem[], tabs: readonly Tab[] = TABS): Offered[] {
-  const out: Offered[] = tabs.map((tab) => ({ group: "Go to", title: TAB_NAMES[tab], about: `${TABS.indexOf(tab) + 1}`, does: [{ do: "tab", tab }] }));
+  const out: Offered[] = tabs.map((tab) => ({ group: "Tabs", title: TAB_NAMES[tab], about: `${TABS.indexOf(tab) + 1}`, does: [{ do: "tab", tab }] }));
   for (const item of items) out.push({ group: "Runs", title: item.name, about: item.path === item.name ? `${item.n_steps} steps` : item.path, does: [{ do: "run", id: item.id }] });
-  for (const [title, about, command] of DEEDS) out.push({ group: "Do", title, about, does: [command] });
+  for (const [title, about, command] of DEEDS) out.push({ group: "Commands", title, about, does: [command] });
   if (!run) return out;
   for (const [node, rows] of offerOf(run).nodes) {
     const names = [...new Set(rows.flatMap((row) => [row.site, ...row.names]))].filter((name) => name !== node);
@@ -64,7 +64,7 @@ export function found(all: readonly Offered[], query: string, run: RunView | nul
   if (digits && run?.steps.length) {
     const step = Number(digits.replace(/\D/g, ""));
     const to = run.steps[nearest(run.steps, (own) => own, step)];
-    const about = to === step ? run.kinds[run.kind_of[run.steps.indexOf(to)]] ?? "" : `${step} was not recorded: the next that was`;
+    const about = to === step ? run.kinds[run.kind_of[run.steps.indexOf(to)]] ?? "" : `${step} was not recorded; nearest recorded step`;
     out.push({ offered: { group: "Steps", title: `step ${to.toLocaleString("en")}`, about, does: [{ do: "step", step: to }] }, cost: -1 });
   }
   for (const offered of all) {

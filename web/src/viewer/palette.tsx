@@ -69,15 +69,15 @@ export function Palette({ run, items, tabs, onDo, onClose }: Props) {
   };
   return (
     <div class="veil palette-veil" onPointerDown={(event) => event.target === event.currentTarget && onClose()}>
-      <div class="palette" role="dialog" aria-modal="true" aria-label="Find" onKeyDown={key}>
+      <div class="palette" role="dialog" aria-modal="true" aria-label="Command palette" onKeyDown={key}>
         <div class="palette-field">
           <Icon name="search" />
-          <input type="text" ref={field} value={query} placeholder="A tensor, a step, a run, something to do" spellcheck={false} autocomplete="off"
-            role="combobox" aria-expanded="true" aria-controls="palette-list" aria-activedescendant={hits[at] ? `palette-${at}` : undefined} aria-label="Find"
+          <input type="text" ref={field} value={query} placeholder="Search tensors, steps, runs and commands" spellcheck={false} autocomplete="off"
+            role="combobox" aria-expanded="true" aria-controls="palette-list" aria-activedescendant={hits[at] ? `palette-${at}` : undefined} aria-label="Search tensors, steps, runs and commands"
             onInput={(event) => { setQuery(event.currentTarget.value); setAt(0); }} />
           <kbd>Esc</kbd>
         </div>
-        <ul id="palette-list" role="listbox" aria-label="Found" ref={list}>
+        <ul id="palette-list" role="listbox" aria-label="Matches" ref={list}>
           {hits.map((hit, i) => (
             <li id={`palette-${i}`} role="option" aria-selected={i === at} key={`${hit.group} ${hit.title} ${i}`} onPointerMove={() => i !== at && setAt(i)} onClick={() => take(hit)}>
               <span class="palette-group">{hit.group}</span>
@@ -86,7 +86,7 @@ export function Palette({ run, items, tabs, onDo, onClose }: Props) {
             </li>
           ))}
         </ul>
-        {!hits.length && <p class="quiet">Nothing is called so. Names may be shortened: <code>h0att</code> finds <code>h.0.attn</code>.</p>}
+        {!hits.length && <p class="quiet">No matches. Names can be abbreviated: <code>h0att</code> finds <code>h.0.attn</code>.</p>}
       </div>
     </div>
   );

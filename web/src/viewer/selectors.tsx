@@ -63,19 +63,19 @@ export function Selectors({ running, samples, span, pointing, isDark }: Props) {
   const isTight = useTight(box, [...run.kinds, "|", ...iterations, "|", ...passes, "|", ...ofs, "|", ...parts, "|", ranks.length, tab, samples?.n_kept, choice.sample === null].join("\n"));
   const has = (fits: (row: RunView["rows"][number]) => boolean): boolean => !rows || rows.some(fits);
   return (
-    <div class={`selectors${isTight ? " tight" : ""}`} ref={box} role="toolbar" aria-label="What is shown">
+    <div class={`selectors${isTight ? " tight" : ""}`} ref={box} role="toolbar" aria-label="Selectors">
       <div class="labelled step-selector">
         <span class="label">Step · {recorded(run)}</span>
         <div class="step-line">
-          <IconButton icon="left" title="The recorded step before (,)" isOff={choice.place <= 0} onClick={() => go(running, "earlier")} />
+          <IconButton icon="left" title="Previous recorded step (,)" isOff={choice.place <= 0} onClick={() => go(running, "earlier")} />
           <StepSlider running={running} span={span} pointing={pointing} isDark={isDark} />
-          <IconButton icon="right" title="The next recorded step (.)" isOff={choice.place < 0 || choice.place >= run.steps.length - 1}
+          <IconButton icon="right" title="Next recorded step (.)" isOff={choice.place < 0 || choice.place >= run.steps.length - 1}
             onClick={() => go(running, "later")} />
         </div>
       </div>
       <div class="selector-row">
         {ranks.length > 0 && (
-          <OneOf name="Rank" isTight={isTight} about="of the processes that wrote this run" value={run.item.id.split(RANK)[1] ?? `${ranks[0]}`}
+          <OneOf name="Rank" isTight={isTight} about="process that wrote the data" value={run.item.id.split(RANK)[1] ?? `${ranks[0]}`}
             onChoose={(rank) => act({ do: "run", id: Number(rank) === ranks[0] ? baseOf(run.item.id) : `${baseOf(run.item.id)}${RANK}${rank}` })}
             choices={ranks.map((rank) => [`${rank}`, `${rank}`, true])} />
         )}
@@ -133,14 +133,14 @@ function OneOf(props: {
   }
   const segments: Segment<string>[] = choices.map(([own, text, isThere]) => ({
     value: own, text: isThere ? text : <span class="not-there">{text}</span>,
-    title: isThere ? `${text} (${about})` : `${text}: not recorded of the selected tensor`,
+    title: isThere ? `${text} (${about})` : `${text}: not recorded for the selected tensor`,
   }));
   return labelled(<Segments name={name} value={value} choices={segments} onChoose={onChoose} />);
 }
 
 function Over({ running, samples }: { running: Running; samples: SamplesView | undefined }) {
   const { choice, act, nKept } = running;
-  const none = samples?.why_missing || "No samples were kept at this step: record with samples=8 to keep eight.";
+  const none = samples?.why_missing || "No samples kept at this step. Record with samples=8 to keep eight.";
   const name = (number: number): string => {
     const item = samples?.items.find((other) => other.number === number);
     const said = [item?.label, item?.label ? "" : item?.id, item?.text].filter(Boolean).join(" · ");

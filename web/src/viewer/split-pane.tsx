@@ -35,7 +35,7 @@ export function Beside({ children, ...props }: PanelProps & { children: Componen
   const [height, setHeight] = useState<number | null>(null);
   const is = isOpen(state, choice, isNarrow);
   const turn = (): void => act(turnInspector(state, choice, isNarrow));
-  const title = `${is ? "Shut" : "Open"} the inspector (i)`;
+  const title = `${is ? "Close" : "Open"} the inspector (i)`;
   return (
     <div class={`body${is ? "" : " alone"}`} ref={box} style={{ "--panel-width": `${width}px`, "--panel-height": height === null ? "52%" : `${height}px` }}>
       <div class="main-pane">{children}</div>

@@ -127,7 +127,7 @@ function Whole({ client, element }: { client: Client; element: HTMLElement }) {
     <>
       <Header items={known.chips} tabs={tabs} shown={shown} active={active} errors={known.errors} state={state} step={step} act={act}
         onPalette={() => setOpen("palette")} onHelp={() => setOpen("help")} onTheme={turn} onFollow={() => command("follow")} />
-      {!known.isThere && <div class="banner" role="alert"><span class="banner-text">The server does not answer. What was seen can still be looked at; the rest comes when it is back. Is cutaway view still running?</span></div>}
+      {!known.isThere && <div class="banner" role="alert"><span class="banner-text">The server is not responding. Loaded data stays visible, and the page reconnects by itself. Is cutaway view still running?</span></div>}
       {running && isOfRun && <Selectors running={running} samples={samples} span={span} pointing={pointing} isDark={isDark} />}
       <main class="tab-panels" id="panel">
         <Tabs props={props} state={state} reason={reasonOf(known, act)}
@@ -181,8 +181,8 @@ function makeTyping(): { begin(): void; listen(call: () => void): () => void } {
 
 function NoSteps({ run }: { run: RunView }) {
   return (
-    <Hint title="No step was recorded yet" isQuiet={run.item.state === "live"}>
-      <p>{run.item.state === "live" ? "The run has begun; its first step appears here as soon as it is there." : "The run ended before a step was recorded. Notes and logged numbers are on their tabs."}</p>
+    <Hint title="No steps recorded yet" isQuiet={run.item.state === "live"}>
+      <p>{run.item.state === "live" ? "The run has started. Its first step appears here once it is recorded." : "The run ended before it recorded a step. Notes and Curves show what was logged."}</p>
     </Hint>
   );
 }
@@ -192,15 +192,15 @@ function reasonOf({ items, error, errors, active, chips, shown }: ReturnType<typ
   const own = errors.get(active);
   if (error) return <Failure what="This folder" error={error} />;
   if (own) return <Failure what={chips.find(({ id }) => id === active)?.name ?? active} error={own} />;
-  if (!items) return <Hint title="Looking into the folder…" isQuiet />;
-  if (shown.length) return <Hint title="Reading the run…" isQuiet />;
+  if (!items) return <Hint title="Loading runs…" isQuiet />;
+  if (shown.length) return <Hint title="Loading run…" isQuiet />;
   const elsewhere: Tab[] = [...(items.some(({ kind }) => kind === "trace") ? ["ops" as const] : []), ...PAGE_TABS.filter((topic) => onTab(items, topic).length)];
   return (
-    <Hint title="There is no run here yet">
+    <Hint title="No runs in this folder yet">
       {elsewhere.length > 0 && (
-        <p class="elsewhere">What lies in this folder is on {elsewhere.map((tab) => <button type="button" class="button" key={tab} onClick={() => act({ do: "tab", tab })}>{TAB_NAMES[tab]}</button>)}</p>
+        <p class="elsewhere">This folder has data on {elsewhere.map((tab) => <button type="button" class="button" key={tab} onClick={() => act({ do: "tab", tab })}>{TAB_NAMES[tab]}</button>)}</p>
       )}
-      <p>Record a training into this folder, and it appears here as it is written:</p>
+      <p>Record a training run in this folder to see it here live:</p>
       <pre class="value-text">{'with cutaway.record("runs/first", model, every=10) as run:\n    for batch in data:\n        with run.step():\n            …'}</pre>
     </Hint>
   );

@@ -140,9 +140,9 @@ export function VirtualTable(props: Props) {
       onScroll={(event) => setView({ scrolled: event.currentTarget.scrollTop, height: bodyHeight(event.currentTarget) })}>
       <div class="table-head" role="row" style={{ minWidth: `${least}px` }}>
         {columns.map((column) => <Head key={column.name} column={column} sorting={sorting} onSort={() => sort(column)} />)}
-        <span class="table-copy"><IconButton icon="copy" title="Copy the table as text" onClick={() => copy(order)} /></span>
+        <span class="table-copy"><IconButton icon="copy" title="Copy table as text" onClick={() => copy(order)} /></span>
       </div>
-      {order.length === 0 && <div class="table-empty quiet">{props.empty ?? "Nothing fits."}</div>}
+      {order.length === 0 && <div class="table-empty quiet">{props.empty ?? "No matches"}</div>}
       <div class="table-body" style={{ height: `${heightOf(order.length, rowHeight)}px`, minWidth: `${least}px` }}>
         <div class="table-rows" style={{ transform: `translateY(${top}px)` }}>{lines}</div>
       </div>

@@ -29,7 +29,7 @@ export function Costs({ title, n, rowsOf }: { title: string; n: number; rowsOf(m
   return (
     <Card title={title}>
       {costs.length > 1 && <Segments name="By" value={measure.name} onChoose={(next: string) => setName(next)} choices={choices} />}
-      {rows.length === 0 && <p class="quiet">Nothing here has this number.</p>}
+      {rows.length === 0 && <p class="quiet">No values for this measure.</p>}
       <ol class="bars">
         {rows.map(({ key, name: text, about, value }) => (
           <li key={key}>

@@ -30,7 +30,7 @@ export function GroupPanel({ group }: { group: number }) {
   const facts: [string, string][] = [
     ["ops", groups.n_ops[group].toLocaleString("en") + (n > 1 ? " in each block" : "")],
     ["returns", groups.size[group]], ["parameters", groups.parameters[group] || "none"],
-    ["modules in it", modules.toLocaleString("en")],
+    ["modules inside", modules.toLocaleString("en")],
   ];
   return (
     <article class="panel" key={group}>

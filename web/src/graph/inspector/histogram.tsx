@@ -39,9 +39,9 @@ export function Histogram({ histogram: { low, high, counts }, title = "distribut
     <figure class="histogram">
       <figcaption>
         <span>{over >= 0 ? said(over) : title}</span>
-        <button type="button" class="toggle" aria-pressed={isLog} title="Logarithmic heights" onClick={() => setLog(!isLog)}>log</button>
+        <button type="button" class="toggle" aria-pressed={isLog} title="Logarithmic y axis" onClick={() => setLog(!isLog)}>log</button>
       </figcaption>
-      <span class="histogram-top" title="The share of the values in the tallest bar">{((100 * Math.max(...counts)) / Math.max(all, 1)).toPrecision(2)} %</span>
+      <span class="histogram-top" title="Share of values in the tallest bar">{((100 * Math.max(...counts)) / Math.max(all, 1)).toPrecision(2)} %</span>
       <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img"
         aria-label={`Histogram from ${short(low)} to ${short(high)}`} onPointerLeave={() => setOver(-1)}
         onPointerMove={(event) => {

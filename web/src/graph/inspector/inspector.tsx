@@ -27,7 +27,7 @@ function StandIn({ keys }: { keys: readonly string[] }) {
     <>
       <p class="note">
         {keys.length === 1
-          ? "A stand-in: so many ops read this tensor that it is drawn again beside each of them."
+          ? "A stand-in: many ops read this tensor, so it is drawn again beside each of them."
           : `A stand-in for ${keys.length} tensors that many ops read.`}{" "}
         {keys.map((key) => <button type="button" class="link" key={key} onClick={() => go(key)}>{name(key)}</button>)}
       </p>

@@ -27,9 +27,9 @@ export function Numbers({ nodes }: { nodes: readonly number[] }) {
             <span class="label">{measure.title}</span>
             <b>{quantity(value, measure.unit)}</b>
             {share !== null && (
-              <small>{percent(share)} of all{share > 0.005 && <i style={{ width: `${100 * Math.min(1, share)}%` }} />}</small>
+              <small>{percent(share)} of total{share > 0.005 && <i style={{ width: `${100 * Math.min(1, share)}%` }} />}</small>
             )}
-            {measure.total === "max" && nodes.length > 1 && <small>the most of any op</small>}
+            {measure.total === "max" && nodes.length > 1 && <small>maximum over all ops</small>}
           </button>
         );
       })}
@@ -52,8 +52,8 @@ export function Highlights() {
   );
   return (
     <div class="highlights">
-      {one("ancestors", "made from", "Highlight all ancestors (a)")}
-      {one("descendants", "leads to", "Highlight all descendants (d)")}
+      {one("ancestors", "ancestors", "Highlight all ancestors (a)")}
+      {one("descendants", "descendants", "Highlight all descendants (d)")}
       <button type="button" class={`button${state.isPicking || state.highlight === "paths" ? " on" : ""}`}
         title="Highlight the paths to another box (p)" onClick={() => act({ do: "pick" })}>
         {state.isPicking ? "click the other end …" : "paths to …"}

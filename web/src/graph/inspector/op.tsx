@@ -17,8 +17,8 @@ const KINDS = {
   plain: "", standin: "", failed: "", target: "target", loss: "loss",
 };
 
-const NOT_KEPT = "What this op holds is not in this picture: a file keeps only as many details as fit its size.";
-const NOT_READ = "What this op holds can no longer be read: the trace is closed, or its file is gone.";
+const NOT_KEPT = "Details of this op are not in this file: only as many are stored as fit its size limit.";
+const NOT_READ = "Details of this op are not available: the trace is closed or its file was deleted.";
 /** From then on an answer takes long. */
 const LONG_MS = 4000;
 
@@ -71,10 +71,10 @@ function Held({ node }: { node: number }) {
   if (row < 0) {
     const isFailed = view.nodes.kind[node] === "failed";
     if (isFailed) return <Failure lines={view.nodes.lines[node]} />;
-    return <p class="note">{"Only the other trace has this op; its values are not in this picture."}</p>;
+    return <p class="note">{"This op is only in the other trace; its values are not available here."}</p>;
   }
-  if (detail === "asked") return <p class="note loading">Asking for what it holds …</p>;
-  if (detail === "delayed") return <p class="note loading">{host.delay ?? "Still asking for what it holds …"}</p>;
+  if (detail === "asked") return <p class="note loading">Loading details…</p>;
+  if (detail === "delayed") return <p class="note loading">{host.delay ?? "Still loading details…"}</p>;
   if (detail === null) return <p class="note">{host.delay ? NOT_READ : NOT_KEPT}</p>;
   return <Details detail={detail} />;
 }
@@ -84,7 +84,7 @@ function Failure({ lines }: { lines: readonly string[] }) {
   const { view } = usePage();
   return (
     <div class="note failure">
-      <p>This op raised, so it has no value.</p>
+      <p>This op raised an exception, so it has no value.</p>
       <code>{view.error}</code>
       {lines.slice(1).map((line) => <div key={line}><code>{line}</code></div>)}
     </div>
@@ -117,7 +117,7 @@ function Details({ detail }: { detail: Detail }) {
       {detail.facts.length > 0 && <Card title="Facts"><Facts facts={detail.facts} /></Card>}
       {detail.parameters.map(({ name, shape, value, grad }) => (
         <Card title={name} aside={shape} isShut key={name}>
-          {value ? <ValueView value={value} /> : <p class="quiet">Its values are not in this picture.</p>}
+          {value ? <ValueView value={value} /> : <p class="quiet">Its values are not available in this picture.</p>}
           {grad && <ValueView title="Gradient" value={grad} />}
         </Card>
       ))}
@@ -136,8 +136,8 @@ function Neighbours({ node }: { node: number }) {
   };
   return (
     <>
-      {parents.length > 0 && <Card title="Made from" aside={parents.length}><NodeLinks nodes={parents} about={taken} /></Card>}
-      {children.length > 0 && <Card title="Goes into" aside={children.length}><NodeLinks nodes={children} /></Card>}
+      {parents.length > 0 && <Card title="Parents" aside={parents.length}><NodeLinks nodes={parents} about={taken} /></Card>}
+      {children.length > 0 && <Card title="Children" aside={children.length}><NodeLinks nodes={children} /></Card>}
     </>
   );
 }

@@ -84,8 +84,8 @@ export function Pixels({ image, isDark, read, children, name, unit = "", onTile 
         <span>{about ?? image.caption}</span>
         <span class="zoom">
           {children}
-          <IconButton icon="minus" title="Smaller" isOff={zoom === 1} onClick={() => setZoom(zoom / 2)} />
-          <IconButton icon="plus" title="Larger" isOff={zoom >= 16} onClick={() => setZoom(zoom * 2)} />
+          <IconButton icon="minus" title="Zoom out" isOff={zoom === 1} onClick={() => setZoom(zoom / 2)} />
+          <IconButton icon="plus" title="Zoom in" isOff={zoom >= 16} onClick={() => setZoom(zoom * 2)} />
         </span>
       </figcaption>
       <div class="pixels-frame" ref={frame} style={{ maxHeight: `${highest + 40}px` }}>

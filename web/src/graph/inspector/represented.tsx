@@ -14,9 +14,9 @@ export function Alike({ own, keys }: { own: string; keys: readonly string[] }) {
   const run = groups.map((group) => view.groups.run[group]).find((one) => one >= 0 && !state.apart.has(one));
   return (
     <div class="alike">
-      <IconButton icon="left" title="The one before" onClick={() => show(-1)} />
+      <IconButton icon="left" title="Previous" onClick={() => show(-1)} />
       <span>{place + 1} of {keys.length.toLocaleString("en")} drawn as this box</span>
-      <IconButton icon="right" title="The next one" onClick={() => show(1)} />
+      <IconButton icon="right" title="Next" onClick={() => show(1)} />
       {run !== undefined && own.startsWith("n") && <Link onGo={() => part(run, true)}>show all {view.runs[run].groups.length} blocks</Link>}
     </div>
   );

@@ -9,7 +9,7 @@ export function SourceLines({ source, stack }: { source: Source; stack: readonly
   return (
     <Card title="Source" aside={<span title={source.file}>{file}:{source.line}</span>}>
       {source.function && <div class="quiet">in <code>{source.function}</code></div>}
-      {source.text.length === 0 && <p class="quiet">The file is not at hand any more.</p>}
+      {source.text.length === 0 && <p class="quiet">Source file not found.</p>}
       {source.text.length > 0 && <pre class="code">
         {source.text.map((text, i) => (
           <div class={source.first + i === source.line ? "line here" : "line"} key={i}>
@@ -20,7 +20,7 @@ export function SourceLines({ source, stack }: { source: Source; stack: readonly
       </pre>}
       {stack.length > 1 && (
         <details class="stack">
-          <summary>called through {stack.length - 1} more</summary>
+          <summary>called from {stack.length - 1} more</summary>
           <ol>
             {stack.map(([path, line, name], place) => (
               <li key={place} title={path}>

@@ -15,7 +15,7 @@ export function BarsPlate({ plate }: { plate: Bars }) {
   const [at, setAt] = useState(-1);
   const frame = useRef<HTMLDivElement>(null);
   useEdges(frame, ".plate-bars");
-  if (!names.length) return <p class="quiet">Nothing to compare.</p>;
+  if (!names.length) return <p class="quiet">No values.</p>;
   const most = largest([...values, ...low, ...high]) || 1;
   const place = (value: number): number => (isSigned ? 50 + (50 * value) / most : (100 * Math.max(0, value)) / most);
   const key = (event: KeyboardEvent): void => {

@@ -24,9 +24,9 @@ export function HistogramPlate({ plate }: { plate: Histogram }) {
   return (
     <>
       {plate.series.length > 1 && (
-        <button type="button" class="toggle plate-toggle" aria-pressed={isShare} title="Each kind as a share of its own values" onClick={() => setShare(!isShare)}>shares</button>
+        <button type="button" class="toggle plate-toggle" aria-pressed={isShare} title="Normalize each series to its own number of values" onClick={() => setShare(!isShare)}>normalize</button>
       )}
-      <Chart label={about(plate, totals)} xName={isShare ? "share of values by their size" : "number of values by their size"} yName="" x={x} y={y} n={n}
+      <Chart label={about(plate, totals)} xName={isShare ? "value (height: share of values)" : "value (height: number of values)"} yName="" x={x} y={y} n={n}
         placeAt={(value) => Math.max(0, Math.min(n - 1, edges.findIndex((edge) => edge > value) - 1 + (value >= edges[n] ? n + 1 : 0)))}
         xOf={(bin) => (edges[bin] + edges[bin + 1]) / 2}
         draw={(frame, at) => (

@@ -132,9 +132,9 @@ export function Curve(props: CurveProps) {
       tabIndex={isEmpty ? -1 : 0} onKeyDown={onKeyDown} onBlur={() => setOver(null)}>
       <div class="curve-plot" ref={host} />
       {!isEmpty && sheet.isEmpty && <p class="curve-hint clear">{props.broken ?? "NaN or infinite at every step."}</p>}
-      {sheet.broken.length > 0 && !sheet.isEmpty && !isBare && <span class="curve-broken" title="Steps where it was not finite"><i />NaN or Inf</span>}
-      {isEmpty && <p class="curve-hint">{props.hint ?? "Nothing was recorded here."}</p>}
-      {zoom && !isEmpty && <button type="button" class="curve-reset" title="Show all of it (double click, Escape)" onClick={() => setZoom(null)}>all</button>}
+      {sheet.broken.length > 0 && !sheet.isEmpty && !isBare && <span class="curve-broken" title="Steps with NaN or Inf"><i />NaN or Inf</span>}
+      {isEmpty && <p class="curve-hint">{props.hint ?? "No data recorded."}</p>}
+      {zoom && !isEmpty && <button type="button" class="curve-reset" title="Reset zoom (double-click, Esc)" onClick={() => setZoom(null)}>reset zoom</button>}
       {over && !isEmpty && width > 0 && <Readout {...props} over={over} width={width} perPixel={(sheet.high - sheet.low) / width} />}
     </div>
   );
@@ -184,7 +184,7 @@ export function CurveLegend({ lines }: { lines: readonly Line[] }) {
 }
 
 function about(name: string, lines: readonly Line[]): string {
-  const said = lines.filter(({ y }) => y.length).map(({ name: own, y }) => `${own}: ${exact(y[y.length - 1])} at the end`);
+  const said = lines.filter(({ y }) => y.length).map(({ name: own, y }) => `${own}: last value ${exact(y[y.length - 1])}`);
   return [name, ...said.slice(0, 4)].join(". ");
 }
 

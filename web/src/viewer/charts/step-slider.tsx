@@ -98,7 +98,7 @@ export function StepSlider({ running, span, pointing, isDark }: Props) {
         {over !== null && width > 0 && <Over run={run} choice={choice} scale={scale} x={over} />}
       </div>
       {choice.step >= 0 && typed === null && (
-        <button type="button" class="step-number" style={side} tabIndex={-1} aria-label="Go to a step" title="Type the number of a step (g)" onClick={() => setTyped("")}>
+        <button type="button" class="step-number" style={side} tabIndex={-1} aria-label="Go to step" title="Enter a step number (g)" onClick={() => setTyped("")}>
           {choice.step.toLocaleString("en")}
         </button>
       )}
@@ -137,7 +137,7 @@ function StepField({ typed, side, onType, onStep, onClose, onLeave }: FieldProps
     onClose();
   };
   return (
-    <input class="step-number" type="text" inputMode="numeric" size={7} ref={field} style={side} value={typed} aria-label="Number of a step" placeholder="step"
+    <input class="step-number" type="text" inputMode="numeric" size={7} ref={field} style={side} value={typed} aria-label="Step number" placeholder="step"
       onInput={(event) => onType(event.currentTarget.value)} onKeyDown={key} onBlur={onLeave} />
   );
 }
@@ -212,7 +212,7 @@ export function isBad({ level }: NoteView): boolean {
 }
 
 function spoken(run: RunView, { place, step }: Choice): string {
-  if (place < 0) return "no step was recorded";
+  if (place < 0) return "no steps recorded";
   return `step ${step}, ${run.kinds[run.kind_of[place]] || "any kind"}, ${place + 1} of ${run.steps.length} recorded`;
 }
 

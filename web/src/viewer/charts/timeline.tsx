@@ -41,7 +41,7 @@ export function Strip({ runs, run, state, choice, act, client, isDark, span, poi
   return (
     <footer class="strip" aria-label={`${name} over steps`}>
       <div class="strip-names">
-        {names.length > 1 ? <Menu name="What the strip shows" value={name} choices={names.map((own) => [own, own])} onChoose={(text) => act({ do: "keep", name: KEPT, text })} />
+        {names.length > 1 ? <Menu name="Logged value" value={name} choices={names.map((own) => [own, own])} onChoose={(text) => act({ do: "keep", name: KEPT, text })} />
           : <span class="strip-name">{name}</span>}
         {having.slice(0, MOST).map(({ view, colour, dash }, i) => (
           <span class="strip-value" style={{ color: colour }} key={view.item.id} title={view.item.name}>
@@ -50,12 +50,12 @@ export function Strip({ runs, run, state, choice, act, client, isDark, span, poi
         ))}
         {having.length > MOST && <span class="quiet">and {having.length - MOST} more</span>}
         {having.map(({ view }, i) => <Broken key={view.item.id} of={having.length > 1 ? last(view.item.name) : ""} curve={data[i]} onGo={(step) => act({ do: "step", step })} />)}
-        {lacking.length > 0 && <span class="quiet" title={`${lacking.map(({ view }) => view.item.name).join(", ")} did not log ${name}`}>not of {lacking.map(({ view }) => last(view.item.name)).join(", ")}</span>}
+        {lacking.length > 0 && <span class="quiet" title={`${lacking.map(({ view }) => view.item.name).join(", ")} did not log ${name}`}>not logged in {lacking.map(({ view }) => last(view.item.name)).join(", ")}</span>}
       </div>
       {error ? <p class="quiet">{error}</p> : (
         <Curve lines={lines} name={`${name} over steps`} height={isNarrow ? LOW : HEIGHT} isBare isDark={isDark} mark={choice.step < 0 ? null : choice.step} span={span}
           pointed={pointed} onPoint={(x) => pointing.point(x, HERE)}
-          hint={asked.some(({ isOld }) => isOld) ? " " : "Nothing was logged under this name."} onPick={(step) => act({ do: "step", step })} />
+          hint={asked.some(({ isOld }) => isOld) ? " " : "No values logged under this name."} onPick={(step) => act({ do: "step", step })} />
       )}
     </footer>
   );
@@ -68,7 +68,7 @@ function Broken({ of, curve, onGo }: { of: string; curve: CurveData | undefined;
   const [step, value] = [curve.steps[place], curve.values[place]];
   const said = Number.isNaN(value) ? "NaN" : "Inf";
   return (
-    <button type="button" class="strip-bad" title={`${of && `${of}: `}${said} first at step ${step.toLocaleString("en")}; press to go there`} onClick={() => onGo(step)}>
+    <button type="button" class="strip-bad" title={`${of && `${of}: `}${said} first at step ${step.toLocaleString("en")}; click to go there`} onClick={() => onGo(step)}>
       {of && `${of} `}{said} from {step.toLocaleString("en")}
     </button>
   );

@@ -112,10 +112,10 @@ test("refusals and a server that is away are told as sentences", async () => {
   await assert.rejects(refused, (error: AskError) => error.message === "rank-0/x: they are not what was written." && error.status === 500);
   const plain = client.load(matrixAsk("a", 2));
   calls[1].answer(new Response("<html>", { status: 404, statusText: "Not Found" }));
-  await assert.rejects(plain, { message: "The server answered 404 Not Found." });
+  await assert.rejects(plain, { message: "The server returned 404 Not Found." });
   const away = client.load(matrixAsk("a", 3));
   calls[2].fail(new TypeError("Failed to fetch"));
-  await assert.rejects(away, /does not answer/);
+  await assert.rejects(away, /is not responding/);
 });
 
 test("what may be wanted soon is asked for only while nobody waits, and the newest wish counts", async () => {

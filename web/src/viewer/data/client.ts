@@ -49,7 +49,7 @@ export interface ClientOptions {
   readonly budget?: number;
 }
 
-const AWAY = "The server does not answer. Is cutaway view still running?";
+const AWAY = "The server is not responding. Is cutaway view still running?";
 /** So many requests of those that nobody waits for run at once. */
 const AHEAD = 2;
 /** So many milliseconds an answer waits for the others that were asked for with it: the page is drawn once for all of them. */
@@ -194,7 +194,7 @@ async function asked(get: typeof fetch, ask: Ask<unknown>, signal: AbortSignal, 
 
 async function sentence(response: Response): Promise<string> {
   const said = await response.json().catch(() => null) as { error?: unknown } | null;
-  return typeof said?.error === "string" && said.error ? said.error : `The server answered ${response.status} ${response.statusText}.`.replace(/ \.$/, ".");
+  return typeof said?.error === "string" && said.error ? said.error : `The server returned ${response.status} ${response.statusText}.`.replace(/ \.$/, ".");
 }
 
 /** About how much memory an answer takes: objects several times that of their text. */

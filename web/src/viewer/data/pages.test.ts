@@ -61,7 +61,7 @@ test("what is saved under a name is led to, and a site to its first unit", () =>
 test("the list says what it is, how much, and whether it is whole", () => {
   assert.deepEqual(ITEMS.slice(1, 3).map(sizeOf), ["Ranking", "1 row × 6 units"]);
   assert.equal(sizeOf({ ...ITEMS[2], state: "live" }), "1 row × 6 units, being written");
-  assert.equal(sizeOf({ ...ITEMS[2], state: "killed" }), "1 row × 6 units, not written to its end");
+  assert.equal(sizeOf({ ...ITEMS[2], state: "killed" }), "1 row × 6 units, incomplete");
   assert.equal(sizeOf(broken), "result, cannot be opened");
   assert.equal(whenOf(ITEMS[1]), "");
   assert.match(whenOf(shelved("x", { made: 1.7e9 })), /^2023-11-1\d \d\d:\d\d$/);

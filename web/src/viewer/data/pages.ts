@@ -47,7 +47,7 @@ export function tabsOf(items: readonly RunItem[], tab: Tab): Tab[] {
 export function sizeOf({ kind, page, state }: RunItem): string {
   if (!page) return kind === "activations" ? "collection, cannot be opened" : "result, cannot be opened";
   const size = kind === "activations" ? `${counted(page.n_rows, "row")} × ${counted(page.n_units, "unit")}` : typeName(page.type);
-  return state === "live" ? `${size}, being written` : state === "killed" ? `${size}, not written to its end` : size;
+  return state === "live" ? `${size}, being written` : state === "killed" ? `${size}, incomplete` : size;
 }
 
 /** The time in this part of the world, to the minute; "" where it is not known. */

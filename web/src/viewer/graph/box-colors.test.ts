@@ -47,9 +47,9 @@ test("a box that is drawn once for several blocks has a cell for each", () => {
 });
 
 test("what leaps to the eye has a ring and a word", () => {
-  const given = { ...tinting(values, fine), striking: new Map([[2, { text: "NaN begins here", about: "", how: "broken" as const }]]) };
+  const given = { ...tinting(values, fine), striking: new Map([[2, { text: "NaN starts here", about: "", how: "broken" as const }]]) };
   const { boxes } = tinted(PLAIN, drawn(view.groups.parent.map((_, group) => group)), given);
-  assert.deepEqual([boxes.get("n2")!.ring, boxes.get("n2")!.note], [ODD.nonfinite, "NaN begins here"]);
+  assert.deepEqual([boxes.get("n2")!.ring, boxes.get("n2")!.note], [ODD.nonfinite, "NaN starts here"]);
   assert.equal(boxes.get("n3")!.ring, undefined);
 });
 

@@ -56,7 +56,7 @@ export function tinted(base: Decorations, drawn: Drawn, tinting: Tinting): Decor
     if (colour !== null) look.strip = colour;
     if (oddity === "nonfinite" || oddity === "zero") {
       look.badge ??= oddity === "zero" ? "all 0" : "NaN";
-      look.about ??= oddity === "zero" ? "nothing but zeros" : "NaN or Inf in it";
+      look.about ??= oddity === "zero" ? "all zeros" : "contains NaN or Inf";
     }
     if (mark && !look.ring) [look.ring, look.note] = [RINGS[mark.how], mark.text];
     const cells = placeOf && inPlaces(nodes, placeOf);

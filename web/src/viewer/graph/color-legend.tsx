@@ -21,7 +21,7 @@ interface Props {
   onFit(): void;
 }
 
-const SIGNS: readonly (readonly [Oddity, string])[] = [["nonfinite", "NaN or Inf"], ["zero", "nothing but zeros"]];
+const SIGNS: readonly (readonly [Oddity, string])[] = [["nonfinite", "NaN or Inf"], ["zero", "all zeros"]];
 
 /** With so much room the legend says all it knows. */
 const ROOMY = { width: 800, height: 520 };
@@ -42,11 +42,11 @@ export function TintLegend({ tinting, missing, selected, isWide, hasCells, hasLo
             <li key={oddity}><i style={{ background: ODD[oddity as "zero"] }} />{text}</li>
           ))}
           {tinting.tints.oddities.includes("none") && <li key="none"><i class="hollow" />not recorded</li>}
-          {hasCells && <li key="cells" title="A module that is drawn once for several identical ones"><i class="cells" />one cell for each block</li>}
+          {hasCells && <li key="cells" title="One box for several identical modules"><i class="cells" />one cell per block</li>}
         </ul>
       )}
-      {isWide && <button type="button" class="link" onClick={onFit} title="Colours reach over all steps seen so far">fit colours to this step</button>}
-      {hasLoops && <p class="looped"><i />on to the next iteration</p>}
+      {isWide && <button type="button" class="link" onClick={onFit} title="The color range covers all steps viewed so far">fit colors to this step</button>}
+      {hasLoops && <p class="looped"><i />to the next iteration</p>}
       <details ref={shapes}><summary>Roles</summary><KindLegend /></details>
     </div>
   );
@@ -61,7 +61,7 @@ function Ramp({ tinting: { tints, scale }, selected }: { tinting: Tinting; selec
     <div class="ramp-legend">
       <div>{tints.title}{way}</div>
       <div class="ramp" style={{ background: gradient(ramp) }}>
-        {place !== null && <b style={{ left: `${place * 100}%` }} title={`the selected tensor: ${said(selected)}`} />}
+        {place !== null && <b style={{ left: `${place * 100}%` }} title={`selected tensor: ${said(selected)}`} />}
       </div>
       <div class="ramp-ticks">
         {low === high ? <span class="only">{said(low)}</span>

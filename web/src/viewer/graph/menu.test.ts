@@ -35,6 +35,6 @@ test("alone, a box is seen with its neighbours", () => {
 test("a box is grouped with the selected one, and taken out again", () => {
   const { wish } = run("Group with a", about) as { wish: Wish[] };
   assert.deepEqual(wish, [{ at: "a", within: "group 1" }, { at: "c", within: "group 1" }]);
-  assert.deepEqual((run("Take out of group 1", about, { wishes: wish }).wish as Wish[]).at(-1), { at: "c", within: "" });
+  assert.deepEqual((run("Remove from group 1", about, { wishes: wish }).wish as Wish[]).at(-1), { at: "c", within: "" });
   assert.equal(run("Rename group 1", about, { wishes: wish }).rename, "group 1");
 });

@@ -38,17 +38,17 @@ export function graphItems({ key, nodes, names, selected }: Meant, how: Arrangin
   const isPinned = pinned.has(node);
   return [
     { text: "Hide", run: () => how.hide(new Set([...hidden, ...nodes]), false) },
-    { text: "Show only this, with its neighbours", run: () => how.hide(allBut(how.n, withNeighbours(nodes, how.ways)), true) },
-    ...(key.startsWith("n") ? [{ text: isPinned ? "Unpin" : "Pin: keep its number in view", run: () => how.pin(toggled(pinned, node)) }] : []),
+    { text: "Show only this and its neighbors", run: () => how.hide(allBut(how.n, withNeighbours(nodes, how.ways)), true) },
+    ...(key.startsWith("n") ? [{ text: isPinned ? "Unpin" : "Pin its value", run: () => how.pin(toggled(pinned, node)) }] : []),
     { text: "Move with the arrow keys", run: how.move },
-    ...(how.isMoved ? [{ text: "Back to its place", run: how.back }] : []),
-    { text: "Order: as early as can be", run: () => how.wish(ordered(wishes, names, true)) },
-    { text: "Order: as late as can be", run: () => how.wish(ordered(wishes, names, false)) },
+    ...(how.isMoved ? [{ text: "Reset position", run: how.back }] : []),
+    { text: "Place as early as possible", run: () => how.wish(ordered(wishes, names, true)) },
+    { text: "Place as late as possible", run: () => how.wish(ordered(wishes, names, false)) },
     ...(selected ? [{ text: `Group with ${selected.title}`, run: () => how.wish(grouped(wishes, [...selected.names, ...names])) }] : []),
     ...(group ? [
       { text: `Rename ${group}…`, run: () => how.rename(group) },
-      { text: `Take out of ${group}`, run: () => how.wish(ungrouped(wishes, names)) },
-    ] : [{ text: "Group by itself", run: () => how.wish(grouped(wishes, names)) }]),
+      { text: `Remove from ${group}`, run: () => how.wish(ungrouped(wishes, names)) },
+    ] : [{ text: "New group", run: () => how.wish(grouped(wishes, names)) }]),
   ];
 }
 

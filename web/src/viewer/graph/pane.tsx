@@ -202,7 +202,7 @@ export function RunGraphPane(props: Props) {
               <TintLegend tinting={tinting} missing={missing} selected={tinting && node >= 0 ? tinting.tints.values[node] : NaN}
                 isWide={isWide} hasCells={hasCells} hasLoops={drawn.picture.edges.some(({ parent, child }) => parent >= child)} onFit={fit} />
               {drifted && <p class="drifted" role="status">{drifted}</p>}
-              {isMoving && <div class="hint" role="status">Arrow keys move the box; Esc ends it.</div>}
+              {isMoving && <div class="hint" role="status">Use the arrow keys to move the box. Press Esc when done.</div>}
               {naming !== null && <GroupName name={naming} onName={(name) => wish(renamed(props.wishes.list, naming, name))} onClose={() => setNaming(null)} />}
             </>,
             tooltip: (hover) => (

@@ -41,10 +41,10 @@ export function GraphPanel(props: PanelProps) {
   if (value && !isOld) last.current = { graph: value, wishes: wishes.text };
   const carried = useRef<Carried | "nothing" | null>(null);
   if (error !== null) return <Failure what="The graph" error={error} />;
-  if (!last.current) return <Hint title="Reading the graph…" isQuiet />;
+  if (!last.current) return <Hint title="Loading graph…" isQuiet />;
   const { graph, wishes: own } = last.current;
   if (!graph.nodes.length) {
-    return <Hint title="No tensor was recorded yet"><p>{graph.why_missing || "The graph appears with the first recorded step."}</p></Hint>;
+    return <Hint title="No tensors recorded yet"><p>{graph.why_missing || "The graph appears with the first recorded step."}</p></Hint>;
   }
   const view = settled(graph, own);
   const spot = spotOf(graph.structure, own);

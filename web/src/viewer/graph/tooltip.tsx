@@ -15,7 +15,7 @@ const ROOM = { width: 320, height: 130 };
 /** So long the pointer rests before its tensor is asked for, in milliseconds. */
 const REST = 90;
 const ODDITIES: Readonly<Record<Oddity, string>> = {
-  "": "", nonfinite: "holds NaN or Inf", zero: "nothing but zeros", none: "not recorded at this step",
+  "": "", nonfinite: "contains NaN or Inf", zero: "all zeros", none: "not recorded at this step",
 };
 
 interface Props {
@@ -58,7 +58,7 @@ export function GraphTooltip({ hover, drawn, look, tinting, rows, run, step, cli
       {box && tinting && <Numbers tinting={tinting} labels={view.nodes.site} nodes={nodes} />}
       {strikes.map(([node, { text, about }]) => <div class="odd" key={node}>{nodes.length > 1 ? `${view.nodes.site[node]}: ` : ""}{text}: {about}</div>)}
       {look?.about && <div><b>{look.badge}</b> {look.about === look.badge ? "" : look.about}</div>}
-      {look?.cells && <div>one cell for each of {look.cells.length} blocks, the first at the left</div>}
+      {look?.cells && <div>one cell per block ({look.cells.length}), first block at the left</div>}
     </div>
   );
 }
@@ -85,7 +85,7 @@ function Numbers({ tinting: { tints }, labels, nodes }: { tinting: Tinting; labe
   const ends = node >= 0 && tints.ends ? `, from ${short(tints.ends.then[node])} to ${short(tints.ends.now[node])}` : "";
   return (
     <>
-      {said && <div><b>{said}</b> {tints.title}{ends}{nodes.length > 1 ? `; the largest, in ${labels[node]}` : ""}</div>}
+      {said && <div><b>{said}</b> {tints.title}{ends}{nodes.length > 1 ? `; maximum, in ${labels[node]}` : ""}</div>}
       {ODDITIES[oddity] && <div class={oddity === "none" ? "" : "odd"}>{ODDITIES[oddity]}</div>}
     </>
   );

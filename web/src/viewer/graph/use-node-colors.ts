@@ -68,7 +68,7 @@ export function useTinting(
   const anchor = useAsked(client, since === null && !isSingle ? ask(run.steps[middleOf(run.steps.length)] ?? null) : null);
   const anchored = useMemo(() => (anchor.value && statistic ? tints(rows, { statistics: run.statistics, statistic, of, matrix: anchor.value, since: null }) : null), [anchor.value, rows, statistic, of]);
   const times = useMemo(() => (found && anchored && !isSigned(statistic) ? drift(found, anchored) : NaN), [found, anchored, statistic]);
-  const drifted = times >= FAR || times <= 1 / FAR ? `most is ×${short(times)} of what it was at step ${run.steps[middleOf(run.steps.length)].toLocaleString("en")}` : "";
+  const drifted = times >= FAR || times <= 1 / FAR ? `typical values are ×${short(times)} those at step ${run.steps[middleOf(run.steps.length)].toLocaleString("en")}` : "";
   const marks = useMemo(() => {
     if (!found || !now.value) return undefined;
     const matrix = now.value;

@@ -23,7 +23,7 @@ export function Cards(props: PanelProps & { tensor: TensorView; statistic: strin
   };
   return (
     <div class="stats cards" onPointerLeave={() => setOver(null)}>
-      {choice.sample !== null && tensor.statistics.length > 0 && <p class="quiet cards-over">over the whole batch; of the sample alone see below</p>}
+      {choice.sample !== null && tensor.statistics.length > 0 && <p class="quiet cards-over">over the whole batch; see below for this sample</p>}
       {cardsOf(tensor.statistics, { dead: tensor.dead_units, units: tensor.units?.n_rows ?? 0 }).map(({ name, title, text, exact: whole, marks, notes, isOut }) => (
         <button type="button" key={name} class={`stat${isOut ? " out" : ""}${statistic === name ? " on" : ""}`} aria-pressed={statistic === name}
           onClick={() => act({ do: "statistic", statistic: name })} onPointerEnter={(event) => look(name, event.currentTarget)}

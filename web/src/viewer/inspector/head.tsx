@@ -20,7 +20,7 @@ export function Head({ run, choice, act, state, row, tensor }: PanelProps & { ro
   const count = tensor?.statistics.find((one) => one.name === "count")?.value;
   const badges = [
     tensor ? shapeSaid(tensor, count) : "", tensor?.dtype ?? "", row.role,
-    row.of === "value" ? "" : quantityTitle(row.of), row.part, passSaid(run, row), row.n_passes > 1 ? `up to ${row.n_passes} passes a step` : "",
+    row.of === "value" ? "" : quantityTitle(row.of), row.part, passSaid(run, row), row.n_passes > 1 ? `up to ${row.n_passes} passes per step` : "",
   ];
   const said = tensor ? remark(tensor.statistics) : "";
   const odd = siblingSaid(tensor?.sibling ?? null, quantityTitle(row.of));
@@ -37,7 +37,7 @@ export function Head({ run, choice, act, state, row, tensor }: PanelProps & { ro
         {said && <span class="badge bad">{said}</span>}
         {odd && tensor?.sibling && <button type="button" class="badge bad" title={`Go to ${tensor.sibling.site}`} onClick={toSibling}>{odd}</button>}
       </div>
-      {row.names.length > 0 && <div class="quiet">also {row.names.slice(0, 4).map((one) => (one === "." ? "the model's own result" : one)).join(", ")}{row.names.length > 4 && ` and ${row.names.length - 4} more`}</div>}
+      {row.names.length > 0 && <div class="quiet">also {row.names.slice(0, 4).map((one) => (one === "." ? "the model's output" : one)).join(", ")}{row.names.length > 4 && ` and ${row.names.length - 4} more`}</div>}
     </header>
   );
 }
@@ -45,7 +45,7 @@ export function Head({ run, choice, act, state, row, tensor }: PanelProps & { ro
 /** The shape, and where only some samples were kept, that it is theirs. */
 function shapeSaid({ dtype, shape }: TensorView, count: number | null | undefined): string {
   if (!dtype) return count ? counted(count, "element") : "";
-  if (!shape.length) return "single number";
+  if (!shape.length) return "scalar";
   const isPart = count && count !== shape.reduce((product, size) => product * size, 1);
   return isPart ? `kept [${shape.join(", ")}] of ${counted(count, "element")}` : `[${shape.join(", ")}]`;
 }
@@ -76,10 +76,10 @@ export function TakeAlong({ run, choice, row, tensor, client }: PanelProps & { r
     <div class="take-along">
       <CopyButton text="site" title={`Copy ${site}`} make={() => site} />
       <CopyButton text="Python" title={python} make={() => python} />
-      {tensor.statistics.length > 0 && <CopyButton text="statistics" title="Copy all statistics with all their figures" make={numbers} />}
-      {hasValue && n <= MOST_COPIED && <CopyButton text="values" title={`Copy ${whose} as lists`} make={value} />}
+      {tensor.statistics.length > 0 && <CopyButton text="statistics" title="Copy all statistics in full precision" make={numbers} />}
+      {hasValue && n <= MOST_COPIED && <CopyButton text="values" title={`Copy ${whose} as nested lists`} make={value} />}
       {hasValue && (["csv", "npy"] as const).map((format) => (
-        <a key={format} class="take" href={valuesLink(id, row.row, choice.step, format, sample)} download title={`Download ${whose}: ${format === "csv" ? "a table as text" : "for numpy.load"}`}>
+        <a key={format} class="take" href={valuesLink(id, row.row, choice.step, format, sample)} download title={`Download ${whose} as ${format === "csv" ? "CSV" : "NPY, for numpy.load"}`}>
           <Icon name="toDown" />{format.toUpperCase()}
         </a>
       ))}
@@ -100,7 +100,7 @@ function CopyButton({ text, title, make }: { text: string; title: string; make()
   };
   return (
     <button type="button" class={`take ${state}`} title={title} onClick={() => void copy()}>
-      <Icon name="copy" />{state === "done" ? "copied" : state === "failed" ? "not copied" : text}
+      <Icon name="copy" />{state === "done" ? "copied" : state === "failed" ? "copy failed" : text}
     </button>
   );
 }

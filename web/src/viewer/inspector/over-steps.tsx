@@ -31,14 +31,14 @@ export function OverSteps({ run, runs, choice, state, client, act, isDark, row, 
           over steps{among > 1 ? (among === 2 ? ", both runs" : `, ${among} runs`) : ""}
         </span>
         <span class="over-end">
-          <span class="hide-narrow">click a point to go there</span>
-          <button type="button" class="toggle" aria-pressed={isLog} title="Logarithmic heights" onClick={() => act({ do: "keep", name: LOG, text: isLog ? "0" : "1" })}>log</button>
+          <span class="hide-narrow">click a point to go to that step</span>
+          <button type="button" class="toggle" aria-pressed={isLog} title="Logarithmic y axis" onClick={() => act({ do: "keep", name: LOG, text: isLog ? "0" : "1" })}>log</button>
         </span>
       </figcaption>
       {errors.map((error) => <p class="note" key={error}>{error}</p>)}
       <Curve lines={lines} name={`${titleOf(statistic)} over steps`} height={168} isLog={isLog} isDark={isDark} onPick={pick}
-        mark={choice.step < 0 ? null : xOf(lines, choice.step)} hint={isLoading ? "Reading …" : "This statistic was not recorded of this tensor."}
-        broken={tensor?.statistics.some(({ name, value }) => name === "count" && value === 0) ? "It has no elements." : allMissing(statistic)} />
+        mark={choice.step < 0 ? null : xOf(lines, choice.step)} hint={isLoading ? "Loading…" : "This statistic was not recorded for this tensor."}
+        broken={tensor?.statistics.some(({ name, value }) => name === "count" && value === 0) ? "This tensor has no elements." : allMissing(statistic)} />
       <CurveLegend lines={lines} />
       {passes && <p class="quiet">{passes}</p>}
       {lacking.length > 0 && <p class="quiet">{lacking.join(", ")} {lacking.length > 1 ? "have" : "has"} no such tensor.</p>}

@@ -35,7 +35,7 @@ export function Picture({ run, client, isDark, act, state, tensor }: PanelProps 
             <Scales scale={scale} hasBatch={tensor.n_samples > 1} image={image} onChoose={(is) => act(keepScale(is))} />
             {image.n_all > 1 && <Tiles image={image} onChoose={(tile) => act(keepTile(tile))} />}
           </div>
-          <Pixels image={image} isDark={isDark} read={read} unit={tensor.is_normalised ? " σ from the mean of the batch" : ""} name={tensor.tokens?.is_square ? (index) => looked(tensor.tokens!.tokens, index) : undefined} onTile={(tile) => act(keepTile(tile))} />
+          <Pixels image={image} isDark={isDark} read={read} unit={tensor.is_normalised ? " σ from the batch mean" : ""} name={tensor.tokens?.is_square ? (index) => looked(tensor.tokens!.tokens, index) : undefined} onTile={(tile) => act(keepTile(tile))} />
         </>
       )}
       {picture.text && <pre class={isOne ? "value-text one" : "value-text"}>{picture.text}</pre>}
@@ -52,9 +52,9 @@ function looked(tokens: readonly string[], index: readonly number[]): string {
 /** By what the colours are normalised. */
 function Scales({ scale, hasBatch, image, onChoose }: { scale: Paint["scale"]; hasBatch: boolean; image: Image; onChoose(scale: Paint["scale"]): void }) {
   const choices = [
-    { value: "raw", text: "raw", title: "The values as they are, all in one scale" },
-    ...(hasBatch ? [{ value: "batch", text: "vs. batch", title: "Deviations from the mean over the batch, in standard deviations" }] : []),
-    ...(image.n_all > 1 ? [{ value: "each", text: `each ${image.tile_word}`, title: `Each ${image.tile_word} from its own lowest to its own highest value` }] : []),
+    { value: "raw", text: "raw", title: "Raw values on one color scale" },
+    ...(hasBatch ? [{ value: "batch", text: "vs. batch", title: "Deviation from the batch mean, in standard deviations" }] : []),
+    ...(image.n_all > 1 ? [{ value: "each", text: `each ${image.tile_word}`, title: `Separate color scale for each ${image.tile_word}` }] : []),
   ] as const;
   if (choices.length < 2) return null;
   const value = choices.some((one) => one.value === scale) ? scale : "raw";
@@ -68,11 +68,11 @@ function Tiles({ image, onChoose }: { image: Image; onChoose(tile: number | null
   const at = image.first[image.axes[0]] ?? 0;
   const go = (by: number): void => onChoose((at + by + n) % n);
   return (
-    <span class="tile-choice" role="group" aria-label={`Which ${word}`}>
-      <IconButton icon="left" title={`The ${word} before`} onClick={() => go(-1)} />
+    <span class="tile-choice" role="group" aria-label={`Select ${word}`}>
+      <IconButton icon="left" title={`Previous ${word}`} onClick={() => go(-1)} />
       <label>{word} <input type="number" min={1} max={n} value={at + 1} aria-label={word}
         onChange={(event) => onChoose(Math.max(1, Math.min(n, Math.round(Number(event.currentTarget.value)) || 1)) - 1)} /> of {n.toLocaleString("en")}</label>
-      <IconButton icon="right" title={`The next ${word}`} onClick={() => go(1)} />
+      <IconButton icon="right" title={`Next ${word}`} onClick={() => go(1)} />
       <Link onGo={() => onChoose(null)}>all {n.toLocaleString("en")}</Link>
     </span>
   );

@@ -17,7 +17,7 @@ export function Spread({ tensor, state, act }: PanelProps & { tensor: TensorView
   if (histogram.low === histogram.high) return <p class="quiet">Every value is {exact(histogram.low)}.</p>;
   const isWhole = !isOfSample && tensor.histogram !== null;
   const hasBatch = !["parameter", "buffer"].includes(tensor.role) && tensor.of !== "update";
-  const title = isOfSample ? "how often which value comes, in this sample" : isWhole ? `how often which value comes${hasBatch ? " in the batch" : ""}` : "how often which value comes, of those kept";
+  const title = `Distribution of values${isOfSample ? ", this sample" : !isWhole ? ", kept values" : hasBatch ? ", whole batch" : ""}`;
   const few = isWhole && count > N_SAMPLED ? ` · ${N_SAMPLED.toLocaleString("en")} of ${count.toLocaleString("en")}` : "";
   const quantiles = isOfSample ? new Map<string, number>() : quantilesOf(tensor.statistics);
   return (
@@ -52,7 +52,7 @@ function Box({ at, place }: { at: ReadonlyMap<string, number>; place(value: numb
 
 /** The same in words. */
 function Words({ at }: { at: ReadonlyMap<string, number> }) {
-  const parts = [["median", "median", "p50", "p50"], ["box", "half of all", "p25", "p75"], ["thick", "90 %", "p5", "p95"], ["thin", "98 %", "p1", "p99"]] as const;
+  const parts = [["median", "median", "p50", "p50"], ["box", "middle 50 %", "p25", "p75"], ["thick", "90 %", "p5", "p95"], ["thin", "98 %", "p1", "p99"]] as const;
   const known = parts.filter(([, , from, to]) => at.has(from) && at.has(to));
   if (at.size < 3) return null;
   return (

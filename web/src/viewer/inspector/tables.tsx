@@ -19,7 +19,7 @@ export function Tables(props: PanelProps & { tensor: TensorView }) {
   return (
     <>
       {units && <Fold title="Units" aside={about(units, "unit")}>{() => <>{remark && <p class="quiet">{remark}</p>}<Units {...props} table={units} /></>}</Fold>}
-      {!units && remark && <Fold title="Units" aside="not known">{() => <p class="quiet">{remark}</p>}</Fold>}
+      {!units && remark && <Fold title="Units" aside="not available">{() => <p class="quiet">{remark}</p>}</Fold>}
       {samples && <Fold title="Samples" aside={about(samples, "sample")}>{() => <Samples {...props} table={samples} />}</Fold>}
     </>
   );
@@ -44,7 +44,7 @@ function Samples({ run, client, tensor, table, choice, act }: PanelProps & { ten
     <>
       <Sheet error={error} columns={columns} n={table.n_rows} label="Samples" selected={choice.sample}
         onSelect={(sample) => act({ do: "sample", sample: sample === choice.sample || sample >= nKept ? null : sample })} />
-      {nKept > 0 && <p class="quiet">A click looks at one sample alone, another click at the whole batch{nKept < table.n_rows ? `; the first ${nKept} were kept` : ""}.</p>}
+      {nKept > 0 && <p class="quiet">Click a sample to select it; click it again for the whole batch{nKept < table.n_rows ? `. Only the first ${nKept} were kept` : ""}.</p>}
     </>
   );
 }
@@ -55,7 +55,7 @@ function numbered(name: string): Column {
 
 function said(items: readonly SampleItem[]): Column[] {
   const words = (row: number): string => [items[row]?.label, items[row]?.text || items[row]?.id].filter(Boolean).join(" · ");
-  return items.some((_, row) => words(row)) ? [{ name: "what", title: "what it is", least: 84, text: words, by: words }] : [];
+  return items.some((_, row) => words(row)) ? [{ name: "what", title: "content", least: 84, text: words, by: words }] : [];
 }
 
 /** The columns of numbers. */
@@ -82,7 +82,7 @@ interface SheetProps {
 
 function Sheet({ error, columns, n, label, selected, onSelect }: SheetProps) {
   if (error !== null) return <p class="note">{error}</p>;
-  if (!columns.length) return <p class="note loading">Reading …</p>;
+  if (!columns.length) return <p class="note loading">Loading…</p>;
   return (
     <div class="tensor-table" style={{ height: `${Math.min(HIGHEST, 32 + ROW * n + 12)}px` }}>
       <VirtualTable label={label} columns={columns} rows={n} rowHeight={ROW} selected={selected} onSelect={onSelect} />

@@ -27,7 +27,7 @@ export function Tokens(props: TokensProps) {
   const numbers = from >= 0 ? looks ?? [] : tokens.values[place] ?? [];
   const finite = numbers.filter((value): value is number => value !== null && Number.isFinite(value));
   const scale = scaleOf(finite, isDark);
-  const said = over >= 0 ? `${JSON.stringify(words[over])} ${told(numbers[over])}` : from >= 0 ? `where ${JSON.stringify(words[from])} looks` : `${words.length} tokens, coloured by`;
+  const said = over >= 0 ? `${JSON.stringify(words[over])} ${told(numbers[over])}` : from >= 0 ? `attention from ${JSON.stringify(words[from])}` : `${words.length} tokens, coloured by`;
   return (
     <figure class="tokens">
       <figcaption>
@@ -35,7 +35,7 @@ export function Tokens(props: TokensProps) {
         {from >= 0 ? <button type="button" class="toggle" onClick={() => setFrom(-1)}>all tokens</button>
           : tokens.measures.length > 1 ? (
             <Menu name="Coloured by" value={tokens.measures[place]} onChoose={setName} choices={tokens.measures.map((one) => [one, titleOf(one)] as const)} />
-          ) : <span>{tokens.is_square ? `how much they are ${tokens.measures[0]}` : titleOf(tokens.measures[0] ?? "")}</span>}
+          ) : <span>{tokens.is_square ? titleOf(tokens.measures[0]) : titleOf(tokens.measures[0] ?? "")}</span>}
       </figcaption>
       <p onPointerLeave={() => setOver(-1)}>
         {words.map((token, i) => {
@@ -52,7 +52,7 @@ export function Tokens(props: TokensProps) {
       {finite.length > 0 && (
         <div class="pixels-scale">
           <span>{short(scale.low)}</span><i style={{ background: gradient(scale.ramp) }} /><span>{short(scale.high)}</span>
-          {isLookedThrough(props) && from < 0 && <span class="hide-narrow">click a token to see where it looks</span>}
+          {isLookedThrough(props) && from < 0 && <span class="hide-narrow">click a token to see what it attends to</span>}
         </div>
       )}
     </figure>

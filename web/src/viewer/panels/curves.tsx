@@ -47,14 +47,14 @@ export function CurvesPanel(props: PanelProps) {
       <CurvesBar manner={manner} keep={keep} hasKinds={runs.some(({ view }) => view.kinds.length > 1)} />
       <div class="curves-scroll">
         <CurvesPart title="Logged" about={scalars.length ? `${found.length} of ${scalars.length}` : ""} legend={<RunsLegend runs={runs} kinds={[]} />}>
-          {scalars.length === 0 && <p class="note">No numbers were logged. <code>run.log(loss=loss)</code> inside a step keeps one for every step.</p>}
-          {scalars.length > 0 && found.length === 0 && <p class="note">No logged number has “{manner.search}” in its name.</p>}
+          {scalars.length === 0 && <p class="note">No scalars logged. Call <code>run.log(loss=loss)</code> inside a step to log one value per step.</p>}
+          {scalars.length > 0 && found.length === 0 && <p class="note">No matches for “{manner.search}”.</p>}
           <div class="curve-grid">{found.map((name) => <ScalarChart key={name} name={name} {...chart} />)}</div>
         </CurvesPart>
         <CurvesPart title={choice.row ? choice.row.site : "Statistics"} about={choice.row ? words(choice.row.of, passesSaid(props.run, choice.row, choice.picked)) : ""}
           legend={choice.row && <RunsLegend runs={runs} kinds={isApart ? kinds : []} />}>
-          {!choice.row && <p class="note">Select a tensor, in Tensors or in the Overview: every statistic of it is drawn here, step by step.</p>}
-          {choice.row && foundStatistics.length === 0 && <p class="note">No statistic has “{manner.search}” in its name.</p>}
+          {!choice.row && <p class="note">Select a tensor in Tensors or Overview to plot its statistics over steps.</p>}
+          {choice.row && foundStatistics.length === 0 && <p class="note">No matches for “{manner.search}”.</p>}
           <div class="curve-grid">{foundStatistics.map((name) => <StatisticChart key={name} name={name} {...chart} />)}</div>
         </CurvesPart>
       </div>
@@ -93,33 +93,33 @@ function CurvesBar({ manner, keep, hasKinds }: { manner: Manner; keep(name: stri
   ];
   return (
     <div class="curves-bar">
-      <Labelled name="Find">
+      <Labelled name="Search">
         <label class="curves-search">
           <Icon name="search" />
-          <input type="search" value={manner.search} placeholder="name of a number" aria-label="Find a number"
+          <input type="search" value={manner.search} placeholder="name" aria-label="Search curves"
             onInput={(event) => keep("search", event.currentTarget.value)} />
         </label>
       </Labelled>
-      <Labelled name="Height">
-        <Segments name="Height" value={isLog === null ? "auto" : isLog ? "log" : "linear"}
+      <Labelled name="Y axis">
+        <Segments name="Y axis" value={isLog === null ? "auto" : isLog ? "log" : "linear"}
           onChoose={(value: string) => keep("log", { auto: "", log: "1" }[value] ?? "0")}
           choices={[
-            { value: "auto", text: "auto", title: "As suits each number" }, { value: "linear", text: "linear", title: "Linear heights" },
-            { value: "log", text: "log", title: "Logarithmic heights; on both sides of zero where numbers cross it" },
+            { value: "auto", text: "auto", title: "Automatic: chosen for each curve" }, { value: "linear", text: "linear", title: "Linear y axis" },
+            { value: "log", text: "log", title: "Logarithmic y axis (symmetric log for values of both signs)" },
           ]} />
       </Labelled>
       <Labelled name={`Smoothing ${manner.smoothing ? manner.smoothing.toFixed(2) : "off"}`}>
         <input class="curves-smooth" type="range" min="0" max="0.99" step="0.01" value={manner.smoothing} aria-label="Smoothing"
-          title="How much older points count" onInput={(event) => keep("smooth", Number(event.currentTarget.value) ? event.currentTarget.value : "")} />
+          title="Weight of older points" onInput={(event) => keep("smooth", Number(event.currentTarget.value) ? event.currentTarget.value : "")} />
       </Labelled>
-      <Labelled name="Over">
-        <Segments name="Over" value={manner.xName} onChoose={(value: string) => keep("x", value === "seconds" ? value : "")}
-          choices={[{ value: "step", text: "steps", title: "Over steps" }, { value: "seconds", text: "time", title: "Over the seconds of the training" }]} />
+      <Labelled name="X axis">
+        <Segments name="X axis" value={manner.xName} onChoose={(value: string) => keep("x", value === "seconds" ? value : "")}
+          choices={[{ value: "step", text: "step", title: "Steps" }, { value: "seconds", text: "time", title: "Seconds since the run started" }]} />
       </Labelled>
       {hasKinds && manner.kind === null && (
         <Labelled name="Kinds">
           <Segments name="Kinds" value={manner.isByKind} onChoose={(value: boolean) => keep("kinds", value ? "" : "0")}
-            choices={onOff(true, ["apart", "as one"], ["A line for each kind of step", "One line for all"])} />
+            choices={onOff(true, ["separate", "merged"], ["One line per kind of step", "One line for all kinds"])} />
         </Labelled>
       )}
     </div>
@@ -176,7 +176,7 @@ function Chart({ id, title, found, manner, choice, act, isDark, onLarge, isLogBy
   return (
     <figure class="chart">
       <figcaption>
-        <button type="button" class="chart-title" title={isLarge ? "Draw it small" : "Draw it large"} aria-pressed={isLarge} onClick={() => onLarge(id)}>
+        <button type="button" class="chart-title" title={isLarge ? "Shrink" : "Enlarge"} aria-pressed={isLarge} onClick={() => onLarge(id)}>
           {title}
         </button>
         <span class="chart-values">
@@ -189,7 +189,7 @@ function Chart({ id, title, found, manner, choice, act, isDark, onLarge, isLogBy
       {errors.map((error) => <p class="note" key={error}>{error}</p>)}
       <Curve lines={lines} name={title} height={isLarge ? TALL : LOW} isLog={manner.isLog ?? isLogBySelf} smoothing={manner.smoothing}
         xName={manner.xName} mark={mark} onPick={pick} isDark={isDark} broken={broken}
-        hint={isLoading ? "Reading …" : "Nothing of it was recorded in these runs."} />
+        hint={isLoading ? "Loading…" : "Not recorded in these runs."} />
     </figure>
   );
 }

@@ -21,7 +21,7 @@ export function InspectorPanel(props: PanelProps) {
   const { row, step, sample } = choice;
   const ask = row && step >= 0 ? tensorAsk(run.item.id, row.row, step, sample, paintOf(state.kept)) : null;
   const { value, isOld, error } = useAsked(client, ask);
-  if (step < 0) return <Empty title="Nothing is recorded yet">As soon as the run has recorded its first step, its tensors are shown here.</Empty>;
+  if (step < 0) return <Empty title="No steps recorded yet">Tensors appear here after the first recorded step.</Empty>;
   if (!row && state.node !== null) return <Lacking {...props} node={state.node} />;
   if (!row) return <Hints />;
   // What was shown of another tensor says nothing about this one.
@@ -57,10 +57,10 @@ function Lacking({ run, runs, node, act }: PanelProps & { node: string }) {
   return (
     <article class="panel" aria-live="polite">
       <h2>Not in this run</h2>
-      <p class="note">{run.item.name} has no tensor <code>{node}</code>. It is shown again in the next run that has it.</p>
+      <p class="note">{run.item.name} has no tensor <code>{node}</code>. Switch to a run that has it to see it again.</p>
       <div class="highlights">
-        {having.map(({ view }) => <button type="button" class="button" key={view.item.id} onClick={() => act({ do: "run", id: view.item.id })}>Look at it in {view.item.name}</button>)}
-        <button type="button" class="button" onClick={() => act({ do: "node", node: null })}>Select nothing</button>
+        {having.map(({ view }) => <button type="button" class="button" key={view.item.id} onClick={() => act({ do: "run", id: view.item.id })}>Show it in {view.item.name}</button>)}
+        <button type="button" class="button" onClick={() => act({ do: "node", node: null })}>Clear selection</button>
       </div>
     </article>
   );
@@ -69,13 +69,13 @@ function Lacking({ run, runs, node, act }: PanelProps & { node: string }) {
 function Hints() {
   return (
     <article class="panel">
-      <h2>No tensor is selected</h2>
-      <p class="quiet lead">Its statistics, its values and its past will stand here.</p>
+      <h2>No tensor selected</h2>
+      <p class="quiet lead">Select a tensor to see its statistics</p>
       <ul class="hints">
-        <li>Click a node of the graph, or walk there with <kbd>←</kbd> <kbd>↑</kbd> <kbd>↓</kbd> <kbd>→</kbd>.</li>
-        <li><kbd>/</kbd> finds a node by its name.</li>
-        <li>Colour the graph by a statistic: what explodes or dies is seen at once.</li>
-        <li>The Overview has all tensors of this step in one table.</li>
+        <li>Click a node in the graph, or follow edges with <kbd>←</kbd> <kbd>↑</kbd> <kbd>↓</kbd> <kbd>→</kbd>.</li>
+        <li><kbd>/</kbd> searches for a node by name.</li>
+        <li>Color the graph by a statistic to spot exploding or vanishing tensors.</li>
+        <li>Overview lists all tensors of this step in one table.</li>
       </ul>
     </article>
   );

@@ -36,7 +36,7 @@ export function NotesPanel({ run, state, choice, act }: PanelProps) {
         <div class="panel-bar">
           <div class="search" role="search">
             <Icon name="search" />
-            <input type="text" placeholder="Search in notes" aria-label="Search in notes" value={query} spellcheck={false} onInput={(event) => search(event.currentTarget.value)} />
+            <input type="text" placeholder="Search notes" aria-label="Search notes" value={query} spellcheck={false} onInput={(event) => search(event.currentTarget.value)} />
             <span class="search-count">{rows.length.toLocaleString("en")}{rows.length < notes.length && ` of ${notes.length.toLocaleString("en")}`}</span>
           </div>
           {selected !== null && isHere(selected) && <button type="button" class="button" onClick={() => act({ do: "tab", tab: "tensors" })}>Tensors at step {choice.step.toLocaleString("en")}</button>}
@@ -44,18 +44,18 @@ export function NotesPanel({ run, state, choice, act }: PanelProps) {
         <Troubles run={run} />
         {notes.length ? (
           <VirtualTable label="Notes" columns={columns} rows={rows} selected={selected}
-            onSelect={select} empty="No note has these words." />
+            onSelect={select} empty="No matches" />
         ) : (
-          <Hint title="Nothing was noted in this run">
-            <p>Say something in the training loop, and it stands here and on the line of steps:</p>
+          <Hint title="No notes in this run">
+            <p>Add a note in the training loop; it appears here and on the step slider:</p>
             <pre class="value-text">run.note("learning rate halved")</pre>
           </Hint>
         )}
         {selected !== null && <Whole note={notes[selected]} />}
       </section>
       <aside class="pane facts-pane" aria-label="Configuration">
-        <Facts title="Configuration" facts={run.config} empty="None was given: cutaway.record(…, config={…}) keeps it." />
-        <Facts title="Environment" facts={run.environment} empty="Nothing is known of it." />
+        <Facts title="Configuration" facts={run.config} empty="Not recorded. Pass config={…} to cutaway.record()." />
+        <Facts title="Environment" facts={run.environment} empty="Not recorded." />
       </aside>
     </div>
   );
@@ -74,7 +74,7 @@ export function sought(notes: readonly NoteView[], query: string): Int32Array {
 /** All of the selected note, of which the table may have only the beginning. */
 function Whole({ note: { step, level, text, about, time } }: { note: NoteView }) {
   return (
-    <div class="note-whole" aria-label="The selected note">
+    <div class="note-whole" aria-label="Selected note">
       <p class="quiet">{step === null ? "" : `step ${step.toLocaleString("en")} · `}{level}{level && " · "}{when(time)}{Object.keys(about).length > 0 && ` · ${said(about)}`}</p>
       <p>{text}</p>
     </div>
@@ -107,7 +107,7 @@ function Troubles({ run }: Pick<PanelProps, "run">) {
   return (
     <div class="note failure troubles" role="alert">
       {run.problems.slice(0, 20).map((problem) => <p key={problem}>{problem}</p>)}
-      {run.problems.length > 20 && <p>and {run.problems.length - 20} more: cutaway verify lists them.</p>}
+      {run.problems.length > 20 && <p>and {run.problems.length - 20} more. Run cutaway verify to list them.</p>}
       {run.lost.slice(0, 20).map(({ what, steps, reason }, i) => (
         <p key={i}>Not written: {what}{steps.length ? `, ${counted(steps.length, "step")} from ${steps[0].toLocaleString("en")}` : ""}. {reason}</p>
       ))}

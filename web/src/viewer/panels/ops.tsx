@@ -30,8 +30,8 @@ export function OpsPanel({ items, state, act, client, onTheme, onHelp }: Props) 
   const host = useMemo((): Host | null => item ? { detail: (row) => client.load(detailAsk(item.id, row)), delay: "The server is busy." } : null, [item?.id, client]);
   if (!item) {
     return (
-      <Hint title="No trace lies in this folder">
-        <p>A trace has every op of a forward pass, with its values. Save one beside the runs, and it appears here:</p>
+      <Hint title="No traces in this folder">
+        <p>A trace holds every op of a forward pass with its values. Save one in this folder to see it here:</p>
         <pre class="value-text">{'trace = cutaway.trace(model, batch)\ntrace.save("runs/first.trace")'}</pre>
       </Hint>
     );
@@ -48,7 +48,7 @@ export function OpsPanel({ items, state, act, client, onTheme, onHelp }: Props) 
     <div class="ops-panel">
       {(traces.length > 1 || items.some(({ kind }) => kind === "run")) && (
         <div class="panel-bar">
-          <span class="label" title="Traces are saved apart from runs, and may be of other models">Trace</span>
+          <span class="label" title="Traces are saved separately from runs and may be of other models">Trace</span>
           {traces.length === 1 ? <code>{item.name}</code> : <Menu name="Trace" value={item.id} choices={traces.map(({ id, name }) => [id, name])} onChoose={(text) => {
             act({ do: "keep", name: PICTURE, text: "" });
             act({ do: "keep", name: TRACE, text });
@@ -57,7 +57,7 @@ export function OpsPanel({ items, state, act, client, onTheme, onHelp }: Props) 
       )}
       {error && <Failure what={item.name} error={error} />}
       {!error && value && host && <App view={value} host={host} frame={frame} />}
-      {!error && !value && <Hint title="Reading the trace…" isQuiet />}
+      {!error && !value && <Hint title="Loading trace…" isQuiet />}
     </div>
   );
 }

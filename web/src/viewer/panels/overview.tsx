@@ -38,31 +38,31 @@ export function OverviewPanel({ run, state, choice, act, client }: PanelProps) {
   const byNumber = useMemo(() => new Map(run.rows.map((row) => [row.row, row])), [run.rows]);
   const keep = (name: string, text: string): void => act({ do: "keep", name, text });
   const select = (number: number): void => act(selectingRow(byNumber.get(number)!, state));
-  if (choice.step < 0) return <Hint title="No step was recorded yet"><p>The table fills with the first one.</p></Hint>;
+  if (choice.step < 0) return <Hint title="No steps recorded yet"><p>Tensors appear here after the first recorded step.</p></Hint>;
   if (error !== null) return <Failure what="This step" error={error} />;
   return (
     <div class="overview" ref={place}>
-      <div class="overview-bar" role="toolbar" aria-label="Which tensors are listed">
+      <div class="overview-bar" role="toolbar" aria-label="Filters">
         <label class="search">
           <Icon name="search" />
           <input type="text" placeholder="attn weight" aria-label="Search tensors" spellcheck={false} autocomplete="off" value={query}
             onInput={(event) => keep("find", event.currentTarget.value)} />
         </label>
         {ofs.length > 1 && (
-          <Segments name="What of the tensors" value={here === "all"} onChoose={(is) => keep("of", is ? "all" : "")} choices={[
-            { value: false, text: quantityTitle(asked), title: "What is chosen above" },
+          <Segments name="Quantities" value={here === "all"} onChoose={(is) => keep("of", is ? "all" : "")} choices={[
+            { value: false, text: quantityTitle(asked), title: "Only the quantity selected above" },
             { value: true, text: "everything", title: "Values, gradients and updates in one table" },
           ]} />
         )}
         <Menu name="Role" value={role} onChoose={(text) => keep("role", text)}
-          choices={[["", "every role"], ...roles.map((name) => [name, name] as const)]} />
+          choices={[["", "all roles"], ...roles.map((name) => [name, name] as const)]} />
         <span class="shown-count">{counted(recorded.length, "tensor")} at step {choice.step.toLocaleString("en")}</span>
       </div>
       <div class="overview-table">
         <VirtualTable label={`Tensors at step ${choice.step}`} columns={columns} rows={recorded} version={matrix}
           sorting={sortingOf(state.kept.sort)} onSort={(sorting) => keep("sort", sorting ? `${sorting.column} ${sorting.isDown ? "down" : "up"}` : "")}
           selected={choice.row?.row ?? null} onSelect={select}
-          empty={rows.length ? "Nothing of this was recorded at this step." : "No tensor is called that."} />
+          empty={rows.length ? "Not recorded at this step." : "No matches"} />
       </div>
     </div>
   );
@@ -147,7 +147,7 @@ function rangeColumn(ranges: ReadonlyMap<number, Range>, rows: Int32Array, isTig
   const at = (row: number): Range => ranges.get(row)!;
   const most = ({ min, max }: Range): number => (Number.isNaN(max) ? NaN : Math.max(Math.abs(min), Math.abs(max)));
   return {
-    name: "range", plain: "range", title: () => <AxisTitle axis={axis} gap={isTight ? 0.22 : 0.15} />, about: "min · p5 · median · p95 · max, on one axis. Sorts by the largest size.",
+    name: "range", plain: "range", title: () => <AxisTitle axis={axis} gap={isTight ? 0.22 : 0.15} />, about: "min · p5 · median · p95 · max, on one axis. Sorts by largest magnitude.",
     text: (row) => [at(row).min, at(row).low, at(row).middle, at(row).high, at(row).max].map((value) => exact(value)).join(" "),
     by: (row) => most(at(row)), draw: (row) => <RangeBar axis={axis} range={at(row)} />, least: isTight ? 150 : 220, mark: () => "range",
   };

@@ -46,7 +46,7 @@ export function PagesPanel({ topic, items, state, act, client, isDark }: Props) 
     const actions = leadsTo(items ?? [], text, column, asked);
     return actions && (() => actions.forEach(act));
   }, [items, asked, act]);
-  if (!items) return <Hint title="Looking into the folder…" isQuiet />;
+  if (!items) return <Hint title="Loading…" isQuiet />;
   if (!own.length && !asked) return <Empty topic={topic} />;
   const choose = (id: string): void => opens(topic, id, "").forEach(act);
   return (
@@ -54,7 +54,7 @@ export function PagesPanel({ topic, items, state, act, client, isDark }: Props) 
       {isNarrow ? <Few own={own} item={item} onChoose={choose} /> : <List own={own} item={item} onChoose={choose} />}
       <LinksContext.Provider value={links}>
         {item ? <Chosen key={item.id} topic={topic} item={item} items={items} unit={state.kept[UNIT] ?? ""} act={act} client={client} isDark={isDark} /> : (
-          <Hint title="What was looked at is gone"><p>It was deleted or moved, or lies in another folder. The list has what is here now.</p></Hint>
+          <Hint title="Not found: deleted or moved"><p>Select another collection or result from the list.</p></Hint>
         )}
       </LinksContext.Provider>
     </div>
@@ -62,9 +62,9 @@ export function PagesPanel({ topic, items, state, act, client, isDark }: Props) 
 }
 
 const FILLS: Readonly<Record<Topic, readonly [title: string, about: string, code: string]>> = {
-  neurons: ["Nothing about neurons lies in this folder", "Collect activations into it, or save a ranking or another result beside them, and they appear here:",
+  neurons: ["No neuron results in this folder", "Collect activations or save a ranking or another result in this folder to see it here:",
     'cutaway.collect(model, texts, tokenizer=tok, at="h.*", path="runs/acts")\ncutaway.neurons.rank(acts, labels).save("runs/ranking")'],
-  language: ["Nothing about language lies in this folder", "Save a result, or a page whose topic is language, and it appears here:",
+  language: ["No language model results in this folder", "Save a result, or a page with topic=\"language\", in this folder to see it here:",
     'Page("My page", sections=[…], topic="language").save("runs/page")'],
 };
 
@@ -88,7 +88,7 @@ function List({ own, item, onChoose }: ListProps) {
     <nav class="page-list" aria-label="Collections and results" onKeyDown={walk}>
       {own.length > FEW && (
         <div class="search"><Icon name="search" />
-          <input type="text" placeholder="Find in the list" aria-label="Find in the list" value={query} spellcheck={false} onInput={(event) => setQuery(event.currentTarget.value)} />
+          <input type="text" placeholder="Filter list" aria-label="Filter list" value={query} spellcheck={false} onInput={(event) => setQuery(event.currentTarget.value)} />
         </div>
       )}
       {groups.map(([title, these]) => these.length > 0 && (
@@ -97,7 +97,7 @@ function List({ own, item, onChoose }: ListProps) {
           <ul>{these.map((each) => <Entry key={each.id} item={each} isOn={each === item} onChoose={onChoose} />)}</ul>
         </section>
       ))}
-      {!found.length && <p class="quiet">Nothing here is called so.</p>}
+      {!found.length && <p class="quiet">No matches</p>}
     </nav>
   );
 }
@@ -180,7 +180,7 @@ function Chosen({ topic, item, items, unit: asked, act, client, isDark }: Chosen
       {!item.page ? <Failure what={item.name} error={item.problems[0] ?? "It could not be opened."} />
         : error ? <Failure what={unit || item.name} error={error} />
         : value ? <Shown view={value} isDark={isDark} isOld={isOld} />
-        : <Hint title="Reading…" isQuiet />}
+        : <Hint title="Loading…" isQuiet />}
     </div>
   );
 }

@@ -47,7 +47,7 @@ class Falling extends Component<{ readonly name: string; readonly children: Comp
     const { error } = this.state;
     if (error === null) return children;
     return (
-      <Failure what={`The tab ${name}`} error={`Something in this page went wrong: ${error}`}>
+      <Failure what={`The tab ${name}`} error={`Internal viewer error: ${error}`}>
         <button type="button" class="button" onClick={() => this.setState({ error: null })}>Try again</button>
       </Failure>
     );

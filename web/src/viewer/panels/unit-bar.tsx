@@ -14,9 +14,9 @@ interface Props {
 
 /** The keys of this bar, and how the help sheet shows them. */
 export const UNIT_KEYS: readonly (readonly [shown: string, does: string, keys: Readonly<Record<string, "unit" | "site">>])[] = [
-  [", · .", "the unit before · after", { ",": "unit", ".": "unit" }],
-  ["[ · ]", "the same unit of the site before · after", { "[": "site", "]": "site" }],
-  ["Enter", "in a table: goes to the unit, the site or the result of the selected row", {}],
+  [", · .", "previous · next unit", { ",": "unit", ".": "unit" }],
+  ["[ · ]", "same unit in the previous · next site", { "[": "site", "]": "site" }],
+  ["Enter", "in a table: go to the unit, site or result of the selected row", {}],
 ];
 
 /** The name of the unit that a key goes to; null where it goes nowhere. The first unit where none is shown yet. */
@@ -63,8 +63,8 @@ export function UnitBar({ sites, unit, onGo }: Props) {
         if (found) onGo(nameOf(found));
       }} />
       <span class="stepper">
-        <IconButton icon="left" title="The unit before (,)" isOff={!step(-1)} onClick={() => onGo(nameOf(step(-1)!))} />
-        <IconButton icon="right" title="The unit after (.)" isOff={!step(1)} onClick={() => onGo(nameOf(step(1)!))} />
+        <IconButton icon="left" title="Previous unit (,)" isOff={!step(-1)} onClick={() => onGo(nameOf(step(-1)!))} />
+        <IconButton icon="right" title="Next unit (.)" isOff={!step(1)} onClick={() => onGo(nameOf(step(1)!))} />
       </span>
       <form class="search" role="search" onSubmit={search}>
         <Icon name="search" />
@@ -73,7 +73,7 @@ export function UnitBar({ sites, unit, onGo }: Props) {
         <datalist id="cutaway-sites">{sites.slice(0, 400).map((each) => <option key={each.site} value={`${each.site}#`} />)}</datalist>
         <kbd>/</kbd>
       </form>
-      {unit && <button type="button" class="button" title="What was collected, and how" onClick={() => onGo("")}>The collection</button>}
+      {unit && <button type="button" class="button" title="Summary of the collection" onClick={() => onGo("")}>Collection</button>}
       <span class="unit-said" role="status">{said}</span>
     </div>
   );
