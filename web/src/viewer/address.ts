@@ -1,7 +1,8 @@
 // What was asked for as the part of the address behind `#`, so that a reload or a sent link shows the same.
 
 import { useEffect, useMemo, useRef } from "preact/hooks";
-import { INITIAL, ORDER, TABS, type State, type Tab, type Wish } from "./state";
+import { INITIAL, ORDER, type State, type Wish } from "./state";
+import { TAB_IDS } from "./tabs";
 
 const KEPT = "~";
 /** What panels keep under these names is a place to go back to: a collection or a result, and a unit. */
@@ -39,7 +40,7 @@ export function fromHash(hash: string): State {
   const kept = [...said].filter(([name]) => name.startsWith(KEPT)).map(([name, text]) => [name.slice(KEPT.length), text]);
   return {
     ...INITIAL,
-    tab: TABS.find((tab) => tab === said.get("tab")) ?? INITIAL.tab,
+    tab: TAB_IDS.find((tab) => tab === said.get("tab")) ?? INITIAL.tab,
     runs: active && !runs.includes(active) ? [...runs, active] : runs,
     active,
     node: said.get("node") || null,
@@ -118,8 +119,3 @@ export function useAddress(state: State, onGo: (state: State) => void): void {
     return () => removeEventListener("popstate", go);
   }, []);
 }
-
-/** How the tabs are called. */
-export const TAB_NAMES: Readonly<Record<Tab, string>> = {
-  tensors: "Tensors", ops: "Ops", curves: "Curves", overview: "Overview", network: "Network", notes: "Notes", neurons: "Neurons", language: "Language",
-};

@@ -5,7 +5,8 @@ import { exampleRun } from "./example";
 import { offers } from "./palette-search";
 import { COMMANDS, commandOf, KEYS, PALETTE, sheetOf, type Command } from "./keys";
 import { actionOf, whyNot } from "./commands";
-import { INITIAL, reduce, TABS, type Action, type State } from "./state";
+import { INITIAL, reduce, type Action, type State } from "./state";
+import { TAB_IDS } from "./tabs";
 
 const run = exampleRun("a");
 const walk = (state: State, ...commands: Command[]): State => commands.reduce((now, command) => {
@@ -62,7 +63,7 @@ test("a sample can be wished for before it is known how many there are", () => {
 const TYPED = [...Array.from({ length: 94 }, (_, i) => String.fromCharCode(33 + i)), " ", "Home", "End", "Enter", "Escape", "Delete", "PageUp"];
 
 test("the sheet says all that keys do on each tab, and nothing else", () => {
-  for (const tab of TABS) {
+  for (const tab of TAB_IDS) {
     const { everywhere } = sheetOf(tab);
     const said = new Map(everywhere.flatMap(([, , commands]) => Object.entries(commands)));
     const done = new Map(TYPED.flatMap((typed) => {
@@ -87,7 +88,7 @@ test("the palette names the key of what it does, and all that has a key is in it
   const deeds = offers(run, []).filter(({ group }) => group === "Commands");
   for (const { about, does } of deeds) assert.equal(keys.get(about), does[0]);
   const found = new Set(deeds.map(({ does }) => does[0]));
-  const walked = ["earlier", "later", "earlier of kind", "later of kind", "search", "palette", ...TABS];
+  const walked = ["earlier", "later", "earlier of kind", "later of kind", "search", "palette", ...TAB_IDS];
   assert.deepEqual(COMMANDS.filter((command) => !found.has(command) && !walked.includes(command)), []);
 });
 

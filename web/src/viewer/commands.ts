@@ -3,7 +3,8 @@
 import { type Choice, offerOf, rowsOfNode, stepped } from "./choice";
 import type { RunView } from "../lib/wire";
 import type { Command } from "./keys";
-import { TABS, type Action, type State, type Tab } from "./state";
+import type { Action, State } from "./state";
+import { TAB_IDS } from "./tabs";
 
 export interface Running {
   readonly run: RunView;
@@ -59,7 +60,8 @@ export function whyNot(command: Command, { run, choice, nKept }: Pick<Running, "
 
 /** What a command asks for, seen from what is shown; null for nothing. */
 export function actionOf(command: Command, { run, state, choice, nKept }: Pick<Running, "run" | "state" | "choice" | "nKept">): Action | null {
-  if ((TABS as readonly string[]).includes(command)) return { do: "tab", tab: command as Tab };
+  const tab = TAB_IDS.find((id) => id === command);
+  if (tab) return { do: "tab", tab };
   const { ofs, iterations, passes } = offerOf(run);
   const to = (place: number): Action | null => (place < 0 ? null : { do: "step", step: run.steps[place] });
   const own = choice.place < 0 ? null : run.kinds[run.kind_of[choice.place]] ?? null;

@@ -5,9 +5,9 @@ import { IconButton } from "../graph/controls";
 import { Icon, Logo } from "../graph/icons";
 import { counted } from "../lib/formatting";
 import type { RunItem } from "../lib/wire";
-import { TAB_NAMES } from "./address";
 import { RANK } from "./data/api";
-import { TABS, type Action, type State, type Tab } from "./state";
+import type { Action, State } from "./state";
+import { tabOf, type Tab } from "./tabs";
 
 /** So many runs have a chip of their own whether or not they are on the page. */
 const FEW = 3;
@@ -53,7 +53,7 @@ export function Header(props: Props) {
       <nav class="tabs" role="tablist" aria-label="Views" onKeyDown={walk}>
         {props.tabs.map((tab) => (
           <button type="button" role="tab" id={`tab-${tab}`} key={tab} aria-selected={state.tab === tab} aria-controls="panel" tabIndex={state.tab === tab ? 0 : -1}
-            title={`${TAB_NAMES[tab]} (${TABS.indexOf(tab) + 1})`} onClick={() => act({ do: "tab", tab })}>{TAB_NAMES[tab]}</button>
+            title={`${tabOf(tab).title} (${tabOf(tab).key})`} onClick={() => act({ do: "tab", tab })}>{tabOf(tab).title}</button>
         ))}
       </nav>
       <div class="header-end">

@@ -3,8 +3,7 @@
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { IconButton } from "../graph/controls";
 import { sheetOf } from "./keys";
-import { isPageTab } from "./data/pages";
-import type { Tab } from "./state";
+import { isRunTab, tabOf, type Tab } from "./tabs";
 
 /** Keys as they are on a tab: the graph of a saved trace has most of them for itself. */
 export function ViewerHelp({ tab, onClose }: { tab: Tab; onClose(): void }) {
@@ -34,9 +33,9 @@ export function ViewerHelp({ tab, onClose }: { tab: Tab; onClose(): void }) {
             <h3>{title}</h3>
             <dl>
               {own.map(([shown, does]) => <div key={shown}><dt><kbd>{shown}</kbd></dt><dd>{does}</dd></div>)}
-              {tab !== "ops" && !isPageTab(tab) && <div><dt><kbd>Shift + ← ↑ ↓ →</kbd></dt><dd>move the selected box</dd></div>}
+              {isRunTab(tabOf(tab)) && <div><dt><kbd>Shift + ← ↑ ↓ →</kbd></dt><dd>move the selected box</dd></div>}
             </dl>
-            {isPageTab(tab) ? <p class="quiet">Names of units and results in tables are links. The URL stores the whole view, so you can share or reload it.</p> : <Pointing />}
+            {tabOf(tab).needs === "page" ? <p class="quiet">Names of units and results in tables are links. The URL stores the whole view, so you can share or reload it.</p> : <Pointing />}
           </section>
         </div>
       </div>

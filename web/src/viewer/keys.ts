@@ -1,15 +1,17 @@
 // Which key does what in the viewer; the help sheet is made from the same list. Panels have further keys of their own.
 
 import { KEYS as GRAPH_KEYS } from "../graph/keyboard";
-import { isPageTab } from "./data/pages";
-import { TABS, type Tab } from "./state";
 import { UNIT_KEYS } from "./panels/unit-bar";
+import { TAB_IDS, TABS, tabOf, type Tab } from "./tabs";
 
-export const COMMANDS = [
+const OWN = [
   "earlier", "later", "earlier of kind", "later of kind", "first", "last", "type step", "follow", "next kind", "next iteration", "next pass", "next of", "next sample",
-  "batch", "next part", "next run", "inspector", "search", "help", "theme", "palette", ...TABS,
+  "batch", "next part", "next run", "inspector", "search", "help", "theme", "palette",
 ] as const;
-export type Command = (typeof COMMANDS)[number];
+/** A tab is also the command that opens it. */
+export type Command = (typeof OWN)[number] | Tab;
+
+export const COMMANDS: readonly Command[] = [...OWN, ...TAB_IDS];
 
 /** How the sheet shows some keys, what they do, and the command of each. */
 type Row = readonly [shown: string, does: string, commands: Readonly<Record<string, Command>>];
@@ -30,20 +32,20 @@ export const KEYS: readonly Row[] = [
   ["x", "next shown run", { x: "next run" }],
   ["i", "open or close the inspector", { i: "inspector" }],
   ["/", "search on this tab: nodes, tensors, notes, units", { "/": "search" }],
-  ["1 … 8", "Tensors, Ops, Curves, Overview, Network, Notes, Neurons, Language",
-    { 1: "tensors", 2: "ops", 3: "curves", 4: "overview", 5: "network", 6: "notes", 7: "neurons", 8: "language" }],
+  [`${TABS[0].key} … ${TABS[TABS.length - 1].key}`, TABS.map(({ title }) => title).join(", "), Object.fromEntries(TABS.map(({ key, id }) => [key, id]))],
   [PALETTE, "search tensors, steps, runs and commands", {}],
   ["t", "toggle dark mode", { t: "theme" }],
   ["?", "this help", { "?": "help" }],
 ];
 
 /** What the keys mean on the Ops tab, whose picture has its own for the rest. */
-export const ON_OPS: ReadonlySet<Command> = new Set<Command>([...TABS, "palette"]);
+export const ON_OPS: ReadonlySet<Command> = new Set<Command>([...TAB_IDS, "palette"]);
 /** What they mean on tabs of pages, which belong to no run. */
 const ON_PAGES: ReadonlySet<Command> = new Set<Command>([...ON_OPS, "search", "help", "theme"]);
 
 function isMeant(command: Command, tab: Tab): boolean {
-  return tab === "ops" ? ON_OPS.has(command) : !isPageTab(tab) || ON_PAGES.has(command);
+  const { needs } = tabOf(tab);
+  return needs === "trace" ? ON_OPS.has(command) : needs !== "page" || ON_PAGES.has(command);
 }
 
 const MEANT = new Map(KEYS.flatMap(([, , commands]) => Object.entries(commands)));
@@ -61,6 +63,7 @@ const NOT_OF_GRAPH = new Set(["search", "panel", "theme", "help"]);
 /** What the sheet says: keys that mean the same everywhere, and those of what the tab shows: a graph, or units. */
 export function sheetOf(tab: Tab): { everywhere: readonly Row[]; title: string; own: readonly (readonly [shown: string, does: string, commands: object])[] } {
   const everywhere = KEYS.filter(([, , commands]) => Object.values(commands).every((command) => isMeant(command, tab)));
-  if (isPageTab(tab)) return { everywhere, title: "Units and tables", own: UNIT_KEYS };
-  return { everywhere, title: "In the graph", own: GRAPH_KEYS.filter(([, , commands]) => tab === "ops" || !Object.values(commands).some((command) => NOT_OF_GRAPH.has(command))) };
+  const { needs } = tabOf(tab);
+  if (needs === "page") return { everywhere, title: "Units and tables", own: UNIT_KEYS };
+  return { everywhere, title: "In the graph", own: GRAPH_KEYS.filter(([, , commands]) => needs === "trace" || !Object.values(commands).some((command) => NOT_OF_GRAPH.has(command))) };
 }

@@ -2,10 +2,10 @@
 
 import { quantityName } from "../lib/quantity";
 import type { RunItem, RunView } from "../lib/wire";
-import { TAB_NAMES } from "./address";
 import { nearest, offerOf } from "./choice";
 import type { Command } from "./keys";
-import { TABS, type Action, type Tab } from "./state";
+import type { Action } from "./state";
+import { TAB_IDS, tabOf, type Tab } from "./tabs";
 
 export interface Offered {
   readonly group: "Tabs" | "Tensors" | "Steps" | "Runs" | "Commands";
@@ -34,8 +34,8 @@ const DEEDS: readonly (readonly [string, string, Command])[] = [
 ];
 
 /** All that can be found in a run, in the order of the page. */
-export function offers(run: RunView | null, items: readonly RunItem[], tabs: readonly Tab[] = TABS): Offered[] {
-  const out: Offered[] = tabs.map((tab) => ({ group: "Tabs", title: TAB_NAMES[tab], about: `${TABS.indexOf(tab) + 1}`, does: [{ do: "tab", tab }] }));
+export function offers(run: RunView | null, items: readonly RunItem[], tabs: readonly Tab[] = TAB_IDS): Offered[] {
+  const out: Offered[] = tabs.map((tab) => ({ group: "Tabs", title: tabOf(tab).title, about: tabOf(tab).key, does: [{ do: "tab", tab }] }));
   for (const item of items) out.push({ group: "Runs", title: item.name, about: item.path === item.name ? `${item.n_steps} steps` : item.path, does: [{ do: "run", id: item.id }] });
   for (const [title, about, command] of DEEDS) out.push({ group: "Commands", title, about, does: [command] });
   if (!run) return out;

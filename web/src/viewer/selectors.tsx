@@ -10,6 +10,7 @@ import { baseOf, RANK } from "./data/api";
 import { offerOf, rowsOfNode } from "./choice";
 import { actionOf, partsOf, type Running } from "./commands";
 import { StepSlider } from "./charts/step-slider";
+import { isRunTab, tabOf } from "./tabs";
 
 /** More choices than this stand in a menu. */
 const MOST = 5;
@@ -52,15 +53,15 @@ interface Props extends Omit<preact.ComponentProps<typeof StepSlider>, "ref" | "
 
 export function Selectors({ running, samples, span, pointing, isDark }: Props) {
   const { run, choice, act, state } = running;
-  const { tab } = state;
-  // Of modules and notes there are no gradients, and curves are of whole batches.
-  const isOfTensors = tab !== "network" && tab !== "notes";
+  const tab = tabOf(state.tab);
+  const selects = isRunTab(tab) ? tab.selects : "step";
+  const isOfTensors = selects !== "step";
   const { ofs, iterations, passes } = isOfTensors ? offerOf(run) : NONE;
   const parts = isOfTensors ? partsOf(run, choice.node) : [];
   const rows = choice.node === null ? null : rowsOfNode(run, choice.node);
   const box = useRef<HTMLDivElement>(null);
   const ranks = run.item.ranks.length > 1 ? run.item.ranks : [];
-  const isTight = useTight(box, [...run.kinds, "|", ...iterations, "|", ...passes, "|", ...ofs, "|", ...parts, "|", ranks.length, tab, samples?.n_kept, choice.sample === null].join("\n"));
+  const isTight = useTight(box, [...run.kinds, "|", ...iterations, "|", ...passes, "|", ...ofs, "|", ...parts, "|", ranks.length, tab.id, samples?.n_kept, choice.sample === null].join("\n"));
   const has = (fits: (row: RunView["rows"][number]) => boolean): boolean => !rows || rows.some(fits);
   return (
     <div class={`selectors${isTight ? " tight" : ""}`} ref={box} role="toolbar" aria-label="Selectors">
@@ -99,7 +100,7 @@ export function Selectors({ running, samples, span, pointing, isDark }: Props) {
           <OneOf name="Part" isTight={isTight} about="m" value={choice.part} onChoose={(part) => act({ do: "part", part })}
             choices={parts.map((part) => [part, part || "main", true])} />
         )}
-        {isOfTensors && tab !== "curves" && <Over running={running} samples={samples} />}
+        {selects === "sample" && <Over running={running} samples={samples} />}
       </div>
     </div>
   );

@@ -1,7 +1,6 @@
 // What the reader asked for, and how it changes. A wish stays when it does not fit; `choice.ts` says what is shown of it.
 
-export const TABS = ["tensors", "ops", "curves", "overview", "network", "notes", "neurons", "language"] as const;
-export type Tab = (typeof TABS)[number];
+import type { Tab } from "./tabs";
 
 /** Wishes about a tensor that can be at odds with each other: what was chosen last counts most. */
 export type Wish = "part" | "of" | "iteration" | "pass";

@@ -3,30 +3,22 @@
 import { useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
 import { takesKeys } from "../graph/keyboard";
 import { useTheme } from "../graph/hooks/use-theme";
-import type { RunView, Topic } from "../lib/wire";
+import type { RunView } from "../lib/wire";
 import "../style/index.css";
 import "../style/viewer.css";
 import "../style/viewer-bars.css";
 import "../style/viewer-panels.css";
 import "../style/viewer-narrow.css";
-import { fromHash, TAB_NAMES, useAddress } from "./address";
+import { fromHash, useAddress } from "./address";
 import { matrixAsk, samplesAsk, tensorAsk, type Paint } from "./data/api";
-import { Beside, turnInspector } from "./split-pane";
+import { turnInspector } from "./split-pane";
 import { choose, stepped, type Choice } from "./choice";
 import type { Client } from "./data/client";
-import { CurvesPanel } from "./panels/curves";
-import { GraphPanel } from "./graph/panel";
 import { Header } from "./header";
 import { ViewerHelp } from "./help";
 import { Failure, Hint } from "./hint";
 import { paintOf } from "./inspector/paint";
 import { commandOf, type Command } from "./keys";
-import { NetworkPanel } from "./panels/network";
-import { NotesPanel } from "./panels/notes";
-import { OpsPanel } from "./panels/ops";
-import { OverviewPanel } from "./panels/overview";
-import { firstTab, isPageTab, onTab, PAGE_TABS, tabsOf } from "./data/pages";
-import { PagesPanel } from "./panels/pages";
 import { makePace } from "./perf-marks";
 import { Palette } from "./palette";
 import type { PanelProps } from "./panels/props";
@@ -35,9 +27,10 @@ import { Saying, useSaying } from "./toast";
 import { perform, type Running } from "./commands";
 import { Selectors } from "./selectors";
 import { spanOf } from "./charts/step-slider";
-import { reduce, TABS, type Action, type State, type Tab } from "./state";
+import { reduce, type Action, type State } from "./state";
 import { Strip } from "./charts/timeline";
 import { TabPanel } from "./panels/tab-panel";
+import { firstTab, folderTabs, isRunTab, TAB_IDS, tabOf, visibleTabs, type FolderProps, type Tab } from "./tabs";
 import { useAsked } from "./data/use-query";
 import { useNarrow } from "./use-narrow";
 import { useRuns } from "./data/use-runs";
@@ -112,7 +105,7 @@ function Whole({ client, element }: { client: Client; element: HTMLElement }) {
       return true;
     }
     if (running) return perform(asked, running);
-    const tab = TABS.find((each) => each === asked);
+    const tab = TAB_IDS.find((each) => each === asked);
     if (tab) act({ do: "tab", tab });
     if (asked === "palette" || asked === "help") setOpen(asked);
     else if (asked === "theme") turn();
@@ -120,8 +113,8 @@ function Whole({ client, element }: { client: Client; element: HTMLElement }) {
   };
   useCommands(element, state.tab, command);
 
-  const tabs = tabsOf(items ?? [], state.tab);
-  const isOfRun = state.tab !== "ops" && !isPageTab(state.tab);
+  const tabs = visibleTabs(items ?? [], state.tab);
+  const isOfRun = isRunTab(tabOf(state.tab));
   const props: PanelProps | null = run && choice && { run, runs, state, choice, act, client, isDark };
   return (
     <>
@@ -130,9 +123,7 @@ function Whole({ client, element }: { client: Client; element: HTMLElement }) {
       {!known.isThere && <div class="banner" role="alert"><span class="banner-text">The server is not responding. Loaded data stays visible, and the page reconnects by itself. Is cutaway view still running?</span></div>}
       {running && isOfRun && <Selectors running={running} samples={samples} span={span} pointing={pointing} isDark={isDark} />}
       <main class="tab-panels" id="panel">
-        <Tabs props={props} state={state} reason={reasonOf(known, act)}
-          pages={(topic) => <PagesPanel topic={topic} items={items} state={state} act={act} client={client} isDark={isDark} />}
-          ops={<OpsPanel items={items ?? []} state={state} act={act} client={client} onTheme={turn} onHelp={() => setOpen("help")} />} />
+        <Tabs props={props} folder={{ items, state, act, client, isDark, onTheme: turn, onHelp: () => setOpen("help") }} reason={reasonOf(known, act)} />
       </main>
       {props && isOfRun && <Strip {...props} span={span} pointing={pointing} />}
       <Saying said={said} />
@@ -146,25 +137,14 @@ function Whole({ client, element }: { client: Client; element: HTMLElement }) {
 }
 
 /** The tab that is looked at, and those that were before. */
-function Tabs({ props, state, reason, ops, pages }: {
-  props: PanelProps | null; state: State; reason: preact.VNode; ops: preact.VNode; pages(topic: Topic): preact.VNode;
-}) {
-  const tab = (name: Tab, content: (props: PanelProps) => preact.VNode, needsSteps = true): preact.VNode => (
-    <TabPanel key={name} name={TAB_NAMES[name]} isShown={state.tab === name}>
-      {!props ? reason : needsSteps && !props.run.steps.length ? <NoSteps run={props.run} /> : content(props)}
-    </TabPanel>
-  );
-  return (
-    <>
-      {tab("tensors", (own) => <Beside {...own}><GraphPanel {...own} /></Beside>)}
-      <TabPanel key="ops" name="Ops" isShown={state.tab === "ops"}>{ops}</TabPanel>
-      {tab("curves", (own) => <CurvesPanel {...own} />, false)}
-      {tab("overview", (own) => <Beside {...own}><OverviewPanel {...own} /></Beside>)}
-      {tab("network", (own) => <NetworkPanel {...own} />, false)}
-      {tab("notes", (own) => <NotesPanel {...own} />, false)}
-      {PAGE_TABS.map((topic) => <TabPanel key={topic} name={TAB_NAMES[topic]} isShown={state.tab === topic}>{pages(topic)}</TabPanel>)}
-    </>
-  );
+function Tabs({ props, folder, reason }: { props: PanelProps | null; folder: FolderProps; reason: preact.VNode }) {
+  const content = (id: Tab): preact.VNode => {
+    const tab = tabOf(id);
+    if (!isRunTab(tab)) return tab.panel(folder);
+    if (!props) return reason;
+    return tab.needs === "step" && !props.run.steps.length ? <NoSteps run={props.run} /> : tab.panel(props);
+  };
+  return <>{TAB_IDS.map((id) => <TabPanel key={id} name={tabOf(id).title} isShown={folder.state.tab === id}>{content(id)}</TabPanel>)}</>;
 }
 
 /** Whoever wants the number of a step to be typed tells the one who has the field. */
@@ -194,11 +174,11 @@ function reasonOf({ items, error, errors, active, chips, shown }: ReturnType<typ
   if (own) return <Failure what={chips.find(({ id }) => id === active)?.name ?? active} error={own} />;
   if (!items) return <Hint title="Loading runs…" isQuiet />;
   if (shown.length) return <Hint title="Loading run…" isQuiet />;
-  const elsewhere: Tab[] = [...(items.some(({ kind }) => kind === "trace") ? ["ops" as const] : []), ...PAGE_TABS.filter((topic) => onTab(items, topic).length)];
+  const elsewhere = folderTabs(items);
   return (
     <Hint title="No runs in this folder yet">
       {elsewhere.length > 0 && (
-        <p class="elsewhere">This folder has data on {elsewhere.map((tab) => <button type="button" class="button" key={tab} onClick={() => act({ do: "tab", tab })}>{TAB_NAMES[tab]}</button>)}</p>
+        <p class="elsewhere">This folder has data on {elsewhere.map((tab) => <button type="button" class="button" key={tab} onClick={() => act({ do: "tab", tab })}>{tabOf(tab).title}</button>)}</p>
       )}
       <p>Record a training run in this folder to see it here live:</p>
       <pre class="value-text">{'with cutaway.record("runs/first", model, every=10) as run:\n    for batch in data:\n        with run.step():\n            …'}</pre>

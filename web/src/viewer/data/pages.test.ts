@@ -3,7 +3,8 @@ import { test } from "node:test";
 import type { PageItem, RunItem } from "../../lib/wire";
 import { toHash } from "../address";
 import { exampleItem } from "../example";
-import { editionOf, firstTab, leadsTo, onTab, sizeOf, tabsOf, typeName, whenOf } from "./pages";
+import { editionOf, leadsTo, onTab, sizeOf, typeName, whenOf } from "./pages";
+import { firstTab, visibleTabs } from "../tabs";
 import { INITIAL, reduce, type Action } from "../state";
 
 function shelved(id: string, page: Partial<PageItem>, also: Partial<RunItem> = {}): RunItem {
@@ -38,10 +39,10 @@ test("a folder without a run is opened where something lies", () => {
 
 test("the tab of language is there when something is on it, or it is looked at", () => {
   const without = ITEMS.filter(({ id }) => id !== "lens");
-  assert.ok(tabsOf(ITEMS, "tensors").includes("language"));
-  assert.ok(!tabsOf(without, "tensors").includes("language"));
-  assert.ok(tabsOf(without, "language").includes("language"));
-  assert.ok(tabsOf([], "tensors").includes("neurons"));
+  assert.ok(visibleTabs(ITEMS, "tensors").includes("language"));
+  assert.ok(!visibleTabs(without, "tensors").includes("language"));
+  assert.ok(visibleTabs(without, "language").includes("language"));
+  assert.ok(visibleTabs([], "tensors").includes("neurons"));
 });
 
 test("the name of a unit leads to its page, if a collection has it", () => {

@@ -3,31 +3,17 @@
 import { unitOf } from "../../lib/unit-names";
 import { counted } from "../../lib/formatting";
 import type { RunItem, Topic } from "../../lib/wire";
-import { TABS, type Action, type Tab } from "../state";
+import type { Action } from "../state";
 
 /** In the address: the unit of a collection that is looked at. */
 export const UNIT = "unit";
 /** The column of a table that names what lies in the folder. */
 const SAVED_AS = "saved as";
 
-/** The tabs of pages, each a topic of its own. */
-export const PAGE_TABS: readonly Topic[] = ["neurons", "language"];
-
-export function isPageTab(tab: Tab): tab is Topic {
-  return (PAGE_TABS as readonly string[]).includes(tab);
-}
-
 /** A class as words: `LogitAttribution` is a logit attribution. */
 export function typeName(type: string): string {
   const words = type.replace(/([a-z])([A-Z])/g, "$1 $2").toLowerCase();
   return words.charAt(0).toUpperCase() + words.slice(1);
-}
-
-/** Where a folder without a run is opened: on the tab that has something; null where nothing lies there. */
-export function firstTab(items: readonly RunItem[]): Tab | null {
-  if (items.some(({ kind }) => kind === "run")) return null;
-  const tab = (["language", "neurons"] as const).find((topic) => onTab(items, topic).length);
-  return tab ?? (items.some(({ kind }) => kind === "trace") ? "ops" : null);
 }
 
 /** What stands on a tab, collections first, results as they were made: a generation before what explains it. What cannot be opened does not say its topic, and stands with the neurons. */
@@ -36,11 +22,6 @@ export function onTab(items: readonly RunItem[], topic: Topic): RunItem[] {
   const when = ({ page }: RunItem): number => page?.made ?? Number.MAX_VALUE;
   const made = own.filter(({ kind }) => kind === "result").sort((a, b) => when(a) - when(b));
   return [...own.filter(({ kind }) => kind === "activations"), ...made];
-}
-
-/** The tabs there are: that of language only where something is on it, or it is asked for. */
-export function tabsOf(items: readonly RunItem[], tab: Tab): Tab[] {
-  return TABS.filter((each) => each !== "language" || each === tab || onTab(items, each).length > 0);
 }
 
 /** What it is and how much. */

@@ -45,7 +45,7 @@ export function GraphBar({ colour, nHidden, nEdges, areEdgesShown, onEdges, onSh
         <Labelled name="Iterations">
           <Segments name="Iterations" value={state.rolled} onChoose={(is) => act({ do: "rolled", is })} choices={[
             { value: true, text: "merged", title: "One box for all iterations; it shows the selected one (r)" },
-            { value: false, text: "separate", title: "Separate boxes for each iteration (r)" },
+            { value: false, text: "split", title: "Separate boxes for each iteration (r)" },
           ]} />
         </Labelled>
       )}

@@ -119,7 +119,7 @@ function CurvesBar({ manner, keep, hasKinds }: { manner: Manner; keep(name: stri
       {hasKinds && manner.kind === null && (
         <Labelled name="Kinds">
           <Segments name="Kinds" value={manner.isByKind} onChoose={(value: boolean) => keep("kinds", value ? "" : "0")}
-            choices={onOff(true, ["separate", "merged"], ["One line per kind of step", "One line for all kinds"])} />
+            choices={onOff(true, ["split", "merged"], ["One line per kind of step", "One line for all kinds"])} />
         </Labelled>
       )}
     </div>

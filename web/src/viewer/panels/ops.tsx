@@ -5,25 +5,15 @@ import { App } from "../../graph/app";
 import type { Frame } from "../../graph/hooks/use-address";
 import { Menu } from "../../graph/controls";
 import type { Host } from "../../lib/host";
-import type { RunItem } from "../../lib/wire";
 import { detailAsk, traceAsk } from "../data/api";
-import type { Client } from "../data/client";
 import { Failure, Hint } from "../hint";
-import type { Action, State } from "../state";
+import type { FolderProps } from "../tabs";
 import { useAsked } from "../data/use-query";
 
 const [TRACE, PICTURE] = ["trace", "ops"];
 
-interface Props {
-  readonly items: readonly RunItem[];
-  readonly state: State;
-  readonly act: (action: Action) => void;
-  readonly client: Client;
-  onTheme(): void;
-  onHelp(): void;
-}
-
-export function OpsPanel({ items, state, act, client, onTheme, onHelp }: Props) {
+export function OpsPanel({ items: known, state, act, client, onTheme, onHelp }: FolderProps) {
+  const items = known ?? [];
   const traces = items.filter(({ kind }) => kind === "trace");
   const item = traces.find(({ id }) => id === state.kept[TRACE]) ?? traces[0];
   const { value, error } = useAsked(client, item ? traceAsk(item.id) : null);

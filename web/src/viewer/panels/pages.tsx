@@ -13,7 +13,8 @@ import { pageAsk, unitAsk } from "../data/api";
 import type { Client } from "../data/client";
 import { Failure, Hint } from "../hint";
 import { editionOf, leadsTo, onTab, opens, sizeOf, typeName, UNIT, whenOf } from "../data/pages";
-import type { Action, State } from "../state";
+import type { Action } from "../state";
+import type { FolderProps } from "../tabs";
 import { UnitBar, unitAfterKey } from "./unit-bar";
 import { useAsked } from "../data/use-query";
 import { useNarrow } from "../use-narrow";
@@ -24,17 +25,7 @@ const FEW = 12;
 /** Neighbours of a unit are asked for ahead where that costs little. */
 const MOST_ROWS_AHEAD = 100_000;
 
-interface Props {
-  readonly topic: Topic;
-  /** All that is in the folder; null until it is known. */
-  readonly items: readonly RunItem[] | null;
-  readonly state: State;
-  readonly act: (action: Action) => void;
-  readonly client: Client;
-  readonly isDark: boolean;
-}
-
-export function PagesPanel({ topic, items, state, act, client, isDark }: Props) {
+export function PagesPanel({ topic, items, state, act, client, isDark }: FolderProps & { readonly topic: Topic }) {
   const isNarrow = useNarrow();
   const own = useMemo(() => onTab(items ?? [], topic), [items, topic]);
   const asked = state.kept[topic] ?? "";
