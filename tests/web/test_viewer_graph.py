@@ -295,14 +295,14 @@ def test_the_reader_hides_moves_orders_and_groups_and_takes_all_back_at_once(pag
 
 def test_the_server_puts_groups_of_the_readers_own_into_effect_and_refuses_nonsense(served: Served) -> None:
     [run] = [item["id"] for item in answer(served, "runs") if item["name"] == "base"]
-    wishes = json.dumps([{"at": "head.weight", "within": "mine"}, {"at": "head.bias", "within": "mine"}])
-    graph = answer(served, f"run/{run}/graph", wishes=wishes)["view"]["groups"]
+    layout = json.dumps([{"at": "head.weight", "within": "mine"}, {"at": "head.bias", "within": "mine"}])
+    graph = answer(served, f"run/{run}/graph", layout=layout)["view"]["groups"]
     assert graph["class_name"][graph["label"].index("mine")] == "your group"
     for wrong in ("{", '"mine"', "[" * 9_999):
         with pytest.raises(HTTPError) as refused:
-            answer(served, f"run/{run}/graph", wishes=wrong)
+            answer(served, f"run/{run}/graph", layout=wrong)
         assert refused.value.code == 400
-        assert "is no list such as" in json.loads(refused.value.read())["error"]
+        assert "must be a JSON list such as" in json.loads(refused.value.read())["error"]
     with pytest.raises(HTTPError, match="40"):
         answer(served, f"run/{run}/matrix", step="0", sample="99")
 

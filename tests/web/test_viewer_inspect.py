@@ -269,7 +269,7 @@ def test_all_curves_of_two_runs_are_named_found_smoothed_and_drawn(base: Viewed,
     page.wait_for_function("document.querySelectorAll('.chart').length === 1")
     assert charts.locator(".chart-title").inner_text() == "guess"
     page.get_by_role("slider", name="Smoothing").fill("0.9")
-    page.get_by_role("radiogroup", name="Height").get_by_role("radio", name="log").click()
+    page.get_by_role("radiogroup", name="Y axis").get_by_role("radio", name="log").click()
     plot = charts.locator(".u-over")
     box = plot.bounding_box()
     assert box
@@ -284,7 +284,7 @@ def test_all_curves_of_two_runs_are_named_found_smoothed_and_drawn(base: Viewed,
     page.reload()
     page.locator(".chart canvas").wait_for()
     assert page.locator(".chart-title").all_inner_texts() == ["guess"]
-    page.get_by_role("radiogroup", name="Over").get_by_role("radio", name="time").click()
+    page.get_by_role("radiogroup", name="X axis").get_by_role("radio", name="time").click()
     charts.locator(".u-over").hover(position={"x": 80, "y": 30})
     assert re.search(r"\d (s|min|h)\n", page.locator(".chart .curve-readout").inner_text())
 
@@ -356,7 +356,7 @@ def test_a_channel_is_seen_alone_and_each_in_its_own_colours(odd: Viewed, images
     assert box
     canvas.click(position={"x": box["width"] * 0.8, "y": box["height"] * 0.8})
     page.locator(".pixels figcaption", has_text="channel 4 of 4").wait_for()
-    page.get_by_role("button", name="The next channel").click()
+    page.get_by_role("button", name="Next channel").click()
     page.locator(".pixels figcaption", has_text="channel 1 of 4").wait_for()
     page.mouse.move(0, 0)
     value = images.at(2)["conv"].value[1, 0]

@@ -1,7 +1,7 @@
 // What was asked for as the part of the address behind `#`, so that a reload or a sent link shows the same.
 
 import { useEffect, useMemo, useRef } from "preact/hooks";
-import { INITIAL, ORDER, type State, type Wish } from "./state";
+import { INITIAL, ORDER, type State, type Selector } from "./state";
 import { TAB_IDS } from "./tabs";
 
 const KEPT = "~";
@@ -36,7 +36,7 @@ export function fromHash(hash: string): State {
   const number = (name: string): number | null => (/^\d+$/.test(said.get(name) ?? "") ? Number(said.get(name)) : null);
   const runs = (said.get("runs") ?? "").split(",").filter(Boolean);
   const active = said.get("run") ?? runs[0] ?? "";
-  const order = (said.get("order") ?? "").split(",") as Wish[];
+  const order = (said.get("order") ?? "").split(",") as Selector[];
   const kept = [...said].filter(([name]) => name.startsWith(KEPT)).map(([name, text]) => [name.slice(KEPT.length), text]);
   return {
     ...INITIAL,

@@ -4,7 +4,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/ho
 import { Icon } from "../graph/icons";
 import type { RunItem, RunView } from "../lib/wire";
 import { found, nameOf, offers, type Offered } from "./palette-search";
-import type { Tab } from "./state";
+import type { Tab } from "./tabs";
 
 const RECENT = "cutaway.recent";
 const MOST_RECENT = 8;

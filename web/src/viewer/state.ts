@@ -1,9 +1,9 @@
-// What the reader asked for, and how it changes. A wish stays when it does not fit; `choice.ts` says what is shown of it.
+// What the user selected, and how actions change it. A selection stays when a run cannot show it; `choice.ts` decides what is shown instead.
 
 import type { Tab } from "./tabs";
 
-/** Wishes about a tensor that can be at odds with each other: what was chosen last counts most. */
-export type Wish = "part" | "of" | "iteration" | "pass";
+/** Selectors of a tensor that can conflict: the one changed last wins. */
+export type Selector = "part" | "of" | "iteration" | "pass";
 
 export interface State {
   /** Ids of the runs on the page; empty for the first there is. */
@@ -31,8 +31,8 @@ export interface State {
   readonly statistic: string;
   /** Colours tell the change since this step; null for the statistic itself. */
   readonly since: number | null;
-  /** The wishes from the latest to the oldest. */
-  readonly order: readonly Wish[];
+  /** From the selector changed last to the one changed first. */
+  readonly order: readonly Selector[];
   /** What panels keep in the address, each under a name of its own: folds, camera, sorting, axes. */
   readonly kept: Readonly<Record<string, string>>;
 }
@@ -43,7 +43,7 @@ export type Action =
   | { do: "stay"; runs: readonly string[]; active: string } // with these, which nobody asked for but are shown
   | { do: "tab"; tab: Tab }
   | { do: "kind"; kind: string | null }
-  | { do: "step"; step: number; ofAnyKind?: boolean } // a recorded step of another kind than the one asked for lifts that wish
+  | { do: "step"; step: number; ofAnyKind?: boolean } // a recorded step of another kind than the one asked for clears that filter
   | { do: "follow" } // the newest step, as it comes
   | { do: "iteration"; iteration: number }
   | { do: "pass"; pass: number }
@@ -57,7 +57,7 @@ export type Action =
   | { do: "keep"; name: string; text: string } // "" forgets it
   | { do: "restore"; state: State };
 
-export const ORDER: readonly Wish[] = ["part", "of", "iteration", "pass"];
+export const ORDER: readonly Selector[] = ["part", "of", "iteration", "pass"];
 
 export const INITIAL: State = {
   runs: [], active: "", tab: "tensors", kind: null, step: null, iteration: 0, pass: 0, of: "value", sample: null,
@@ -109,8 +109,8 @@ export function reduce(state: State, action: Action): State {
   }
 }
 
-function first(order: readonly Wish[], wish: Wish): readonly Wish[] {
-  return order[0] === wish ? order : [wish, ...order.filter((other) => other !== wish)];
+function first(order: readonly Selector[], selector: Selector): readonly Selector[] {
+  return order[0] === selector ? order : [selector, ...order.filter((other) => other !== selector)];
 }
 
 function lookedAt({ runs, active }: State, id: string): readonly string[] {

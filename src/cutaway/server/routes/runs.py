@@ -36,8 +36,8 @@ from cutaway.server.view_json import text
 from cutaway.views.run.run_view import run_view
 
 _MOST_KEPT: Final = 8
-_MOST_WISHES: Final = 64_000
-"""Characters."""
+_MOST_LAYOUT: Final = 64_000
+"""Characters of layout overrides in a request."""
 
 
 def routes(opened: Opened, listing: Listing) -> list[Route]:
@@ -51,9 +51,9 @@ def routes(opened: Opened, listing: Listing) -> list[Route]:
 
     async def graph(request: Request) -> Response:
         structure, with_hidden = request.query_params.get("structure") or None, is_asked(request, "hidden")
-        wishes = request.query_params.get("wishes") or ""
+        layout = request.query_params.get("layout") or ""
         return await answered(
-            request, opened, lambda held: graph_answer(held, structure, wishes, with_hidden=with_hidden)
+            request, opened, lambda held: graph_answer(held, structure, layout, with_hidden=with_hidden)
         )
 
     async def network(request: Request) -> Response:
@@ -157,24 +157,28 @@ def run_answer(held: Held) -> Answer:
     return _kept(held, "run", make, tag=_run_tag(held))
 
 
-def graph_answer(held: Held, structure: str | None, wishes: str = "", *, with_hidden: bool = False) -> Answer:
+def graph_answer(held: Held, structure: str | None, layout: str = "", *, with_hidden: bool = False) -> Answer:
     """The dependency graph; kept, because it takes long."""
     from cutaway.views.run.run_graph import run_graph
 
-    own = _wishes(wishes)
-    asked = f"graph {structure} {with_hidden} {wishes}"
-    return _kept(held, asked, lambda: as_json(run_graph(rows_of(held), structure, with_hidden=with_hidden, wishes=own)))
+    overrides = _layout_overrides(layout)
+    asked = f"graph {structure} {with_hidden} {layout}"
+
+    def make() -> Answer:
+        return as_json(run_graph(rows_of(held), structure, with_hidden=with_hidden, overrides=overrides))
+
+    return _kept(held, asked, make)
 
 
-def _wishes(text: str) -> list[Any]:
-    """What a reader wishes of the graph, as JSON; none for no text."""
+def _layout_overrides(text: str) -> list[Any]:
+    """Parse the layout overrides of a request from JSON; an empty list for no text."""
     try:
-        found = json.loads(text[:_MOST_WISHES]) if text else []
+        overrides = json.loads(text[:_MOST_LAYOUT]) if text else []
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, list):
-        raise InputError(f'wishes={text[:40]!r} is no list such as [{{"at": "encoder", "within": "mine"}}].')
-    return found
+        overrides = None
+    if not isinstance(overrides, list):
+        raise InputError(f'layout={text[:40]!r} must be a JSON list such as [{{"at": "encoder", "within": "mine"}}].')
+    return overrides
 
 
 def _network(held: Held) -> Answer:

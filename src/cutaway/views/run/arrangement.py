@@ -66,42 +66,42 @@ def _unlinked(rows: RunRows) -> Dependencies:
 
 
 class Arrangement:
-    """What `run.arrange` was told, as it was written down; of what contradicts itself the last counts.
+    """The layout overrides of `run.arrange`, as recorded; of several for one node, the last wins.
 
     Args:
-        more: further wishes of the same form, by whoever looks at it.
+        more: further overrides of the same form, from whoever views the graph.
     """
 
     def __init__(self, document: Any, more: Sequence[Any] = ()) -> None:
-        wishes = [*(document if isinstance(document, list) else []), *more]
-        self._wishes = [wish for wish in wishes if isinstance(wish, dict)]
+        overrides = [*(document if isinstance(document, list) else []), *more]
+        self._overrides = [override for override in overrides if isinstance(override, dict)]
 
     def applied(self, graph: Dependencies) -> Dependencies:
-        """The graph with the wished groups, and with what is hidden marked."""
+        """The graph with the groups of the overrides, and with hidden nodes marked."""
         nodes = []
         for node in graph.nodes:
-            group, is_hidden = self._wish(node, "group", str), self._wish(node, "hidden", bool)
+            group, is_hidden = self._override(node, "group", str), self._override(node, "hidden", bool)
             node = node if group is None else replace(node, group=group)
             nodes.append(node if is_hidden is None else replace(node, is_hidden=is_hidden))
-        return Dependencies(tuple(nodes), graph.links) if self._wishes else graph
+        return Dependencies(tuple(nodes), graph.links) if self._overrides else graph
 
     def order(self, node: Node) -> float:
         """Its place among all nodes, where nothing else decides."""
-        order = self._wish(node, "order", (int, float))
+        order = self._override(node, "order", (int, float))
         return float(node.order if order is None else order)
 
     def label(self, node: Node) -> str:
         """The name it was given; "" for none."""
-        return self._wish(node, "label", str) or ""
+        return self._override(node, "label", str) or ""
 
     def within(self, node: Node) -> str:
         """A group of the reader's own around it and its modules; "" for none."""
-        return self._wish(node, "within", str) or ""
+        return self._override(node, "within", str) or ""
 
-    def _wish(self, node: Node, key: str, kind: type | tuple[type, ...]) -> Any:
-        for wish in reversed(self._wishes):
-            if isinstance(wish.get(key), kind) and _is_meant(wish.get("at"), node):
-                return wish[key]
+    def _override(self, node: Node, key: str, kind: type | tuple[type, ...]) -> Any:
+        for override in reversed(self._overrides):
+            if isinstance(override.get(key), kind) and _is_meant(override.get("at"), node):
+                return override[key]
         return None
 
 

@@ -81,7 +81,7 @@ _RANKS: Final = {VALUE: 0, GRAD: 1, UPDATE: 3}
 
 
 def run_graph(
-    rows: RunRows, structure: str | None = None, *, with_hidden: bool = False, wishes: Sequence[Any] = ()
+    rows: RunRows, structure: str | None = None, *, with_hidden: bool = False, overrides: Sequence[Any] = ()
 ) -> RunGraph:
     """The dependency graph of a run, to be folded and placed like that of a trace.
 
@@ -91,11 +91,11 @@ def run_graph(
     Args:
         structure: its hash; that of the newest step which has one where nothing is said.
         with_hidden: whether nodes are drawn that the user has hidden. Else what led through them leads past them.
-        wishes: what `run.arrange` might have been told besides: `{"at": site, "within": name}` puts a frame of that
-            name around nodes with their modules.
+        overrides: layout overrides in addition to those of `run.arrange`: `{"at": site, "within": name}` puts a group
+            of that name around nodes with their modules.
     """
     graph, hash_, why = dependencies_of(rows, structure)
-    arrangement = Arrangement(rows.run.documents.get("arrangement"), wishes)
+    arrangement = Arrangement(rows.run.documents.get("arrangement"), overrides)
     graph = arrangement.applied(graph)
     n_hidden = sum(node.is_hidden for node in graph.nodes)
     draft = _Draft(rows, graph if with_hidden else without_hidden(graph), arrangement)

@@ -37,8 +37,8 @@ const json = <T>(response: Response): Promise<T> => response.json() as Promise<T
 export const runsAsk = (): Ask<RunItem[]> => ({ key: "/api/runs", run: "", isGrowing: true, read: json });
 export const runAsk = (run: string): Ask<RunView> => grown(run, "");
 /** `digest` is that of the run: new rows are new rows of nodes. */
-export const graphAsk = (run: string, structure: string, digest = "", wishes = ""): Ask<RunGraph> =>
-  marked(fixed(run, "/graph", { structure, wishes: wishes || null }), digest);
+export const graphAsk = (run: string, structure: string, digest = "", layout = ""): Ask<RunGraph> =>
+  marked(fixed(run, "/graph", { structure, layout: layout || null }), digest);
 export const networkAsk = (run: string, digest = ""): Ask<NetworkView> => marked(fixed(run, "/network", {}), digest);
 export const samplesAsk = (run: string, step: number): Ask<SamplesView> => fixed(run, "/samples", { step });
 /** How the picture of a tensor is painted. */

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { grouped, ordered, renamed, renumbered, spotOf, ungrouped, wishesOf, wishesText, type Wish } from "./layout-overrides";
+import { grouped, ordered, renamed, renumbered, spotOf, ungrouped, parseOverrides, formatOverrides, type LayoutOverride } from "./layout-overrides";
 
-const told = (wishes: readonly Wish[]): Wish[] => [...wishesOf(wishesText(wishes))];
+const told = (overrides: readonly LayoutOverride[]): LayoutOverride[] => [...parseOverrides(formatOverrides(overrides))];
 
 test("nodes are put in a new group, or in that of one of them", () => {
   const one = grouped([], ["a", "b"]);
@@ -11,8 +11,8 @@ test("nodes are put in a new group, or in that of one of them", () => {
   assert.equal(told(grouped(one, ["c"])).at(-1)!.within, "group 2");
 });
 
-test("what left its group and has no other wish is forgotten", () => {
-  assert.equal(wishesText(ungrouped(grouped([], ["a", "b"]), ["a", "b"])), "");
+test("a node without a group and without an order has no override", () => {
+  assert.equal(formatOverrides(ungrouped(grouped([], ["a", "b"]), ["a", "b"])), "");
   assert.deepEqual(told(ungrouped(grouped(ordered([], ["a"], true), ["a"]), ["a"])), [{ at: "a", order: -1 }]);
 });
 
@@ -21,15 +21,15 @@ test("a group is renamed for all in it", () => {
 });
 
 test("what is put first later stands before what was put first earlier", () => {
-  const wishes = told(ordered(ordered([], ["a"], true), ["b"], true));
-  assert.ok(wishes[1].order! < wishes[0].order!);
+  const overrides = told(ordered(ordered([], ["a"], true), ["b"], true));
+  assert.ok(overrides[1].order! < overrides[0].order!);
 });
 
-test("what is no list of wishes is none", () => {
-  for (const text of ["", "{", "3", '[1, {"at": 2}, null]']) assert.deepEqual(wishesOf(text), []);
+test("invalid text gives no overrides", () => {
+  for (const text of ["", "{", "3", '[1, {"at": 2}, null]']) assert.deepEqual(parseOverrides(text), []);
 });
 
-test("arrangements under other wishes are others", () => {
+test("each set of overrides has its own arrangement", () => {
   assert.equal(spotOf("abc", ""), "abc");
   assert.notEqual(spotOf("abc", "[1]").slice(0, 8), spotOf("abc", "[2]").slice(0, 8));
 });

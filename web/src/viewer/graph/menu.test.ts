@@ -2,14 +2,14 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ways } from "../../lib/reachability";
 import { graphItems, type Arranging } from "./menu";
-import type { Wish } from "./layout-overrides";
+import type { LayoutOverride } from "./layout-overrides";
 
 function arranging(told: Partial<Arranging> = {}): { how: Arranging; said: Record<string, unknown> } {
   const said: Record<string, unknown> = {};
   const keep = (name: string) => (value?: unknown): void => void (said[name] = value);
   const how: Arranging = {
-    n: 5, ways: ways(5, [0, 1, 2, 3], [1, 2, 3, 4]), hidden: new Set([4]), pinned: new Set(), isMoved: false, wishes: [],
-    hide: keep("hide"), pin: keep("pin"), back: keep("back"), move: keep("move"), wish: keep("wish"), rename: keep("rename"), ...told,
+    n: 5, ways: ways(5, [0, 1, 2, 3], [1, 2, 3, 4]), hidden: new Set([4]), pinned: new Set(), isMoved: false, overrides: [],
+    hide: keep("hide"), pin: keep("pin"), back: keep("back"), move: keep("move"), override: keep("override"), rename: keep("rename"), ...told,
   };
   return { how, said };
 }
@@ -33,8 +33,8 @@ test("alone, a box is seen with its neighbours", () => {
 });
 
 test("a box is grouped with the selected one, and taken out again", () => {
-  const { wish } = run("Group with a", about) as { wish: Wish[] };
-  assert.deepEqual(wish, [{ at: "a", within: "group 1" }, { at: "c", within: "group 1" }]);
-  assert.deepEqual((run("Remove from group 1", about, { wishes: wish }).wish as Wish[]).at(-1), { at: "c", within: "" });
-  assert.equal(run("Rename group 1", about, { wishes: wish }).rename, "group 1");
+  const { override } = run("Group with a", about) as { override: LayoutOverride[] };
+  assert.deepEqual(override, [{ at: "a", within: "group 1" }, { at: "c", within: "group 1" }]);
+  assert.deepEqual((run("Remove from group 1", about, { overrides: override }).override as LayoutOverride[]).at(-1), { at: "c", within: "" });
+  assert.equal(run("Rename group 1", about, { overrides: override }).rename, "group 1");
 });

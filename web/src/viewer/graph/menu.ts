@@ -2,7 +2,7 @@
 
 import type { Item } from "../../graph/context-menu";
 import type { Ways } from "../../lib/reachability";
-import type { Wish } from "./layout-overrides";
+import type { LayoutOverride } from "./layout-overrides";
 import { grouped, ordered, ungrouped } from "./layout-overrides";
 
 /** What the menu is about. */
@@ -22,19 +22,19 @@ export interface Arranging {
   readonly hidden: ReadonlySet<number>;
   readonly pinned: ReadonlySet<number>;
   readonly isMoved: boolean;
-  readonly wishes: readonly Wish[];
+  readonly overrides: readonly LayoutOverride[];
   hide(hidden: ReadonlySet<number>, isFitted: boolean): void;
   pin(pinned: ReadonlySet<number>): void;
   back(): void;
   move(): void;
-  wish(wishes: readonly Wish[]): void;
+  override(overrides: readonly LayoutOverride[]): void;
   rename(group: string): void;
 }
 
 export function graphItems({ key, nodes, names, selected }: Meant, how: Arranging): Item[] {
-  const { hidden, pinned, wishes } = how;
+  const { hidden, pinned, overrides } = how;
   const node = Number(key.slice(1));
-  const group = groupOf(wishes, names);
+  const group = groupOf(overrides, names);
   const isPinned = pinned.has(node);
   return [
     { text: "Hide", run: () => how.hide(new Set([...hidden, ...nodes]), false) },
@@ -42,19 +42,19 @@ export function graphItems({ key, nodes, names, selected }: Meant, how: Arrangin
     ...(key.startsWith("n") ? [{ text: isPinned ? "Unpin" : "Pin its value", run: () => how.pin(toggled(pinned, node)) }] : []),
     { text: "Move with the arrow keys", run: how.move },
     ...(how.isMoved ? [{ text: "Reset position", run: how.back }] : []),
-    { text: "Place as early as possible", run: () => how.wish(ordered(wishes, names, true)) },
-    { text: "Place as late as possible", run: () => how.wish(ordered(wishes, names, false)) },
-    ...(selected ? [{ text: `Group with ${selected.title}`, run: () => how.wish(grouped(wishes, [...selected.names, ...names])) }] : []),
+    { text: "Place as early as possible", run: () => how.override(ordered(overrides, names, true)) },
+    { text: "Place as late as possible", run: () => how.override(ordered(overrides, names, false)) },
+    ...(selected ? [{ text: `Group with ${selected.title}`, run: () => how.override(grouped(overrides, [...selected.names, ...names])) }] : []),
     ...(group ? [
       { text: `Rename ${group}…`, run: () => how.rename(group) },
-      { text: `Remove from ${group}`, run: () => how.wish(ungrouped(wishes, names)) },
-    ] : [{ text: "New group", run: () => how.wish(grouped(wishes, names)) }]),
+      { text: `Remove from ${group}`, run: () => how.override(ungrouped(overrides, names)) },
+    ] : [{ text: "New group", run: () => how.override(grouped(overrides, names)) }]),
   ];
 }
 
 /** The group of the reader's own in which all of these are; "" for none. */
-function groupOf(wishes: readonly Wish[], names: readonly string[]): string {
-  const known = new Map(wishes.map(({ at, within }) => [at, within ?? ""]));
+function groupOf(overrides: readonly LayoutOverride[], names: readonly string[]): string {
+  const known = new Map(overrides.map(({ at, within }) => [at, within ?? ""]));
   const groups = new Set(names.map((name) => known.get(name) ?? ""));
   return groups.size === 1 ? [...groups][0] : "";
 }

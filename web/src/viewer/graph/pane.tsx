@@ -29,14 +29,14 @@ import { tinted, withEdges } from "./box-colors";
 import { firstArrangement, unarranged, useKept, type Carried } from "./use-arrangement";
 import { usePushes } from "./use-move-keys";
 import { useTinting } from "./use-node-colors";
-import type { Wishes } from "./use-layout-overrides";
+import type { LayoutOverrides } from "./use-layout-overrides";
 
 interface Props extends PanelProps {
   readonly graph: RunGraph;
   readonly view: GraphView;
   /** Of the structure and the groups of the reader's own. */
   readonly spot: string;
-  readonly wishes: Wishes;
+  readonly overrides: LayoutOverrides;
   /** Takes the arrangement along where other groups number all anew. */
   readonly carried: { current: Carried | "nothing" | null };
 }
@@ -140,9 +140,9 @@ export function RunGraphPane(props: Props) {
 
   const named = useMemo(() => namesOf(graph, view), [graph, view]);
   const nodesAt = (key: string): readonly number[] => nodesOf(view, drawn.picture, drawn.shown, key);
-  const wish = (wishes: Wishes["list"]): void => {
+  const override = (overrides: LayoutOverrides["list"]): void => {
     props.carried.current = { own, names: named };
-    props.wishes.set(wishes);
+    props.overrides.set(overrides);
   };
   const show = (next: ReadonlySet<number>, isFitted: boolean): void => {
     if (isFitted) moves.move.current = { fit: true };
@@ -158,8 +158,8 @@ export function RunGraphPane(props: Props) {
     return graphItems(
       { key, nodes, names: nodes.map((one) => named.nodes[one]), selected: other.length ? { names: other.map((one) => named.nodes[one]), title } : null },
       {
-        n: view.nodes.row.length, ways, hidden, pinned, isMoved: offsets.has(key), wishes: props.wishes.list,
-        hide: show, pin: setPinned, wish, rename: setNaming,
+        n: view.nodes.row.length, ways, hidden, pinned, isMoved: offsets.has(key), overrides: props.overrides.list,
+        hide: show, pin: setPinned, override, rename: setNaming,
         back: () => put(new Map([...offsets].filter(([moved]) => moved !== key))),
         move: () => {
           act({ do: "select", key });
@@ -168,7 +168,7 @@ export function RunGraphPane(props: Props) {
       },
     );
   };
-  const isArranged = props.wishes.text !== "" || toText(view, { ...own, camera: null }) !== toText(view, unarranged(view));
+  const isArranged = props.overrides.text !== "" || toText(view, { ...own, camera: null }) !== toText(view, unarranged(view));
   const reset = (): void => {
     const fresh = unarranged(view);
     moves.move.current = { fit: true };
@@ -176,9 +176,9 @@ export function RunGraphPane(props: Props) {
     setPinned(fresh.pinned);
     setOffsets(fresh.offsets);
     dispatch({ do: "restore", state: { ...fresh.state, selection: state.selection } });
-    if (!props.wishes.text) return;
+    if (!props.overrides.text) return;
     props.carried.current = "nothing";
-    props.wishes.set([]);
+    props.overrides.set([]);
   };
   const node = nodeAt(graph, state.selection);
   return (
@@ -203,7 +203,7 @@ export function RunGraphPane(props: Props) {
                 isWide={isWide} hasCells={hasCells} hasLoops={drawn.picture.edges.some(({ parent, child }) => parent >= child)} onFit={fit} />
               {drifted && <p class="drifted" role="status">{drifted}</p>}
               {isMoving && <div class="hint" role="status">Use the arrow keys to move the box. Press Esc when done.</div>}
-              {naming !== null && <GroupName name={naming} onName={(name) => wish(renamed(props.wishes.list, naming, name))} onClose={() => setNaming(null)} />}
+              {naming !== null && <GroupName name={naming} onName={(name) => override(renamed(props.overrides.list, naming, name))} onClose={() => setNaming(null)} />}
             </>,
             tooltip: (hover) => (
               <GraphTooltip hover={hover} drawn={drawn} look={decorations.boxes.get(hover.key)} tinting={tinting} rows={rows} run={props.run.item.id}
