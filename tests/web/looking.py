@@ -35,7 +35,7 @@ _LOOK = """() => {
         active: text(document.querySelector(".chip.active .chip-name")),
         step: Number(document.querySelector(".step-slider")?.getAttribute("aria-valuenow") ?? -1),
         chosen: Object.fromEntries([
-            ...all(document, ".selectors .labelled > .menu select").map(picked),
+            ...all(document, ".selectors .labeled > .menu select").map(picked),
             ...all(document, ".selectors [role=radiogroup]").map(chosen),
         ]),
         sample: document.querySelector(".sample-menu.on select")?.value ?? "",

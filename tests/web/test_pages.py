@@ -78,27 +78,27 @@ def test_a_table_is_sorted_by_a_click_and_copied_with_all_figures(opened: Tab) -
     assert lines[4].split("\t")[1] == "-0.8125"
 
 
-def test_text_is_coloured_by_the_chosen_unit_and_tells_numbers_of_four_figures(opened: Tab) -> None:
+def test_text_is_colored_by_the_chosen_unit_and_tells_numbers_of_four_figures(opened: Tab) -> None:
     plate = every_plate().sections[2].plates[0]
-    text = section(opened, "Coloured text")
-    colours = "all => all.map((one) => one.style.background)"
-    token = text.locator(".coloured").first.locator("[data-token='1']").first
+    text = section(opened, "Colored text")
+    colors = "all => all.map((one) => one.style.background)"
+    token = text.locator(".colored").first.locator("[data-token='1']").first
     token.hover()
     number = f"{plate.texts[0].values[0][1]:.4g}".replace("-", "−")  # type: ignore[union-attr]
     assert "committee" in tip(text)
     assert f" {number} " in tip(text)
-    before = text.locator(".tok").evaluate_all(colours)
+    before = text.locator(".tok").evaluate_all(colors)
     assert before[2] == "", "it has no number"
     text.get_by_role("radio", name="layer.5#201").click()
-    assert text.locator(".tok").evaluate_all(colours) != before
+    assert text.locator(".tok").evaluate_all(colors) != before
     text.get_by_role("radio", name="all", exact=True).click()
-    assert text.locator(".coloured").first.locator(".tokens").count() == 9
-    zeros = text.locator(".coloured").nth(1).locator(".tok")
-    assert zeros.evaluate_all(colours) == ["", ""]
+    assert text.locator(".colored").first.locator(".tokens").count() == 9
+    zeros = text.locator(".colored").nth(1).locator(".tok")
+    assert zeros.evaluate_all(colors) == ["", ""]
 
 
 def test_keys_walk_through_the_tokens(opened: Tab) -> None:
-    text = section(opened, "Coloured text")
+    text = section(opened, "Colored text")
     text.locator(".tokens").first.focus()
     for _ in range(3):
         opened.keyboard.press("ArrowRight")
@@ -197,12 +197,12 @@ def chosen(page: Tab) -> list[str]:
 def test_pointing_at_a_written_token_shows_its_target_and_a_click_keeps_it(linked: Tab) -> None:
     share = section(linked, "Share")
     assert chosen(linked) == ["0 are", "0 are", "0 are"]
-    colours = "all => all.map((one) => one.style.background)"
-    before = [part.locator(".tok").evaluate_all(colours) for part in (share, section(linked, "For and against"))]
+    colors = "all => all.map((one) => one.style.background)"
+    before = [part.locator(".tok").evaluate_all(colors) for part in (share, section(linked, "For and against"))]
     share.locator("[data-token='3']").hover()
     assert chosen(linked) == ["1 here", "1 here", "0 are"]
     assert linked.locator(".tok.chosen").all_inner_texts() == ["·here", "·here"]
-    after = [part.locator(".tok").evaluate_all(colours) for part in (share, section(linked, "For and against"))]
+    after = [part.locator(".tok").evaluate_all(colors) for part in (share, section(linked, "For and against"))]
     assert all(one != other for one, other in zip(before, after, strict=True))
     assert tip(share) == "·here 4 of 5, the target click to pin"
     linked.mouse.move(2, 2)

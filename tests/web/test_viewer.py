@@ -128,7 +128,7 @@ def test_runs_are_looked_at_in_turn_and_laid_over_each_other(look: Look, run: Ru
     look.agrees(run, TENSOR, iteration=1, step=12)
 
 
-def test_a_node_is_selected_by_search_and_its_neighbours_by_a_click(look: Look, run: Run) -> None:
+def test_a_node_is_selected_by_search_and_its_neighbors_by_a_click(look: Look, run: Run) -> None:
     look.open(step=STEP)
     at = look.found(TENSOR)
     look.agrees(run, TENSOR, iteration=1, step=STEP)
@@ -145,7 +145,7 @@ def test_a_node_is_selected_by_search_and_its_neighbours_by_a_click(look: Look, 
                 look.page.mouse.click(*place)
                 look.agrees(run, names[-1], iteration=1, step=STEP)
                 return
-    pytest.fail("no neighbour is near it")
+    pytest.fail("no neighbor is near it")
 
 
 def test_a_node_is_selected_by_the_table_and_by_the_palette(look: Look, run: Run) -> None:
@@ -178,16 +178,16 @@ def test_the_overview_has_every_tensor_of_the_step_and_sorts_by_any_statistic(lo
     look.page.locator(".overview [role=gridcell]", has_text=re.compile("^blocks")).first.wait_for()
 
 
-def test_colours_tell_a_statistic_and_its_change_since_a_step(look: Look, run: Run) -> None:
+def test_colors_tell_a_statistic_and_its_change_since_a_step(look: Look, run: Run) -> None:
     look.open(step=STEP)
     at = look.found(WEIGHT)
     now, first = run.at(STEP)[WEIGHT].stats, run.at(0)[WEIGHT].stats
     for name in ("abs_mean", "norm", "max"):
-        look.page.get_by_label("Colour by (c)").select_option(name)
+        look.page.get_by_label("Color by (c)").select_option(name)
         tip = look.tooltip(at, f"{name.replace('_', ' ')} of the value")
         [said] = re.findall(rf"(\S+) {name.replace('_', ' ')} of the value", tip)
         assert like(said, now[name])
-    look.page.get_by_label("Colour by (c)").select_option("norm")
+    look.page.get_by_label("Color by (c)").select_option("norm")
     look.page.get_by_label("change since another step").select_option("0")
     [said] = re.findall(r"×(\S+)", look.tooltip(at, "×"))
     assert number(said) == pytest.approx(now["norm"] / first["norm"], rel=0.006)
@@ -195,7 +195,7 @@ def test_colours_tell_a_statistic_and_its_change_since_a_step(look: Look, run: R
         "change" in look.page.locator(".tint-legend").inner_text()
         or "since" in look.page.locator(".tint-legend").inner_text()
     )
-    look.page.get_by_label("Colour by (c)").select_option("")
+    look.page.get_by_label("Color by (c)").select_option("")
     look.page.locator(".ramp-legend").wait_for(state="detached")
 
 
@@ -265,7 +265,7 @@ def test_the_address_holds_all_that_is_shown(look: Look, run: Run, browser: Brow
     look.choose("Show", "of guess")
     look.choose("Kind of step", "long")
     look.page.get_by_label("One sample (b)").select_option("1")
-    look.page.get_by_label("Colour by (c)").select_option("norm")
+    look.page.get_by_label("Color by (c)").select_option("norm")
     look.page.get_by_role("button", name="Show deep/other").click()
     look.tab("Overview").get_by_label("Search tensors").fill("head")
     before = look.agrees(run, "head", "grad/guess", iteration=2, step=STEP)
@@ -337,7 +337,7 @@ def test_values_are_taken_along_as_files(look: Look, run: Run, tmp_path: Path) -
 
 
 REACHED = (
-    "Step", "Kind of step", "Show", "Iteration", "Over", "One sample (b)", "Search", "Colour by (c)", "Graph of",
+    "Step", "Kind of step", "Show", "Iteration", "Over", "One sample (b)", "Search", "Color by (c)", "Graph of",
     "Width of the inspector", "Statistic", "over steps", "CSV", "Logged value", "Inspector", "Help",
     "Toggle dark mode (t)", "Show deep/other", "Find",
 )  # fmt: skip
@@ -474,8 +474,8 @@ def test_the_main_states_are_kept_as_pictures(look: Look, run: Run, tmp_path: Pa
         look.page.set_viewport_size({"width": size[0], "height": size[1]})
         brightness = look.page.evaluate(
             """() => {
-                const colour = getComputedStyle(document.querySelector("#cutaway")).backgroundColor;
-                return colour.match(/[\\d.]+/g).slice(0, 3).reduce((sum, part) => sum + Number(part) / 3, 0);
+                const color = getComputedStyle(document.querySelector("#cutaway")).backgroundColor;
+                return color.match(/[\\d.]+/g).slice(0, 3).reduce((sum, part) => sum + Number(part) / 3, 0);
             }"""
         )
         assert (brightness > 200) if theme == "light" else (brightness < 60)

@@ -195,7 +195,7 @@ def test_nothing_moves_while_steps_kinds_and_runs_change(graph: Page) -> None:
     assert places(graph) == before
 
 
-def test_colours_tell_any_statistic_or_its_change_since_another_step(graph: Page, recorded: Path) -> None:
+def test_colors_tell_any_statistic_or_its_change_since_another_step(graph: Page, recorded: Path) -> None:
     assert "abs mean of the gradient, log scale" in graph.inner_text(".tint-legend")
     first, last = (base(recorded)["table.weight"].grad.stats("abs_mean")[place] for place in (0, -1))
     said = hovered(graph, "table.weight", "64 elements")
@@ -220,7 +220,7 @@ def test_colours_tell_any_statistic_or_its_change_since_another_step(graph: Page
     graph.wait_for_selector(".tint-legend .ramp", state="detached")
 
 
-def test_one_sample_colours_the_graph_by_its_own_values(page: Page, served: Served, recorded: Path) -> None:
+def test_one_sample_colors_the_graph_by_its_own_values(page: Page, served: Served, recorded: Path) -> None:
     opened(page, served, "sample=1&iteration=1&graph=")
     becomes(page, "document.querySelector('.tint-legend').innerText.includes('sample 1')")
     run = base(recorded)

@@ -343,7 +343,7 @@ def test_a_pixel_tells_the_exact_number_behind_it(base: Viewed, odd: Viewed, run
     assert np.float32(number(found[2])) == value[index]
 
 
-def test_a_channel_is_seen_alone_and_each_in_its_own_colours(odd: Viewed, images: Run) -> None:
+def test_a_channel_is_seen_alone_and_each_in_its_own_colors(odd: Viewed, images: Run) -> None:
     page = inspected(odd, "conv", "images", step=2, sample=1)
     assert page.locator(".sample-image").count() == 1
     page.get_by_role("radio", name="each channel").click()

@@ -132,7 +132,7 @@ def test_a_folder_is_filled_a_run_without_steps_and_one_that_is_killed_are_told(
             page.wait_for_selector(".live.on:text('following step 7')")
             process.kill()
         page.wait_for_selector(".live.killed:text('stopped at step 7')")
-        assert "died without ending it" in (page.locator(".live.killed").get_attribute("title") or "")
+        assert "died before closing it" in (page.locator(".live.killed").get_attribute("title") or "")
 
 
 def wrote(path: Path, values: dict[int, float], *, rank: int = 0, resume: bool = False) -> cutaway.Run:

@@ -26,7 +26,7 @@ _PAINTED = """(canvas) => {
     for (let i = 3; i < data.length; i += 4) if (data[i] > 47 && data[i] < 55) n++;
     return n / (width * height);
 }"""
-"""The share of pixels with a fifth of their colour: those of a band, and a few at the edges of lines."""
+"""The share of pixels with a fifth of their color: those of a band, and a few at the edges of lines."""
 
 
 @pytest.fixture(scope="module")

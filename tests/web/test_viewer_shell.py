@@ -172,7 +172,7 @@ def test_choices_are_made_by_keys_and_remembered_where_a_tensor_cannot_fulfil_th
     viewer.goto(f"{served.url}/#node=$target")
     viewer.wait_for_selector(".tensor-head h2:has-text('target')")
     keys.press("m")
-    viewer.wait_for_selector(".saying:has-text('is one tensor')")
+    viewer.wait_for_selector(".saying:has-text('has only one tensor')")
     # The inspector is shut and opened.
     keys.press("i")
     viewer.wait_for_selector(".inspector", state="detached")
@@ -320,7 +320,7 @@ def test_runs_are_looked_at_and_laid_over_each_other(viewer: Page, served: Serve
     viewer.wait_for_function("() => document.querySelectorAll('.strip-value').length === 2")
     assert viewer.locator(".chip.active .chip-name").inner_text() == "base"
     dashes = values.locator("line").evaluate_all("lines => lines.map((one) => one.getAttribute('stroke-dasharray'))")
-    assert len(set(dashes)) == 2  # told apart without colours, too
+    assert len(set(dashes)) == 2  # told apart without colors, too
     viewer.keyboard.press("x")
     at_step(viewer, other["steps"][-1])
     says(viewer, "runs", f"{run_of(served, viewer)['item']['id']},{other['item']['id']}")

@@ -113,7 +113,7 @@ class EdgeColumns:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A number for every node, by which the picture can be coloured."""
+    """A number for every node, by which the picture can be colored."""
 
     name: str
     """`seconds`, `std`, `grad_norm`…"""

@@ -22,7 +22,7 @@ import { PLAIN } from "./types";
 import type { Camera, Decorations, Direction, Look, Options, Rect, Scene, ShowOptions } from "./types";
 import { viewOf, watchRatio } from "./view";
 import type { View } from "./view";
-import { neighbour } from "./walk";
+import { neighbor } from "./walk";
 
 const GLIDE_MS = 220;
 const DRIFT_MS = 260;
@@ -124,7 +124,7 @@ export class GraphCanvas {
     this.moved();
   }
 
-  /** Change colours, badges, dimming; nothing moves. */
+  /** Change colors, badges, dimming; nothing moves. */
   decorate(decorations: Decorations): void {
     this.decorations = decorations;
     if (!this.stage) return;
@@ -180,8 +180,8 @@ export class GraphCanvas {
   }
 
   /** The box one step from here: along edges, then among what stands beside it. */
-  neighbour(key: string, direction: Direction): string | null {
-    return this.stage && neighbour(this.stage, key, direction);
+  neighbor(key: string, direction: Direction): string | null {
+    return this.stage && neighbor(this.stage, key, direction);
   }
 
   /** Where a box or frame is, in CSS pixels from the corner of the host; null if it is not in the picture. */

@@ -8,7 +8,7 @@ type Step = "before" | "after" | "less" | "more";
 const DOWN: Record<Direction, Step> = { up: "before", down: "after", left: "less", right: "more" };
 const RIGHT: Record<Direction, Step> = { left: "before", right: "after", up: "less", down: "more" };
 
-export function neighbour(stage: Stage, key: string, direction: Direction): string | null {
+export function neighbor(stage: Stage, key: string, direction: Direction): string | null {
   const step = (stage.isRight ? RIGHT : DOWN)[direction];
   const here = stage.rect(key);
   if (!here) return null;

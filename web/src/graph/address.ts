@@ -61,7 +61,7 @@ export function toHash(view: GraphView, state: State, camera: Camera | null = nu
   say("at", state.selection ?? "");
   say("to", state.second ?? "");
   say("show", state.highlight);
-  say("colour", state.colour);
+  say("color", state.color);
   say("size", state.size);
   say("find", state.query);
   if (camera) say("view", [camera.x.toFixed(0), camera.y.toFixed(0), camera.scale.toFixed(3)].join(","));
@@ -95,7 +95,7 @@ export function fromHash(view: GraphView, hash: string): { state: State; camera:
       direction: said.get("direction") === "right" ? "right" : "down",
       second: isShown && asked === "paths" ? second : null,
       highlight: isShown ? asked : "",
-      colour: measure("colour"), size: measure("size"), query: said.get("find") ?? "",
+      color: measure("color"), size: measure("size"), query: said.get("find") ?? "",
     },
     camera: scale > 0 && Number.isFinite(x + y + scale) ? { x, y, scale } : null,
   };

@@ -19,7 +19,7 @@ import { Toolbar } from "./toolbar";
 import { useAddress, useFrame, type Frame } from "./hooks/use-address";
 import { useKeys } from "./hooks/use-keys";
 import { useMoves } from "./hooks/use-navigation";
-import { useColoured, useDecorations, useFound, usePicture, visible } from "./hooks/use-picture";
+import { useColored, useDecorations, useFound, usePicture, visible } from "./hooks/use-picture";
 import { useTheme } from "./hooks/use-theme";
 
 interface Props {
@@ -65,9 +65,9 @@ function Whole({ view, host, isCompact, element, frame }: Props & { isCompact: b
   const ways = useMemo(() => waysOf(view.nodes.row.length, view.edges.parent, view.edges.child), [view]);
   const { drawn, placement } = usePicture(view, state);
   const { found, hits } = useFound(view, state.query);
-  const colour = useColoured(drawn, state.colour, isDark);
-  const size = useColoured(drawn, state.size, isDark);
-  const decorations = useDecorations(drawn, ways, state, { colour, size, found });
+  const color = useColored(drawn, state.color, isDark);
+  const size = useColored(drawn, state.size, isDark);
+  const decorations = useDecorations(drawn, ways, state, { color, size, found });
   const selected = state.selection === null ? null : visible(drawn, state.selection) ?? state.selection;
   const restore = (to: { state: State; camera: Camera | null }): void => {
     moves.move.current = { camera: to.camera };
@@ -78,7 +78,7 @@ function Whole({ view, host, isCompact, element, frame }: Props & { isCompact: b
 
   const moves = useMoves({ view, state, drawn, hits, canvas, act, first: first.camera ? { camera: first.camera } : { focus: first.state.selection ?? undefined } });
   const page: Page = {
-    view, host, state, drawn, ways, colour, size, hits, isDark, isCompact, act,
+    view, host, state, drawn, ways, color, size, hits, isDark, isCompact, act,
     go: moves.go, toggle: moves.toggle, part: moves.part, step: moves.step, fit: moves.fit,
   };
   const run = runner(page, {

@@ -6,7 +6,7 @@ import type { Host } from "../lib/host";
 import type { Ways } from "../lib/reachability";
 import type { Hit } from "../lib/search";
 import type { GraphView } from "../lib/wire";
-import type { Coloured, Drawn } from "./decorate";
+import type { Colored, Drawn } from "./decorate";
 import type { Action, State } from "./state";
 
 export interface Page {
@@ -15,8 +15,8 @@ export interface Page {
   readonly state: State;
   readonly drawn: Drawn;
   readonly ways: Ways;
-  readonly colour: Coloured | null;
-  readonly size: Coloured | null;
+  readonly color: Colored | null;
+  readonly size: Colored | null;
   readonly hits: readonly Hit[];
   readonly isDark: boolean;
   readonly isCompact: boolean;

@@ -4,9 +4,9 @@ import type { ComponentChildren } from "preact";
 import { Icon, type IconName } from "./icons";
 
 /** A control with its name above it. */
-export function Labelled({ name, children }: { name: string; children: ComponentChildren }) {
+export function Labeled({ name, children }: { name: string; children: ComponentChildren }) {
   return (
-    <div class="labelled">
+    <div class="labeled">
       <span class="label">{name}</span>
       {children}
     </div>

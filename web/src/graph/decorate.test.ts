@@ -9,10 +9,10 @@ import { search, searchIndex } from "../lib/search";
 import { shown } from "../layout/box-of-node";
 import { Representatives } from "../layout/representatives";
 import type { Fold } from "../lib/wire";
-import { coloured, counts, decorations, type Asked, type Drawn } from "./decorate";
+import { colored, counts, decorations, type Asked, type Drawn } from "./decorate";
 
 const view = exampleView(3); // nodes: 0 input; 1–5, 6–10, 11–15 blocks; 16 head. Groups: 1 h.0, 2 h.0.attn, 3 h.1 …
-const NOTHING: Asked = { colour: null, size: null, reached: null, found: null, second: null };
+const NOTHING: Asked = { color: null, size: null, reached: null, found: null, second: null };
 
 function drawn(how: Partial<Fold> = {}, of = view): Drawn {
   const fold = { open: [0], rolled: false, apart: [0], ...how };
@@ -51,11 +51,11 @@ test("a group that was found is marked as the box or frame it is, or where it is
   assert.equal(decorations(open, { ...NOTHING, found }).boxes.get("g2")?.strong, true);
 });
 
-test("a folded group is coloured and sized by the sum of what is in it", () => {
-  const seconds = coloured(closed, view.measures[0], false);
+test("a folded group is colored and sized by the sum of what is in it", () => {
+  const seconds = colored(closed, view.measures[0], false);
   const inside = view.measures[0].values.slice(1, 6).reduce<number>((sum, value) => sum + (value ?? 0), 0);
   assert.ok(Math.abs((seconds.values[1] ?? 0) - inside) < 1e-12);
-  const { boxes } = decorations(closed, { ...NOTHING, colour: seconds, size: seconds });
+  const { boxes } = decorations(closed, { ...NOTHING, color: seconds, size: seconds });
   assert.equal(boxes.get("g5")?.size, 1);
   assert.ok(boxes.get("g5")?.strip !== boxes.get("g1")?.strip);
 });

@@ -1,7 +1,7 @@
-// How boxes look for what is asked: coloured and sized by a number, found, highlighted or dimmed.
+// How boxes look for what is asked: colored and sized by a number, found, highlighted or dimmed.
 
 import { edgeKey, type Decorations, type EdgeLook, type Look } from "../canvas/types";
-import { at, css, isOn, position, scaleOf, type ColourScale } from "../lib/colors";
+import { at, css, isOn, position, scaleOf, type ColorScale } from "../lib/colors";
 import type { Reached } from "../lib/reachability";
 import type { Found } from "../lib/search";
 import { together, type Shown } from "../layout/box-of-node";
@@ -23,17 +23,17 @@ export interface Drawn {
   readonly stands: Representatives;
 }
 
-/** A measure for every box, and the scale that colours it. */
-export interface Coloured {
+/** A measure for every box, and the scale that colors it. */
+export interface Colored {
   readonly measure: Measure;
   readonly values: readonly (number | null)[];
-  readonly scale: ColourScale | null;
+  readonly scale: ColorScale | null;
 }
 
 /** What the looks depend on. */
 export interface Asked {
-  readonly colour: Coloured | null;
-  readonly size: Coloured | null;
+  readonly color: Colored | null;
+  readonly size: Colored | null;
   readonly reached: Reached | null;
   readonly found: Found | null;
   /** The other end of paths. */
@@ -41,7 +41,7 @@ export interface Asked {
 }
 
 /** A measure on the boxes that are shown. Sums are spread over what is shown, other numbers over the whole graph. */
-export function coloured({ picture, shown }: Drawn, measure: Measure, isDark: boolean): Coloured {
+export function colored({ picture, shown }: Drawn, measure: Measure, isDark: boolean): Colored {
   const values = picture.boxes.map((_, box) => together(measure, shown.nodes[box]));
   return { measure, values, scale: scaleOf(measure, measure.total === "sum" ? values : measure.values, isDark) };
 }
@@ -52,15 +52,15 @@ type Draft = { -readonly [K in keyof Look]: Look[K] };
 export function decorations(drawn: Drawn, asked: Asked): Decorations {
   const { picture, shown } = drawn;
   const found = asked.found ? counts(drawn, asked.found) : null;
-  const colour = asked.colour?.scale ? shades(asked.colour.scale) : null;
+  const color = asked.color?.scale ? shades(asked.color.scale) : null;
   const boxes = new Map<string, Look>();
   const keep = (key: string, look: Draft): void => {
     for (const _ in look) return void boxes.set(key, look);
   };
   picture.boxes.forEach(({ key, group, stack }, number) => {
     const look: Draft = {};
-    const value = asked.colour?.values[number];
-    if (colour && asked.colour?.scale && isOn(asked.colour.scale, value)) look.strip = colour(value);
+    const value = asked.color?.values[number];
+    if (color && asked.color?.scale && isOn(asked.color.scale, value)) look.strip = color(value);
     if (asked.size) addSize(look, asked.size, number);
     if (asked.reached) addReached(look, asked.reached, shown.nodes[number]);
     if (found) addFound(look, found, key);
@@ -89,8 +89,8 @@ function actionOf({ view: { groups, runs }, fold }: Drawn, group: number, stack:
   return run >= 0 && fold.apart.includes(run) && runs[run].groups[0] === group ? "show once" : "";
 }
 
-/** Colours of values, each made once: thousands of boxes share a few hundred. */
-function shades(scale: ColourScale): (value: number) => string {
+/** Colors of values, each made once: thousands of boxes share a few hundred. */
+function shades(scale: ColorScale): (value: number) => string {
   const made: string[] = [];
   return (value) => {
     const step = Math.round(position(scale, value) * SHADES);
@@ -98,7 +98,7 @@ function shades(scale: ColourScale): (value: number) => string {
   };
 }
 
-function addSize(look: Draft, { measure, scale, values }: Coloured, box: number): void {
+function addSize(look: Draft, { measure, scale, values }: Colored, box: number): void {
   const value = values[box];
   if (value === null || value === undefined || !scale) return;
   // A length is read as an amount, so what adds up is drawn in proportion.
@@ -171,8 +171,8 @@ function ways({ view, picture, shown }: Drawn, reached: Reached): Map<string, Ed
   return out;
 }
 
-/** What the pointer says of a box that is coloured: the number behind the colour. */
-export function said(coloured: Coloured, box: number): string {
-  const { measure, values } = coloured;
+/** What the pointer says of a box that is colored: the number behind the color. */
+export function said(colored: Colored, box: number): string {
+  const { measure, values } = colored;
   return `${measure.title} ${quantity(values[box] ?? null, measure.unit)}`;
 }

@@ -2,7 +2,7 @@
 
 import { useMemo, useState } from "preact/hooks";
 import { differences, type Difference } from "../lib/diff-list";
-import { IconButton, Labelled } from "./controls";
+import { IconButton, Labeled } from "./controls";
 import { usePage } from "./context";
 
 const NAMES: Record<Difference, string> = { new: "+ new", gone: "− gone", changed: "~ changed", apart: "Δ values" };
@@ -21,7 +21,7 @@ export function Compare() {
   if (!found) return null;
   const nodes = sort ? found[sort] : all;
   const sorts = (Object.keys(NAMES) as Difference[]).filter((name) => found[name].length);
-  if (!sorts.length) return <Labelled name="Compared"><span class="quiet">no differences</span></Labelled>;
+  if (!sorts.length) return <Labeled name="Compared"><span class="quiet">no differences</span></Labeled>;
   const walk = (which: Difference | null, to: number): void => {
     const among = which ? found[which] : all;
     const next = (to + among.length) % among.length;
@@ -34,7 +34,7 @@ export function Compare() {
     setPlace(-1);
   };
   return (
-    <Labelled name="Compared">
+    <Labeled name="Compared">
       <div class="segments compare">
         {sorts.map((name) => (
           <button type="button" key={name} class={`mark-${name}${name === sort ? " on" : ""}`} title={TITLES[name]}
@@ -46,6 +46,6 @@ export function Compare() {
         <span class="place">{place >= 0 && place < nodes.length ? `${place + 1}/${nodes.length}` : "–"}</span>
         <IconButton icon="right" title="Next difference" onClick={() => walk(sort, place + 1)} />
       </div>
-    </Labelled>
+    </Labeled>
   );
 }

@@ -51,7 +51,7 @@ interface Props {
 }
 
 export function GraphPane(props: Props) {
-  const { view, isCompact, state, colour, size } = usePage();
+  const { view, isCompact, state, color, size } = usePage();
   const host = useRef<HTMLDivElement>(null);
   const canvas = useRef<GraphCanvas | null>(null);
   const isFirst = useRef(true);
@@ -126,7 +126,7 @@ export function GraphPane(props: Props) {
       <Breadcrumbs middle={middle} />
       <div class="stage">
         <div class="graph-canvas" ref={host} />
-        {over ? over.legend : (colour || size || !props.hasGuide) && !(isCompact && !colour && !size) && <Legend hasKinds={!props.hasGuide && !isCompact} />}
+        {over ? over.legend : (color || size || !props.hasGuide) && !(isCompact && !color && !size) && <Legend hasKinds={!props.hasGuide && !isCompact} />}
         {drawn.picture.boxes.length === 0 && <div class="empty">No ops recorded: nothing to draw.</div>}
         {state.isPicking && <div class="hint" role="status">Click the other end of the path, or press Esc.</div>}
         {hover && !menu && (over ? over.tooltip(hover) : <Tooltip hover={hover} />)}

@@ -2,7 +2,7 @@
 
 export type Command =
   | "left" | "right" | "up" | "down" | "toggle" | "clear" | "ancestors" | "descendants" | "paths" | "zoom in" | "zoom out" | "fit"
-  | "focus" | "shallower" | "deeper" | "rolled" | "colour" | "search" | "next" | "previous" | "help" | "theme" | "panel" | "direction";
+  | "focus" | "shallower" | "deeper" | "rolled" | "color" | "search" | "next" | "previous" | "help" | "theme" | "panel" | "direction";
 
 /** How the sheet shows some keys, what they do, and the command of each. */
 type Row = readonly [shown: string, does: string, commands: Readonly<Record<string, Command>>];
@@ -20,7 +20,7 @@ export const KEYS: readonly Row[] = [
   ["0 · f", "fit to view · zoom to selection", { "0": "fit", f: "focus" }],
   ["r", "roll up or unroll loops", { r: "rolled" }],
   ["v", "top to bottom or left to right", { v: "direction" }],
-  ["c", "choose what to color by", { c: "colour" }],
+  ["c", "choose what to color by", { c: "color" }],
   ["i · t", "inspector · dark mode", { i: "panel", t: "theme" }],
   ["Esc", "clear highlight, search, selection", { Escape: "clear" }],
   ["?", "this help", { "?": "help" }],

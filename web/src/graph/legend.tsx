@@ -1,4 +1,4 @@
-// What shapes and colours mean; only what occurs in the picture is told.
+// What shapes and colors mean; only what occurs in the picture is told.
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { corners } from "../canvas/paint/boxes";
@@ -7,7 +7,7 @@ import { DARK_THEME, LIGHT_THEME } from "../canvas/paint/theme";
 import { gradient, isOn, middle } from "../lib/colors";
 import { quantity } from "../lib/formatting";
 import { CONDITION, FAILED, OUTPUT, type Box, type Form, type Kind, type Mark } from "../lib/wire";
-import type { Coloured } from "./decorate";
+import type { Colored } from "./decorate";
 import { usePage } from "./context";
 
 interface Meaning {
@@ -85,14 +85,14 @@ function Swatch({ box, style }: { box: Box; style: Style }) {
       {box.stack > 1 && <rect x={5} y={5} {...shape} />}
       {box.stack > 1 && <rect x={3.2} y={3.2} {...shape} />}
       <rect x={box.stack > 1 ? 1.4 : 3} y={box.stack > 1 ? 1.4 : 3} {...shape} />
-      {style.sign && <text x={13} y={12} text-anchor="middle" fill={style.signColour}>{style.sign}</text>}
+      {style.sign && <text x={13} y={12} text-anchor="middle" fill={style.signColor}>{style.sign}</text>}
     </svg>
   );
 }
 
-/** The ramp behind the colours, with three numbers. */
-function RampLegend({ colour }: { colour: Coloured }) {
-  const { measure, scale, values } = colour;
+/** The ramp behind the colors, with three numbers. */
+function RampLegend({ color }: { color: Colored }) {
+  const { measure, scale, values } = color;
   if (!scale) return <p class="quiet">{measure.title}: no visible box has a value.</p>;
   const said = (value: number): string => quantity(value, measure.unit);
   const without = values.filter((value) => !isOn(scale, value));
@@ -116,13 +116,13 @@ function RampLegend({ colour }: { colour: Coloured }) {
 const ROOMY = 1000;
 
 export function Legend({ hasKinds }: { hasKinds: boolean }) {
-  const { colour, size } = usePage();
+  const { color, size } = usePage();
   const place = useRef<HTMLDivElement>(null);
   const [isOpen, setOpen] = useState(true);
   useEffect(() => setOpen((place.current?.closest(".app")?.clientWidth ?? 0) > ROOMY), []);
   return (
     <div class="legend" ref={place}>
-      {colour && <RampLegend colour={colour} />}
+      {color && <RampLegend color={color} />}
       {size?.scale && (
         <div class="bar-legend"><i /> bar: {size.measure.title}, full {quantity(size.scale.high, size.measure.unit)}</div>
       )}

@@ -18,8 +18,8 @@ export interface State {
   /** Whether the next box that is clicked becomes the other end. */
   readonly isPicking: boolean;
   readonly highlight: Highlight;
-  /** Name of the measure; "" colours by role. */
-  readonly colour: string;
+  /** Name of the measure; "" colors by role. */
+  readonly color: string;
   /** Name of the measure; "" for no bars. */
   readonly size: string;
   readonly query: string;
@@ -38,7 +38,7 @@ export type Action =
   | { do: "pick" }
   | { do: "highlight"; highlight: Highlight }
   | { do: "clear highlight" }
-  | { do: "colour"; measure: string }
+  | { do: "color"; measure: string }
   | { do: "size"; measure: string }
   | { do: "query"; query: string }
   | { do: "hit"; hit: number }
@@ -82,7 +82,7 @@ export function initial(view: GraphView): State {
   const depth = Math.max(1, counts.findLastIndex((count) => count <= MANY) + 1);
   return {
     open: toDepth(view, depth), rolled: view.is_rolled, apart: new Set(), direction: "down",
-    selection: null, second: null, isPicking: false, highlight: "", colour: "", size: "", query: "", hit: -1,
+    selection: null, second: null, isPicking: false, highlight: "", color: "", size: "", query: "", hit: -1,
   };
 }
 
@@ -172,8 +172,8 @@ export function reduce(view: GraphView, state: State, action: Action): State {
         : { ...state, second: null, isPicking: false, highlight: state.highlight === action.highlight ? "" : action.highlight };
     case "clear highlight":
       return { ...state, highlight: "", second: null, isPicking: false };
-    case "colour":
-      return { ...state, colour: action.measure };
+    case "color":
+      return { ...state, color: action.measure };
     case "size":
       return { ...state, size: action.measure };
     case "query":

@@ -6,7 +6,7 @@ export const BESIDE = 16;
 const LANE = 12;
 /** What is there is looked up by bands of this height; of a larger one where there would be very many. */
 const BAND = 24, MOST_BANDS = 500;
-/** From one edge to the next where they go round a neighbour. */
+/** From one edge to the next where they go round a neighbor. */
 const STEP = 4;
 
 type Point = [number, number];

@@ -155,7 +155,7 @@ class Draft {
   }
 }
 
-/** Sort each layer by the mean place of the neighbours, down and up; keep the order with fewest crossings. */
+/** Sort each layer by the mean place of the neighbors, down and up; keep the order with fewest crossings. */
 function ordered(first: number[][], above: number[][], below: number[][]): number[][] {
   const rank = new Int32Array(above.length), mean = new Float64Array(above.length);
   for (const layer of first) layer.forEach((i, place) => (rank[i] = place));
@@ -191,7 +191,7 @@ function ordered(first: number[][], above: number[][], below: number[][]): numbe
   return best;
 }
 
-/** How often links between neighbouring layers cross, counted with a tree of partial sums. */
+/** How often links between neighboring layers cross, counted with a tree of partial sums. */
 function crossings(layers: number[][], wide: number[], below: number[][], rank: Int32Array): number {
   let total = 0, most = 0;
   for (const layer of layers) most = Math.max(most, layer.length);

@@ -1,12 +1,12 @@
-// What colours the nodes of a run: a statistic of one step, or its change since another, for every node of the graph.
+// What colors the nodes of a run: a statistic of one step, or its change since another, for every node of the graph.
 
-import { DIVERGING, position, type ColourScale } from "./colors";
+import { DIVERGING, position, type ColorScale } from "./colors";
 import { quantityTitle } from "./quantity";
 import { statisticOf, titleOf } from "./statistics";
 import { kneeOf } from "./charts/symlog";
 import { STATISTICS, type NodeRows, type RowView } from "./wire";
 
-/** What cannot be told by a colour: values that are not finite, nothing but zeros, or nothing recorded. */
+/** What cannot be told by a color: values that are not finite, nothing but zeros, or nothing recorded. */
 export type Oddity = "" | "nonfinite" | "zero" | "none";
 
 /** All statistics of a step: row, statistic. NaN where there is none. */
@@ -39,7 +39,7 @@ export interface Tints {
   readonly ends?: { readonly then: Float64Array; readonly now: Float64Array };
 }
 
-/** The smallest of all, in parts, have the colour of the one above them. */
+/** The smallest of all, in parts, have the color of the one above them. */
 const LEAST = 0.05;
 const FAULTS = STATISTICS.filter(({ is_fault }) => is_fault).map(({ name }) => name);
 
@@ -97,7 +97,7 @@ interface Asked {
   readonly over?: string;
 }
 
-/** The numbers behind the colours; changes are how often the size has doubled. */
+/** The numbers behind the colors; changes are how often the size has doubled. */
 export function tints(rows: Int32Array, { statistics, statistic, of, matrix, since, over = "" }: Asked): Tints {
   const column = statistics.indexOf(statistic);
   const oddities = Array.from(rows, (row) => oddityAt(matrix, statistics, row));
@@ -125,26 +125,26 @@ export function drift(now: Tints, usually: Tints): number {
  *
  * @param isLoose nodes that do not count where there are others: numbers of words say nothing beside activations.
  */
-export function scaleFor({ values, isChange }: Tints, statistic: string, isLoose: (node: number) => boolean = () => false): ColourScale | null {
+export function scaleFor({ values, isChange }: Tints, statistic: string, isLoose: (node: number) => boolean = () => false): ColorScale | null {
   const tight = [...values].filter((value, node) => Number.isFinite(value) && !isLoose(node));
   const finite = tight.length ? tight : [...values].filter(Number.isFinite);
   if (!finite.length) return null;
   if (isChange || isSigned(statistic)) {
     const most = finite.reduce((largest, value) => Math.max(largest, Math.abs(value)), 0);
-    // Half and double are the least that is worth a full colour.
+    // Half and double are the least that is worth a full color.
     if (isChange) return { low: -Math.max(1, most), high: Math.max(1, most), scale: "diverging", ramp: DIVERGING };
     return { low: -(most || 1), high: most || 1, scale: "symlog", knee: kneeOf(finite), ramp: DIVERGING };
   }
   const positive = finite.filter((value) => value > 0);
   if (!positive.length) return { low: 0, high: 1, scale: "linear", ramp: DIVERGING };
-  // A few that are next to nothing, such as biases without influence, would leave one colour to all the others.
+  // A few that are next to nothing, such as biases without influence, would leave one color to all the others.
   positive.sort((a, b) => a - b);
   const [low, high] = [positive[Math.floor(LEAST * positive.length)], positive.at(-1)!];
   return { low, high, scale: "log", ramp: DIVERGING };
 }
 
-/** A scale that holds both: while one goes from step to step, a colour goes on meaning the same. */
-export function joined(one: ColourScale | null, other: ColourScale | null): ColourScale | null {
+/** A scale that holds both: while one goes from step to step, a color goes on meaning the same. */
+export function joined(one: ColorScale | null, other: ColorScale | null): ColorScale | null {
   if (!one || !other || one.scale !== other.scale) return other ?? one;
   if (one.low <= other.low && one.high >= other.high) return one;
   return { ...other, low: Math.min(one.low, other.low), high: Math.max(one.high, other.high), knee: one.knee };
@@ -163,8 +163,8 @@ export function foremost({ values, oddities }: Tints, nodes: readonly number[]):
   return { node: best, oddity };
 }
 
-/** Colours of numbers on a scale, as places from 0 to 1; null where it has no place. */
-export function placeOn(scale: ColourScale | null, value: number): number | null {
+/** Colors of numbers on a scale, as places from 0 to 1; null where it has no place. */
+export function placeOn(scale: ColorScale | null, value: number): number | null {
   if (!scale || Number.isNaN(value) || (scale.scale === "log" && value <= 0)) return null;
   return position(scale, value);
 }

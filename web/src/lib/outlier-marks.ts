@@ -19,7 +19,7 @@ export interface Links {
 
 /** More beginnings than this are none: then everything is broken alike. */
 const FEW = 3;
-/** More than this part of all nodes is no exception: colours tell that everything changed. */
+/** More than this part of all nodes is no exception: colors tell that everything changed. */
 const PART = 0.25;
 const MOST = 12;
 /** A change by this factor, in doublings. */

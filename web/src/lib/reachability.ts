@@ -1,7 +1,7 @@
 // What a node depends on and what depends on it, on the full graph: ancestors, descendants, the paths between two.
 
-/** Neighbours of every node: those of node n are to[start[n]] … to[start[n + 1] - 1]. */
-export interface Neighbours {
+/** Neighbors of every node: those of node n are to[start[n]] … to[start[n + 1] - 1]. */
+export interface Neighbors {
   readonly start: Int32Array;
   readonly to: Int32Array;
 }
@@ -9,8 +9,8 @@ export interface Neighbours {
 /** The edges of a graph, readable from both ends. */
 export interface Ways {
   readonly n: number;
-  readonly up: Neighbours;
-  readonly down: Neighbours;
+  readonly up: Neighbors;
+  readonly down: Neighbors;
 }
 
 /** A node is in it if its entry is 1. */
@@ -18,10 +18,10 @@ export type Reached = Uint8Array;
 
 /** The edges of a graph of `n` nodes, given as two columns. */
 export function ways(n: number, parents: readonly number[], children: readonly number[]): Ways {
-  return { n, up: neighbours(n, children, parents), down: neighbours(n, parents, children) };
+  return { n, up: neighbors(n, children, parents), down: neighbors(n, parents, children) };
 }
 
-function neighbours(n: number, from: readonly number[], to: readonly number[]): Neighbours {
+function neighbors(n: number, from: readonly number[], to: readonly number[]): Neighbors {
   const start = new Int32Array(n + 1);
   for (const node of from) start[node + 1] = start[node + 1] + 1;
   for (let i = 0; i < n; i++) start[i + 1] = start[i + 1] + start[i];
@@ -51,7 +51,7 @@ export function between(graph: Ways, one: readonly number[], other: readonly num
   return there.some((is) => is === 1) ? there : both(descendants(graph, other), ancestors(graph, one));
 }
 
-function flood(n: number, { start, to }: Neighbours, from: Iterable<number>): Reached {
+function flood(n: number, { start, to }: Neighbors, from: Iterable<number>): Reached {
   const reached = new Uint8Array(n);
   const waiting = new Int32Array(n);
   let top = 0;

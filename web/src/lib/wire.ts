@@ -116,7 +116,7 @@ export interface EdgeColumns {
   begins: number[];
 }
 
-/** A number for every node, by which the picture can be coloured. */
+/** A number for every node, by which the picture can be colored. */
 export interface Measure {
   /** `seconds`, `std`, `grad_norm`… */
   name: string;
@@ -542,7 +542,7 @@ export interface TensorView {
   /** The chosen sample. */
   sample: SampleItem | null;
   /** Whether the picture is of deviations from the mean over the batch, in standard deviations. */
-  is_normalised: boolean;
+  is_normalized: boolean;
   picture: ValuePicture | null;
   tokens: TokenValues | null;
   beside: Beside[];

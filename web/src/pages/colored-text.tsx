@@ -1,4 +1,4 @@
-// Texts coloured by a channel: which one, what each token's numbers are, and what the colours mean.
+// Texts colored by a channel: which one, what each token's numbers are, and what the colors mean.
 
 import { useMemo, useState } from "preact/hooks";
 import { Menu, Segments } from "../graph/controls";
@@ -26,7 +26,7 @@ interface At {
   readonly tip: TipPlace;
 }
 
-export function ColouredTextPlate({ plate, isDark }: { plate: ColouredText; isDark: boolean }) {
+export function ColoredTextPlate({ plate, isDark }: { plate: ColouredText; isDark: boolean }) {
   const { channels, texts } = plate;
   const [{ kept: last, preview }, show] = useShown(plate.link, plate.is_contest ? STRONGEST : "0");
   const kept = Number(last) >= channels.length ? "0" : last; // another page may have fewer
@@ -51,16 +51,16 @@ export function ColouredTextPlate({ plate, isDark }: { plate: ColouredText; isDa
     if (own >= 0) setChosen(String(own));
   };
   return (
-    <div class={`coloured${plate.is_contest ? " contest" : ""}`} onPointerLeave={() => look(null)}>
-      <div class="coloured-bar">
+    <div class={`colored${plate.is_contest ? " contest" : ""}`} onPointerLeave={() => look(null)}>
+      <div class="colored-bar">
         {channels.length > 1 && !plate.is_contest && <Channels channels={channels} chosen={chosen} onChoose={setChosen} />}
         <button type="button" class="toggle" aria-pressed={isNumbered} title="Show the value below each token" onClick={() => setNumbered(!isNumbered)}>values</button>
         {chosen !== ALL && !plate.is_contest && <Ramp most={plate.most[Number(chosen)]} plate={plate} isDark={isDark} />}
       </div>
       {plate.is_contest && <Contenders plate={plate} chosen={kept} onChoose={setChosen} onPreview={(value) => show({ preview: value })} />}
       {texts.slice(0, n).map((text, place) => (
-        <div class="coloured-text" key={place}>
-          {text.title && <div class="coloured-title">{text.title}</div>}
+        <div class="colored-text" key={place}>
+          {text.title && <div class="colored-title">{text.title}</div>}
           {shown.map((channel, line) => (
             <Words key={line} text={text} channel={channel} name={channels[channel] ?? "the strongest"} isNamed={chosen === ALL} most={plate.most[channel] ?? 0}
               isSigned={plate.is_signed} isShare={plate.is_share} isChoice={isChoice} values={own[place]?.values ?? text.values[channel]} tints={own[place]?.tints}
@@ -81,9 +81,9 @@ export function ColouredTextPlate({ plate, isDark }: { plate: ColouredText; isDa
 function Channels({ channels, chosen, onChoose }: { channels: readonly string[]; chosen: string; onChoose(value: string): void }) {
   const isFew = channels.length <= FEW && channels.join("").length <= MOST_LETTERS;
   const own = channels.map((name, place) => [String(place), name] as const);
-  if (!isFew) return <Menu name="Coloured by" value={chosen} choices={channels.length <= 12 ? [...own, [ALL, "all, stacked"]] : own} onChoose={onChoose} />;
-  const choices = own.map(([value, name]) => ({ value, text: name, title: `Colour by ${name}` }));
-  return <Segments name="Coloured by" value={chosen} choices={[...choices, { value: ALL, text: "all", title: "All channels, stacked" }]} onChoose={onChoose} />;
+  if (!isFew) return <Menu name="Colored by" value={chosen} choices={channels.length <= 12 ? [...own, [ALL, "all, stacked"]] : own} onChoose={onChoose} />;
+  const choices = own.map(([value, name]) => ({ value, text: name, title: `Color by ${name}` }));
+  return <Segments name="Colored by" value={chosen} choices={[...choices, { value: ALL, text: "all", title: "All channels, stacked" }]} onChoose={onChoose} />;
 }
 
 function Ramp({ most, plate, isDark }: { most: number; plate: ColouredText; isDark: boolean }) {
@@ -124,5 +124,5 @@ function Reading({ plate, text, token, channel, kept, isAlone }: ReadingProps) {
 }
 
 function placeOf(element: HTMLElement): TipPlace {
-  return beside(element.getBoundingClientRect(), element.closest<HTMLElement>(".coloured")!.getBoundingClientRect(), innerHeight);
+  return beside(element.getBoundingClientRect(), element.closest<HTMLElement>(".colored")!.getBoundingClientRect(), innerHeight);
 }

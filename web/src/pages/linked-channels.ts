@@ -1,4 +1,4 @@
-// Which channel a coloured text shows, and texts of one page that always show the same.
+// Which channel a colored text shows, and texts of one page that always show the same.
 
 import { createContext } from "preact";
 import { useContext, useEffect, useState } from "preact/hooks";

@@ -11,7 +11,7 @@ import { band, path } from "./charts/lines";
 import { Linked } from "./linked-channels";
 import { largest, percent, raw, said, told } from "./numbers";
 import { nearest, roomy, scaleOf } from "./charts/scale";
-import { cellShare, cellTint, contrast, rampOf, seriesColour, tokenTint } from "./colors";
+import { cellShare, cellTint, contrast, rampOf, seriesColor, tokenTint } from "./colors";
 import { beside } from "./tooltip";
 import { shownAtFirst, written } from "./tokens";
 import { after } from "./grid-keys";
@@ -69,21 +69,21 @@ test("keys walk through a line, a list and a grid, and stop at the ends", () => 
   assert.equal(after("ArrowDown", null, 0, 0), null);
 });
 
-test("tokens without a number, or where all are zero, have no colour", () => {
+test("tokens without a number, or where all are zero, have no color", () => {
   for (const isSigned of [true, false]) {
     for (const [value, most] of [[null, 1], [0, 1], [0, 0], [1, 0], [1, NaN]] as const) assert.equal(tokenTint(value, most, isSigned, false), null);
   }
   assert.equal(tokenTint(-1, 1, false, false), null, "what has no sign shows nothing below zero");
 });
 
-test("signs have colours of their own, and more than the most is the most", () => {
+test("signs have colors of their own, and more than the most is the most", () => {
   const [above, below] = [tokenTint(1, 1, true, false), tokenTint(-1, 1, true, false)];
   assert.notDeepEqual(above, below);
   assert.deepEqual(tokenTint(9, 1, true, false), above);
   assert.deepEqual(tokenTint(-9, 1, true, false), below);
 });
 
-test("letters can be read on every colour, by day and by night", () => {
+test("letters can be read on every color, by day and by night", () => {
   for (const isDark of [false, true]) {
     for (const isSigned of [false, true]) {
       for (let step = -50; step <= 50; step++) {
@@ -94,7 +94,7 @@ test("letters can be read on every colour, by day and by night", () => {
   }
 });
 
-test("the middle of signed colours is the ground, and both ends are far from it", () => {
+test("the middle of signed colors is the ground, and both ends are far from it", () => {
   for (const isDark of [false, true]) {
     const ramp = rampOf(true, isDark);
     const ground = at(ramp, 0.5);
@@ -104,30 +104,30 @@ test("the middle of signed colours is the ground, and both ends are far from it"
 
 const cells = (low: number, high: number, isSigned = false, isLog = false) => ({ low, high, is_diverging: isSigned, is_log: isLog });
 
-test("a rank of one has the full colour, and colours go by its logarithm", () => {
+test("a rank of one has the full color, and colors go by its logarithm", () => {
   const ranks = cells(10000, 1, false, true);
   assert.deepEqual([1, 100, 10000, 1e6].map((rank) => Math.round(100 * cellShare(rank, ranks)) / 100), [1, 0.5, 0, 0]);
 });
 
-test("a cell between equal ends is in the middle, and one without a number has no colour", () => {
+test("a cell between equal ends is in the middle, and one without a number has no color", () => {
   assert.ok(cellTint(3, cells(3, 3), false));
   assert.equal(cellTint(null, cells(0, 1, true), true), null);
 });
 
-test("a token has the colour of the channel that is largest there, and none where all are zero", () => {
+test("a token has the color of the channel that is largest there, and none where all are zero", () => {
   const text = { tokens: ["a", "b", "c", "d"], values: [[1, -3, 0, null], [2, 1, 0, 4]], title: "", marks: [], chooses: [] };
   const plate = { kind: "text" as const, title: "", channels: ["u", "v"], texts: [text], is_signed: true, is_contest: true, is_share: false, missing: "", link: "", most: [3, 4] };
   assert.deepEqual(text.tokens.map((_, token) => strongestAt(text, token)), [1, 0, -1, 1]);
   const { values, tints } = contested(plate, text, STRONGEST);
   assert.deepEqual(values, [2, -3, null, 4]);
-  assert.deepEqual(tints.map((tint) => tint?.background.includes(seriesColour(0))), [false, true, undefined, false]);
+  assert.deepEqual(tints.map((tint) => tint?.background.includes(seriesColor(0))), [false, true, undefined, false]);
   assert.deepEqual(contested(plate, text, "0").values, [1, -3, 0, null]);
   assert.deepEqual(contested(plate, text, "0").tints.map(Boolean), [true, true, false, false]);
 });
 
-test("colours of series begin anew after the last", () => {
-  assert.equal(seriesColour(0), seriesColour(8));
-  assert.notEqual(seriesColour(0), seriesColour(1));
+test("colors of series begin anew after the last", () => {
+  assert.equal(seriesColor(0), seriesColor(8));
+  assert.notEqual(seriesColor(0), seriesColor(1));
 });
 
 test("what cannot be seen in a token is written as a sign", () => {
@@ -185,6 +185,6 @@ test("every plate is copied as text with whole numbers", () => {
   for (const [plate, text] of said) assert.equal(asText(plate), text);
 });
 
-function rgb(colour: string): [number, number, number] {
-  return colour.match(/\d+/g)!.map(Number) as [number, number, number];
+function rgb(color: string): [number, number, number] {
+  return color.match(/\d+/g)!.map(Number) as [number, number, number];
 }

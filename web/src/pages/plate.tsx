@@ -6,7 +6,7 @@ import { IconButton } from "../graph/controls";
 import { asText, type Plate } from "./as-text";
 import { BarsPlate } from "./charts/bars";
 import { copied } from "./clipboard";
-import { ColouredTextPlate } from "./colored-text";
+import { ColoredTextPlate } from "./colored-text";
 import { FactsPlate } from "./facts";
 import { HeatmapPlate } from "./charts/heatmap";
 import { HistogramPlate } from "./charts/histogram";
@@ -43,7 +43,7 @@ function drawn(plate: Plate, isDark: boolean): ComponentChildren {
     case "bars": return <BarsPlate plate={plate} />;
     case "histogram": return <HistogramPlate plate={plate} />;
     case "heatmap": return <HeatmapPlate plate={plate} isDark={isDark} />;
-    case "text": return <ColouredTextPlate plate={plate} isDark={isDark} />;
+    case "text": return <ColoredTextPlate plate={plate} isDark={isDark} />;
     default: return <p class="quiet">This item needs a newer version of Cutaway.</p>;
   }
 }

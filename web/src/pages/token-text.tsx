@@ -1,4 +1,4 @@
-// The tokens of one text in the colours of one channel, pointed at, walked through and chosen by.
+// The tokens of one text in the colors of one channel, pointed at, walked through and chosen by.
 
 import { Component } from "preact";
 import { said } from "./numbers";
@@ -65,9 +65,9 @@ export class Words extends Component<WordsProps> {
   render({ text, values, tints, name, isNamed, most, isSigned, isShare, isDark, isNumbered, isChoice }: WordsProps) {
     return (
       <>
-        {isNamed && <div class="coloured-channel">{name}</div>}
+        {isNamed && <div class="colored-channel">{name}</div>}
         <div class={`tokens${isNumbered ? " numbered" : ""}${isChoice ? " choosing" : ""}`} role="group" tabIndex={0}
-          aria-label={`${text.title || "Text"}, coloured by ${name}${text.chooses.length ? "; Enter selects the token at the cursor" : ""}`}
+          aria-label={`${text.title || "Text"}, colored by ${name}${text.chooses.length ? "; Enter selects the token at the cursor" : ""}`}
           onPointerOver={this.over} onClick={this.click} onKeyDown={this.key} onBlur={() => this.props.onAt(-1, null)}>
           {text.tokens.map((token, place) => (
             <span key={place} data-token={place} class={this.classOf(place)}

@@ -109,17 +109,17 @@ export interface Series {
   counts: (number | null)[];
 }
 
-/** A matrix, each number as a colour. */
+/** A matrix, each number as a color. */
 export interface Heatmap {
   row_names: string[];
   column_names: string[];
   values: ((number | null)[])[];
-  /** What has the palest colour; the least value if nothing is said. Diverging, it is the other side of `high`. It may be the greater one: ranks have their full colour at 1. */
+  /** What has the palest color; the least value if nothing is said. Diverging, it is the other side of `high`. It may be the greater one: ranks have their full color at 1. */
   low: number | null;
   high: number | null;
   /** Whether zero is the middle, and both ends are remarkable. */
   is_diverging: boolean;
-  /** Whether colours go by the logarithm; values and ends are above zero then. */
+  /** Whether colors go by the logarithm; values and ends are above zero then. */
   is_log: boolean;
   shows_numbers: boolean;
   /** Whether values are shares from 0 to 1, read as percent. */
@@ -132,21 +132,21 @@ export interface Heatmap {
   kind: "heatmap";
 }
 
-/** Texts whose tokens are coloured by one channel at a time: a unit, a head, a factor. */
+/** Texts whose tokens are colored by one channel at a time: a unit, a head, a factor. */
 export interface ColouredText {
   channels: string[];
   texts: Text[];
-  /** Whether values below zero have a colour of their own. */
+  /** Whether values below zero have a color of their own. */
   is_signed: boolean;
-  /** The size of a value that has the full colour, for each channel; the largest there is if nothing is said. */
+  /** The size of a value that has the full color, for each channel; the largest there is if nothing is said. */
   most: number[];
-  /** Whether the channels contend for the tokens, as factors do: each has a colour and a line of its own beside the text, and a token has the colour of the one that is largest there. */
+  /** Whether the channels contend for the tokens, as factors do: each has a color and a line of its own beside the text, and a token has the color of the one that is largest there. */
   is_contest: boolean;
   /** Whether values are shares from 0 to 1, read as percent. */
   is_share: boolean;
   /** What is said of a token without a number. */
   missing: string;
-  /** Coloured texts of one page with the same link, if it is not empty, always show the same channel. */
+  /** Colored texts of one page with the same link, if it is not empty, always show the same channel. */
   link: string;
   title: string;
   kind: "text";

@@ -11,16 +11,16 @@ import { tabOf, type Tab } from "./tabs";
 
 /** So many runs have a chip of their own whether or not they are on the page. */
 const FEW = 3;
-const N_COLOURS = 6;
+const N_COLORS = 6;
 
 const DASHES: readonly (readonly number[] | undefined)[] = [undefined, [8, 4], [2, 3], [10, 3, 2, 3], [5, 3], [1, 3]];
 
-export function runColour(place: number): string {
-  return `var(--run-${place % N_COLOURS})`;
+export function runColor(place: number): string {
+  return `var(--run-${place % N_COLORS})`;
 }
 
 export function runDash(place: number): readonly number[] | undefined {
-  return DASHES[place % N_COLOURS];
+  return DASHES[place % N_COLORS];
 }
 
 const STATES: Readonly<Record<RunItem["state"], string>> = { live: "recording", ended: "", killed: "stopped early", unknown: "" };
@@ -91,7 +91,7 @@ function Chips({ items, shown, active, errors, act }: Props) {
     <div class="chips">
       <div class="chip-row">
         {chips.map((item) => (
-          <Chip key={item.id} item={item} colour={runColour(items.indexOf(item))} isShown={shown.includes(item.id)} isActive={item.id === active}
+          <Chip key={item.id} item={item} color={runColor(items.indexOf(item))} isShown={shown.includes(item.id)} isActive={item.id === active}
             isOnly={shown.length < 2} error={errors.get(item.id) ?? ""} act={act} />
         ))}
       </div>
@@ -105,11 +105,11 @@ function Chips({ items, shown, active, errors, act }: Props) {
   );
 }
 
-function Chip(props: { item: RunItem; colour: string; isShown: boolean; isActive: boolean; isOnly: boolean; error: string; act: Props["act"] }) {
-  const { item, colour, isShown, isActive, isOnly, error, act } = props;
+function Chip(props: { item: RunItem; color: string; isShown: boolean; isActive: boolean; isOnly: boolean; error: string; act: Props["act"] }) {
+  const { item, color, isShown, isActive, isOnly, error, act } = props;
   const trouble = error || item.problems[0] || "";
   return (
-    <span class={`chip${isActive ? " active" : ""}${isShown ? "" : " off"}`} style={{ "--own": colour }}>
+    <span class={`chip${isActive ? " active" : ""}${isShown ? "" : " off"}`} style={{ "--own": color }}>
       <button type="button" class="chip-dot" aria-pressed={isShown} disabled={isShown && isOnly}
         title={isShown ? (isOnly ? "The only run shown" : `Hide ${item.name}`) : `Overlay ${item.name}`}
         aria-label={`Show ${item.name}`} onClick={() => act({ do: "toggle run", id: item.id })}><i /></button>
@@ -149,7 +149,7 @@ function RunList({ items, shown, active, act, onClose }: Pick<Props, "items" | "
       <input type="text" placeholder="Search runs" aria-label="Search runs" value={query} spellcheck={false} onInput={(event) => setQuery(event.currentTarget.value)} />
       <ul>
         {found.slice(0, 300).map((item) => (
-          <li key={item.id} class={item.id === active ? "active" : ""} style={{ "--own": runColour(items.indexOf(item)) }}>
+          <li key={item.id} class={item.id === active ? "active" : ""} style={{ "--own": runColor(items.indexOf(item)) }}>
             <label title={item.path}>
               <input type="checkbox" checked={shown.includes(item.id)} disabled={shown.length < 2 && shown.includes(item.id)}
                 onChange={() => act({ do: "toggle run", id: item.id })} />

@@ -2,7 +2,7 @@
 
 import type { RefObject } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
-import { IconButton, Labelled, Menu, Segments, type Choice as Segment } from "../graph/controls";
+import { IconButton, Labeled, Menu, Segments, type Choice as Segment } from "../graph/controls";
 import { quantityName } from "../lib/quantity";
 import { counted } from "../lib/formatting";
 import type { RunView, SamplesView } from "../lib/wire";
@@ -41,7 +41,7 @@ function useTight(box: RefObject<HTMLDivElement | null>, what: string): boolean 
 }
 
 function isCrowded(box: HTMLElement): boolean {
-  const places = [...box.querySelectorAll(".selector-row > .labelled")].map((one) => one.getBoundingClientRect());
+  const places = [...box.querySelectorAll(".selector-row > .labeled")].map((one) => one.getBoundingClientRect());
   const { right, width } = box.getBoundingClientRect();
   const slider = box.querySelector(".step-slider")!.clientWidth;
   return places.some((place) => place.right > right || Math.abs(place.bottom - places[0].bottom) > 8) || slider < Math.min(SLIDER, width / 2);
@@ -65,7 +65,7 @@ export function Selectors({ running, samples, span, pointing, isDark }: Props) {
   const has = (fits: (row: RunView["rows"][number]) => boolean): boolean => !rows || rows.some(fits);
   return (
     <div class={`selectors${isTight ? " tight" : ""}`} ref={box} role="toolbar" aria-label="Selectors">
-      <div class="labelled step-selector">
+      <div class="labeled step-selector">
         <span class="label">Step · {recorded(run)}</span>
         <div class="step-line">
           <IconButton icon="left" title="Previous recorded step (,)" isOff={choice.place <= 0} onClick={() => go(running, "earlier")} />
@@ -128,15 +128,15 @@ function OneOf(props: {
   onChoose(value: string): void;
 }) {
   const { name, about, value, choices, onChoose } = props;
-  const labelled = (control: preact.VNode): preact.VNode => <div class={`labelled ${props.class ?? ""}`}><span class="label">{name}</span>{control}</div>;
+  const labeled = (control: preact.VNode): preact.VNode => <div class={`labeled ${props.class ?? ""}`}><span class="label">{name}</span>{control}</div>;
   if (choices.length > (props.isTight ? FEW : MOST + 1)) {
-    return labelled(<Menu name={`${name} (${about})`} value={value} onChoose={onChoose} choices={choices.map(([own, text]) => [own, text])} />);
+    return labeled(<Menu name={`${name} (${about})`} value={value} onChoose={onChoose} choices={choices.map(([own, text]) => [own, text])} />);
   }
   const segments: Segment<string>[] = choices.map(([own, text, isThere]) => ({
     value: own, text: isThere ? text : <span class="not-there">{text}</span>,
     title: isThere ? `${text} (${about})` : `${text}: not recorded for the selected tensor`,
   }));
-  return labelled(<Segments name={name} value={value} choices={segments} onChoose={onChoose} />);
+  return labeled(<Segments name={name} value={value} choices={segments} onChoose={onChoose} />);
 }
 
 function Over({ running, samples }: { running: Running; samples: SamplesView | undefined }) {
@@ -150,7 +150,7 @@ function Over({ running, samples }: { running: Running; samples: SamplesView | u
   };
   const isKnown = samples !== undefined && nKept !== null && nKept > 0;
   return (
-    <Labelled name="Over">
+    <Labeled name="Over">
       <div class="segments over" role="radiogroup" aria-label="Over">
         <button type="button" role="radio" aria-checked={choice.sample === null} class={choice.sample === null ? "on" : ""}
           title="Statistics of the whole batch (B)" onClick={() => act({ do: "sample", sample: null })}>batch</button>
@@ -162,6 +162,6 @@ function Over({ running, samples }: { running: Running; samples: SamplesView | u
           </span>
         ) : <button type="button" disabled title={none}>sample</button>}
       </div>
-    </Labelled>
+    </Labeled>
   );
 }

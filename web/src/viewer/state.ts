@@ -27,9 +27,9 @@ export interface State {
   readonly node: string | null;
   /** The role of the tensor in that node; "" for the first. */
   readonly part: string;
-  /** The statistic that colours nodes and sorts tables; "" for the panel's own choice. */
+  /** The statistic that colors nodes and sorts tables; "" for the panel's own choice. */
   readonly statistic: string;
-  /** Colours tell the change since this step; null for the statistic itself. */
+  /** Colors tell the change since this step; null for the statistic itself. */
   readonly since: number | null;
   /** From the selector changed last to the one changed first. */
   readonly order: readonly Selector[];

@@ -38,7 +38,7 @@ def routes(opened: Opened) -> list[Route]:
 
     async def tensor(request: Request) -> Response:
         row, step, sample = number(request, "row"), number(request, "step"), optional_number(request, "sample")
-        is_normalised, is_each = is_asked(request, "normalised"), is_asked(request, "each")
+        is_normalized, is_each = is_asked(request, "normalized"), is_asked(request, "each")
         tile = optional_number(request, "tile")
 
         def ask(held: Held) -> Answer:
@@ -49,7 +49,7 @@ def routes(opened: Opened) -> list[Route]:
                 row,
                 step=step,
                 sample=sample,
-                is_normalised=is_normalised,
+                is_normalized=is_normalized,
                 is_each=is_each,
                 tile=tile,
             )
@@ -59,7 +59,7 @@ def routes(opened: Opened) -> list[Route]:
 
     async def values(request: Request) -> Response:
         row, step, sample = number(request, "row"), number(request, "step"), optional_number(request, "sample")
-        is_normalised = is_asked(request, "normalised")
+        is_normalized = is_asked(request, "normalized")
         format_ = request.query_params.get("format", "bin")
         if format_ not in FORMATS:
             raise InputError(f"format={format_[:40]!r} is none of {', '.join(FORMATS)}.")
@@ -67,7 +67,7 @@ def routes(opened: Opened) -> list[Route]:
         def ask(held: Held) -> Answer:
             from cutaway.views.run.tensor_view import tensor_values
 
-            array = tensor_values(rows_of(held), row, step=step, sample=sample, is_normalised=is_normalised)
+            array = tensor_values(rows_of(held), row, step=step, sample=sample, is_normalized=is_normalized)
             name = _name_of(held, row, step) + ("" if sample is None else f"-sample-{sample}")
             if format_ == "npy":
                 return as_file(as_npy(array), BINARY, f"{name}.npy")

@@ -188,19 +188,19 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class Heatmap:
-    """A matrix, each number as a colour."""
+    """A matrix, each number as a color."""
 
     row_names: Sequence[str]
     column_names: Sequence[str]
     values: Sequence[Sequence[float | None]]
     low: float | None = None
-    """What has the palest colour; the least value if nothing is said. Diverging, it is the other side of `high`. It may
-    be the greater one: ranks have their full colour at 1."""
+    """What has the palest color; the least value if nothing is said. Diverging, it is the other side of `high`. It may
+    be the greater one: ranks have their full color at 1."""
     high: float | None = None
     is_diverging: bool = False
     """Whether zero is the middle, and both ends are remarkable."""
     is_log: bool = False
-    """Whether colours go by the logarithm; values and ends are above zero then."""
+    """Whether colors go by the logarithm; values and ends are above zero then."""
     shows_numbers: bool = True
     is_share: bool = False
     """Whether values are shares from 0 to 1, read as percent."""
@@ -228,7 +228,7 @@ class Heatmap:
         low, high = (low if self.low is None else self.low), (high if self.high is None else self.high)
         most = max(abs(low), abs(high))
         if self.is_log and (self.is_diverging or min(low, high) <= 0):
-            raise InputError(f"colours by the logarithm need ends above zero, and these are {low:g} and {high:g}.")
+            raise InputError(f"colors by the logarithm need ends above zero, and these are {low:g} and {high:g}.")
         _keep(self, low=-most if self.is_diverging else low, high=most if self.is_diverging else high)
 
 
@@ -260,23 +260,23 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class ColouredText:
-    """Texts whose tokens are coloured by one channel at a time: a unit, a head, a factor."""
+    """Texts whose tokens are colored by one channel at a time: a unit, a head, a factor."""
 
     channels: Sequence[str]
     texts: Sequence[Text]
     is_signed: bool = True
-    """Whether values below zero have a colour of their own."""
+    """Whether values below zero have a color of their own."""
     most: Sequence[float] = ()
-    """The size of a value that has the full colour, for each channel; the largest there is if nothing is said."""
+    """The size of a value that has the full color, for each channel; the largest there is if nothing is said."""
     is_contest: bool = False
-    """Whether the channels contend for the tokens, as factors do: each has a colour and a line of its own beside the
-    text, and a token has the colour of the one that is largest there."""
+    """Whether the channels contend for the tokens, as factors do: each has a color and a line of its own beside the
+    text, and a token has the color of the one that is largest there."""
     is_share: bool = False
     """Whether values are shares from 0 to 1, read as percent."""
     missing: str = "no number"
     """What is said of a token without a number."""
     link: str = ""
-    """Coloured texts of one page with the same link, if it is not empty, always show the same channel."""
+    """Colored texts of one page with the same link, if it is not empty, always show the same channel."""
     title: str = ""
     kind: Literal["text"] = field(default="text", init=False)
 
@@ -292,7 +292,7 @@ class ColouredText:
             max((abs(value) for text in self.texts for value in text.values[channel] if value is not None), default=0.0)
             for channel in range(len(self.channels))
         ]
-        _same(len(own), len(self.channels), "full colours", "channels")
+        _same(len(own), len(self.channels), "full colors", "channels")
         _keep(self, most=tuple(float(value) for value in own))
 
 

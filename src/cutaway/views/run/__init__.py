@@ -5,7 +5,7 @@ arrangement    The recorded dependency graph as the user wants to see it: hidden
 companions     What stands beside a tensor where one sample is looked at: a number for each token, the output, the
                target
 kept_values    The kept values of a tensor at a step: which dimension counts samples and which units, one sample,
-               normalised
+               normalized
 module_table   The modules of a recorded model as a table: how many parameters each has, alone and with all below
                it
 node_names     What the nodes of a dependency graph are called in a picture, which modules are around them, which

@@ -1,4 +1,4 @@
-"""The kept values of a tensor at a step: which dimension counts samples and which units, one sample, normalised.
+"""The kept values of a tensor at a step: which dimension counts samples and which units, one sample, normalized.
 
 The run says what dimensions count. Of a run that an older Cutaway recorded, it is read off what was written: how many
 samples were kept, the classes of modules, and the statistics of each unit where there are some.
@@ -152,7 +152,7 @@ def one_sample(array: Array, kept_: Kept, sample: int) -> Array:
     return array[sample : sample + 1]
 
 
-def normalised(array: Array, kept_: Kept, units: Array | None, stats: Mapping[str, float]) -> Array:
+def normalized(array: Array, kept_: Kept, units: Array | None, stats: Mapping[str, float]) -> Array:
     """Deviations from the mean over the batch, in standard deviations.
 
     Mean and deviation are those of each unit where they were recorded, else those of the whole tensor. What does not

@@ -22,7 +22,7 @@ from cutaway.views.run.kept_values import (
     array_beside,
     array_of_kept,
     kept,
-    normalised,
+    normalized,
     numbers_of_kept,
     one_sample,
     row_at,
@@ -116,7 +116,7 @@ class TensorView:
     """How many samples its first dimension counts; 0 where it counts none."""
     sample: SampleItem | None
     """The chosen sample."""
-    is_normalised: bool
+    is_normalized: bool
     """Whether the picture is of deviations from the mean over the batch, in standard deviations."""
     picture: ValuePicture | None
     tokens: TokenValues | None
@@ -135,7 +135,7 @@ def tensor_view(
     *,
     step: int,
     sample: int | None = None,
-    is_normalised: bool = False,
+    is_normalized: bool = False,
     is_each: bool = False,
     tile: int | None = None,
 ) -> TensorView:
@@ -147,7 +147,7 @@ def tensor_view(
     Args:
         number: the viewer's number of the row.
         sample: one of the kept samples; None for the whole batch.
-        is_normalised: whether the picture shows deviations from the mean over the batch, in standard deviations.
+        is_normalized: whether the picture shows deviations from the mean over the batch, in standard deviations.
         is_each: whether each channel, head… is painted from its own lowest to its own highest value.
         tile: the one channel, head… to be shown alone.
     """
@@ -166,7 +166,7 @@ def tensor_view(
             problems.append(str(error))
     part = _Part(rows, row, at)
     try:
-        part.read(sample, recorded, is_normalised=is_normalised, tile=tile, is_each=is_each)
+        part.read(sample, recorded, is_normalized=is_normalized, tile=tile, is_each=is_each)
     except CutawayError as error:
         problems.append(str(error))
     return TensorView(
@@ -189,7 +189,7 @@ def tensor_view(
         shape=part.shape,
         n_samples=part.n_samples,
         sample=part.sample,
-        is_normalised=is_normalised,
+        is_normalized=is_normalized,
         picture=part.picture,
         tokens=part.tokens,
         beside=() if sample is None else beside(rows, at, number, sample),
@@ -201,15 +201,15 @@ def tensor_view(
 
 
 def tensor_values(
-    rows: RunRows, number: int, *, step: int, sample: int | None = None, is_normalised: bool = False
+    rows: RunRows, number: int, *, step: int, sample: int | None = None, is_normalized: bool = False
 ) -> Array:
     """All kept values of a row at a step, or those of one sample without that dimension."""
     row, at = rows.row(number), rows.run.at(step)
     found = kept(rows.run, at, row)
     array = array_of_kept(found)
-    if is_normalised:
+    if is_normalized:
         stats = dict(zip(rows.statistics, rows.matrix(at)[number].tolist(), strict=True))
-        array = normalised(numbers_of_kept(found), found, array_beside(at, row, "unit"), stats)
+        array = normalized(numbers_of_kept(found), found, array_beside(at, row, "unit"), stats)
     return array if sample is None else one_sample(array, found, sample)[0]
 
 
@@ -318,17 +318,17 @@ class _Part:
     shape: tuple[int, ...]
 
     def read(
-        self, sample: int | None, recorded: Mapping[str, float], *, is_normalised: bool, tile: int | None, is_each: bool
+        self, sample: int | None, recorded: Mapping[str, float], *, is_normalized: bool, tile: int | None, is_each: bool
     ) -> None:
         found = self.kept = kept(self.rows.run, self.at, self.row)
         self.dtype, self.shape, self.n_samples = found.raw.dtype, found.shape, found.n_samples
         array = numbers_of_kept(found)
-        if is_normalised:
-            array = normalised(array, found, array_beside(self.at, self.row, "unit"), recorded)
+        if is_normalized:
+            array = normalized(array, found, array_beside(self.at, self.row, "unit"), recorded)
         if sample is not None and found.n_samples:
             array = one_sample(array, found, sample)
         layout = Layout(found.unit_dimension, found.n_samples > 0, tile, is_each)
-        dtype = "float32" if is_normalised else found.raw.dtype
+        dtype = "float32" if is_normalized else found.raw.dtype
         self.picture = value_picture(array, _MOST_PIXELS, layout=layout, dtype=dtype)
         if sample is not None and found.n_samples:
             text = value_picture(array[0], 0).text if self.picture.text else ""

@@ -26,7 +26,7 @@ export function radiusOf(style: Style, rect: Pixels, view: View): number {
   return Math.min(style.isRound ? 14 * view.k : 4 * view.k, rect.height / 2, rect.width / 2);
 }
 
-/** Only rectangles in the one colour that matters most. */
+/** Only rectangles in the one color that matters most. */
 export function paintCoarse(ctx: Context, view: View, items: readonly BoxItem[]): void {
   const groups = grouped(items, (item) => `${item.look?.strip ?? item.style.coarse}|${item.alpha * item.style.alpha}`);
   const { k, ox, oy } = view;

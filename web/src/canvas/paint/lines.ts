@@ -29,9 +29,9 @@ export function paintLines(ctx: Context, view: View, lines: readonly LineItem[])
 function paintGroup(ctx: Context, view: View, group: readonly LineItem[]): void {
   const first = group[0]!;
   const isStrong = first.look === "strong";
-  const colour = isStrong ? view.theme.accent : first.isGone ? view.theme.bad : view.theme.edge;
+  const color = isStrong ? view.theme.accent : first.isGone ? view.theme.bad : view.theme.edge;
   ctx.globalAlpha = ALPHA[first.look] * first.alpha * (isStrong ? 1 : view.detail.edgeAlpha);
-  ctx.strokeStyle = colour;
+  ctx.strokeStyle = color;
   ctx.lineWidth = strokeWidth(view, WIDTH[first.look]);
   const isDashed = (first.isFeedback || first.isGone) && view.detail.curves;
   ctx.setLineDash(isDashed ? [5 * view.k, 3 * view.k] : []);
@@ -39,7 +39,7 @@ function paintGroup(ctx: Context, view: View, group: readonly LineItem[]): void 
   for (const line of group) trace(ctx, view, line.points);
   ctx.stroke();
   if (!view.detail.tips) return;
-  ctx.fillStyle = colour;
+  ctx.fillStyle = color;
   ctx.beginPath();
   for (const line of group) if (line.hasTip) tip(ctx, view, line, isStrong ? 1.3 : 1);
   ctx.fill();

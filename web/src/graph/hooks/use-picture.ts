@@ -11,7 +11,7 @@ import { hits as listed, search, searchIndex, type Found, type Hit } from "../..
 import { nodesOf, shown } from "../../layout/box-of-node";
 import { Representatives } from "../../layout/representatives";
 import type { GraphView } from "../../lib/wire";
-import { coloured, decorations, type Coloured, type Drawn } from "../decorate";
+import { colored, decorations, type Colored, type Drawn } from "../decorate";
 import { drawnAs, foldOf, type State } from "../state";
 
 const NONE: ReadonlySet<number> = new Set();
@@ -45,10 +45,10 @@ export function useFound(view: GraphView, query: string, names?: readonly string
 }
 
 /** A measure on the boxes that are shown; null for none of that name. */
-export function useColoured(drawn: Drawn, name: string, isDark: boolean): Coloured | null {
+export function useColored(drawn: Drawn, name: string, isDark: boolean): Colored | null {
   return useMemo(() => {
     const measure = drawn.view.measures.find((known) => known.name === name);
-    return measure ? coloured(drawn, measure, isDark) : null;
+    return measure ? colored(drawn, measure, isDark) : null;
   }, [drawn, name, isDark]);
 }
 
@@ -61,8 +61,8 @@ function reachedBy(drawn: Drawn, ways: Ways, { highlight, selection, second }: S
 }
 
 interface Asking {
-  readonly colour: Coloured | null;
-  readonly size: Coloured | null;
+  readonly color: Colored | null;
+  readonly size: Colored | null;
   readonly found: Found | null;
 }
 
@@ -70,10 +70,10 @@ interface Asking {
 export function useDecorations(drawn: Drawn, ways: Ways, state: State, asked: Asking): Decorations {
   const { highlight, selection, second } = state;
   const reached = useMemo(() => reachedBy(drawn, ways, state), [drawn, ways, highlight, selection, second]);
-  const { colour, size, found } = asked;
+  const { color, size, found } = asked;
   return useMemo(() => {
-    return decorations(drawn, { colour, size, reached, found, second: second && visible(drawn, second) });
-  }, [drawn, colour, size, reached, found, second]);
+    return decorations(drawn, { color, size, reached, found, second: second && visible(drawn, second) });
+  }, [drawn, color, size, reached, found, second]);
 }
 
 /** The box or frame in which something is to be seen: itself, or what it is folded into. */

@@ -5,13 +5,13 @@ import { quantity } from "../../lib/formatting";
 import { usePage } from "../context";
 import type { Highlight } from "../state";
 
-/** One card a measure: its number here, and the share of the whole where it adds up. A click colours by it. */
+/** One card a measure: its number here, and the share of the whole where it adds up. A click colors by it. */
 export function Numbers({ nodes }: { nodes: readonly number[] }) {
   const { view, state, act } = usePage();
   const found = view.measures.flatMap((measure) => {
     const value = together(measure, nodes);
     // Of a single op the statistics are told with its value.
-    const isTold = nodes.length === 1 && measure.total === "max" && measure.name !== state.colour && !measure.name.startsWith("grad");
+    const isTold = nodes.length === 1 && measure.total === "max" && measure.name !== state.color && !measure.name.startsWith("grad");
     return value === null || isTold || (value === 0 && measure.total === "sum") ? [] : [{ measure, value }];
   });
   if (!found.length) return null;
@@ -21,9 +21,9 @@ export function Numbers({ nodes }: { nodes: readonly number[] }) {
         const whole = measure.total === "sum" ? together(measure, measure.values.keys()) : null;
         const share = whole ? value / whole : null;
         return (
-          <button type="button" key={measure.name} class={`stat${state.colour === measure.name ? " on" : ""}`}
-            title={`Colour the graph by ${measure.title}`}
-            onClick={() => act({ do: "colour", measure: state.colour === measure.name ? "" : measure.name })}>
+          <button type="button" key={measure.name} class={`stat${state.color === measure.name ? " on" : ""}`}
+            title={`Color the graph by ${measure.title}`}
+            onClick={() => act({ do: "color", measure: state.color === measure.name ? "" : measure.name })}>
             <span class="label">{measure.title}</span>
             <b>{quantity(value, measure.unit)}</b>
             {share !== null && (

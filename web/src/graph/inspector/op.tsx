@@ -48,7 +48,7 @@ export function OpPanel({ node }: { node: number }) {
       <Highlights />
       <Numbers nodes={[node]} />
       <Held node={node} />
-      <Neighbours node={node} />
+      <Neighbors node={node} />
     </article>
   );
 }
@@ -125,7 +125,7 @@ function Details({ detail }: { detail: Detail }) {
   );
 }
 
-function Neighbours({ node }: { node: number }) {
+function Neighbors({ node }: { node: number }) {
   const { view, ways } = usePage();
   const near = ({ start, to }: { start: Int32Array; to: Int32Array }): number[] => [...new Set(to.subarray(start[node], start[node + 1]))];
   const [parents, children] = [near(ways.up), near(ways.down)];

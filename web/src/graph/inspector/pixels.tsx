@@ -43,9 +43,9 @@ export function Pixels({ image, isDark, read, children, name, unit = "", onTile 
   const [over, setOver] = useState<{ row: number; column: number } | null>(null);
   const data = useMemo(() => decodedPixels(image), [image]);
   const { hasFinite, hasBroken } = useMemo(() => kindsOf(image, data), [image, data]);
-  // Where each tile has a range of its own, no colour stands for zero.
+  // Where each tile has a range of its own, no color stands for zero.
   const [low, high] = image.ranges.length ? [0, 1] : [image.low, image.high];
-  const { colours, isDiverging } = useMemo(() => palette(low, high, isDark), [low, high, isDark]);
+  const { colors, isDiverging } = useMemo(() => palette(low, high, isDark), [low, high, isDark]);
   useLayoutEffect(() => {
     const element = frame.current!;
     const observer = new ResizeObserver(() => setWidth(element.clientWidth));
@@ -57,13 +57,13 @@ export function Pixels({ image, isDark, read, children, name, unit = "", onTile 
     const context = canvas.current?.getContext("2d");
     if (!context) return;
     const pixels = context.createImageData(image.columns, image.rows);
-    const [shades, painted] = [new Uint32Array(colours.buffer), new Uint32Array(pixels.data.buffer)];
+    const [shades, painted] = [new Uint32Array(colors.buffer), new Uint32Array(pixels.data.buffer)];
     for (let i = 0; i < data.length; i++) {
       // Behind the last tile there is nothing.
       if (data[i] !== BROKEN || placeOf(image, Math.floor(i / image.columns), i % image.columns)) painted[i] = shades[data[i]];
     }
     context.putImageData(pixels, 0, 0);
-  }, [data, colours, image]);
+  }, [data, colors, image]);
   // Pixels are square as far as that fits; a long vector or a tall matrix is stretched to be seen at all.
   const hasTiles = image.kind === "tiles";
   const highest = hasTiles ? HIGHEST_TILES : HIGHEST;
@@ -107,7 +107,7 @@ export function Pixels({ image, isDark, read, children, name, unit = "", onTile 
             <span>{image.ranges.length ? `highest of each ${image.tile_word}` : short(isDiverging ? Math.max(-low, high) : high)}</span>
           </>
         )}
-        {hasBroken && <span class="pixels-broken"><b style={{ background: css([...colours.subarray(4 * BROKEN, 4 * BROKEN + 3)] as unknown as Rgb) }} />{hasFinite ? "NaN or Inf" : "NaN or Inf, nothing else"}</span>}
+        {hasBroken && <span class="pixels-broken"><b style={{ background: css([...colors.subarray(4 * BROKEN, 4 * BROKEN + 3)] as unknown as Rgb) }} />{hasFinite ? "NaN or Inf" : "NaN or Inf, nothing else"}</span>}
       </div>
     </figure>
   );

@@ -3,7 +3,7 @@ import { test } from "node:test";
 
 import { lonely, reach, readings, sheetOf, snapped, stretches, type Line } from "./chart-data";
 
-const line = (key: string, x: number[], y: number[]): Line => ({ key, name: key, colour: "red", x, y });
+const line = (key: string, x: number[], y: number[]): Line => ({ key, name: key, color: "red", x, y });
 const plain = { zoom: null, width: 300, isLog: false, smoothing: 0 };
 
 test("lines with steps of their own share one axis, and a missing step is no gap", () => {
@@ -38,7 +38,7 @@ test("of no points there is an empty sheet", () => {
   assert.ok(one.low < 7 && one.high > 7 && !one.isEmpty);
 });
 
-test("points without neighbours are found, whatever other lines do between", () => {
+test("points without neighbors are found, whatever other lines do between", () => {
   assert.deepEqual(lonely([1, null, 2, undefined, null, undefined, 3, undefined, 4]), [0, 2]);
 });
 

@@ -9,7 +9,7 @@ export interface Line {
   readonly key: string;
   readonly name: string;
   /** As CSS knows it, variables included. */
-  readonly colour: string;
+  readonly color: string;
   /** Lengths of strokes and gaps; solid if nothing is said. */
   readonly dash?: readonly number[];
   readonly x: Numbers;
@@ -113,7 +113,7 @@ export function stretches(low: Column, high: Column): number[][] {
   return found.filter((places) => places.length);
 }
 
-/** Points of a column with no neighbour to draw a line to. */
+/** Points of a column with no neighbor to draw a line to. */
 export function lonely(column: Column): number[] {
   const own = column.flatMap((value, place) => (value === undefined ? [] : [place]));
   const isPoint = (i: number): boolean => i >= 0 && i < own.length && column[own[i]] !== null;

@@ -43,7 +43,7 @@ test("one number that is not finite among many is kept", () => {
   assert.ok(decimated(x, y, 0, 9_999, 50).includes(1234));
 });
 
-test("of a part only the part and its neighbours are kept", () => {
+test("of a part only the part and its neighbors are kept", () => {
   const [x, y] = line(1000, (i) => i);
   const kept = decimated(x, y, 100.5, 110, 400);
   assert.deepEqual([kept[0], kept[kept.length - 1]], [100, 111]);

@@ -5,7 +5,7 @@ export type Numbers = Float32Array | Float64Array | readonly number[];
 
 /**
  * Which points between `low` and `high` are to be drawn, in their order, so that each of `n` equal stretches of x keeps
- * its first, smallest, largest and last point, and one that is not finite if there is any. The neighbours on both sides
+ * its first, smallest, largest and last point, and one that is not finite if there is any. The neighbors on both sides
  * belong to it, so that lines go on beyond the edge. `x` ascends.
  */
 export function decimated(x: Numbers, y: Numbers, low: number, high: number, n: number): number[] {

@@ -8,7 +8,7 @@ const run = exampleRun("a"); // steps 0, 10…; every third is long, every tenth
 const recorded: Recorded = {
   steps: Float64Array.from(run.steps), values: Float32Array.from(run.steps, (step) => step / 10), seconds: Float32Array.from(run.steps, (step) => step * 2),
 };
-const plain = { colour: "red", isOneOfMany: false, kind: null, isByKind: true, xName: "step" as const };
+const plain = { color: "red", isOneOfMany: false, kind: null, isByKind: true, xName: "step" as const };
 
 test("each kind of step has a line of its own, and together they have all points", () => {
   const lines = linesOf(run, recorded, plain);

@@ -22,7 +22,7 @@ export interface StepLine extends Line {
 }
 
 export interface LineOptions {
-  readonly colour: string;
+  readonly color: string;
   /** By which it is told from other runs where kinds are not told apart. */
   readonly dash?: readonly number[];
   /** Whether there are other runs beside it. */
@@ -65,7 +65,7 @@ export function linesOf(run: RunView, recorded: Recorded, options: LineOptions):
     const steps = Float64Array.from(places, (place) => recorded.steps[place]);
     const words = [isOneOfMany || number < 0 ? run.item.name : "", number >= 0 && kind === null ? run.kinds[number] || "no kind" : ""];
     return {
-      key: `${run.item.id} ${number}`, run: run.item.id, name: words.filter(Boolean).join(" · ") || run.item.name, colour: options.colour,
+      key: `${run.item.id} ${number}`, run: run.item.id, name: words.filter(Boolean).join(" · ") || run.item.name, color: options.color,
       dash: kind === null && number >= 0 ? dashOf((options.kinds ?? run.kinds).indexOf(run.kinds[number])) : options.dash, steps,
       x: options.xName === "seconds" ? rising(recorded.seconds, places) ?? steps : steps,
       y: Float32Array.from(places, (place) => recorded.values[place]),

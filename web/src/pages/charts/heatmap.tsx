@@ -1,10 +1,10 @@
-// A matrix as colours: cells with numbers while they are few, pixels when they are many.
+// A matrix as colors: cells with numbers while they are few, pixels when they are many.
 
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { gradient } from "../../lib/colors";
 import { useEdges } from "../scroll-edges";
 import { ended, said, told } from "../numbers";
-import { cellColour, cellTint, rampOf } from "../colors";
+import { cellColor, cellTint, rampOf } from "../colors";
 import { beside, Tip, type Box, type TipPlace } from "../tooltip";
 import { after, type Place } from "../grid-keys";
 import type { Heatmap } from "../wire";
@@ -101,8 +101,8 @@ function Pixels({ plate, isDark, at, onAt }: CellsProps) {
     const context = canvas.current!.getContext("2d")!;
     const image = context.createImageData(columns, rows);
     plate.values.forEach((line, row) => line.forEach((value, column) => {
-      const colour = cellColour(value, plate, isDark);
-      image.data.set(colour ? [...colour, 255] : [0, 0, 0, 0], 4 * (row * columns + column));
+      const color = cellColor(value, plate, isDark);
+      image.data.set(color ? [...color, 255] : [0, 0, 0, 0], 4 * (row * columns + column));
     }));
     context.putImageData(image, 0, 0);
   }, [plate, isDark]);

@@ -6,7 +6,7 @@ import { Chart, type Frame } from "./chart";
 import { Key, Swatch, toggled } from "../legend";
 import { said, told, type Maybe } from "../numbers";
 import { roomy, scaleOf } from "./scale";
-import { seriesColour } from "../colors";
+import { seriesColor } from "../colors";
 import type { Histogram } from "../wire";
 
 export function HistogramPlate({ plate }: { plate: Histogram }) {
@@ -33,7 +33,7 @@ export function HistogramPlate({ plate }: { plate: Histogram }) {
           <>
             {at >= 0 && <rect class="bin-at" x={frame.x(edges[at])} width={Math.max(1, frame.x(edges[at + 1]) - frame.x(edges[at]))} y={0} height={frame.height} />}
             {shown.map(({ counts, place }) => (
-              <path key={place} class="outline" style={{ color: seriesColour(place) }} d={outline(edges, counts.map((count) => height(count, place)), frame)} />
+              <path key={place} class="outline" style={{ color: seriesColor(place) }} d={outline(edges, counts.map((count) => height(count, place)), frame)} />
             ))}
           </>
         )}

@@ -5,7 +5,7 @@ import { Chart, type Frame } from "./chart";
 import { Key, Swatch, toggled } from "../legend";
 import { told, type Maybe } from "../numbers";
 import { nearest, roomy, scaleOf } from "./scale";
-import { seriesColour } from "../colors";
+import { seriesColor } from "../colors";
 import type { Line, Lines } from "../wire";
 
 /** So few points are drawn as points, too. */
@@ -24,7 +24,7 @@ export function LinesPlate({ plate }: { plate: Lines }) {
     <>
       <Chart label={about(plate)} xName={plate.x_name} yName={plate.y_name} x={x} y={y} n={xs.length}
         placeAt={(value) => nearest(plate.x, value, x)} xOf={(place) => xs[place]}
-        draw={(frame, at) => shown.map(({ line, place }) => <Drawn key={place} line={line} xs={xs} colour={seriesColour(place)} frame={frame} at={at} />)}
+        draw={(frame, at) => shown.map(({ line, place }) => <Drawn key={place} line={line} xs={xs} color={seriesColor(place)} frame={frame} at={at} />)}
         read={(at) => (
           <>
             <div class="tip-head">{plate.x_name} {told(xs[at])}{plate.x_names.length > 0 && <> <q>{plate.x_names[at]}</q></>}</div>
@@ -40,10 +40,10 @@ export function LinesPlate({ plate }: { plate: Lines }) {
   );
 }
 
-function Drawn({ line, xs, colour, frame, at }: { line: Line; xs: readonly number[]; colour: string; frame: Frame; at: number }) {
+function Drawn({ line, xs, color, frame, at }: { line: Line; xs: readonly number[]; color: string; frame: Frame; at: number }) {
   const value = at >= 0 ? line.y[at] : null;
   return (
-    <g style={{ color: colour }}>
+    <g style={{ color: color }}>
       {line.low.length > 0 && line.high.length > 0 && <path class="band" d={band(xs, line.low, line.high, frame)} />}
       <path class="line" d={path(xs, line.y, frame)} stroke-dasharray={line.is_dashed ? "6 4" : undefined} />
       {xs.length <= FEW && line.y.map((y, place) => y !== null && <circle key={place} class="dot-of-line" cx={frame.x(xs[place])} cy={frame.y(y)} r={2.6} />)}

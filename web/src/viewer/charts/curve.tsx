@@ -165,10 +165,10 @@ function Readout({ lines, over, width, perPixel, smoothing = 0, xName = "step" }
 }
 
 /** How a line looks, as long as a dash. */
-export function Swatch({ line }: { line: Pick<Line, "colour" | "dash"> }) {
+export function Swatch({ line }: { line: Pick<Line, "color" | "dash"> }) {
   return (
     <svg class="swatch" viewBox="0 0 18 8" aria-hidden="true">
-      <line x1={1} x2={17} y1={4} y2={4} style={{ stroke: line.colour }} stroke-dasharray={line.dash?.join(" ")} />
+      <line x1={1} x2={17} y1={4} y2={4} style={{ stroke: line.color }} stroke-dasharray={line.dash?.join(" ")} />
     </svg>
   );
 }
@@ -202,12 +202,12 @@ function beside(lines: readonly Line[], x: number, by: number): number | null {
 function looksOf(element: HTMLElement, lines: readonly Line[]): Looks {
   const style = getComputedStyle(element);
   const read = (name: string): string => style.getPropertyValue(name).trim();
-  const plain = (colour: string): string => {
-    const variable = /^var\((--[\w-]+)\)$/.exec(colour)?.[1];
-    return variable ? read(variable) || read("--a") : colour;
+  const plain = (color: string): string => {
+    const variable = /^var\((--[\w-]+)\)$/.exec(color)?.[1];
+    return variable ? read(variable) || read("--a") : color;
   };
   return {
-    colours: lines.map(({ colour }) => plain(colour)), dashes: lines.map(({ dash }) => dash),
+    colors: lines.map(({ color }) => plain(color)), dashes: lines.map(({ dash }) => dash),
     text: read("--soft"), grid: read("--line"), bad: read("--bad"), font: `11px ${read("--mono") || "monospace"}`,
   };
 }

@@ -7,7 +7,7 @@ import { duration, short } from "../../lib/formatting";
 
 export interface Looks {
   /** By line, as a canvas takes it. */
-  readonly colours: readonly string[];
+  readonly colors: readonly string[];
   readonly dashes: readonly (readonly number[] | undefined)[];
   readonly text: string;
   readonly grid: string;
@@ -38,7 +38,7 @@ export interface PlotEvents {
 const CLICK = 4;
 /** So few points of a line are drawn as points, too. */
 const FEW = 24;
-/** How much of its line's colour a band has. */
+/** How much of its line's color a band has. */
 const BAND = 0.2;
 
 export class Plot {
@@ -99,7 +99,7 @@ export class Plot {
 
   private options(events: PlotEvents): Omit<uPlot.Options, "width" | "height"> {
     const { isSmooth, isBare, looks } = this.shown;
-    const n = looks.colours.length;
+    const n = looks.colors.length;
     return {
       legend: { show: false },
       padding: isBare ? [4, 2, 4, 2] : [8, 16, 0, 0],
@@ -112,11 +112,11 @@ export class Plot {
         y: false,
         // What is a click is decided below: uPlot takes it for a drag where the hand trembles or an edge is near.
         drag: { x: true, y: false, dist: CLICK + 1, setScale: false, click: () => undefined },
-        points: { size: 7, width: 1.5, stroke: (_, i) => this.colour(i), fill: (_, i) => (isSmooth && i <= n ? "transparent" : this.colour(i)) },
+        points: { size: 7, width: 1.5, stroke: (_, i) => this.color(i), fill: (_, i) => (isSmooth && i <= n ? "transparent" : this.color(i)) },
         dataIdx: (plot, i, closest) => near(plot.data[i], closest),
         bind: { dblclick: () => () => null },
       },
-      series: [{}, ...(isSmooth ? looks.colours.map((_, i) => this.series(i + 1, true)) : []), ...looks.colours.map((_, i) => this.series(i + 1 + (isSmooth ? n : 0), false))],
+      series: [{}, ...(isSmooth ? looks.colors.map((_, i) => this.series(i + 1, true)) : []), ...looks.colors.map((_, i) => this.series(i + 1 + (isSmooth ? n : 0), false))],
       hooks: {
         setCursor: [(plot) => {
           const { left = -1 } = plot.cursor;
@@ -135,22 +135,22 @@ export class Plot {
   }
 
   private series(i: number, isFaint: boolean): uPlot.Series {
-    const dash = this.shown.looks.dashes[(i - 1) % this.shown.looks.colours.length];
+    const dash = this.shown.looks.dashes[(i - 1) % this.shown.looks.colors.length];
     // Dashes of a dense line are seen by nobody, and take longest to draw.
     const isDashed = dash !== undefined && !isFaint && this.shown.isSparse;
     return {
-      stroke: () => this.colour(i), width: isFaint ? 1 : 1.75, alpha: isFaint ? 0.28 : dash && !isDashed ? 0.55 : 1,
+      stroke: () => this.color(i), width: isFaint ? 1 : 1.75, alpha: isFaint ? 0.28 : dash && !isDashed ? 0.55 : 1,
       dash: isDashed ? [...dash] : undefined, spanGaps: false,
       points: {
-        show: !isFaint, size: 5, width: 0, fill: () => this.colour(i),
+        show: !isFaint, size: 5, width: 0, fill: () => this.color(i),
         filter: (plot) => (this.shown.sheet.drawn.every(isFew) ? null : lonely([...plot.data[i]])),
       },
     };
   }
 
-  private colour(i: number): string {
-    const { colours } = this.shown.looks;
-    return colours[(i - 1) % colours.length] ?? "transparent";
+  private color(i: number): string {
+    const { colors } = this.shown.looks;
+    return colors[(i - 1) % colors.length] ?? "transparent";
   }
 
   private xAxis(): uPlot.Axis {
@@ -191,13 +191,13 @@ export class Plot {
     ctx.globalAlpha = BAND;
     sheet.bands.forEach((band, line) => {
       if (!band) return;
-      ctx.fillStyle = ctx.strokeStyle = looks.colours[line];
+      ctx.fillStyle = ctx.strokeStyle = looks.colors[line];
       ctx.lineWidth = 3 * devicePixelRatio;
       for (const stretch of stretches(band.low, band.high)) {
         ctx.beginPath();
         stretch.forEach((i) => ctx.lineTo(...at(sheet.xs[i], band.high[i]!)));
         [...stretch].reverse().forEach((i) => ctx.lineTo(...at(sheet.xs[i], band.low[i]!)));
-        // A point without neighbours has no breadth to be filled.
+        // A point without neighbors has no breadth to be filled.
         if (stretch.length > 1) ctx.fill();
         else ctx.stroke();
       }

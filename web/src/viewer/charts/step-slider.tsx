@@ -224,10 +224,10 @@ function draw(canvas: HTMLCanvasElement, run: RunView, scale: Scale, kind: strin
   canvas.height = Math.round(height * ratio);
   const pen = canvas.getContext("2d")!;
   const style = getComputedStyle(canvas);
-  const colour = (name: string): string => style.getPropertyValue(name).trim();
+  const color = (name: string): string => style.getPropertyValue(name).trim();
   pen.scale(ratio, ratio);
   const middle = Math.round(height / 2) + 2;
-  pen.fillStyle = colour("--line");
+  pen.fillStyle = color("--line");
   pen.fillRect(EDGE, middle - 0.5, width - 2 * EDGE, 1);
   // Where this run has steps; others on the page may be longer.
   const [from, to] = [scale.x(run.steps[0] ?? scale.low), scale.x(run.steps.at(-1) ?? scale.low)];
@@ -241,7 +241,7 @@ function draw(canvas: HTMLCanvasElement, run: RunView, scale: Scale, kind: strin
     else column.other += 1;
     columns.set(x, column);
   });
-  pen.fillStyle = colour("--soft");
+  pen.fillStyle = color("--soft");
   // Ticks side by side are a band, which needs less ink.
   const ink = columns.size > width / 3 ? 0.5 : 1;
   for (const [x, { own, other }] of columns) {
@@ -251,11 +251,11 @@ function draw(canvas: HTMLCanvasElement, run: RunView, scale: Scale, kind: strin
   }
   pen.globalAlpha = 1;
   for (const isLoud of [false, true]) {
-    pen.fillStyle = colour(isLoud ? "--bad" : "--soft");
+    pen.fillStyle = color(isLoud ? "--bad" : "--soft");
     for (const note of run.notes) {
       if (note.step === null || isBad(note) !== isLoud) continue;
       pen.beginPath();
-      // Told apart without colour, too: what is bad is a triangle.
+      // Told apart without color, too: what is bad is a triangle.
       const x = scale.x(note.step);
       if (isLoud) {
         pen.moveTo(x - 4, 1);

@@ -31,10 +31,10 @@ export function Strip({ runs, run, state, choice, act, client, isDark, span, poi
   const data = asked.map(({ value }) => value);
   const pointed = usePointed(pointing, HERE);
   const isNarrow = useNarrow();
-  const lines = useMemo(() => having.flatMap(({ view, colour, dash }, i): Line[] => {
+  const lines = useMemo(() => having.flatMap(({ view, color, dash }, i): Line[] => {
     const curve = data[i];
-    return curve ? [{ key: view.item.id, name: view.item.name, colour, dash: having.length > 1 ? dash : undefined, x: curve.steps, y: curve.values }] : [];
-  }), [name, isDark, ...data, having.map(({ view, colour }) => `${view.item.id} ${colour}`).join()]);
+    return curve ? [{ key: view.item.id, name: view.item.name, color, dash: having.length > 1 ? dash : undefined, x: curve.steps, y: curve.values }] : [];
+  }), [name, isDark, ...data, having.map(({ view, color }) => `${view.item.id} ${color}`).join()]);
   if (!name) return null;
   const error = asked.find((one) => one.error)?.error;
   const lacking = runs.filter(({ view }) => !view.scalars.includes(name));
@@ -43,9 +43,9 @@ export function Strip({ runs, run, state, choice, act, client, isDark, span, poi
       <div class="strip-names">
         {names.length > 1 ? <Menu name="Logged value" value={name} choices={names.map((own) => [own, own])} onChoose={(text) => act({ do: "keep", name: KEPT, text })} />
           : <span class="strip-name">{name}</span>}
-        {having.slice(0, MOST).map(({ view, colour, dash }, i) => (
-          <span class="strip-value" style={{ color: colour }} key={view.item.id} title={view.item.name}>
-            {having.length > 1 && <Swatch line={{ colour, dash }} />}<i>{last(view.item.name)}</i> <b>{at(data[i], choice.step)}</b>
+        {having.slice(0, MOST).map(({ view, color, dash }, i) => (
+          <span class="strip-value" style={{ color: color }} key={view.item.id} title={view.item.name}>
+            {having.length > 1 && <Swatch line={{ color, dash }} />}<i>{last(view.item.name)}</i> <b>{at(data[i], choice.step)}</b>
           </span>
         ))}
         {having.length > MOST && <span class="quiet">and {having.length - MOST} more</span>}

@@ -50,7 +50,7 @@ export interface Paint {
 
 /** `row` is the `row` of a RowView. */
 export const tensorAsk = (run: string, row: number, step: number, sample: number | null = null, paint: Paint | null = null): Ask<TensorView> =>
-  fixed(run, "/tensor", { row, step, sample, normalised: paint?.scale === "batch" ? 1 : null, each: paint?.scale === "each" ? 1 : null, tile: paint?.tile ?? null });
+  fixed(run, "/tensor", { row, step, sample, normalized: paint?.scale === "batch" ? 1 : null, each: paint?.scale === "each" ? 1 : null, tile: paint?.tile ?? null });
 /** All statistics of a step with their z-scores: of the whole batch, or of one of the kept samples. */
 export const matrixAsk = (run: string, step: number, sample: number | null = null): Ask<Matrix> =>
   ({ ...fixed(run, "/matrix", { z: 1, step, sample }), read: matrix });
@@ -67,8 +67,8 @@ export const unitsAsk = (run: string, row: number, step: number): Ask<Matrix> =>
 export const samplesTableAsk = (run: string, row: number, step: number): Ask<Matrix> =>
   ({ ...fixed(run, "/samples_table", { row, step }), read: matrix });
 /** All kept values of one tensor, or of one of its samples, row by row, as numbers; see `shape` of its picture. */
-export const valuesAsk = (run: string, row: number, step: number, sample: number | null = null, isNormalised = false): Ask<Float32Array> =>
-  ({ ...fixed(run, "/values", { row, step, sample, format: "bin", normalised: isNormalised ? 1 : null }), read: async (response) => new Float32Array(await response.arrayBuffer()) });
+export const valuesAsk = (run: string, row: number, step: number, sample: number | null = null, isNormalized = false): Ask<Float32Array> =>
+  ({ ...fixed(run, "/values", { row, step, sample, format: "bin", normalized: isNormalized ? 1 : null }), read: async (response) => new Float32Array(await response.arrayBuffer()) });
 /** The same as a table, with all the figures that the values have. */
 export const tableAsk = (run: string, row: number, step: number, sample: number | null = null): Ask<string> =>
   ({ ...fixed(run, "/values", { row, step, sample, format: "csv" }), read: (response: Response) => response.text() });

@@ -4,7 +4,7 @@ import { useEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
 import type { RunItem, RunView } from "../../lib/wire";
 import { baseOf, RANK, runAsk, runsAsk } from "./api";
 import type { Client } from "./client";
-import { runColour, runDash } from "../header";
+import { runColor, runDash } from "../header";
 import { listen, type Growth } from "./live";
 import type { ShownRun } from "../panels/props";
 import type { State } from "../state";
@@ -57,7 +57,7 @@ export function useRuns(client: Client, state: State): Runs {
   const runs = useMemo(() => wanted.flatMap((id, i): ShownRun[] => {
     const view = views[i];
     const number = Math.max(0, chips.findIndex((item) => item.id === id));
-    return view ? [{ view, colour: runColour(number), dash: runDash(i) }] : []; // the first one on the page is solid
+    return view ? [{ view, color: runColor(number), dash: runDash(i) }] : []; // the first one on the page is solid
   }), [chips, wanted.join(), ...views]);
   const errors = new Map(wanted.flatMap((id, i) => (asked[i].error ? [[id, asked[i].error!]] : [])));
   // The newest word on a run is that of its own view; the list is asked for seldom.

@@ -29,7 +29,7 @@ export function toText(view: GraphView, own: Arrangement): string {
 
 function wholeText(view: GraphView, { state, camera, hidden, pinned, offsets }: Arrangement): string {
   const { selection: _, second: __, highlight: ___, query: ____, ...lasting } = state;
-  const shown = toHash(view, { ...lasting, selection: null, second: null, highlight: "", query: "", colour: "", size: "" }, camera);
+  const shown = toHash(view, { ...lasting, selection: null, second: null, highlight: "", query: "", color: "", size: "" }, camera);
   // An empty text is how it is shown at first, which is not how a graph of ops is.
   const parts = [shown || `direction=${state.direction}`, hidden.size ? `hide=${ranges(hidden)}` : "", pinned.size ? `pin=${ranges(pinned)}` : "", offsets.size ? `move=${offsetsText(offsets)}` : ""];
   return parts.filter(Boolean).join("&");

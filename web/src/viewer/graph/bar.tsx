@@ -1,16 +1,16 @@
-// The bar over the dependency graph: search, what colours tell, how deep modules are open, what is hidden.
+// The bar over the dependency graph: search, what colors tell, how deep modules are open, what is hidden.
 
-import { IconButton, Labelled, Menu, Segments } from "../../graph/controls";
+import { IconButton, Labeled, Menu, Segments } from "../../graph/controls";
 import { Icon } from "../../graph/icons";
 import { usePage } from "../../graph/context";
 import { Search } from "../../graph/search";
-import { COLOUR_MENU, Depth } from "../../graph/toolbar";
+import { COLOR_MENU, Depth } from "../../graph/toolbar";
 import { ranked, titleOf } from "../../lib/statistics";
 import { counted } from "../../lib/formatting";
 
-export interface ColourChoice {
+export interface ColorChoice {
   readonly statistics: readonly string[];
-  /** "" colours by role alone. */
+  /** "" colors by role alone. */
   readonly statistic: string;
   readonly since: number | null;
   readonly step: number;
@@ -22,7 +22,7 @@ export interface ColourChoice {
 }
 
 interface Props {
-  readonly colour: ColourChoice;
+  readonly color: ColorChoice;
   readonly nHidden: number;
   /** How many edges there are where they are too many to be drawn; null where they are not. */
   readonly nEdges: number | null;
@@ -33,21 +33,21 @@ interface Props {
   readonly onReset: (() => void) | null;
 }
 
-export function GraphBar({ colour, nHidden, nEdges, areEdgesShown, onEdges, onShowHidden, onReset }: Props) {
+export function GraphBar({ color, nHidden, nEdges, areEdgesShown, onEdges, onShowHidden, onReset }: Props) {
   const { view, state, act, fit } = usePage();
   const hasIterations = view.nodes.rolled.some((first, node) => first !== node);
   return (
     <div class="graph-bar" role="toolbar" aria-label="Graph options">
       <Search example="attn, weight, h.*.mlp" />
-      <Colour {...colour} />
+      <Color {...color} />
       <Depth />
       {hasIterations && (
-        <Labelled name="Iterations">
+        <Labeled name="Iterations">
           <Segments name="Iterations" value={state.rolled} onChoose={(is) => act({ do: "rolled", is })} choices={[
             { value: true, text: "merged", title: "One box for all iterations; it shows the selected one (r)" },
             { value: false, text: "split", title: "Separate boxes for each iteration (r)" },
           ]} />
-        </Labelled>
+        </Labeled>
       )}
       <span class="graph-bar-end">
         {nEdges !== null && (
@@ -70,15 +70,15 @@ export function GraphBar({ colour, nHidden, nEdges, areEdgesShown, onEdges, onSh
   );
 }
 
-function Colour({ statistics, statistic, since, step, first, isFilled, onStatistic, onSince, onFill }: ColourChoice) {
+function Color({ statistics, statistic, since, step, first, isFilled, onStatistic, onSince, onFill }: ColorChoice) {
   const names = ranked(statistics).filter((name) => name !== "count");
   const others = [...new Set([first, step, ...(since === null ? [] : [since])])].sort((a, b) => a - b);
   const said = (other: number): string => (other === first ? `since the first step, ${other}` : other === step ? `since this step, ${step}` : `since step ${other}`);
   return (
-    <div class="labelled">
-      <span class="label">Colour</span>
-      <span class="colour-choice">
-        <Menu class={COLOUR_MENU} name="Colour by (c)" value={statistic} onChoose={onStatistic}
+    <div class="labeled">
+      <span class="label">Color</span>
+      <span class="color-choice">
+        <Menu class={COLOR_MENU} name="Color by (c)" value={statistic} onChoose={onStatistic}
           choices={[["", "role only"], ...names.map((name) => [name, titleOf(name)] as const)]} />
         {statistic && (
           <Menu name="Value at this step or change since another step" value={since === null ? "" : String(since)}

@@ -25,7 +25,7 @@ function tinting(values: number[], oddities: Oddity[], isFilled = false) {
 const values = Array.from({ length: n }, (_, node) => 10 ** node);
 const fine = values.map((): Oddity => "");
 
-test("every box has a colour, from blue for the smallest to red for the largest", () => {
+test("every box has a color, from blue for the smallest to red for the largest", () => {
   const { boxes } = tinted(PLAIN, drawn(view.groups.parent.map((_, group) => group)), tinting(values, fine));
   assert.equal(boxes.size, n);
   assert.equal(boxes.get("n0")!.strip, "rgb(45,58,140)");
@@ -53,7 +53,7 @@ test("what leaps to the eye has a ring and a word", () => {
   assert.equal(boxes.get("n3")!.ring, undefined);
 });
 
-test("an input beyond the scale has no colour and does not stretch it", () => {
+test("an input beyond the scale has no color and does not stretch it", () => {
   const tints = tinting(values.with(0, 1e9), fine).tints;
   const scale = scaleFor(tints, "norm", (node) => view.nodes.kind[node] === "input");
   assert.equal(scale!.high, values.at(-1));
@@ -61,7 +61,7 @@ test("an input beyond the scale has no colour and does not stretch it", () => {
   assert.equal(boxes.get("n0"), undefined);
 });
 
-test("NaN, zeros and gaps have signs of their own, not colours of the ramp", () => {
+test("NaN, zeros and gaps have signs of their own, not colors of the ramp", () => {
   const odd = fine.with(1, "nonfinite").with(2, "zero").with(4, "none");
   const given = tinting(values.with(1, NaN).with(2, 0).with(4, NaN), odd, true);
   const { boxes } = tinted(PLAIN, drawn(view.groups.parent.map((_, group) => group)), given);

@@ -1,9 +1,9 @@
-// The looks of boxes under a statistic: a strip or a fill for each, and signs for what no colour can tell.
+// The looks of boxes under a statistic: a strip or a fill for each, and signs for what no color can tell.
 
 import type { Decorations, EdgeLook, Look } from "../../canvas";
 import { edgeKey } from "../../canvas";
 import type { Drawn } from "../../graph/decorate";
-import { at, css, type ColourScale } from "../../lib/colors";
+import { at, css, type ColorScale } from "../../lib/colors";
 import type { Striking } from "../../lib/outlier-marks";
 import { foremost, placeOn, type Oddity, type Tints } from "../../lib/node-colors";
 
@@ -15,8 +15,8 @@ const SHADES = 200;
 
 export interface Tinting {
   readonly tints: Tints;
-  readonly scale: ColourScale | null;
-  /** Whether colours fill the boxes, not only a strip. */
+  readonly scale: ColorScale | null;
+  /** Whether colors fill the boxes, not only a strip. */
   readonly isFilled: boolean;
   /** What should leap to the eye, by node. */
   readonly striking?: ReadonlyMap<number, Striking>;
@@ -32,43 +32,43 @@ const NO_CELL = "rgba(128,134,145,0.25)";
 /** More cells than this cannot be told apart; then several blocks share one. */
 const CELLS = 48;
 
-/** The looks there are, with colours over them. */
+/** The looks there are, with colors over them. */
 export function tinted(base: Decorations, drawn: Drawn, tinting: Tinting): Decorations {
   const { tints, scale, isFilled, chosen, striking } = tinting;
   const boxes = new Map(base.boxes);
   const shades: string[] = [];
   const placeOf = placesIn(drawn);
-  const colourOf = (nodes: readonly number[]): { colour: string | null; oddity: Oddity } => {
+  const colorOf = (nodes: readonly number[]): { color: string | null; oddity: Oddity } => {
     const { node, oddity } = foremost(tints, nodes);
-    if (oddity === "nonfinite" || oddity === "zero") return { colour: ODD[oddity], oddity };
+    if (oddity === "nonfinite" || oddity === "zero") return { color: ODD[oddity], oddity };
     const place = node < 0 || isOff(drawn, scale, node, tints.values[node]) ? null : placeOn(scale, tints.values[node]);
-    if (place === null || !scale) return { colour: null, oddity };
+    if (place === null || !scale) return { color: null, oddity };
     const step = Math.round(place * SHADES);
-    return { colour: (shades[step] ??= css(at(scale.ramp, step / SHADES))), oddity };
+    return { color: (shades[step] ??= css(at(scale.ramp, step / SHADES))), oddity };
   };
   drawn.picture.boxes.forEach(({ key, kind }, number) => {
     if (kind === "standin") return;
     const nodes = chosen(drawn.shown.nodes[number]);
-    const { colour, oddity } = colourOf(nodes);
+    const { color, oddity } = colorOf(nodes);
     const mark = first(nodes, striking);
-    if (colour === null && !mark) return;
+    if (color === null && !mark) return;
     const look: Draft = { ...base.boxes.get(key) };
-    if (colour !== null) look.strip = colour;
+    if (color !== null) look.strip = color;
     if (oddity === "nonfinite" || oddity === "zero") {
       look.badge ??= oddity === "zero" ? "all 0" : "NaN";
       look.about ??= oddity === "zero" ? "all zeros" : "contains NaN or Inf";
     }
     if (mark && !look.ring) [look.ring, look.note] = [RINGS[mark.how], mark.text];
     const cells = placeOf && inPlaces(nodes, placeOf);
-    if (cells) look.cells = cells.map((own) => colourOf(own).colour ?? NO_CELL);
-    if (isFilled && colour !== null) look.fill = colour;
+    if (cells) look.cells = cells.map((own) => colorOf(own).color ?? NO_CELL);
+    if (isFilled && color !== null) look.fill = color;
     boxes.set(key, look);
   });
   return { ...base, boxes };
 }
 
 /** Whether a number is beyond the scale and does not count: one of an input or a target. */
-function isOff({ view }: Drawn, scale: ColourScale | null, node: number, value: number): boolean {
+function isOff({ view }: Drawn, scale: ColorScale | null, node: number, value: number): boolean {
   return scale !== null && isLoose(view.nodes.kind[node]) && (value < scale.low || value > scale.high);
 }
 

@@ -1,4 +1,4 @@
-// What the colours of the nodes mean: the ramp with three numbers, the place of what is selected on it, and the signs beside it.
+// What the colors of the nodes mean: the ramp with three numbers, the place of what is selected on it, and the signs beside it.
 
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { KindLegend } from "../../graph/legend";
@@ -9,11 +9,11 @@ import { ODD, type Tinting } from "./box-colors";
 
 interface Props {
   readonly tinting: Tinting | null;
-  /** What to say where there are no colours. */
+  /** What to say where there are no colors. */
   readonly missing: string;
   /** The number of what is selected; NaN for none. */
   readonly selected: number;
-  /** Whether colours reach further than this step needs, from steps seen before. */
+  /** Whether colors reach further than this step needs, from steps seen before. */
   readonly isWide: boolean;
   /** Whether boxes have cells for the blocks they stand for, and whether edges lead back. */
   readonly hasCells: boolean;

@@ -28,7 +28,7 @@ test("what is hidden joins what was hidden before", () => {
   assert.deepEqual(run("Hide", about).hide, new Set([2, 4]));
 });
 
-test("alone, a box is seen with its neighbours", () => {
+test("alone, a box is seen with its neighbors", () => {
   assert.deepEqual(run("Show only this", about).hide, new Set([0, 4]));
 });
 

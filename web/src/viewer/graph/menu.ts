@@ -38,7 +38,7 @@ export function graphItems({ key, nodes, names, selected }: Meant, how: Arrangin
   const isPinned = pinned.has(node);
   return [
     { text: "Hide", run: () => how.hide(new Set([...hidden, ...nodes]), false) },
-    { text: "Show only this and its neighbors", run: () => how.hide(allBut(how.n, withNeighbours(nodes, how.ways)), true) },
+    { text: "Show only this and its neighbors", run: () => how.hide(allBut(how.n, withNeighbors(nodes, how.ways)), true) },
     ...(key.startsWith("n") ? [{ text: isPinned ? "Unpin" : "Pin its value", run: () => how.pin(toggled(pinned, node)) }] : []),
     { text: "Move with the arrow keys", run: how.move },
     ...(how.isMoved ? [{ text: "Reset position", run: how.back }] : []),
@@ -59,7 +59,7 @@ function groupOf(overrides: readonly LayoutOverride[], names: readonly string[])
   return groups.size === 1 ? [...groups][0] : "";
 }
 
-function withNeighbours(nodes: readonly number[], { up, down }: Ways): Set<number> {
+function withNeighbors(nodes: readonly number[], { up, down }: Ways): Set<number> {
   const out = new Set(nodes);
   for (const node of nodes) {
     for (const { start, to } of [up, down]) for (let at = start[node]; at < start[node + 1]; at++) out.add(to[at]);

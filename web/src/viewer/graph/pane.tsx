@@ -71,8 +71,8 @@ export function RunGraphPane(props: Props) {
   const { found, hits } = useFound(view, state.query, names);
   const selected = state.selection === null ? null : visible(drawn, state.selection) ?? state.selection;
 
-  // What hangs together first, then edges, then colours: only the last changes from step to step.
-  const base = useDecorations(drawn, ways, state, { colour: null, size: null, found });
+  // What hangs together first, then edges, then colors: only the last changes from step to step.
+  const base = useDecorations(drawn, ways, state, { color: null, size: null, found });
   const isDense = drawn.picture.edges.length > DENSE;
   const isBackward = isGradient(choice.of);
   const edged = useMemo(
@@ -107,7 +107,7 @@ export function RunGraphPane(props: Props) {
   }, [wanted]);
 
   const page: Page = {
-    view, host: HOST, state, drawn, ways, colour: null, size: null, hits, isDark, isCompact: false, act,
+    view, host: HOST, state, drawn, ways, color: null, size: null, hits, isDark, isCompact: false, act,
     go: moves.go, toggle: moves.toggle, part: moves.part, step: moves.step, fit: moves.fit,
   };
   const nothing = (): void => undefined;
@@ -184,7 +184,7 @@ export function RunGraphPane(props: Props) {
   return (
     <PageContext.Provider value={page}>
       <div class="run-graph" ref={setElement}>
-        <GraphBar colour={menu} nHidden={hidden.size} nEdges={isDense ? drawn.picture.edges.length : null}
+        <GraphBar color={menu} nHidden={hidden.size} nEdges={isDense ? drawn.picture.edges.length : null}
           areEdgesShown={areEdgesShown} onEdges={showEdges} onShowHidden={() => show(new Set(), true)} onReset={isArranged ? reset : null} />
         {graph.why_missing && <p class="graph-note quiet">{graph.why_missing}</p>}
         <Pins pinned={pinned} view={view} tints={tinting?.tints ?? null} selected={state.selection}

@@ -1,7 +1,7 @@
-// What colours the graph: the statistic that is looked at, of every node, at this step or since another one.
+// What colors the graph: the statistic that is looked at, of every node, at this step or since another one.
 
 import { useMemo, useRef, useState } from "preact/hooks";
-import type { ColourScale } from "../../lib/colors";
+import type { ColorScale } from "../../lib/colors";
 import { isGradient, quantityTitle } from "../../lib/quantity";
 import { usual } from "../../lib/statistics";
 import { striking } from "../../lib/outlier-marks";
@@ -10,7 +10,7 @@ import { short } from "../../lib/formatting";
 import type { GraphView, RunGraph } from "../../lib/wire";
 import { matrixAsk } from "../data/api";
 import { choose } from "../choice";
-import type { ColourChoice } from "./bar";
+import type { ColorChoice } from "./bar";
 import { ofPass } from "./selection";
 import type { PanelProps } from "../panels/props";
 import { isLoose, type Tinting } from "./box-colors";
@@ -21,16 +21,16 @@ const FAR = 10;
 
 export interface Tinted {
   readonly tinting: Tinting | null;
-  /** Why nothing is coloured; "" if something is. */
+  /** Why nothing is colored; "" if something is. */
   readonly missing: string;
-  /** Whether colours reach further than this step needs. */
+  /** Whether colors reach further than this step needs. */
   readonly isWide: boolean;
-  readonly menu: ColourChoice;
+  readonly menu: ColorChoice;
   /** By node of the view, the row of the tensor that is looked at; -1 for none. */
   readonly rows: Int32Array;
   /** Where nearly all is far larger or smaller than in the middle of the run, in words; else "". */
   readonly drifted: string;
-  /** Colours for this step alone. */
+  /** Colors for this step alone. */
   fit(): void;
 }
 
@@ -38,7 +38,7 @@ export function useTinting(
   { run, state, choice, act, client }: PanelProps, { graph, view, isRolled }: { graph: RunGraph; view: GraphView; isRolled: boolean },
 ): Tinted {
   const known = run.statistics.includes(state.statistic) ? state.statistic : usual(run.statistics);
-  const statistic = state.kept.colour === "role" ? "" : known;
+  const statistic = state.kept.color === "role" ? "" : known;
   const isFilled = state.kept.fill === "1";
   const since = state.since !== null && run.steps.includes(state.since) ? state.since : null;
   const { sample } = choice;
@@ -76,15 +76,15 @@ export function useTinting(
       : Float64Array.from(rows, (row) => zAt(matrix, row, statistic));
     return striking(found, view.edges, scores, isGradient(of));
   }, [found, view]);
-  const scales = useRef(new Map<string, ColourScale | null>());
+  const scales = useRef(new Map<string, ColorScale | null>());
   const [nFits, setFits] = useState(0);
   const shown = useMemo((): { tinting: Tinting; isWide: boolean } | null => {
     if (!found) return null;
     const name = `${statistic} ${of} ${since} ${over}`;
-    // Nor does a loss: it would leave no colours for what it is made from, and has a curve of its own.
+    // Nor does a loss: it would leave no colors for what it is made from, and has a curve of its own.
     const isBeside = (node: number): boolean => isLoose(view.nodes.kind[node]) || view.nodes.kind[node] === "loss";
     const own = scaleFor(found, statistic, isBeside);
-    // A step that is broken altogether says nothing of the colours of others.
+    // A step that is broken altogether says nothing of the colors of others.
     const isTold = found.values.some((value, node) => Number.isFinite(value) && !isBeside(node));
     const usually = anchored && nFits === 0 ? scaleFor(anchored, statistic, isBeside) : null;
     const scale = isTold ? joined(joined(scales.current.get(name) ?? null, usually), own) : own;
@@ -104,7 +104,7 @@ export function useTinting(
     menu: {
       statistics: run.statistics, statistic, since, step: choice.step, first: run.steps[0] ?? 0, isFilled,
       onStatistic: (name) => {
-        act({ do: "keep", name: "colour", text: name ? "" : "role" });
+        act({ do: "keep", name: "color", text: name ? "" : "role" });
         if (name) act({ do: "statistic", statistic: name });
       },
       onSince: (step) => act({ do: "since", step }),

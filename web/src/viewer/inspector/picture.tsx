@@ -21,7 +21,7 @@ export function Picture({ run, client, isDark, act, state, tensor }: PanelProps 
   const sample = tensor.n_samples > 0 ? tensor.sample?.number ?? null : null;
   const n = (picture?.shape ?? []).reduce((product, size) => product * size, 1);
   const isExact = isOver && image !== null && n <= MOST_EXACT;
-  const { value: values, isOld } = useAsked(client, isExact ? valuesAsk(run.item.id, tensor.row, tensor.step, sample, tensor.is_normalised) : null);
+  const { value: values, isOld } = useAsked(client, isExact ? valuesAsk(run.item.id, tensor.row, tensor.step, sample, tensor.is_normalized) : null);
   const read = useMemo(() => (image && values && !isOld ? exactReader(image, shape, values, sample) : null), [image, values, isOld, shape, sample]);
   if (!picture) return tensor.why_missing ? <p class="note why-missing">{tensor.why_missing}</p> : null;
   const isOne = picture.text !== "" && shape.every((size) => size === 1);
@@ -35,7 +35,7 @@ export function Picture({ run, client, isDark, act, state, tensor }: PanelProps 
             <Scales scale={scale} hasBatch={tensor.n_samples > 1} image={image} onChoose={(is) => act(keepScale(is))} />
             {image.n_all > 1 && <Tiles image={image} onChoose={(tile) => act(keepTile(tile))} />}
           </div>
-          <Pixels image={image} isDark={isDark} read={read} unit={tensor.is_normalised ? " σ from the batch mean" : ""} name={tensor.tokens?.is_square ? (index) => looked(tensor.tokens!.tokens, index) : undefined} onTile={(tile) => act(keepTile(tile))} />
+          <Pixels image={image} isDark={isDark} read={read} unit={tensor.is_normalized ? " σ from the batch mean" : ""} name={tensor.tokens?.is_square ? (index) => looked(tensor.tokens!.tokens, index) : undefined} onTile={(tile) => act(keepTile(tile))} />
         </>
       )}
       {picture.text && <pre class={isOne ? "value-text one" : "value-text"}>{picture.text}</pre>}
@@ -49,7 +49,7 @@ function looked(tokens: readonly string[], index: readonly number[]): string {
   return from < tokens.length && to < tokens.length ? `${tokens[from]} → ${tokens[to]} ` : "";
 }
 
-/** By what the colours are normalised. */
+/** By what the colors are normalized. */
 function Scales({ scale, hasBatch, image, onChoose }: { scale: Paint["scale"]; hasBatch: boolean; image: Image; onChoose(scale: Paint["scale"]): void }) {
   const choices = [
     { value: "raw", text: "raw", title: "Raw values on one color scale" },

@@ -1,4 +1,4 @@
-// The tokens of a sample, each on the colour of what the tensor holds for it.
+// The tokens of a sample, each on the color of what the tensor holds for it.
 
 import { useState } from "preact/hooks";
 import { Menu } from "../../graph/controls";
@@ -27,20 +27,20 @@ export function Tokens(props: TokensProps) {
   const numbers = from >= 0 ? looks ?? [] : tokens.values[place] ?? [];
   const finite = numbers.filter((value): value is number => value !== null && Number.isFinite(value));
   const scale = scaleOf(finite, isDark);
-  const said = over >= 0 ? `${JSON.stringify(words[over])} ${told(numbers[over])}` : from >= 0 ? `attention from ${JSON.stringify(words[from])}` : `${words.length} tokens, coloured by`;
+  const said = over >= 0 ? `${JSON.stringify(words[over])} ${told(numbers[over])}` : from >= 0 ? `attention from ${JSON.stringify(words[from])}` : `${words.length} tokens, colored by`;
   return (
     <figure class="tokens">
       <figcaption>
         <span aria-live="polite">{said}</span>
         {from >= 0 ? <button type="button" class="toggle" onClick={() => setFrom(-1)}>all tokens</button>
           : tokens.measures.length > 1 ? (
-            <Menu name="Coloured by" value={tokens.measures[place]} onChoose={setName} choices={tokens.measures.map((one) => [one, titleOf(one)] as const)} />
+            <Menu name="Colored by" value={tokens.measures[place]} onChoose={setName} choices={tokens.measures.map((one) => [one, titleOf(one)] as const)} />
           ) : <span>{tokens.is_square ? titleOf(tokens.measures[0]) : titleOf(tokens.measures[0] ?? "")}</span>}
       </figcaption>
       <p onPointerLeave={() => setOver(-1)}>
         {words.map((token, i) => {
           const value = numbers[i];
-          const shade = value === null || value === undefined || !Number.isFinite(value) ? null : scale.colour(value);
+          const shade = value === null || value === undefined || !Number.isFinite(value) ? null : scale.color(value);
           const style = shade ? { background: css(shade), color: isBright(shade) ? "#1d1f23" : "#ffffff" } : {};
           const shared = { key: i, style, title: told(value), onPointerEnter: () => setOver(i) };
           return isLookedThrough(props) ? (
@@ -80,7 +80,7 @@ interface TokenScale {
   readonly low: number;
   readonly high: number;
   readonly ramp: readonly Rgb[];
-  colour(value: number): Rgb;
+  color(value: number): Rgb;
 }
 
 function scaleOf(finite: readonly number[], isDark: boolean): TokenScale {
@@ -88,8 +88,8 @@ function scaleOf(finite: readonly number[], isDark: boolean): TokenScale {
   const isSigned = low < 0 && high > 0;
   const most = Math.max(-low, high);
   const ramp = isSigned ? DIVERGING : isDark ? RISING_DARK : RISING;
-  const colour = (value: number): Rgb => at(ramp, isSigned ? 0.5 + value / (2 * most) : high > low ? (value - low) / (high - low) : 0.5);
-  return isSigned ? { low: -most, high: most, ramp, colour } : { low, high, ramp, colour };
+  const color = (value: number): Rgb => at(ramp, isSigned ? 0.5 + value / (2 * most) : high > low ? (value - low) / (high - low) : 0.5);
+  return isSigned ? { low: -most, high: most, ramp, color } : { low, high, ramp, color };
 }
 
 function isBright([red, green, blue]: Rgb): boolean {

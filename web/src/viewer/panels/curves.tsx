@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { Labelled, Segments } from "../../graph/controls";
+import { Labeled, Segments } from "../../graph/controls";
 import { Icon } from "../../graph/icons";
 import { nearest } from "../../lib/charts/decimate";
 import { allKinds, dashOf, stepAt, valueAtStep, xOf, type StepLine } from "../../lib/charts/lines";
@@ -66,13 +66,13 @@ function words(of: string, passes: string): string {
   return [of, passes].filter(Boolean).join(" · ");
 }
 
-/** Which colour is which run, and which dash which kind of step. */
+/** Which color is which run, and which dash which kind of step. */
 function RunsLegend({ runs, kinds }: { runs: readonly ShownRun[]; kinds: readonly string[] }) {
   if (runs.length < 2 && !kinds.length) return null;
   return (
     <span class="curve-legend">
-      {runs.length > 1 && runs.map(({ view, colour, dash }) => <span key={view.item.id}><Swatch line={{ colour, dash: kinds.length ? undefined : dash }} />{view.item.name}</span>)}
-      {kinds.map((kind, place) => <span key={`kind ${kind}`}><Swatch line={{ colour: runs.length > 1 ? "var(--soft)" : runs[0].colour, dash: dashOf(place) }} />{kind || "no kind"}</span>)}
+      {runs.length > 1 && runs.map(({ view, color, dash }) => <span key={view.item.id}><Swatch line={{ color, dash: kinds.length ? undefined : dash }} />{view.item.name}</span>)}
+      {kinds.map((kind, place) => <span key={`kind ${kind}`}><Swatch line={{ color: runs.length > 1 ? "var(--soft)" : runs[0].color, dash: dashOf(place) }} />{kind || "no kind"}</span>)}
     </span>
   );
 }
@@ -93,34 +93,34 @@ function CurvesBar({ manner, keep, hasKinds }: { manner: Manner; keep(name: stri
   ];
   return (
     <div class="curves-bar">
-      <Labelled name="Search">
+      <Labeled name="Search">
         <label class="curves-search">
           <Icon name="search" />
           <input type="search" value={manner.search} placeholder="name" aria-label="Search curves"
             onInput={(event) => keep("search", event.currentTarget.value)} />
         </label>
-      </Labelled>
-      <Labelled name="Y axis">
+      </Labeled>
+      <Labeled name="Y axis">
         <Segments name="Y axis" value={isLog === null ? "auto" : isLog ? "log" : "linear"}
           onChoose={(value: string) => keep("log", { auto: "", log: "1" }[value] ?? "0")}
           choices={[
             { value: "auto", text: "auto", title: "Automatic: chosen for each curve" }, { value: "linear", text: "linear", title: "Linear y axis" },
             { value: "log", text: "log", title: "Logarithmic y axis (symmetric log for values of both signs)" },
           ]} />
-      </Labelled>
-      <Labelled name={`Smoothing ${manner.smoothing ? manner.smoothing.toFixed(2) : "off"}`}>
+      </Labeled>
+      <Labeled name={`Smoothing ${manner.smoothing ? manner.smoothing.toFixed(2) : "off"}`}>
         <input class="curves-smooth" type="range" min="0" max="0.99" step="0.01" value={manner.smoothing} aria-label="Smoothing"
           title="Weight of older points" onInput={(event) => keep("smooth", Number(event.currentTarget.value) ? event.currentTarget.value : "")} />
-      </Labelled>
-      <Labelled name="X axis">
+      </Labeled>
+      <Labeled name="X axis">
         <Segments name="X axis" value={manner.xName} onChoose={(value: string) => keep("x", value === "seconds" ? value : "")}
           choices={[{ value: "step", text: "step", title: "Steps" }, { value: "seconds", text: "time", title: "Seconds since the run started" }]} />
-      </Labelled>
+      </Labeled>
       {hasKinds && manner.kind === null && (
-        <Labelled name="Kinds">
+        <Labeled name="Kinds">
           <Segments name="Kinds" value={manner.isByKind} onChoose={(value: boolean) => keep("kinds", value ? "" : "0")}
             choices={onOff(true, ["split", "merged"], ["One line per kind of step", "One line for all kinds"])} />
-        </Labelled>
+        </Labeled>
       )}
     </div>
   );

@@ -42,7 +42,7 @@ export function InspectorPanel(props: PanelProps) {
   );
 }
 
-/** What is drawn over steps: what colours the graph, else the size of the values. */
+/** What is drawn over steps: what colors the graph, else the size of the values. */
 function chosenStatistic(run: RunView, wish: string): string {
   return run.statistics.includes(wish) ? wish : usual(run.statistics);
 }

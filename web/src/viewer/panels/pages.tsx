@@ -22,7 +22,7 @@ import { beside, nameOf, unitOf } from "../../lib/unit-names";
 
 /** A longer list can be searched. */
 const FEW = 12;
-/** Neighbours of a unit are asked for ahead where that costs little. */
+/** Neighbors of a unit are asked for ahead where that costs little. */
 const MOST_ROWS_AHEAD = 100_000;
 
 export function PagesPanel({ topic, items, state, act, client, isDark }: FolderProps & { readonly topic: Topic }) {

@@ -5,12 +5,12 @@ import type { Choice } from "../choice";
 import type { Client } from "../data/client";
 import type { Action, State } from "../state";
 
-/** A run on the page, with the colour by which it is known everywhere. */
+/** A run on the page, with the color by which it is known everywhere. */
 export interface ShownRun {
   readonly view: RunView;
-  /** A CSS colour: `var(--run-0)`… */
-  readonly colour: string;
-  /** … and the strokes of its lines, for those who cannot tell colours apart; solid if nothing is said. */
+  /** A CSS color: `var(--run-0)`… */
+  readonly color: string;
+  /** … and the strokes of its lines, for those who cannot tell colors apart; solid if nothing is said. */
   readonly dash?: readonly number[];
 }
 
