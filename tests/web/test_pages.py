@@ -136,7 +136,7 @@ def test_a_histogram_compares_shares_and_counts(opened: Tab) -> None:
 def test_bars_and_cells_tell_their_numbers(opened: Tab) -> None:
     bars = section(opened, "Over layers")
     bars.get_by_role("listitem").nth(3).hover()
-    assert bars.locator(".plate-said").first.inner_text() == "encoder.layer.3 21, from 19 to 23"
+    assert bars.locator(".plate-readout").first.inner_text() == "encoder.layer.3 21, from 19 to 23"
     overlap = section(opened, "Overlap of methods")
     overlap.locator(".heatmap").first.focus()
     opened.keyboard.press("ArrowRight")

@@ -119,12 +119,12 @@ def test_runs_are_looked_at_in_turn_and_laid_over_each_other(look: Look, run: Ru
     look.page.get_by_role("button", name="deep/other", exact=True).click()
     look.agrees(other, TENSOR, iteration=1, step=12)
     assert look.seen.active == "deep/other"
-    seen = look.until(lambda seen: len(seen.strip) == 2 and all(seen.strip))
-    for text, owner in zip(seen.strip, (run, other), strict=True):
+    seen = look.until(lambda seen: len(seen.timeline) == 2 and all(seen.timeline))
+    for text, owner in zip(seen.timeline, (run, other), strict=True):
         loss = owner.scalars["loss"]
         assert like(text, loss.values[list(loss.steps).index(12)])
     look.page.get_by_role("button", name="Show deep/other").click()
-    look.until(lambda seen: seen.runs == ("base",) and len(seen.strip) == 1)
+    look.until(lambda seen: seen.runs == ("base",) and len(seen.timeline) == 1)
     look.agrees(run, TENSOR, iteration=1, step=12)
 
 
@@ -192,8 +192,8 @@ def test_colors_tell_a_statistic_and_its_change_since_a_step(look: Look, run: Ru
     [said] = re.findall(r"×(\S+)", look.tooltip(at, "×"))
     assert number(said) == pytest.approx(now["norm"] / first["norm"], rel=0.006)
     assert (
-        "change" in look.page.locator(".tint-legend").inner_text()
-        or "since" in look.page.locator(".tint-legend").inner_text()
+        "change" in look.page.locator(".color-legend").inner_text()
+        or "since" in look.page.locator(".color-legend").inner_text()
     )
     look.page.get_by_label("Color by (c)").select_option("")
     look.page.locator(".ramp-legend").wait_for(state="detached")
@@ -201,7 +201,7 @@ def test_colors_tell_a_statistic_and_its_change_since_a_step(look: Look, run: Ru
 
 def test_a_click_on_any_curve_goes_to_a_step(look: Look, run: Run) -> None:
     look.open(node=TENSOR, step=STEP)
-    for plot in (".strip .u-over", ".over-steps .u-over"):
+    for plot in (".timeline .u-over", ".over-steps .u-over"):
         look.page.locator(plot).first.wait_for()
         before = look.seen.step
         box = look.page.locator(plot).first.bounding_box()
@@ -270,7 +270,7 @@ def test_the_address_holds_all_that_is_shown(look: Look, run: Run, browser: Brow
     look.tab("Overview").get_by_label("Search tensors").fill("head")
     before = look.agrees(run, "head", "grad/guess", iteration=2, step=STEP)
     look.page.wait_for_function("() => location.hash.includes('find=head') && location.hash.includes('norm')")
-    look.until(lambda seen: all(seen.strip))
+    look.until(lambda seen: all(seen.timeline))
     before, address = look.seen, look.page.url
     look.page.reload()
     look.until(lambda seen: seen == before, f"the same after a reload: {before}")

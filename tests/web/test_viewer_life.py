@@ -77,7 +77,7 @@ def test_a_training_is_followed_left_alone_and_followed_again(page: Page, tmp_pa
             train(run, model, 3)
             seen = look.agrees(written(path, last), "2", step=last)
             assert page.locator(".live").inner_text() == f"following step {last}"
-            look.until(lambda seen: len(seen.strip) == 1 and seen.strip[0] != "")
+            look.until(lambda seen: len(seen.timeline) == 1 and seen.timeline[0] != "")
         page.get_by_role("button", name="Previous recorded step").click()
         look.until(lambda seen: seen.step == 6)
         train(run, model, 3)
@@ -86,7 +86,7 @@ def test_a_training_is_followed_left_alone_and_followed_again(page: Page, tmp_pa
         page.locator(".live").click()
         now = written(path, 10)
         look.agrees(now, "2", step=10)
-        seen = look.until(lambda seen: like(seen.strip[0], now.scalars["loss"].values[-1]), "its loss")
+        seen = look.until(lambda seen: like(seen.timeline[0], now.scalars["loss"].values[-1]), "its loss")
         assert seen.runs == ("first",)
         with cutaway.record(tmp_path / "second", model, every=1) as second:
             train(second, model, 2)
@@ -157,7 +157,7 @@ def test_a_run_that_is_resumed_or_recorded_anew_shows_nothing_of_what_was(lenien
         # As many steps as before, but other ones from step 1 on.
         run = wrote(path, {1: 20, 2: 30}, resume=True)
         look.agrees(run, "a", step=2)
-        look.until(lambda seen: like(seen.strip[0], 30), "the loss of the new session")
+        look.until(lambda seen: like(seen.timeline[0], 30), "the loss of the new session")
         lenient.keyboard.press(",")
         look.agrees(run, "a", step=1)
         # The same name and the same steps, but another run. Whoever asks in between is told that there is none.
@@ -166,7 +166,7 @@ def test_a_run_that_is_resumed_or_recorded_anew_shows_nothing_of_what_was(lenien
         look.agrees(run, "a", step=1)
         lenient.keyboard.press(",")
         look.agrees(run, "a", step=0)
-        look.until(lambda seen: like(seen.strip[0], 100), "the loss of the other run")
+        look.until(lambda seen: like(seen.timeline[0], 100), "the loss of the other run")
 
 
 def test_the_ranks_of_a_run_are_looked_at_in_turn(page: Page, tmp_path: Path) -> None:

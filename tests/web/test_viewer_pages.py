@@ -56,7 +56,7 @@ def test_one_goes_from_a_collection_to_its_units_to_rankings_and_back(viewer: Pa
     assert re.search(r"\d{4}-\d\d-\d\d \d\d:\d\d", entry)
     chosen(viewer, "acts")
     titled(viewer, "Activations of activations")
-    assert viewer.locator(".selectors, .strip").count() == 0
+    assert viewer.locator(".selectors, .timeline").count() == 0
     # By name, by number, and what is not there is said.
     keys.press("/")
     keys.type("enc.1#2")

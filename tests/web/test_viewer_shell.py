@@ -172,7 +172,7 @@ def test_choices_are_made_by_keys_and_remembered_where_a_tensor_cannot_fulfil_th
     viewer.goto(f"{served.url}/#node=$target")
     viewer.wait_for_selector(".tensor-head h2:has-text('target')")
     keys.press("m")
-    viewer.wait_for_selector(".saying:has-text('has only one tensor')")
+    viewer.wait_for_selector(".toast:has-text('has only one tensor')")
     # The inspector is shut and opened.
     keys.press("i")
     viewer.wait_for_selector(".inspector", state="detached")
@@ -314,10 +314,10 @@ def test_what_is_looked_at_on_the_ops_tab_is_in_the_address(page: Page, served: 
 
 def test_runs_are_looked_at_and_laid_over_each_other(viewer: Page, served: Served) -> None:
     other = run_of(served, viewer, "deep/other")
-    values = viewer.locator(".strip-value")
+    values = viewer.locator(".timeline-value")
     chip = viewer.get_by_role("button", name="deep/other", exact=True)
     viewer.get_by_role("button", name="Show deep/other").click()
-    viewer.wait_for_function("() => document.querySelectorAll('.strip-value').length === 2")
+    viewer.wait_for_function("() => document.querySelectorAll('.timeline-value').length === 2")
     assert viewer.locator(".chip.active .chip-name").inner_text() == "base"
     dashes = values.locator("line").evaluate_all("lines => lines.map((one) => one.getAttribute('stroke-dasharray'))")
     assert len(set(dashes)) == 2  # told apart without colors, too
@@ -325,7 +325,7 @@ def test_runs_are_looked_at_and_laid_over_each_other(viewer: Page, served: Serve
     at_step(viewer, other["steps"][-1])
     says(viewer, "runs", f"{run_of(served, viewer)['item']['id']},{other['item']['id']}")
     chip.click(modifiers=["Shift"])
-    viewer.wait_for_function("() => document.querySelectorAll('.strip-value').length === 1")
+    viewer.wait_for_function("() => document.querySelectorAll('.timeline-value').length === 1")
     assert viewer.locator(".chip.active .chip-name").inner_text() == "base"
     chip.click()
     at_step(viewer, other["steps"][-1])
@@ -337,27 +337,27 @@ def test_runs_are_looked_at_and_laid_over_each_other(viewer: Page, served: Serve
 
 def test_what_is_pointed_at_on_the_slider_is_pointed_at_on_the_strip(viewer: Page, served: Served) -> None:
     run = run_of(served, viewer)
-    slider, plot = viewer.locator(".step-slider"), viewer.locator(".strip .u-over")
-    # The number beside the strip takes room from it.
-    viewer.locator(".strip-value b", has_text=re.compile(r"\d")).first.wait_for()
+    slider, plot = viewer.locator(".step-slider"), viewer.locator(".timeline .u-over")
+    # The number beside the timeline takes room from it.
+    viewer.locator(".timeline-value b", has_text=re.compile(r"\d")).first.wait_for()
     plot.wait_for()
     viewer.wait_for_timeout(150)
-    line, strip = slider.bounding_box(), plot.bounding_box()
+    line, timeline = slider.bounding_box(), plot.bounding_box()
     assert line is not None
-    assert strip is not None
+    assert timeline is not None
     step = run["steps"][4]
     share = step / run["logged"][1]
     viewer.mouse.move(line["x"] + 10 + share * (line["width"] - 20), line["y"] + 20)
-    viewer.locator(".strip .curve-readout", has_text=f"step {step}").wait_for()
-    cursor = viewer.locator(".strip .u-cursor-x").bounding_box()
+    viewer.locator(".timeline .curve-readout", has_text=f"step {step}").wait_for()
+    cursor = viewer.locator(".timeline .u-cursor-x").bounding_box()
     assert cursor is not None
-    assert (cursor["x"] - strip["x"]) / strip["width"] == pytest.approx(share, abs=0.01)
-    viewer.mouse.move(strip["x"] + 0.75 * strip["width"], strip["y"] + 30)
+    assert (cursor["x"] - timeline["x"]) / timeline["width"] == pytest.approx(share, abs=0.01)
+    viewer.mouse.move(timeline["x"] + 0.75 * timeline["width"], timeline["y"] + 30)
     viewer.locator(".step-pointed").wait_for(state="attached")
     mark = viewer.locator(".step-pointed").bounding_box()
     assert mark is not None
     assert (mark["x"] - line["x"] - 10) / (line["width"] - 20) == pytest.approx(0.75, abs=0.01)
-    read = viewer.locator(".strip .curve-readout").inner_text()
+    read = viewer.locator(".timeline .curve-readout").inner_text()
     assert re.search(r"step 3[56]\s+base\s+[\d.]+", read)
     viewer.mouse.move(10, 400)
     viewer.locator(".step-pointed").wait_for(state="detached")
@@ -400,7 +400,7 @@ def test_a_change_is_timed_from_the_event_to_the_pixels(viewer: Page) -> None:
 
 CUT = """() => {
     const found = [];
-    const bars = ".viewer-header button, .selectors :is(button, select), .panel-bar *, .inspector-handle, .strip *";
+    const bars = ".viewer-header button, .selectors :is(button, select), .panel-bar *, .inspector-handle, .timeline *";
     for (const one of document.querySelectorAll(bars)) {
         if (!one.checkVisibility() || one.closest(".chip-row, .tabs")) continue;
         const { left, right } = one.getBoundingClientRect();

@@ -4,7 +4,7 @@
 // the page belongs to somebody else. `data-theme` on that element ("light", "dark", or absent: as the system prefers).
 
 import { render as mount } from "preact";
-import { decoded, embedded, inflated, kernel, type Host, type Model } from "./lib/host";
+import { decodeBase64, embeddedHost, inflate, kernelHost, type Host, type Model } from "./lib/host";
 import { follow } from "./lib/theme";
 import { Shell, type View } from "./shell";
 import { makeClient } from "./viewer/data/client";
@@ -37,8 +37,8 @@ async function render({ model, el }: { model: Model; el: HTMLElement }): Promise
   const unfollow = follow(root);
   const draw = async () => {
     const state = model.get("views") as BufferSource | string;
-    const views = JSON.parse(await inflated(typeof state === "string" ? decoded(state) : state)) as View[];
-    picture(root, views, views.map((_, index) => kernel(model, index)));
+    const views = JSON.parse(await inflate(typeof state === "string" ? decodeBase64(state) : state)) as View[];
+    picture(root, views, views.map((_, index) => kernelHost(model, index)));
   };
   const redraw = () => void draw();
   model.on("change:views", redraw);
@@ -55,9 +55,9 @@ async function open(data: Element): Promise<void> {
   root.className = "cutaway cutaway-page";
   addStyle(document);
   try {
-    const views = JSON.parse(await inflated(decoded(data.textContent ?? ""))) as View[];
+    const views = JSON.parse(await inflate(decodeBase64(data.textContent ?? ""))) as View[];
     data.remove(); // megabytes of text that nobody needs again
-    picture(root, views, views.map((_, index) => embedded((chunk) => take(`cutaway-details-${index}-${chunk}`))));
+    picture(root, views, views.map((_, index) => embeddedHost((chunk) => take(`cutaway-details-${index}-${chunk}`))));
   } catch (error) {
     root.textContent = `Could not open this picture: ${error}. It needs a browser from 2023 or later.`;
     throw error;

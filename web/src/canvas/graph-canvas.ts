@@ -1,10 +1,10 @@
 /** The canvas itself: holds what is shown and where the camera stands, and hands the work to the other files. */
 
-import { described, liveRegion } from "./announce";
-import { around, atFirst, between, clearOf, eased, fitted, held, intersects, inView, panned, revealing, toScreen, zoomed } from "./camera";
+import { describe, liveRegion } from "./announce";
+import { boundingRect, initialCamera, interpolateCamera, avoidCovered, easeInOut, fitCamera, clampCamera, intersects, inView, panCamera, revealRect, toScreen, zoomCamera } from "./camera";
 import type { Size } from "./camera";
 import { frameTitles } from "./paint/frame-titles";
-import { Glide, anchored, inTheMiddle } from "./glide";
+import { Glide, anchorCamera, nearestToCenter } from "./glide";
 import { hitAt } from "./hit";
 import type { Hit } from "./hit";
 import { listen } from "./input";
@@ -141,7 +141,7 @@ export class GraphCanvas {
     this.selected = this.marked(key);
     // The other edges recede, or come back.
     if (wasMarked !== (this.selected !== null)) this.surface.clear();
-    this.region.textContent = key && this.stage ? described(this.stage, key) : "";
+    this.region.textContent = key && this.stage ? describe(this.stage, key) : "";
     this.request();
   }
 
@@ -150,23 +150,23 @@ export class GraphCanvas {
     const rect = this.stage?.rect(key);
     if (!rect) return;
     const isFrame = !this.stage!.boxOf.has(key);
-    if (how.zoom && isFrame) this.travel(fitted(rect, this.size, 40), how.animate);
-    else if (how.zoom && this.place.scale < 0.75) this.travel(fitted(rect, this.size, 40, 1), how.animate);
-    else if (how.zoom && !intersects(rect, inView(this.place, this.size))) this.travel(fitted(rect, this.size, 40, this.place.scale), how.animate);
-    else this.travel(revealing(this.place, rect, this.size, how.zoom ? 40 : Math.min(this.size.width, this.size.height) * AROUND), how.animate);
+    if (how.zoom && isFrame) this.travel(fitCamera(rect, this.size, 40), how.animate);
+    else if (how.zoom && this.place.scale < 0.75) this.travel(fitCamera(rect, this.size, 40, 1), how.animate);
+    else if (how.zoom && !intersects(rect, inView(this.place, this.size))) this.travel(fitCamera(rect, this.size, 40, this.place.scale), how.animate);
+    else this.travel(revealRect(this.place, rect, this.size, how.zoom ? 40 : Math.min(this.size.width, this.size.height) * AROUND), how.animate);
   }
 
   /** All in view, or only these boxes and frames. */
   fit(keys?: readonly string[], how: { animate?: boolean } = {}): void {
     if (!this.stage) return;
     const rects = keys?.map((key) => this.stage!.rect(key)).filter((rect): rect is Rect => rect !== null);
-    const rect = rects ? around(rects) : this.stage.bounds;
-    if (rect) this.travel(keys ? fitted(rect, this.size) : this.clear((size) => fitted(rect, size)), how.animate);
+    const rect = rects ? boundingRect(rects) : this.stage.bounds;
+    if (rect) this.travel(keys ? fitCamera(rect, this.size) : this.clear((size) => fitCamera(rect, size)), how.animate);
   }
 
   /** Zoom about the middle. */
   zoom(factor: number): void {
-    this.travel(zoomed(this.drift?.to ?? this.place, factor, this.size.width / 2, this.size.height / 2, this.farthest()));
+    this.travel(zoomCamera(this.drift?.to ?? this.place, factor, this.size.width / 2, this.size.height / 2, this.farthest()));
   }
 
   get camera(): Camera {
@@ -233,14 +233,14 @@ export class GraphCanvas {
 
   private gestures(): Parameters<typeof listen>[1] {
     return {
-      pan: (dx, dy) => this.moveByHand(panned(this.place, dx, dy)),
+      pan: (dx, dy) => this.moveByHand(panCamera(this.place, dx, dy)),
       zoom: (factor, x, y) => {
         clearTimeout(this.settling);
         this.settling = setTimeout(() => {
           this.isZooming = false;
           this.request();
         }, SETTLE_MS);
-        this.moveByHand(zoomed(this.place, factor, x, y, this.farthest()), true);
+        this.moveByHand(zoomCamera(this.place, factor, x, y, this.farthest()), true);
       },
       click: (x, y, event) => {
         this.arrive();
@@ -315,19 +315,19 @@ export class GraphCanvas {
 
   private cameraFor(old: Stage, now: Stage, anchor: string | undefined): Camera {
     const isInBoth = anchor !== undefined && old.rect(anchor) !== null && now.rect(anchor) !== null;
-    const key = isInBoth ? anchor : inTheMiddle(old, now, inView(this.place, this.size));
-    if (key === null) return this.clear((size) => fitted(now.bounds, size));
-    return held(anchored(this.place, old.rect(key)!, now.rect(key)!, this.size, now.isRight), now.bounds, this.size);
+    const key = isInBoth ? anchor : nearestToCenter(old, now, inView(this.place, this.size));
+    if (key === null) return this.clear((size) => fitCamera(now.bounds, size));
+    return clampCamera(anchorCamera(this.place, old.rect(key)!, now.rect(key)!, this.size, now.isRight), now.bounds, this.size);
   }
 
   private fitAtOnce(): void {
     this.isFitWanted = !this.size.width;
     const { bounds } = this.stage!;
-    this.place = this.clear((size) => atFirst(bounds, size));
+    this.place = this.clear((size) => initialCamera(bounds, size));
   }
 
   private clear(look: (size: Size) => Camera): Camera {
-    return clearOf(this.options.covered?.() ?? [], this.stage!.boxes, this.size, look);
+    return avoidCovered(this.options.covered?.() ?? [], this.stage!.boxes, this.size, look);
   }
 
   private goTo(x: number, y: number): void {
@@ -338,7 +338,7 @@ export class GraphCanvas {
   private moveByHand(camera: Camera, isZooming = false): void {
     this.drift = null;
     this.isZooming = isZooming;
-    this.moveTo(this.stage ? held(camera, this.stage.bounds, this.size) : camera);
+    this.moveTo(this.stage ? clampCamera(camera, this.stage.bounds, this.size) : camera);
   }
 
   private travel(to: Camera, animate = true): void {
@@ -389,7 +389,7 @@ export class GraphCanvas {
     const to = this.drift?.to ?? this.place;
     const isSame = before.width === this.size.width && before.height === this.size.height;
     if (isSame || !rect || !this.size.width || !intersects(rect, inView(to, before))) return;
-    const place = revealing(to, rect, this.size, AWAY);
+    const place = revealRect(to, rect, this.size, AWAY);
     if (place.x === to.x && place.y === to.y) return;
     this.glide = this.drift = null;
     this.place = place;
@@ -421,7 +421,7 @@ export class GraphCanvas {
     const { from, to, start } = this.drift!;
     const t = Math.max(0, now - start) / DRIFT_MS;
     this.isZooming = t < 1;
-    this.place = t < 1 ? between(from, to, eased(t)) : to;
+    this.place = t < 1 ? interpolateCamera(from, to, easeInOut(t)) : to;
     if (t >= 1) this.drift = null;
     this.moved();
   }

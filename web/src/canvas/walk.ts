@@ -13,7 +13,7 @@ export function neighbor(stage: Stage, key: string, direction: Direction): strin
   const here = stage.rect(key);
   if (!here) return null;
   if (step === "before" || step === "after") return alongEdges(stage, key, here, step);
-  return beside(stage, key, here, step);
+  return besideKey(stage, key, here, step);
 }
 
 function alongEdges(stage: Stage, key: string, here: Rect, step: "before" | "after"): string | null {
@@ -42,7 +42,7 @@ function nearest(stage: Stage, here: Rect, boxes: readonly number[]): string | n
   return best?.key ?? null;
 }
 
-function beside(stage: Stage, key: string, here: Rect, step: "less" | "more"): string | null {
+function besideKey(stage: Stage, key: string, here: Rect, step: "less" | "more"): string | null {
   const far = 1e7;
   const band = stage.isRight
     ? { x: here.x, y: step === "less" ? here.y - far : here.y + here.height, width: here.width, height: far }

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { exampleView } from "../layout/example";
-import { fromHash, ranges, toHash, unranged } from "./address";
+import { fromHash, formatRanges, toHash, parseRanges } from "./address";
 import { initial, reduce, type Action, type State } from "./state";
 
 const view = exampleView(30);
@@ -39,8 +39,8 @@ test("an address of another model, or one that somebody mistyped, does no harm",
 });
 
 test("neighboring numbers are written as a range", () => {
-  assert.equal(ranges([7, 1, 2, 3]), "1-3,7");
-  assert.equal(ranges([]), "");
-  assert.deepEqual(unranged("1-3,7", 100), new Set([1, 2, 3, 7]));
-  assert.deepEqual(unranged("1-999999999", 3), new Set([1, 2]));
+  assert.equal(formatRanges([7, 1, 2, 3]), "1-3,7");
+  assert.equal(formatRanges([]), "");
+  assert.deepEqual(parseRanges("1-3,7", 100), new Set([1, 2, 3, 7]));
+  assert.deepEqual(parseRanges("1-999999999", 3), new Set([1, 2]));
 });

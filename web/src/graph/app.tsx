@@ -3,7 +3,7 @@
 import { useMemo, useReducer, useRef, useState } from "preact/hooks";
 import type { GraphCanvas } from "../canvas";
 import type { Host } from "../lib/host";
-import { ways as waysOf } from "../lib/reachability";
+import { adjacency as waysOf } from "../lib/reachability";
 import type { GraphView } from "../lib/wire";
 import "../style/index.css";
 import { GraphPane } from "./graph-pane";
@@ -19,7 +19,7 @@ import { Toolbar } from "./toolbar";
 import { useAddress, useFrame, type Frame } from "./hooks/use-address";
 import { useKeys } from "./hooks/use-keys";
 import { useMoves } from "./hooks/use-navigation";
-import { useColored, useDecorations, useFound, usePicture, visible } from "./hooks/use-picture";
+import { useBoxMeasure, useDecorations, useSearch, usePicture, visible } from "./hooks/use-picture";
 import { useTheme } from "./hooks/use-theme";
 
 interface Props {
@@ -42,12 +42,12 @@ export function App({ view, host, compact, frame }: Props) {
   return (
     <div class={`app${isCompact ? " compact" : ""}`} ref={setElement} tabIndex={-1}
       data-lm-suppress-shortcuts={isCompact ? "true" : undefined}>
-      {element && <Whole view={view} host={host} isCompact={isCompact} element={element} frame={frame} key={seen.current.n} />}
+      {element && <AppContent view={view} host={host} isCompact={isCompact} element={element} frame={frame} key={seen.current.n} />}
     </div>
   );
 }
 
-function Whole({ view, host, isCompact, element, frame }: Props & { isCompact: boolean; element: HTMLElement }) {
+function AppContent({ view, host, isCompact, element, frame }: Props & { isCompact: boolean; element: HTMLElement }) {
   // Several pictures on a page would write over each other's address.
   const hasAddress = !isCompact && element.closest("[role=tabpanel]") === null;
   const address = hasAddress ? location.hash : frame?.address;
@@ -64,9 +64,9 @@ function Whole({ view, host, isCompact, element, frame }: Props & { isCompact: b
 
   const ways = useMemo(() => waysOf(view.nodes.row.length, view.edges.parent, view.edges.child), [view]);
   const { drawn, placement } = usePicture(view, state);
-  const { found, hits } = useFound(view, state.query);
-  const color = useColored(drawn, state.color, isDark);
-  const size = useColored(drawn, state.size, isDark);
+  const { found, hits } = useSearch(view, state.query);
+  const color = useBoxMeasure(drawn, state.color, isDark);
+  const size = useBoxMeasure(drawn, state.size, isDark);
   const decorations = useDecorations(drawn, ways, state, { color, size, found });
   const selected = state.selection === null ? null : visible(drawn, state.selection) ?? state.selection;
   const restore = (to: { state: State; camera: Camera | null }): void => {

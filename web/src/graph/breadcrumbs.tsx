@@ -12,10 +12,10 @@ export function Breadcrumbs({ middle }: { middle: string | null }) {
   const path = isOwn ? around(view, key).filter((group) => view.groups.label[group] !== ".") : [];
   const number = isOwn ? Number(key.slice(1)) : -1;
   const isGroup = isOwn && key.startsWith("g");
-  const said = (place: number, all = path): string => crumb(view, all, place, state.rolled);
-  const leaf = !isOwn ? "" : isGroup ? said(path.length, [...path, number]) : view.nodes.label[number];
+  const crumbText = (place: number, all = path): string => crumb(view, all, place, state.rolled);
+  const leaf = !isOwn ? "" : isGroup ? crumbText(path.length, [...path, number]) : view.nodes.label[number];
   // What a module returned goes by the module's name, which stands there already.
-  const isResult = isOwn && !isGroup && path.length > 0 && leaf === said(path.length - 1);
+  const isResult = isOwn && !isGroup && path.length > 0 && leaf === crumbText(path.length - 1);
   const last = isResult ? "" : leaf;
   return (
     <nav class="crumbs" aria-label="Breadcrumbs">
@@ -25,7 +25,7 @@ export function Breadcrumbs({ middle }: { middle: string | null }) {
           <i>›</i>
           <button type="button" class={`crumb ${isResult && state.selection && place === path.length - 1 ? "here" : ""}`} onClick={() => go(`g${group}`)}
             title={`${view.groups.label[group]} (${view.groups.class_name[group]})`}>
-            {said(place)}
+            {crumbText(place)}
           </button>
         </span>
       ))}

@@ -4,15 +4,15 @@ import { test } from "node:test";
 import { edgeKey } from "../canvas/types";
 import { exampleView } from "../layout/example";
 import { folded } from "../layout/fold";
-import { ancestors, ways } from "../lib/reachability";
+import { ancestors, adjacency } from "../lib/reachability";
 import { search, searchIndex } from "../lib/search";
 import { shown } from "../layout/box-of-node";
 import { Representatives } from "../layout/representatives";
 import type { Fold } from "../lib/wire";
-import { colored, counts, decorations, type Asked, type Drawn } from "./decorate";
+import { boxMeasure, counts, decorations, type DecorationInput, type Drawn } from "./decorate";
 
 const view = exampleView(3); // nodes: 0 input; 1–5, 6–10, 11–15 blocks; 16 head. Groups: 1 h.0, 2 h.0.attn, 3 h.1 …
-const NOTHING: Asked = { color: null, size: null, reached: null, found: null, second: null };
+const NOTHING: DecorationInput = { color: null, size: null, reached: null, found: null, second: null };
 
 function drawn(how: Partial<Fold> = {}, of = view): Drawn {
   const fold = { open: [0], rolled: false, apart: [0], ...how };
@@ -23,7 +23,7 @@ function drawn(how: Partial<Fold> = {}, of = view): Drawn {
 const closed = drawn(); // n0, g1, g3, g5, n16
 
 test("what is not reached is dim, and a folded group says how much of it is", () => {
-  const graph = ways(view.nodes.row.length, view.edges.parent, view.edges.child);
+  const graph = adjacency(view.nodes.row.length, view.edges.parent, view.edges.child);
   const { boxes, edges, otherEdges } = decorations(closed, { ...NOTHING, reached: ancestors(graph, [7]) });
   assert.deepEqual([boxes.get("g1")?.dim, boxes.get("g3"), boxes.get("g5")], [undefined, { badge: "2 of 5", about: "2 of 5 inside are highlighted" }, { dim: true }]);
   assert.deepEqual([...edges.keys()], [edgeKey("n0", "g1"), edgeKey("g1", "g3")]);
@@ -52,7 +52,7 @@ test("a group that was found is marked as the box or frame it is, or where it is
 });
 
 test("a folded group is colored and sized by the sum of what is in it", () => {
-  const seconds = colored(closed, view.measures[0], false);
+  const seconds = boxMeasure(closed, view.measures[0], false);
   const inside = view.measures[0].values.slice(1, 6).reduce<number>((sum, value) => sum + (value ?? 0), 0);
   assert.ok(Math.abs((seconds.values[1] ?? 0) - inside) < 1e-12);
   const { boxes } = decorations(closed, { ...NOTHING, color: seconds, size: seconds });

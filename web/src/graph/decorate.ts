@@ -1,8 +1,8 @@
 // How boxes look for what is asked: colored and sized by a number, found, highlighted or dimmed.
 
 import { edgeKey, type Decorations, type EdgeLook, type Look } from "../canvas/types";
-import { at, css, isOn, position, scaleOf, type ColorScale } from "../lib/colors";
-import type { Reached } from "../lib/reachability";
+import { colorAt, css, isOnScale, position, scaleOf, type ColorScale } from "../lib/colors";
+import type { NodeMask } from "../lib/reachability";
 import type { Found } from "../lib/search";
 import { together, type Shown } from "../layout/box-of-node";
 import type { Representatives } from "../layout/representatives";
@@ -24,24 +24,24 @@ export interface Drawn {
 }
 
 /** A measure for every box, and the scale that colors it. */
-export interface Colored {
+export interface BoxMeasure {
   readonly measure: Measure;
   readonly values: readonly (number | null)[];
   readonly scale: ColorScale | null;
 }
 
 /** What the looks depend on. */
-export interface Asked {
-  readonly color: Colored | null;
-  readonly size: Colored | null;
-  readonly reached: Reached | null;
+export interface DecorationInput {
+  readonly color: BoxMeasure | null;
+  readonly size: BoxMeasure | null;
+  readonly reached: NodeMask | null;
   readonly found: Found | null;
   /** The other end of paths. */
   readonly second: string | null;
 }
 
 /** A measure on the boxes that are shown. Sums are spread over what is shown, other numbers over the whole graph. */
-export function colored({ picture, shown }: Drawn, measure: Measure, isDark: boolean): Colored {
+export function boxMeasure({ picture, shown }: Drawn, measure: Measure, isDark: boolean): BoxMeasure {
   const values = picture.boxes.map((_, box) => together(measure, shown.nodes[box]));
   return { measure, values, scale: scaleOf(measure, measure.total === "sum" ? values : measure.values, isDark) };
 }
@@ -49,7 +49,7 @@ export function colored({ picture, shown }: Drawn, measure: Measure, isDark: boo
 type Draft = { -readonly [K in keyof Look]: Look[K] };
 
 /** The looks of all boxes and edges. */
-export function decorations(drawn: Drawn, asked: Asked): Decorations {
+export function decorations(drawn: Drawn, asked: DecorationInput): Decorations {
   const { picture, shown } = drawn;
   const found = asked.found ? counts(drawn, asked.found) : null;
   const color = asked.color?.scale ? shades(asked.color.scale) : null;
@@ -60,7 +60,7 @@ export function decorations(drawn: Drawn, asked: Asked): Decorations {
   picture.boxes.forEach(({ key, group, stack }, number) => {
     const look: Draft = {};
     const value = asked.color?.values[number];
-    if (color && asked.color?.scale && isOn(asked.color.scale, value)) look.strip = color(value);
+    if (color && asked.color?.scale && isOnScale(asked.color.scale, value)) look.strip = color(value);
     if (asked.size) addSize(look, asked.size, number);
     if (asked.reached) addReached(look, asked.reached, shown.nodes[number]);
     if (found) addFound(look, found, key);
@@ -69,7 +69,7 @@ export function decorations(drawn: Drawn, asked: Asked): Decorations {
     if (key === asked.second) [look.ring, look.note] = [OTHER, "to here"];
     keep(key, look);
   });
-  const lit = asked.reached && litFrames(drawn, asked.reached);
+  const lit = asked.reached && highlightedFrames(drawn, asked.reached);
   for (const { key, group, stack } of picture.frames.slice(1)) {
     const look: Draft = {};
     const action = actionOf(drawn, group, stack);
@@ -79,7 +79,7 @@ export function decorations(drawn: Drawn, asked: Asked): Decorations {
     keep(key, look);
   }
   if (!asked.reached) return { boxes, edges: new Map() };
-  return { boxes, edges: ways(drawn, asked.reached), otherEdges: "faint" };
+  return { boxes, edges: highlightedEdges(drawn, asked.reached), otherEdges: "faint" };
 }
 
 /** What the button of a block among identical ones says: show all of them, or, at the first of all, only one. */
@@ -94,11 +94,11 @@ function shades(scale: ColorScale): (value: number) => string {
   const made: string[] = [];
   return (value) => {
     const step = Math.round(position(scale, value) * SHADES);
-    return (made[step] ??= css(at(scale.ramp, step / SHADES)));
+    return (made[step] ??= css(colorAt(scale.ramp, step / SHADES)));
   };
 }
 
-function addSize(look: Draft, { measure, scale, values }: Colored, box: number): void {
+function addSize(look: Draft, { measure, scale, values }: BoxMeasure, box: number): void {
   const value = values[box];
   if (value === null || value === undefined || !scale) return;
   // A length is read as an amount, so what adds up is drawn in proportion.
@@ -106,7 +106,7 @@ function addSize(look: Draft, { measure, scale, values }: Colored, box: number):
   look.size = Number.isFinite(share) ? Math.max(0, Math.min(1, share)) : 1;
 }
 
-function addReached(look: Draft, reached: Reached, nodes: readonly number[]): void {
+function addReached(look: Draft, reached: NodeMask, nodes: readonly number[]): void {
   let n = 0;
   for (const node of nodes) n += reached[node];
   if (n === 0) look.dim = true;
@@ -144,7 +144,7 @@ export function counts({ view, picture, shown, stands }: Drawn, found: Found): M
 }
 
 /** The keys of the frames around boxes that hold something reached. */
-function litFrames({ picture: { boxes, frames }, shown }: Drawn, reached: Reached): Set<string> {
+function highlightedFrames({ picture: { boxes, frames }, shown }: Drawn, reached: NodeMask): Set<string> {
   const lit = new Set<string>();
   boxes.forEach(({ frame }, box) => {
     if (!shown.nodes[box].some((node) => reached[node])) return;
@@ -154,7 +154,7 @@ function litFrames({ picture: { boxes, frames }, shown }: Drawn, reached: Reache
 }
 
 /** The edges between boxes along which something reached leads to something reached. */
-function ways({ view, picture, shown }: Drawn, reached: Reached): Map<string, EdgeLook> {
+function highlightedEdges({ view, picture, shown }: Drawn, reached: NodeMask): Map<string, EdgeLook> {
   const n = picture.boxes.length;
   const pairs = new Set<number>();
   view.edges.parent.forEach((parent, edge) => {
@@ -172,7 +172,7 @@ function ways({ view, picture, shown }: Drawn, reached: Reached): Map<string, Ed
 }
 
 /** What the pointer says of a box that is colored: the number behind the color. */
-export function said(colored: Colored, box: number): string {
+export function describeValue(colored: BoxMeasure, box: number): string {
   const { measure, values } = colored;
   return `${measure.title} ${quantity(values[box] ?? null, measure.unit)}`;
 }

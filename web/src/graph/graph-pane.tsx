@@ -23,7 +23,7 @@ export interface Move {
 }
 
 /** What a page shows over the graph in the place of what is usual. */
-export interface Over {
+export interface GraphOverrides {
   readonly legend: ComponentChildren;
   tooltip(hover: Hover): ComponentChildren;
   /** What can be done with a box or module besides what is usual. */
@@ -39,7 +39,7 @@ interface Props {
   readonly selected: string | null;
   /** Whether the legend is told beside the graph already. */
   readonly hasGuide: boolean;
-  readonly over?: Over;
+  readonly over?: GraphOverrides;
   /** Taken once, by the picture that comes next. */
   takeMove(): Move;
   onReady(canvas: GraphCanvas): void;

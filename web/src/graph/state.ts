@@ -125,7 +125,7 @@ export function drawnAs(stands: Representatives, key: string): string {
 }
 
 /** All groups that are drawn as these are; what is done to one is done to each of them. */
-function alike(view: GraphView, state: State, groups: readonly number[]): number[] {
+function identicalGroups(view: GraphView, state: State, groups: readonly number[]): number[] {
   const stands = new Representatives(view, foldOf(state));
   const drawn = new Set(groups.map((group) => stands.group(group)));
   return [...view.groups.parent.keys()].filter((other) => other > 0 && drawn.has(stands.group(other)));
@@ -148,7 +148,7 @@ function selected(state: State, key: string | null): State {
 export function reduce(view: GraphView, state: State, action: Action): State {
   switch (action.do) {
     case "toggle":
-      return withOpen(state, alike(view, state, [action.group]), !state.open.has(action.group));
+      return withOpen(state, identicalGroups(view, state, [action.group]), !state.open.has(action.group));
     case "depth":
       return { ...state, open: toDepth(view, Math.max(1, Math.min(action.depth, deepest(view)))) };
     case "rolled":
@@ -181,7 +181,7 @@ export function reduce(view: GraphView, state: State, action: Action): State {
     case "hit":
       return { ...state, hit: action.hit };
     case "reveal": {
-      const groups = alike(view, state, around(view, action.key));
+      const groups = identicalGroups(view, state, around(view, action.key));
       const isOpen = groups.every((group) => state.open.has(group));
       return isOpen ? state : withOpen(state, groups, true);
     }

@@ -1,7 +1,7 @@
 // What the pointer is over, in a few words, beside the pointer.
 
 import { quantity } from "../lib/formatting";
-import { said } from "./decorate";
+import { describeValue } from "./decorate";
 import { usePage } from "./context";
 
 export interface Hover {
@@ -25,7 +25,7 @@ export function Tooltip({ hover }: { hover: Hover }) {
   if (!box && !frame) return null;
   const n = box?.stands_for.length ?? 0;
   const node = box?.node ?? -1;
-  const numbers = box ? [color, size].filter((one) => one !== null).map((one) => said(one, number)) : [];
+  const numbers = box ? [color, size].filter((one) => one !== null).map((one) => describeValue(one, number)) : [];
   const compared = node >= 0 ? view.comparison?.amount[node] : "";
   const across = hover.x < hover.width - ROOM.width || hover.x < hover.width / 2
     ? { left: `${hover.x}px` } : { right: `${hover.width - hover.x}px` };

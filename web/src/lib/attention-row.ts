@@ -5,7 +5,7 @@
  *
  * `values` are those of one sample, of the shape `[…, query, key]`.
  */
-export function looksOf(values: Float32Array, shape: readonly number[], from: number, n: number, head: number | null = null): number[] {
+export function attentionRow(values: Float32Array, shape: readonly number[], from: number, n: number, head: number | null = null): number[] {
   const across = shape[shape.length - 1];
   const heads = shape.slice(0, -2).reduce((product, size) => product * size, 1);
   const own = head !== null && head < heads ? [head] : Array.from({ length: heads }, (_, i) => i);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { at, DIVERGING, isOn, middle, palette, position, rampOf, RISING, RISING_DARK, scaleOf } from "./colors";
+import { colorAt, DIVERGING, isOnScale, middle, palette, position, rampOf, RISING, RISING_DARK, scaleOf } from "./colors";
 import type { Ramp, Rgb } from "./colors";
 import type { Measure } from "./wire";
 
@@ -28,7 +28,7 @@ function deuteranope([r, g, b]: Rgb): Rgb {
 }
 
 const apart = (a: Rgb, b: Rgb): number => Math.hypot(...lab(a).map((value, k) => value - lab(b)[k]));
-const steps = (ramp: Ramp, n = 9): Rgb[] => Array.from({ length: n }, (_, i) => at(ramp, i / (n - 1)));
+const steps = (ramp: Ramp, n = 9): Rgb[] => Array.from({ length: n }, (_, i) => colorAt(ramp, i / (n - 1)));
 
 test("neighboring steps of every ramp can be told apart, also without green cones", () => {
   for (const ramp of [DIVERGING, RISING, RISING_DARK])
@@ -52,13 +52,13 @@ test("a logarithmic scale gives each factor of ten the same room", () => {
   assert.deepEqual([scale.low, scale.high, scale.scale], [1e-6, 1, "log"]);
   assert.ok(Math.abs(position(scale, 1e-3) - 0.5) < 1e-9 && Math.abs(middle(scale) - 1e-3) < 1e-9);
   assert.equal(position(scale, 0), 0);
-  assert.deepEqual([0, -1, 1e-9, null].map((value) => isOn(scale, value)), [false, false, true, false]);
+  assert.deepEqual([0, -1, 1e-9, null].map((value) => isOnScale(scale, value)), [false, false, true, false]);
 });
 
 test("a diverging scale has zero in its middle", () => {
   const scale = scaleOf(measure("diverging"), [-1, 4], false)!;
   assert.deepEqual([scale.low, scale.high, position(scale, 0)], [-4, 4, 0.5]);
-  assert.deepEqual(at(scale.ramp, position(scale, 0)), DIVERGING[2]);
+  assert.deepEqual(colorAt(scale.ramp, position(scale, 0)), DIVERGING[2]);
 });
 
 test("values that are all the same, all zero or missing do not break a scale", () => {

@@ -24,7 +24,7 @@ export interface ColorScale {
 }
 
 /** The color at `t` of a ramp, from 0 to 1. */
-export function at(ramp: Ramp, t: number): Rgb {
+export function colorAt(ramp: Ramp, t: number): Rgb {
   const x = Math.max(0, Math.min(1, t)) * (ramp.length - 1);
   const i = Math.min(Math.floor(x), ramp.length - 2);
   const [a, b] = [ramp[i], ramp[i + 1]];
@@ -75,7 +75,7 @@ export function position({ low, high, scale, knee = 1 }: ColorScale, value: numb
 }
 
 /** Whether a value has a place on a scale: on a logarithmic one, zero has none. */
-export function isOn({ scale }: ColorScale, value: number | null | undefined): value is number {
+export function isOnScale({ scale }: ColorScale, value: number | null | undefined): value is number {
   return value !== null && value !== undefined && (scale !== "log" || !(value <= 0));
 }
 
@@ -98,7 +98,7 @@ export function palette(low: number, high: number, isDark: boolean): { colors: U
     const t = isDiverging ? 0.5 + value / (2 * most) : high > low ? i / 254 : 0.5;
     // Negative values alone: the smallest is the most remarkable one.
     const rising = high <= 0 && low < 0 ? 1 - t : t;
-    const [red, green, blue] = isDiverging ? at(DIVERGING, t) : at(isDark ? RISING_DARK : RISING, rising);
+    const [red, green, blue] = isDiverging ? colorAt(DIVERGING, t) : colorAt(isDark ? RISING_DARK : RISING, rising);
     colors.set([red, green, blue, 255], i * 4);
   }
   colors.set([232, 0, 232, 255], 255 * 4);

@@ -13,7 +13,7 @@ export function snippet({ site, of, iteration }: Named, step: number, sample: nu
 }
 
 /** Elements as nested lists, as Python writes them; each stands there as it was told. */
-export function listed(elements: readonly string[], shape: readonly number[]): string {
+export function nestedList(elements: readonly string[], shape: readonly number[]): string {
   let at = 0;
   const list = (depth: number): string => {
     if (depth === shape.length) return elements[at++];

@@ -32,7 +32,7 @@ function numberAt({ units }: Site, place: number): number {
 }
 
 /** The unit so many places on in the same site; null beyond its ends. */
-export function beside(sites: readonly Site[], { site, number }: Unit, by: number): Unit | null {
+export function unitBeside(sites: readonly Site[], { site, number }: Unit, by: number): Unit | null {
   const own = sites.find((each) => each.site === site);
   const place = own ? placeOf(own, number) + by : -1;
   return own && place >= 0 && place < own.width ? { site, number: numberAt(own, place) } : null;
@@ -45,7 +45,7 @@ export function inSite(sites: readonly Site[], site: string, number: number): Un
 }
 
 /** The unit that somebody means: a number of the site that is looked at, a name, or parts of a name. A sentence where there is none. */
-export function sought(sites: readonly Site[], typed: string, at: string): Unit | string {
+export function findUnit(sites: readonly Site[], typed: string, at: string): Unit | string {
   const text = typed.trim();
   const [, part, digits] = /^(.*?)(?:[#\s]\s*(\d{1,9}))?$/.exec(/^#?\d+$/.test(text) ? `${at}#${text.replace("#", "")}` : text) ?? [];
   const words = (part ?? "").toLowerCase().split(/\s+/).filter(Boolean);

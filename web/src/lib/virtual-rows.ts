@@ -55,7 +55,7 @@ export function rowAfter(key: string, row: number, n: number, onScreen: number):
 export type Sorted = (row: number) => number | string;
 
 /** The rows in order: numbers by size, texts by the alphabet; rows without a number last, whichever way it goes. */
-export function inOrder(rows: Int32Array, by: Sorted, isDown: boolean): Int32Array {
+export function sortRows(rows: Int32Array, by: Sorted, isDown: boolean): Int32Array {
   if (!rows.length) return rows;
   const first = by(rows[0]);
   return typeof first === "string" ? byText(rows, by as (row: number) => string, isDown) : byNumber(rows, by as (row: number) => number, isDown);
@@ -109,7 +109,7 @@ export function upTo(n: number): Int32Array {
 }
 
 /** Rows as text with tabs between the cells, as spreadsheets take it. */
-export function tabbed(titles: readonly string[], rows: Iterable<number>, cell: (row: number, column: number) => string): string {
+export function toTsv(titles: readonly string[], rows: Iterable<number>, cell: (row: number, column: number) => string): string {
   const clean = (text: string): string => text.replace(/[\t\r\n]+/g, " ");
   const lines = [titles.map(clean).join("\t")];
   for (const row of rows) lines.push(titles.map((_, column) => clean(cell(row, column))).join("\t"));

@@ -1,6 +1,6 @@
 // Colors of plates: of tokens and cells by their numbers, of lines and series by their order.
 
-import { at, css, type Ramp, type Rgb } from "../lib/colors";
+import { colorAt, css, type Ramp, type Rgb } from "../lib/colors";
 
 /** In their order; the same as in views/pages/html.py. */
 const SERIES = ["--a", "--b", "--target", "--plum", "--param", "--bad", "--soft", "--input"];
@@ -25,19 +25,19 @@ export function rampOf(isSigned: boolean, isDark: boolean): Ramp {
   return isDark ? RISING_DARK : RISING;
 }
 
-export type Tint = Readonly<Record<"background" | "color", string>>;
+export type CellStyle = Readonly<Record<"background" | "color", string>>;
 
 /** The colors of a token; null where it has no number, or none that shows. */
-export function tokenTint(value: number | null, most: number, isSigned: boolean, isDark: boolean): Tint | null {
+export function tokenStyle(value: number | null, most: number, isSigned: boolean, isDark: boolean): CellStyle | null {
   if (value === null || !(most > 0) || value === 0 || (!isSigned && value < 0)) return null;
   const share = Math.max(-1, Math.min(1, value / most));
-  return tint(at(rampOf(isSigned, isDark), isSigned ? 0.5 + share / 2 : share));
+  return styleFor(colorAt(rampOf(isSigned, isDark), isSigned ? 0.5 + share / 2 : share));
 }
 
 /** The colors of a cell between two ends; null where it has no number. */
-export function cellTint(value: number | null, scale: CellScale, isDark: boolean): Tint | null {
+export function cellStyle(value: number | null, scale: CellScale, isDark: boolean): CellStyle | null {
   const color = cellColor(value, scale, isDark);
-  return color && tint(color);
+  return color && styleFor(color);
 }
 
 /** What decides on the colors of cells: a heatmap is one. The palest may be the greater end. */
@@ -52,7 +52,7 @@ export function cellColor(value: number | null, scale: CellScale, isDark: boolea
   if (value === null) return null;
   const share = cellShare(value, scale);
   // The palest of what rises is still told from the ground.
-  return at(rampOf(scale.is_diverging, isDark), scale.is_diverging ? share : 0.06 + 0.94 * share);
+  return colorAt(rampOf(scale.is_diverging, isDark), scale.is_diverging ? share : 0.06 + 0.94 * share);
 }
 
 /** From 0 (palest) to 1. */
@@ -61,7 +61,7 @@ export function cellShare(value: number, { low, high, is_log: isLog }: CellScale
   return to === from ? 0.5 : Math.max(0, Math.min(1, (own - from) / (to - from)));
 }
 
-function tint(color: Rgb): Tint {
+function styleFor(color: Rgb): CellStyle {
   return { background: css(color), color: contrast(color, DARK) >= contrast(color, PALE) ? css(DARK) : css(PALE) };
 }
 

@@ -19,16 +19,16 @@ export function strongestAt(text: Text, token: number): number {
   return best;
 }
 
-export interface Contested {
+export interface StrongestChannel {
   readonly values: readonly (number | null)[];
-  readonly tints: readonly (Readonly<Record<string, string>> | undefined)[];
+  readonly styles: readonly (Readonly<Record<string, string>> | undefined)[];
 }
 
 /** The numbers and colors of the tokens: of one channel, or of the strongest at each. */
-export function contested(plate: ColouredText, text: Text, chosen: string): Contested {
+export function strongestChannel(plate: ColouredText, text: Text, chosen: string): StrongestChannel {
   const at = text.tokens.map((_, token) => (chosen === STRONGEST ? strongestAt(text, token) : Number(chosen)));
   const values = at.map((channel, token) => (channel < 0 ? null : text.values[channel][token]));
-  const tints = values.map((value, token) => {
+  const styles = values.map((value, token) => {
     const full = plate.most[at[token]]; // its own: one that is far larger at one token would leave all others pale
     if (value === null || !value || !(full > 0)) return undefined;
     // Never so strong that the letters could not be read in the color of the page's own ink.
@@ -36,7 +36,7 @@ export function contested(plate: ColouredText, text: Text, chosen: string): Cont
     const color = seriesColor(at[token]);
     return { background: `linear-gradient(${color}, ${color}) bottom / 100% 2px no-repeat, color-mix(in srgb, ${color} ${share}%, transparent)` };
   });
-  return { values, tints };
+  return { values, styles };
 }
 
 interface Props {
@@ -47,7 +47,7 @@ interface Props {
 }
 
 /** One line a channel over all tokens. Pointing at one shows its colors, a click keeps them. */
-export function Contenders({ plate, chosen, onChoose, onPreview }: Props) {
+export function ChannelList({ plate, chosen, onChoose, onPreview }: Props) {
   const { channels, texts } = plate;
   const choices = [STRONGEST, ...channels.keys()].map(String);
   const walk = (event: KeyboardEvent): void => {

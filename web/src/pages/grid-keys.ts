@@ -7,7 +7,7 @@ const STEPS: Readonly<Record<string, Place>> = {
 };
 
 /** The place after a key; the first of all where there was none before; null where the key means nothing here. */
-export function after(key: string, at: Place | null, rows: number, columns: number): Place | null {
+export function cellAfterKey(key: string, at: Place | null, rows: number, columns: number): Place | null {
   const step = STEPS[key];
   if (!step || rows < 1 || columns < 1) return null;
   if (rows === 1 && step[0] !== 0) return null;

@@ -5,19 +5,19 @@ import { short } from "../lib/formatting";
 export type Maybe = number | null;
 
 /** As it stands in a plate. */
-export function said(value: Maybe, isShare = false): string {
+export function shortNumber(value: Maybe, isShare = false): string {
   return value === null ? "–" : isShare ? percent(value) : short(value);
 }
 
 /** As it is told to who points at it: four figures, or a share as percent. */
-export function told(value: Maybe, isShare = false): string {
+export function exactNumber(value: Maybe, isShare = false): string {
   if (value === null) return "no number";
   return isShare ? `${figures(100 * value, 3)} %` : figures(value, 4);
 }
 
 /** As it stands at an end of a scale. */
-export function ended(value: number, isShare: boolean): string {
-  return isShare ? told(value, true) : short(value);
+export function scaleEndNumber(value: number, isShare: boolean): string {
+  return isShare ? exactNumber(value, true) : short(value);
 }
 
 /** All its figures, as programs read it; "" for none. */

@@ -6,7 +6,7 @@ import { Logo } from "../graph/icons";
 import { useTheme } from "../graph/hooks/use-theme";
 import "../style/index.css";
 import "../style/pages.css";
-import { Linked, LinkedContext } from "./linked-channels";
+import { LinkedChannels, LinkedContext } from "./linked-channels";
 import { PlateView } from "./plate";
 import type { Page, Section } from "./wire";
 
@@ -46,7 +46,7 @@ export function PlatesNav({ page, scroller }: { page: Page; scroller(): HTMLElem
 
 /** What stands below the title. */
 export function PlatesBody({ page, isDark }: { page: Page; isDark: boolean }) {
-  const [linked] = useState(() => new Linked());
+  const [linked] = useState(() => new LinkedChannels());
   return (
     <LinkedContext.Provider value={linked}>
       {page.about && <p class="plates-about">{page.about}</p>}

@@ -5,7 +5,7 @@ import { useState } from "preact/hooks";
 import { IconButton } from "../graph/controls";
 import { asText, type Plate } from "./as-text";
 import { BarsPlate } from "./charts/bars";
-import { copied } from "./clipboard";
+import { copyText } from "./clipboard";
 import { ColoredTextPlate } from "./colored-text";
 import { FactsPlate } from "./facts";
 import { HeatmapPlate } from "./charts/heatmap";
@@ -15,17 +15,17 @@ import { TablePlate } from "./table";
 import type { Prose } from "./wire";
 
 export function PlateView({ plate, isDark }: { plate: Plate; isDark: boolean }) {
-  const [told, setTold] = useState("");
+  const [status, setStatus] = useState("");
   const copy = async (): Promise<void> => {
-    setTold((await copied(asText(plate))) ? "copied" : "copy failed");
-    setTimeout(() => setTold(""), 1500);
+    setStatus((await copyText(asText(plate))) ? "copied" : "copy failed");
+    setTimeout(() => setStatus(""), 1500);
   };
   return (
     <figure class="plate" data-kind={plate.kind}>
       <div class="plate-head">
         {plate.title && <figcaption>{plate.title}</figcaption>}
         <span class="plate-copy">
-          <span role="status">{told}</span>
+          <span role="status">{status}</span>
           <IconButton icon="copy" title={`Copy as text${plate.title ? `: ${plate.title}` : ""}`} onClick={() => void copy()} />
         </span>
       </div>

@@ -17,7 +17,7 @@ const ROOM = 150;
 const GAP = 5;
 
 /** Below what is pointed at, or above it where the window ends; at the side where there is room. */
-export function beside(own: Box, around: Box, end: number): TipPlace {
+export function tipPlace(own: Box, around: Box, end: number): TipPlace {
   const isRight = own.left - around.left > (around.right - around.left) * 0.6;
   const isAbove = own.bottom + ROOM > end && own.top > ROOM;
   const pixels = (n: number): string => `${Math.max(0, Math.round(n))}px`;

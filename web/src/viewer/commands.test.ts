@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { choose } from "./choice";
 import { exampleRun } from "./example";
-import { offers } from "./palette-search";
-import { COMMANDS, commandOf, KEYS, PALETTE, sheetOf, type Command } from "./keys";
+import { paletteItems } from "./palette-search";
+import { COMMANDS, commandOf, KEYS, PALETTE, helpOf, type Command } from "./keys";
 import { actionOf, whyNot } from "./commands";
 import { INITIAL, reduce, type Action, type State } from "./state";
 import { TAB_IDS } from "./tabs";
@@ -64,7 +64,7 @@ const TYPED = [...Array.from({ length: 94 }, (_, i) => String.fromCharCode(33 + 
 
 test("the sheet says all that keys do on each tab, and nothing else", () => {
   for (const tab of TAB_IDS) {
-    const { everywhere } = sheetOf(tab);
+    const { everywhere } = helpOf(tab);
     const said = new Map(everywhere.flatMap(([, , commands]) => Object.entries(commands)));
     const done = new Map(TYPED.flatMap((typed) => {
       const command = commandOf(key(typed), false, tab);
@@ -85,9 +85,9 @@ test("each key is shown on the sheet as it is typed, and each command has a key"
 
 test("the palette names the key of what it does, and all that has a key is in it", () => {
   const keys = new Map(KEYS.flatMap(([, , commands]) => Object.entries(commands)));
-  const deeds = offers(run, []).filter(({ group }) => group === "Commands");
-  for (const { about, does } of deeds) assert.equal(keys.get(about), does[0]);
-  const found = new Set(deeds.map(({ does }) => does[0]));
+  const commandItems = paletteItems(run, []).filter(({ group }) => group === "Commands");
+  for (const { about, actions } of commandItems) assert.equal(keys.get(about), actions[0]);
+  const found = new Set(commandItems.map(({ actions }) => actions[0]));
   const walked = ["earlier", "later", "earlier of kind", "later of kind", "search", "palette", ...TAB_IDS];
   assert.deepEqual(COMMANDS.filter((command) => !found.has(command) && !walked.includes(command)), []);
 });

@@ -178,10 +178,10 @@ function Live({ item, isFollowing, step, onFollow }: { item: RunItem; isFollowin
       </button>
     );
   }
-  const said = { ended: "ended at step", killed: "stopped at step", unknown: "last seen at step" }[item.state];
+  const stateText = { ended: "ended at step", killed: "stopped at step", unknown: "last seen at step" }[item.state];
   const title = { ended: "The run has ended.", killed: "The process that wrote this run died before closing it. Everything it wrote is shown.",
     unknown: "Another machine may still be writing this run. New steps appear here." }[item.state];
-  return <span class={`live ended ${item.state}`} title={title}>{item.state === "killed" && <Icon name="warn" />}{last ? `${said}${last}` : "no steps yet"}</span>;
+  return <span class={`live ended ${item.state}`} title={title}>{item.state === "killed" && <Icon name="warn" />}{last ? `${stateText}${last}` : "no steps yet"}</span>;
 }
 
 /** The address of the page shows the same to others who can reach it. */

@@ -2,7 +2,7 @@
 
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { IconButton } from "../graph/controls";
-import { sheetOf } from "./keys";
+import { helpOf } from "./keys";
 import { isRunTab, tabOf, type Tab } from "./tabs";
 
 /** Keys as they are on a tab: the graph of a saved trace has most of them for itself. */
@@ -19,7 +19,7 @@ export function ViewerHelp({ tab, onClose }: { tab: Tab; onClose(): void }) {
     event.preventDefault();
     onClose();
   };
-  const { everywhere, title, own } = sheetOf(tab);
+  const { everywhere, title, own } = helpOf(tab);
   return (
     <div class="veil" onClick={onClose}>
       <div class="help" role="dialog" aria-label="Help" aria-modal="true" tabIndex={-1} ref={sheet} onKeyDown={key} onClick={(event) => event.stopPropagation()}>
@@ -35,7 +35,7 @@ export function ViewerHelp({ tab, onClose }: { tab: Tab; onClose(): void }) {
               {own.map(([shown, does]) => <div key={shown}><dt><kbd>{shown}</kbd></dt><dd>{does}</dd></div>)}
               {isRunTab(tabOf(tab)) && <div><dt><kbd>Shift + ← ↑ ↓ →</kbd></dt><dd>move the selected box</dd></div>}
             </dl>
-            {tabOf(tab).needs === "page" ? <p class="quiet">Names of units and results in tables are links. The URL stores the whole view, so you can share or reload it.</p> : <Pointing />}
+            {tabOf(tab).needs === "page" ? <p class="quiet">Names of units and results in tables are links. The URL stores the whole view, so you can share or reload it.</p> : <MouseHelp />}
           </section>
         </div>
       </div>
@@ -43,7 +43,7 @@ export function ViewerHelp({ tab, onClose }: { tab: Tab; onClose(): void }) {
   );
 }
 
-function Pointing() {
+function MouseHelp() {
   return (
     <>
       <h3>Mouse</h3>

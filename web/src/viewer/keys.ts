@@ -4,14 +4,14 @@ import { KEYS as GRAPH_KEYS } from "../graph/keyboard";
 import { UNIT_KEYS } from "./panels/unit-bar";
 import { TAB_IDS, TABS, tabOf, type Tab } from "./tabs";
 
-const OWN = [
+const VIEWER_COMMANDS = [
   "earlier", "later", "earlier of kind", "later of kind", "first", "last", "type step", "follow", "next kind", "next iteration", "next pass", "next of", "next sample",
   "batch", "next part", "next run", "inspector", "search", "help", "theme", "palette",
 ] as const;
 /** A tab is also the command that opens it. */
-export type Command = (typeof OWN)[number] | Tab;
+export type Command = (typeof VIEWER_COMMANDS)[number] | Tab;
 
-export const COMMANDS: readonly Command[] = [...OWN, ...TAB_IDS];
+export const COMMANDS: readonly Command[] = [...VIEWER_COMMANDS, ...TAB_IDS];
 
 /** How the sheet shows some keys, what they do, and the command of each. */
 type Row = readonly [shown: string, does: string, commands: Readonly<Record<string, Command>>];
@@ -43,26 +43,26 @@ export const ON_OPS: ReadonlySet<Command> = new Set<Command>([...TAB_IDS, "palet
 /** What they mean on tabs of pages, which belong to no run. */
 const ON_PAGES: ReadonlySet<Command> = new Set<Command>([...ON_OPS, "search", "help", "theme"]);
 
-function isMeant(command: Command, tab: Tab): boolean {
+function isActive(command: Command, tab: Tab): boolean {
   const { needs } = tabOf(tab);
   return needs === "trace" ? ON_OPS.has(command) : needs !== "page" || ON_PAGES.has(command);
 }
 
-const MEANT = new Map(KEYS.flatMap(([, , commands]) => Object.entries(commands)));
+const COMMAND_OF_KEY = new Map(KEYS.flatMap(([, , commands]) => Object.entries(commands)));
 
 export function commandOf(event: Pick<KeyboardEvent, "key" | "ctrlKey" | "metaKey" | "altKey">, isTyping: boolean, tab: Tab): Command | null {
   if ((event.ctrlKey || event.metaKey) && !event.altKey && event.key.toLowerCase() === "k") return "palette";
   if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return null;
-  const command = MEANT.get(event.key) ?? null;
-  return command && isMeant(command, tab) ? command : null;
+  const command = COMMAND_OF_KEY.get(event.key) ?? null;
+  return command && isActive(command, tab) ? command : null;
 }
 
 /** Keys of the graph that the viewer around it has for itself, and says so. */
 const NOT_OF_GRAPH = new Set(["search", "panel", "theme", "help"]);
 
 /** What the sheet says: keys that mean the same everywhere, and those of what the tab shows: a graph, or units. */
-export function sheetOf(tab: Tab): { everywhere: readonly Row[]; title: string; own: readonly (readonly [shown: string, does: string, commands: object])[] } {
-  const everywhere = KEYS.filter(([, , commands]) => Object.values(commands).every((command) => isMeant(command, tab)));
+export function helpOf(tab: Tab): { everywhere: readonly Row[]; title: string; own: readonly (readonly [shown: string, does: string, commands: object])[] } {
+  const everywhere = KEYS.filter(([, , commands]) => Object.values(commands).every((command) => isActive(command, tab)));
   const { needs } = tabOf(tab);
   if (needs === "page") return { everywhere, title: "Units and tables", own: UNIT_KEYS };
   return { everywhere, title: "In the graph", own: GRAPH_KEYS.filter(([, , commands]) => needs === "trace" || !Object.values(commands).some((command) => NOT_OF_GRAPH.has(command))) };

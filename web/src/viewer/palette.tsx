@@ -3,14 +3,14 @@
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Icon } from "../graph/icons";
 import type { RunItem, RunView } from "../lib/wire";
-import { found, nameOf, offers, type Offered } from "./palette-search";
+import { searchPalette, nameOf, paletteItems, type PaletteItem } from "./palette-search";
 import type { Tab } from "./tabs";
 
 const RECENT = "cutaway.recent";
 const MOST_RECENT = 8;
 
 /** Names of what was taken, the newest first. */
-function takenLately(): string[] {
+function recentItems(): string[] {
   try {
     const kept: unknown = JSON.parse(localStorage.getItem(RECENT) ?? "[]");
     return Array.isArray(kept) ? kept.filter((name): name is string => typeof name === "string").slice(0, MOST_RECENT) : [];
@@ -31,7 +31,7 @@ interface Props {
   readonly run: RunView | null;
   readonly items: readonly RunItem[];
   readonly tabs: readonly Tab[];
-  onDo(does: Offered["does"]): void;
+  onDo(actions: PaletteItem["actions"]): void;
   onClose(): void;
 }
 
@@ -41,19 +41,19 @@ export function Palette({ run, items, tabs, onDo, onClose }: Props) {
   const field = useRef<HTMLInputElement>(null);
   const list = useRef<HTMLUListElement>(null);
   const before = useRef(document.activeElement as HTMLElement | null);
-  const all = useMemo(() => offers(run, items, tabs), [run, items, tabs.join()]);
-  const recent = useMemo(takenLately, []);
-  const hits = useMemo(() => found(all, query, run, { recent }), [all, query, run]);
+  const all = useMemo(() => paletteItems(run, items, tabs), [run, items, tabs.join()]);
+  const recent = useMemo(recentItems, []);
+  const hits = useMemo(() => searchPalette(all, query, run, { recent }), [all, query, run]);
   useLayoutEffect(() => {
     field.current?.focus();
     return () => before.current?.focus?.({ preventScroll: true });
   }, []);
   useEffect(() => list.current?.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest" }), [at, hits]);
-  const take = (hit: Offered | undefined): void => {
+  const take = (hit: PaletteItem | undefined): void => {
     if (!hit) return;
     onClose();
     remember(nameOf(hit), recent);
-    onDo(hit.does);
+    onDo(hit.actions);
   };
   const key = (event: KeyboardEvent): void => {
     const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];

@@ -5,7 +5,7 @@ import type { Client } from "./data/client";
 export const SELECTED = "cutaway:selected";
 export const SHOWN = "cutaway:shown";
 
-export interface Pace {
+export interface PerfMarks {
   /** Something was asked for. */
   selected(): void;
   /** The page was rendered; called before it is painted. */
@@ -13,7 +13,7 @@ export interface Pace {
   end(): void;
 }
 
-export function makePace(client: Client): Pace {
+export function makePerfMarks(client: Client): PerfMarks {
   let n = 0;
   let isOpen = false;
   const channel = new MessageChannel();

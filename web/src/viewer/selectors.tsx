@@ -7,8 +7,8 @@ import { quantityName } from "../lib/quantity";
 import { counted } from "../lib/formatting";
 import type { RunView, SamplesView } from "../lib/wire";
 import { baseOf, RANK } from "./data/api";
-import { offerOf, rowsOfNode } from "./choice";
-import { actionOf, partsOf, type Running } from "./commands";
+import { optionsOf, rowsOfNode } from "./choice";
+import { actionOf, partsOf, type CommandContext } from "./commands";
 import { StepSlider } from "./charts/step-slider";
 import { isRunTab, tabOf } from "./tabs";
 
@@ -51,12 +51,12 @@ interface Props extends Omit<preact.ComponentProps<typeof StepSlider>, "ref" | "
   readonly samples: SamplesView | undefined;
 }
 
-export function Selectors({ running, samples, span, pointing, isDark }: Props) {
+export function Selectors({ running, samples, span, hoverSync, isDark }: Props) {
   const { run, choice, act, state } = running;
   const tab = tabOf(state.tab);
   const selects = isRunTab(tab) ? tab.selects : "step";
   const isOfTensors = selects !== "step";
-  const { ofs, iterations, passes } = isOfTensors ? offerOf(run) : NONE;
+  const { ofs, iterations, passes } = isOfTensors ? optionsOf(run) : NONE;
   const parts = isOfTensors ? partsOf(run, choice.node) : [];
   const rows = choice.node === null ? null : rowsOfNode(run, choice.node);
   const box = useRef<HTMLDivElement>(null);
@@ -66,59 +66,59 @@ export function Selectors({ running, samples, span, pointing, isDark }: Props) {
   return (
     <div class={`selectors${isTight ? " tight" : ""}`} ref={box} role="toolbar" aria-label="Selectors">
       <div class="labeled step-selector">
-        <span class="label">Step · {recorded(run)}</span>
+        <span class="label">Step · {describeSteps(run)}</span>
         <div class="step-line">
           <IconButton icon="left" title="Previous recorded step (,)" isOff={choice.place <= 0} onClick={() => go(running, "earlier")} />
-          <StepSlider running={running} span={span} pointing={pointing} isDark={isDark} />
+          <StepSlider running={running} span={span} hoverSync={hoverSync} isDark={isDark} />
           <IconButton icon="right" title="Next recorded step (.)" isOff={choice.place < 0 || choice.place >= run.steps.length - 1}
             onClick={() => go(running, "later")} />
         </div>
       </div>
       <div class="selector-row">
         {ranks.length > 0 && (
-          <OneOf name="Rank" isTight={isTight} about="process that wrote the data" value={run.item.id.split(RANK)[1] ?? `${ranks[0]}`}
+          <Selector name="Rank" isTight={isTight} about="process that wrote the data" value={run.item.id.split(RANK)[1] ?? `${ranks[0]}`}
             onChoose={(rank) => act({ do: "run", id: Number(rank) === ranks[0] ? baseOf(run.item.id) : `${baseOf(run.item.id)}${RANK}${rank}` })}
             choices={ranks.map((rank) => [`${rank}`, `${rank}`, true])} />
         )}
         {run.kinds.length > 1 && (
-          <OneOf name="Kind of step" isTight={isTight} class="of-steps" about="k" value={choice.kind ?? ""} onChoose={(kind) => act({ do: "kind", kind: kind || null })}
+          <Selector name="Kind of step" isTight={isTight} class="of-steps" about="k" value={choice.kind ?? ""} onChoose={(kind) => act({ do: "kind", kind: kind || null })}
             choices={["", ...run.kinds].map((kind) => [kind, kind || "all", true])} />
         )}
         {iterations.length > 1 && (
-          <OneOf name="Iteration" isTight={isTight} about="e" value={`${state.iteration > 0 ? choice.iteration : 0}`} onChoose={(iteration) => act({ do: "iteration", iteration: Number(iteration) })}
+          <Selector name="Iteration" isTight={isTight} about="e" value={`${state.iteration > 0 ? choice.iteration : 0}`} onChoose={(iteration) => act({ do: "iteration", iteration: Number(iteration) })}
             choices={[ALL, ...iterations.map((iteration) => [`${iteration}`, `${iteration}`, has((row) => row.iteration === iteration)] as const)]} />
         )}
         {passes.length > 1 && (
-          <OneOf name="Pass" isTight={isTight} about="E" value={`${state.pass > 0 ? choice.pass : 0}`} onChoose={(pass) => act({ do: "pass", pass: Number(pass) })}
+          <Selector name="Pass" isTight={isTight} about="E" value={`${state.pass > 0 ? choice.pass : 0}`} onChoose={(pass) => act({ do: "pass", pass: Number(pass) })}
             choices={[ALL, ...passes.map((pass) => [`${pass}`, `${pass}`, has((row) => row.pass_ === pass)] as const)]} />
         )}
         {ofs.length > 1 && (
-          <OneOf name="Show" isTight={isTight} about="s" value={choice.of} onChoose={(of) => act({ do: "of", of })}
+          <Selector name="Show" isTight={isTight} about="s" value={choice.of} onChoose={(of) => act({ do: "of", of })}
             choices={ofs.map((of) => [of, quantityName(of), has((row) => row.of === of)])} />
         )}
         {parts.length > 1 && (
-          <OneOf name="Part" isTight={isTight} about="m" value={choice.part} onChoose={(part) => act({ do: "part", part })}
+          <Selector name="Part" isTight={isTight} about="m" value={choice.part} onChoose={(part) => act({ do: "part", part })}
             choices={parts.map((part) => [part, part || "main", true])} />
         )}
-        {selects === "sample" && <Over running={running} samples={samples} />}
+        {selects === "sample" && <SampleSelector running={running} samples={samples} />}
       </div>
     </div>
   );
 }
 
-function go(running: Running, command: "earlier" | "later"): void {
+function go(running: CommandContext, command: "earlier" | "later"): void {
   const action = actionOf(command, running);
   if (action) running.act(action);
 }
 
-function recorded({ steps, logged }: RunView): string {
+function describeSteps({ steps, logged }: RunView): string {
   const last = Math.max(steps.at(-1) ?? 0, logged[1] ?? 0);
   if (!steps.length) return "none recorded yet";
   return last ? `${steps.length.toLocaleString("en")} recorded of ${last.toLocaleString("en")}` : counted(steps.length, "recorded", "recorded");
 }
 
 /** A few side by side, many in a menu. What the selected tensor does not have is faint, and can be chosen for others. */
-function OneOf(props: {
+function Selector(props: {
   name: string;
   class?: string;
   isTight: boolean;
@@ -139,13 +139,13 @@ function OneOf(props: {
   return labeled(<Segments name={name} value={value} choices={segments} onChoose={onChoose} />);
 }
 
-function Over({ running, samples }: { running: Running; samples: SamplesView | undefined }) {
+function SampleSelector({ running, samples }: { running: CommandContext; samples: SamplesView | undefined }) {
   const { choice, act, nKept } = running;
   const none = samples?.why_missing || "No samples kept at this step. Record with samples=8 to keep eight.";
   const name = (number: number): string => {
     const item = samples?.items.find((other) => other.number === number);
-    const said = [item?.label, item?.label ? "" : item?.id, item?.text].filter(Boolean).join(" · ");
-    const short = said.length > 40 ? `${said.slice(0, 39)}…` : said;
+    const description = [item?.label, item?.label ? "" : item?.id, item?.text].filter(Boolean).join(" · ");
+    const short = description.length > 40 ? `${description.slice(0, 39)}…` : description;
     return short ? `sample ${number} · ${short}` : `sample ${number}`;
   };
   const isKnown = samples !== undefined && nKept !== null && nKept > 0;

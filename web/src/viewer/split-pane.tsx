@@ -22,19 +22,19 @@ function isOpen({ kept }: State, { row }: Choice, isNarrow: boolean): boolean {
 }
 
 /** Open the inspector, or shut it. */
-export function turnInspector(state: State, choice: Choice, isNarrow: boolean): Action {
+export function toggleInspector(state: State, choice: Choice, isNarrow: boolean): Action {
   const text = isOpen(state, choice, isNarrow) ? "shut" : choice.row === null && isNarrow ? "open" : "";
   return { do: "keep", name: KEPT, text };
 }
 
-export function Beside({ children, ...props }: PanelProps & { children: ComponentChildren }) {
+export function SplitPane({ children, ...props }: PanelProps & { children: ComponentChildren }) {
   const { state, choice, act } = props;
   const isNarrow = useNarrow();
   const box = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(() => Math.round(Math.min(640, Math.max(360, innerWidth * 0.385))));
   const [height, setHeight] = useState<number | null>(null);
   const is = isOpen(state, choice, isNarrow);
-  const turn = (): void => act(turnInspector(state, choice, isNarrow));
+  const turn = (): void => act(toggleInspector(state, choice, isNarrow));
   const title = `${is ? "Close" : "Open"} the inspector (i)`;
   return (
     <div class={`body${is ? "" : " alone"}`} ref={box} style={{ "--panel-width": `${width}px`, "--panel-height": height === null ? "52%" : `${height}px` }}>

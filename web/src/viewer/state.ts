@@ -67,9 +67,9 @@ export const INITIAL: State = {
 export function reduce(state: State, action: Action): State {
   switch (action.do) {
     case "run":
-      return { ...state, active: action.id, runs: lookedAt(state, action.id) };
+      return { ...state, active: action.id, runs: withRun(state, action.id) };
     case "toggle run":
-      return toggled(state, action.id);
+      return toggleRun(state, action.id);
     case "stay":
       return state.runs.length ? state : { ...state, runs: action.runs, active: action.active };
     case "tab":
@@ -81,17 +81,17 @@ export function reduce(state: State, action: Action): State {
     case "follow":
       return { ...state, step: null };
     case "iteration":
-      return { ...state, iteration: action.iteration, order: first(state.order, "iteration") };
+      return { ...state, iteration: action.iteration, order: moveToFront(state.order, "iteration") };
     case "pass":
-      return { ...state, pass: action.pass, order: first(state.order, "pass") };
+      return { ...state, pass: action.pass, order: moveToFront(state.order, "pass") };
     case "of":
-      return { ...state, of: action.of, order: first(state.order, "of") };
+      return { ...state, of: action.of, order: moveToFront(state.order, "of") };
     case "sample":
       return { ...state, sample: action.sample };
     case "node":
       return { ...state, node: action.node };
     case "part":
-      return { ...state, part: action.part, order: first(state.order, "part") };
+      return { ...state, part: action.part, order: moveToFront(state.order, "part") };
     case "tensor": {
       const { node, part, of, iteration, pass } = action;
       return { ...state, node, part, of, iteration, pass };
@@ -109,18 +109,18 @@ export function reduce(state: State, action: Action): State {
   }
 }
 
-function first(order: readonly Selector[], selector: Selector): readonly Selector[] {
+function moveToFront(order: readonly Selector[], selector: Selector): readonly Selector[] {
   return order[0] === selector ? order : [selector, ...order.filter((other) => other !== selector)];
 }
 
-function lookedAt({ runs, active }: State, id: string): readonly string[] {
+function withRun({ runs, active }: State, id: string): readonly string[] {
   if (runs.includes(id)) return runs;
   const before = runs.includes(active) ? active : runs[0];
   return runs.length ? runs.map((other) => (other === before ? id : other)) : [id];
 }
 
 /** The last run on the page stays. */
-function toggled(state: State, id: string): State {
+function toggleRun(state: State, id: string): State {
   if (!state.runs.includes(id)) return { ...state, runs: [...state.runs, id], active: state.active || id };
   const runs = state.runs.filter((other) => other !== id);
   if (!runs.length) return state;

@@ -14,7 +14,7 @@ import { OpsPanel } from "./panels/ops";
 import { OverviewPanel } from "./panels/overview";
 import { PagesPanel } from "./panels/pages";
 import type { PanelProps } from "./panels/props";
-import { Beside } from "./split-pane";
+import { SplitPane } from "./split-pane";
 import type { Action, State } from "./state";
 
 interface Entry {
@@ -55,10 +55,10 @@ export interface FolderProps {
 }
 
 export const TABS = [
-  { id: "tensors", title: "Tensors", key: "1", needs: "step", selects: "sample", panel: (props): JSX.Element => <Beside {...props}><GraphPanel {...props} /></Beside> },
+  { id: "tensors", title: "Tensors", key: "1", needs: "step", selects: "sample", panel: (props): JSX.Element => <SplitPane {...props}><GraphPanel {...props} /></SplitPane> },
   { id: "ops", title: "Ops", key: "2", needs: "trace", panel: (props): JSX.Element => <OpsPanel {...props} /> },
   { id: "curves", title: "Curves", key: "3", needs: "run", selects: "tensor", panel: (props): JSX.Element => <CurvesPanel {...props} /> },
-  { id: "overview", title: "Overview", key: "4", needs: "step", selects: "sample", panel: (props): JSX.Element => <Beside {...props}><OverviewPanel {...props} /></Beside> },
+  { id: "overview", title: "Overview", key: "4", needs: "step", selects: "sample", panel: (props): JSX.Element => <SplitPane {...props}><OverviewPanel {...props} /></SplitPane> },
   { id: "network", title: "Network", key: "5", needs: "run", selects: "step", panel: (props): JSX.Element => <NetworkPanel {...props} /> },
   { id: "notes", title: "Notes", key: "6", needs: "run", selects: "step", panel: (props): JSX.Element => <NotesPanel {...props} /> },
   { id: "neurons", title: "Neurons", key: "7", needs: "page", topic: "neurons", panel: (props): JSX.Element => <PagesPanel topic="neurons" {...props} /> },

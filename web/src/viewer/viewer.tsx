@@ -10,28 +10,28 @@ import "../style/viewer-bars.css";
 import "../style/viewer-panels.css";
 import "../style/viewer-narrow.css";
 import { fromHash, useAddress } from "./address";
-import { matrixAsk, samplesAsk, tensorAsk, type Paint } from "./data/api";
-import { turnInspector } from "./split-pane";
-import { choose, stepped, type Choice } from "./choice";
+import { matrixQuery, samplesQuery, tensorQuery, type Paint } from "./data/api";
+import { toggleInspector } from "./split-pane";
+import { choose, stepBy, type Choice } from "./choice";
 import type { Client } from "./data/client";
 import { Header } from "./header";
 import { ViewerHelp } from "./help";
 import { Failure, Hint } from "./hint";
 import { paintOf } from "./inspector/paint";
 import { commandOf, type Command } from "./keys";
-import { makePace } from "./perf-marks";
+import { makePerfMarks } from "./perf-marks";
 import { Palette } from "./palette";
 import type { PanelProps } from "./panels/props";
-import { makePointing } from "./hover-sync";
-import { Saying, useSaying } from "./toast";
-import { perform, type Running } from "./commands";
+import { makeHoverSync } from "./hover-sync";
+import { Toast, useToast } from "./toast";
+import { perform, type CommandContext } from "./commands";
 import { Selectors } from "./selectors";
 import { spanOf } from "./charts/step-slider";
 import { reduce, type Action, type State } from "./state";
-import { Strip } from "./charts/timeline";
+import { Timeline } from "./charts/timeline";
 import { TabPanel } from "./panels/tab-panel";
 import { firstTab, folderTabs, isRunTab, TAB_IDS, tabOf, visibleTabs, type FolderProps, type Tab } from "./tabs";
-import { useAsked } from "./data/use-query";
+import { useQuery } from "./data/use-query";
 import { useNarrow } from "./use-narrow";
 import { useRuns } from "./data/use-runs";
 
@@ -41,30 +41,30 @@ export function Viewer({ client }: { client: Client }) {
   const [element, setElement] = useState<HTMLElement | null>(null);
   return (
     <div class="viewer" ref={setElement} tabIndex={-1}>
-      {element && <Whole client={client} element={element} />}
+      {element && <ViewerContent client={client} element={element} />}
     </div>
   );
 }
 
-function Whole({ client, element }: { client: Client; element: HTMLElement }) {
+function ViewerContent({ client, element }: { client: Client; element: HTMLElement }) {
   const [state, dispatch] = useReducer<State, Action, null>(reduce, null, () => fromHash(location.hash));
   const [open, setOpen] = useState<"palette" | "help" | null>(null);
-  const { isDark, turn } = useKeptTheme(element);
-  const pace = useMemo(() => makePace(client), [client]);
-  useEffect(() => () => pace.end(), [pace]);
+  const { isDark, turn } = useStoredTheme(element);
+  const perfMarks = useMemo(() => makePerfMarks(client), [client]);
+  useEffect(() => () => perfMarks.end(), [perfMarks]);
   const known = useRuns(client, state);
   const { run, runs, items, shown, active } = known;
 
   const newest = useRef({ state, known });
   newest.current = { state, known };
   const act = useMemo(() => (action: Action): void => {
-    if (action.do !== "keep") pace.selected();
+    if (action.do !== "keep") perfMarks.selected();
     const { state: now, known: { run: of, shown: on, active: at } } = newest.current;
     // From here on it is these runs, whatever else comes into the folder.
     if (!now.runs.length && on.length && action.do !== "restore") dispatch({ do: "stay", runs: on, active: at });
     dispatch(action.do === "step" && of ? { ...action, ofAnyKind: isOtherKind(of, now, action.step) } : action);
-  }, [pace]);
-  // Who opens a folder without a run, and asks for nothing, sees what is there.
+  }, [perfMarks]);
+  // Who opens a folder without a run, and queries for nothing, sees what is there.
   const isOpening = useRef(!location.hash);
   useEffect(() => {
     if (!items) return;
@@ -73,13 +73,13 @@ function Whole({ client, element }: { client: Client; element: HTMLElement }) {
     if (tab) dispatch({ do: "tab", tab });
   }, [items]);
   useAddress(state, (to) => act({ do: "restore", state: to }));
-  useLayoutEffect(() => pace.rendered());
+  useLayoutEffect(() => perfMarks.rendered());
 
   const step = useMemo(() => (run ? choose(run, state).step : -1), [run, state]);
   // What the samples are is wanted at once only where one of them is looked at.
   const settled = useSettled(step);
   const at = state.sample === null ? settled : step;
-  const samples = useAsked(client, run && run.steps.includes(at) && run.sample_fields.length ? samplesAsk(run.item.id, at) : null).value;
+  const samples = useQuery(client, run && run.steps.includes(at) && run.sample_fields.length ? samplesQuery(run.item.id, at) : null).value;
   const nKept = samples?.n_kept ?? 0;
   const choice = useMemo(() => (run ? choose(run, state, samples ? nKept : Infinity) : null), [run, state, samples, nKept]);
   usePrefetch(client, run, choice, paintOf(state.kept));
@@ -87,14 +87,14 @@ function Whole({ client, element }: { client: Client; element: HTMLElement }) {
     document.title = run ? `${run.item.name}${step >= 0 ? ` · step ${step.toLocaleString("en")}` : ""} · Cutaway` : "Cutaway";
   }, [run, step]);
 
-  const pointing = useMemo(makePointing, []);
-  const typing = useMemo(makeTyping, []);
+  const hoverSync = useMemo(makeHoverSync, []);
+  const typing = useMemo(makeStepInput, []);
   const span = useMemo(() => spanOf(runs.map(({ view }) => view)), [runs]);
   const isNarrow = useNarrow();
-  const { said, say } = useSaying();
-  const running: Running | null = run && choice && {
+  const { message, notify } = useToast();
+  const running: CommandContext | null = run && choice && {
     run, state: shown.length ? { ...state, runs: shown, active } : state, choice, nKept: run.sample_fields.length && !samples ? null : nKept, act, turn,
-    help: () => setOpen("help"), palette: () => setOpen("palette"), inspector: () => act(turnInspector(state, choice, isNarrow)), say,
+    help: () => setOpen("help"), palette: () => setOpen("palette"), inspector: () => act(toggleInspector(state, choice, isNarrow)), notify,
     onType: typing.listen, type: typing.begin,
   };
   const command = (asked: Command): boolean => {
@@ -120,17 +120,17 @@ function Whole({ client, element }: { client: Client; element: HTMLElement }) {
     <>
       <Header items={known.chips} tabs={tabs} shown={shown} active={active} errors={known.errors} state={state} step={step} act={act}
         onPalette={() => setOpen("palette")} onHelp={() => setOpen("help")} onTheme={turn} onFollow={() => command("follow")} />
-      {!known.isThere && <div class="banner" role="alert"><span class="banner-text">The server is not responding. Loaded data stays visible, and the page reconnects by itself. Is cutaway view still running?</span></div>}
-      {running && isOfRun && <Selectors running={running} samples={samples} span={span} pointing={pointing} isDark={isDark} />}
+      {!known.isConnected && <div class="banner" role="alert"><span class="banner-text">The server is not responding. Loaded data stays visible, and the page reconnects by itself. Is cutaway view still running?</span></div>}
+      {running && isOfRun && <Selectors running={running} samples={samples} span={span} hoverSync={hoverSync} isDark={isDark} />}
       <main class="tab-panels" id="panel">
         <Tabs props={props} folder={{ items, state, act, client, isDark, onTheme: turn, onHelp: () => setOpen("help") }} reason={reasonOf(known, act)} />
       </main>
-      {props && isOfRun && <Strip {...props} span={span} pointing={pointing} />}
-      <Saying said={said} />
+      {props && isOfRun && <Timeline {...props} span={span} hoverSync={hoverSync} />}
+      <Toast message={message} />
       {open === "help" && <ViewerHelp tab={state.tab} onClose={() => setOpen(null)} />}
       {open === "palette" && (
         <Palette run={run} items={known.chips} tabs={tabs} onClose={() => setOpen(null)}
-          onDo={(does) => does.forEach((one) => (typeof one === "string" ? command(one) : act(one)))} />
+          onDo={(actions) => actions.forEach((each) => (typeof each === "string" ? command(each) : act(each)))} />
       )}
     </>
   );
@@ -148,7 +148,7 @@ function Tabs({ props, folder, reason }: { props: PanelProps | null; folder: Fol
 }
 
 /** Whoever wants the number of a step to be typed tells the one who has the field. */
-function makeTyping(): { begin(): void; listen(call: () => void): () => void } {
+function makeStepInput(): { begin(): void; listen(call: () => void): () => void } {
   const calls = new Set<() => void>();
   return {
     begin: () => calls.forEach((call) => call()),
@@ -198,13 +198,13 @@ function usePrefetch(client: Client, run: RunView | null, choice: Choice | null,
   useEffect(() => {
     if (!key || !run || !choice) return undefined;
     const timer = setTimeout(() => {
-      const places = [1, -1, 2, -2, 3].map((by) => stepped(run, choice.place, by, choice.kind)).filter((place) => place !== choice.place);
+      const places = [1, -1, 2, -2, 3].map((by) => stepBy(run, choice.place, by, choice.kind)).filter((place) => place !== choice.place);
       const steps = [...new Set(places)].map((place) => run.steps[place]);
       const id = run.item.id;
       client.prefetch(steps.flatMap((step) => [
-        matrixAsk(id, step),
-        ...(choice.row ? [tensorAsk(id, choice.row.row, step, choice.sample, paint)] : []),
-        ...(choice.sample !== null ? [samplesAsk(id, step)] : []),
+        matrixQuery(id, step),
+        ...(choice.row ? [tensorQuery(id, choice.row.row, step, choice.sample, paint)] : []),
+        ...(choice.sample !== null ? [samplesQuery(id, step)] : []),
       ]));
     }, 40);
     return () => clearTimeout(timer);
@@ -222,7 +222,7 @@ function useSettled(value: number): number {
 }
 
 /** Light or dark as the reader chose last. */
-function useKeptTheme(element: HTMLElement): { isDark: boolean; turn(): void } {
+function useStoredTheme(element: HTMLElement): { isDark: boolean; turn(): void } {
   const { isDark, turn } = useTheme(element);
   return {
     isDark,

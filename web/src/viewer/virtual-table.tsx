@@ -3,8 +3,8 @@
 import { Component, type ComponentChildren } from "preact";
 import { useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { IconButton } from "../graph/controls";
-import { heightOf, inOrder, rowAfter, scrollTo, tabbed, upTo, windowAt } from "../lib/virtual-rows";
-import { copied } from "./clipboard";
+import { heightOf, sortRows, rowAfter, scrollTo, toTsv, upTo, windowAt } from "../lib/virtual-rows";
+import { copyText } from "./clipboard";
 import "../style/table.css";
 
 export interface Column {
@@ -25,7 +25,7 @@ export interface Column {
   /** What a cell says; "" for nothing. */
   text(row: number): string;
   /** What the pointer says of a cell; its text if it is missing. */
-  told?(row: number): string;
+  tooltip?(row: number): string;
   /** What rows are sorted by; without it the column cannot be sorted. */
   by?(row: number): number | string;
   /** What is drawn in the place of the text. */
@@ -67,7 +67,7 @@ export function VirtualTable(props: Props) {
   const all = useMemo(() => (typeof rows === "number" ? upTo(rows) : rows), [rows]);
   const order = useMemo(() => {
     const by = columns.find(({ name }) => name === sorting?.column)?.by;
-    return by ? inOrder(all, by, sorting!.isDown) : all;
+    return by ? sortRows(all, by, sorting!.isDown) : all;
   }, [all, columns, sorting?.column, sorting?.isDown, props.version]);
   const place = useMemo(() => (selected === null ? -1 : order.indexOf(selected)), [order, selected]);
   const id = useId();
@@ -101,7 +101,7 @@ export function VirtualTable(props: Props) {
   };
   const copy = (lines: Iterable<number>): void => {
     const titles = columns.map(({ plain, name }) => plain ?? name);
-    void copied(tabbed(titles, lines, (row, column) => columns[column].text(row)));
+    void copyText(toTsv(titles, lines, (row, column) => columns[column].text(row)));
   };
   const key = (event: KeyboardEvent): void => {
     if ((event.target as Element).closest("[role=columnheader]")) return;
@@ -123,14 +123,14 @@ export function VirtualTable(props: Props) {
     const cell = (event.target as Element).closest<HTMLElement>(".cell");
     const at = Number(cell?.parentElement?.getAttribute("aria-rowindex") ?? 0) - 2;
     const column = cell ? columns[[...cell.parentElement!.children].indexOf(cell)] : undefined;
-    if (cell && column && at >= 0 && at < order.length) cell.title = (column.told ?? column.text)(order[at]);
+    if (cell && column && at >= 0 && at < order.length) cell.title = (column.tooltip ?? column.text)(order[at]);
   };
   const { first, end, top } = windowAt(view.scrolled, view.height, rowHeight, order.length);
   const widths = columns.map(({ width, least = LEAST }) => (width ? `${width}px` : `minmax(${least}px, 1fr)`)).join(" ");
   const least = columns.reduce((sum, { width, least = LEAST }) => sum + (width ?? least), 0);
   const lines = [];
   for (let at = first; at < end; at++) {
-    lines.push(<Line key={at % (end - first + 1)} id={`${id}-${at}`} at={at} row={order[at]} columns={columns} isSelected={order[at] === selected}
+    lines.push(<TableRow key={at % (end - first + 1)} id={`${id}-${at}`} at={at} row={order[at]} columns={columns} isSelected={order[at] === selected}
       onSelect={props.onSelect} version={props.version} />);
   }
   return (
@@ -170,7 +170,7 @@ function Head({ column, sorting, onSort }: { column: Column; sorting: Sorting | 
   );
 }
 
-interface LineProps {
+interface TableRowProps {
   readonly id: string;
   readonly at: number;
   readonly row: number;
@@ -182,13 +182,13 @@ interface LineProps {
 
 /** Made anew only where it says something else: scrolling moves rows and changes few. (Cells that were drawn must not be kept
  * instead: each would keep all that was around it.) */
-class Line extends Component<LineProps> {
-  shouldComponentUpdate(next: LineProps): boolean {
+class TableRow extends Component<TableRowProps> {
+  shouldComponentUpdate(next: TableRowProps): boolean {
     const { at, row, columns, isSelected, version } = this.props;
     return at !== next.at || row !== next.row || columns !== next.columns || isSelected !== next.isSelected || version !== next.version;
   }
 
-  render({ id, at, row, columns, isSelected }: LineProps) {
+  render({ id, at, row, columns, isSelected }: TableRowProps) {
     return (
       <div class={`table-row${isSelected ? " selected" : ""}${at % 2 ? " odd" : ""}`} role="row" id={id} aria-rowindex={at + 2}
         aria-selected={isSelected} onClick={() => this.props.onSelect?.(this.props.row)}>

@@ -28,7 +28,7 @@ export function radiusOf(style: Style, rect: Pixels, view: View): number {
 
 /** Only rectangles in the one color that matters most. */
 export function paintCoarse(ctx: Context, view: View, items: readonly BoxItem[]): void {
-  const groups = grouped(items, (item) => `${item.look?.strip ?? item.style.coarse}|${item.alpha * item.style.alpha}`);
+  const groups = groupByKeys(items, (item) => `${item.look?.strip ?? item.style.coarse}|${item.alpha * item.style.alpha}`);
   const { k, ox, oy } = view;
   for (const group of groups) {
     const first = group[0]!;
@@ -44,7 +44,7 @@ export function paintCoarse(ctx: Context, view: View, items: readonly BoxItem[])
 /** Bodies and outlines. */
 export function paintBodies(ctx: Context, view: View, items: readonly BoxItem[]): void {
   for (const item of items) if (item.box.stack > 1) cards(ctx, view, item);
-  for (const group of grouped(items, (item) => item.style, (item) => item.alpha)) {
+  for (const group of groupByKeys(items, (item) => item.style, (item) => item.alpha)) {
     const { style, alpha } = group[0]!;
     ctx.globalAlpha = style.alpha * alpha;
     ctx.beginPath();
@@ -136,7 +136,7 @@ function cards(ctx: Context, view: View, item: BoxItem): void {
 }
 
 /** Items with the same keys together. */
-function grouped(items: readonly BoxItem[], ...keys: ((item: BoxItem) => unknown)[]): BoxItem[][] {
+function groupByKeys(items: readonly BoxItem[], ...keys: ((item: BoxItem) => unknown)[]): BoxItem[][] {
   let groups: BoxItem[][] = [[...items]];
   for (const key of keys) {
     groups = groups.flatMap((group) => {

@@ -13,7 +13,7 @@ const FLAT = 0.05;
 export function paintLines(ctx: Context, view: View, lines: readonly LineItem[]): void {
   const groups = new Map<string, LineItem[]>();
   for (const line of lines) {
-    if (line.look === "hidden" || line.alpha <= 0 || isSpeck(line, view)) continue;
+    if (line.look === "hidden" || line.alpha <= 0 || isTooShort(line, view)) continue;
     const key = `${line.look}|${line.isFeedback}|${line.isGone}|${line.alpha}`;
     const group = groups.get(key);
     if (group) group.push(line);
@@ -51,7 +51,7 @@ export function strokeWidth(view: View, width: number): number {
 }
 
 // With thousands of lines on a screen, the short ones are most of the work and nothing of the picture.
-function isSpeck(line: LineItem, view: View): boolean {
+function isTooShort(line: LineItem, view: View): boolean {
   return !view.detail.tips && line.length * view.scale < 5 && line.look !== "strong";
 }
 

@@ -47,9 +47,9 @@ export class Styles {
 
   of(box: Box, look: Look | undefined): Style {
     const code = codeOf(box);
-    if (!look) return found(this.plain, code, () => styleOf(box, undefined, this.theme));
+    if (!look) return cached(this.plain, code, () => styleOf(box, undefined, this.theme));
     const key = `${code}|${look.fill ?? ""}|${look.dim ?? ""}|${look.strong ?? ""}`;
-    return found(this.decorated, key, () => styleOf(box, look, this.theme));
+    return cached(this.decorated, key, () => styleOf(box, look, this.theme));
   }
 }
 
@@ -59,7 +59,7 @@ function codeOf(box: Box): number {
   return ((KINDS.indexOf(box.kind) * 16 + form) * 16 + (box.flags & 15)) * 8 + Math.min(box.shade, 4);
 }
 
-function found<Key>(known: Map<Key, Style>, key: Key, make: () => Style): Style {
+function cached<Key>(known: Map<Key, Style>, key: Key, make: () => Style): Style {
   let style = known.get(key);
   if (!style) known.set(key, (style = make()));
   return style;

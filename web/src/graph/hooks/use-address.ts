@@ -48,14 +48,14 @@ export interface Frame {
 
 /** The same for a part of a larger page, which keeps what is shown in an address of its own. */
 export function useFrame(view: GraphView, { state, camera }: Shown, frame: Frame | undefined, onGo: (to: Shown) => void): void {
-  const told = useRef(frame?.address ?? "");
+  const lastReported = useRef(frame?.address ?? "");
   const newest = useRef(frame);
   newest.current = frame;
   const hash = frame ? toHash(view, state, camera) : "";
   useEffect(() => {
     const tell = (): void => {
-      if (!newest.current || hash === told.current) return;
-      told.current = hash;
+      if (!newest.current || hash === lastReported.current) return;
+      lastReported.current = hash;
       newest.current.onAddress(hash);
     };
     // The way of the camera is not of interest, only where it ends.
@@ -63,8 +63,8 @@ export function useFrame(view: GraphView, { state, camera }: Shown, frame: Frame
     return () => clearTimeout(timer);
   }, [hash]);
   useEffect(() => {
-    if (!frame || frame.address === told.current) return;
-    told.current = frame.address;
+    if (!frame || frame.address === lastReported.current) return;
+    lastReported.current = frame.address;
     onGo(fromHash(view, frame.address));
   }, [frame?.address]);
 }

@@ -4,10 +4,10 @@ import { useCallback, useMemo } from "preact/hooks";
 import type { Measure } from "../../lib/wire";
 import { usePage } from "../context";
 import { around } from "../state";
-import { Alike } from "./represented";
+import { RepresentedStepper } from "./represented";
 import { Costs, type CostRow } from "./costs";
 import { Highlights, Numbers } from "./measures";
-import { Card, Copied, Facts, Path } from "./parts";
+import { Card, CopyableText, Facts, Path } from "./parts";
 
 export function GroupPanel({ group }: { group: number }) {
   const { view, state, drawn, toggle, part } = usePage();
@@ -36,12 +36,12 @@ export function GroupPanel({ group }: { group: number }) {
     <article class="panel" key={group}>
       <Path groups={around(view, `g${group}`)} />
       <h2>{address === "." ? groups.class_name[group] : label || view.title}</h2>
-      {address && <Copied text={address} />}
+      {address && <CopyableText text={address} />}
       <div class="badges">
         <span class="badge">{groups.class_name[group]}</span>
         {n > 1 && <span class="badge">{runs[run].label}, {n} identical blocks</span>}
       </div>
-      <Alike own={`g${group}`} keys={alike.map((other) => `g${other}`)} />
+      <RepresentedStepper own={`g${group}`} keys={alike.map((other) => `g${other}`)} />
       <div class="highlights">
         {group > 0 && (
           <button type="button" class="button main" onClick={() => toggle(group)}>{isOpen ? "Fold" : "Open"}</button>

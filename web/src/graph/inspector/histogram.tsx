@@ -28,7 +28,7 @@ export function Histogram({ histogram: { low, high, counts }, title = "distribut
   const step = WIDTH / counts.length;
   const edge = (bin: number): number => low + ((high - low) * bin) / counts.length;
   const zero = low < 0 && high > 0 ? (-low / (high - low)) * WIDTH : null;
-  const said = (bin: number): string => {
+  const describeBin = (bin: number): string => {
     const share = ((100 * counts[bin]) / all).toPrecision(2);
     return `${short(edge(bin))} to ${short(edge(bin + 1))}: ${areShares ? `${share} %` : `${counts[bin].toLocaleString("en")} (${share} %)`}`;
   };
@@ -38,7 +38,7 @@ export function Histogram({ histogram: { low, high, counts }, title = "distribut
   return (
     <figure class="histogram">
       <figcaption>
-        <span>{over >= 0 ? said(over) : title}</span>
+        <span>{over >= 0 ? describeBin(over) : title}</span>
         <button type="button" class="toggle" aria-pressed={isLog} title="Logarithmic y axis" onClick={() => setLog(!isLog)}>log</button>
       </figcaption>
       <span class="histogram-top" title="Share of values in the tallest bar">{((100 * Math.max(...counts)) / Math.max(all, 1)).toPrecision(2)} %</span>

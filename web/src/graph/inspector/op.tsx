@@ -6,9 +6,9 @@ import { CONDITION, FAILED, OUTPUT } from "../../lib/wire";
 import { Link } from "../controls";
 import { usePage } from "../context";
 import { around } from "../state";
-import { Alike } from "./represented";
+import { RepresentedStepper } from "./represented";
 import { Highlights, Numbers } from "./measures";
-import { Card, Copied, Facts, NodeLinks, Path } from "./parts";
+import { Card, CopyableText, Facts, NodeLinks, Path } from "./parts";
 import { SourceLines } from "./source";
 import { ValueView } from "./value";
 
@@ -39,22 +39,22 @@ export function OpPanel({ node }: { node: number }) {
     <article class="panel" key={node}>
       <Path groups={around(view, `n${node}`)} />
       <h2>{nodes.label[node]}</h2>
-      {nodes.site[node] && <Copied text={nodes.site[node]} />}
+      {nodes.site[node] && <CopyableText text={nodes.site[node]} />}
       <div class="badges">
         {badges.filter(Boolean).map((text) => <span class={text.startsWith("Δ") ? "badge apart" : "badge"} key={text}>{text}</span>)}
         {(flags & FAILED) !== 0 && <span class="badge bad">raised here</span>}
       </div>
-      <Alike own={`n${node}`} keys={alike.map((other) => `n${other}`)} />
+      <RepresentedStepper own={`n${node}`} keys={alike.map((other) => `n${other}`)} />
       <Highlights />
       <Numbers nodes={[node]} />
-      <Held node={node} />
+      <OpDetails node={node} />
       <Neighbors node={node} />
     </article>
   );
 }
 
 /** What has to be asked for: values, gradient, arguments, source. */
-function Held({ node }: { node: number }) {
+function OpDetails({ node }: { node: number }) {
   const { view, host } = usePage();
   const row = view.nodes.row[node];
   const [detail, setDetail] = useState<Detail | null | "asked" | "delayed">("asked");
@@ -116,7 +116,7 @@ function Details({ detail }: { detail: Detail }) {
       {detail.source && <SourceLines source={detail.source} stack={detail.stack} />}
       {detail.facts.length > 0 && <Card title="Facts"><Facts facts={detail.facts} /></Card>}
       {detail.parameters.map(({ name, shape, value, grad }) => (
-        <Card title={name} aside={shape} isShut key={name}>
+        <Card title={name} aside={shape} isClosed key={name}>
           {value ? <ValueView value={value} /> : <p class="quiet">Its values are not available in this picture.</p>}
           {grad && <ValueView title="Gradient" value={grad} />}
         </Card>

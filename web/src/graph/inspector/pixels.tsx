@@ -76,7 +76,7 @@ export function Pixels({ image, isDark, read, children, name, unit = "", onTile 
   const place = over && placeOf(image, over.row, over.column);
   const element = over && read ? read(over.row, over.column) : null;
   const about = element ? `${name?.(element.index) ?? ""}[${element.index.join(", ")}]: ${exact(element.value)}${unit}`
-    : place && `${said(image, place)}: ${value === null ? "not finite" : `≈ ${short(value)}${unit}`}`;
+    : place && `${describePixel(image, place)}: ${value === null ? "not finite" : `≈ ${short(value)}${unit}`}`;
   const canPick = hasTiles && onTile !== undefined;
   return (
     <figure class="pixels">
@@ -118,7 +118,7 @@ function at(share: number, n: number): number {
   return Math.max(0, Math.min(n - 1, Math.floor(share * n)));
 }
 
-function said(image: Image, { tile, row, column }: { tile: number; row: number; column: number }): string {
+function describePixel(image: Image, { tile, row, column }: { tile: number; row: number; column: number }): string {
   const place = image.tile_rows === 1 ? `[${column}]` : `[${row}, ${column}]`;
   return image.kind === "tiles" ? `${image.tile_word} ${(image.first[image.axes[0]] ?? 0) + tile + 1} ${place}` : place;
 }

@@ -5,7 +5,7 @@ import { usePage } from "../context";
 import { around } from "../state";
 
 /** Steps through what is drawn as the same box, and a way to draw the blocks one by one. */
-export function Alike({ own, keys }: { own: string; keys: readonly string[] }) {
+export function RepresentedStepper({ own, keys }: { own: string; keys: readonly string[] }) {
   const { view, state, act, part } = usePage();
   const place = keys.indexOf(own);
   if (keys.length < 2 || place < 0) return null;

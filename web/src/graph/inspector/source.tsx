@@ -1,6 +1,6 @@
 // The line of the user's program that ran an op, with its surroundings.
 
-import { tinted } from "../../lib/python";
+import { highlightPython } from "../../lib/python";
 import type { Source } from "../../lib/wire";
 import { Card } from "./parts";
 
@@ -14,7 +14,7 @@ export function SourceLines({ source, stack }: { source: Source; stack: readonly
         {source.text.map((text, i) => (
           <div class={source.first + i === source.line ? "line here" : "line"} key={i}>
             <i>{source.first + i}</i>
-            <span>{tinted(text).map(([piece, tint], place) => <span class={tint && `tint-${tint}`} key={place}>{piece}</span>)}</span>
+            <span>{highlightPython(text).map(([piece, tint], place) => <span class={tint && `tint-${tint}`} key={place}>{piece}</span>)}</span>
           </div>
         ))}
       </pre>}

@@ -23,7 +23,7 @@ export function ValueView({ value, title }: { value: ValuePicture; title?: strin
           {value.statistics.map(([name, number]) => (
             <div key={name} class={`stat${ALARMING.test(name) && number ? " out" : ""}`}>
               <span class="label">{name}</span>
-              <b>{said(name, number)}</b>
+              <b>{formatStatistic(name, number)}</b>
             </div>
           ))}
         </div>
@@ -37,7 +37,7 @@ export function ValueView({ value, title }: { value: ValuePicture; title?: strin
 }
 
 /** Shares are told in percent, all else as it is. */
-function said(name: string, number: number | null): string {
+function formatStatistic(name: string, number: number | null): string {
   if (number === null) return "–";
   return name === "zeros" ? `${short(100 * number)} %` : short(number);
 }

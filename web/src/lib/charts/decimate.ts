@@ -8,7 +8,7 @@ export type Numbers = Float32Array | Float64Array | readonly number[];
  * its first, smallest, largest and last point, and one that is not finite if there is any. The neighbors on both sides
  * belong to it, so that lines go on beyond the edge. `x` ascends.
  */
-export function decimated(x: Numbers, y: Numbers, low: number, high: number, n: number): number[] {
+export function decimate(x: Numbers, y: Numbers, low: number, high: number, n: number): number[] {
   const first = Math.max(0, below(x, low) - 1);
   const end = Math.min(x.length, below(x, high, true) + 1);
   if (end - first <= 4 * n) return span(first, end);

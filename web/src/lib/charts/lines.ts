@@ -5,7 +5,7 @@ import type { Line } from "./chart-data";
 import type { RunView } from "../wire";
 
 /** Numbers over steps, as they come from the server. */
-export interface Recorded {
+export interface RecordedCurve {
   readonly steps: Float64Array;
   readonly values: Float32Array;
   /** Since the session began, which may be a resumed one. */
@@ -56,7 +56,7 @@ function kindsOf(run: RunView): ReadonlyMap<number, number> {
   return found;
 }
 
-export function linesOf(run: RunView, recorded: Recorded, options: LineOptions): StepLine[] {
+export function linesOf(run: RunView, recorded: RecordedCurve, options: LineOptions): StepLine[] {
   const { kind, isByKind, isOneOfMany } = options;
   const kindAt = kindsOf(run);
   const wanted = kind !== null ? [run.kinds.indexOf(kind)] : isByKind && run.kinds.length > 1 ? [...run.kinds.keys()] : [-1];
@@ -67,7 +67,7 @@ export function linesOf(run: RunView, recorded: Recorded, options: LineOptions):
     return {
       key: `${run.item.id} ${number}`, run: run.item.id, name: words.filter(Boolean).join(" · ") || run.item.name, color: options.color,
       dash: kind === null && number >= 0 ? dashOf((options.kinds ?? run.kinds).indexOf(run.kinds[number])) : options.dash, steps,
-      x: options.xName === "seconds" ? rising(recorded.seconds, places) ?? steps : steps,
+      x: options.xName === "seconds" ? monotonicSeconds(recorded.seconds, places) ?? steps : steps,
       y: Float32Array.from(places, (place) => recorded.values[place]),
       band: recorded.band && {
         low: Float32Array.from(places, (place) => recorded.band!.low[place]), high: Float32Array.from(places, (place) => recorded.band!.high[place]),
@@ -76,14 +76,14 @@ export function linesOf(run: RunView, recorded: Recorded, options: LineOptions):
   });
 }
 
-function placesOf({ steps }: Recorded, isWanted: (step: number) => boolean): number[] {
+function placesOf({ steps }: RecordedCurve, isWanted: (step: number) => boolean): number[] {
   const found: number[] = [];
   steps.forEach((step, place) => isWanted(step) && found.push(place));
   return found;
 }
 
 /** Seconds that go on where a resumed session begins anew at zero. */
-function rising(seconds: Float32Array | null, places: readonly number[]): Float64Array | null {
+function monotonicSeconds(seconds: Float32Array | null, places: readonly number[]): Float64Array | null {
   if (!seconds || seconds.length === 0) return null;
   let [before, last] = [0, -Infinity];
   return Float64Array.from(places, (place) => {

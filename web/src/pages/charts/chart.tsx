@@ -4,7 +4,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { short } from "../../lib/formatting";
 import type { Scale } from "./scale";
-import { after } from "../grid-keys";
+import { cellAfterKey } from "../grid-keys";
 
 export interface Frame {
   readonly width: number;
@@ -55,7 +55,7 @@ export function Chart({ label, xName, yName, x, y, n, placeAt, xOf, draw, read }
     setPlace(at < -20 || at > width + 20 ? -1 : placeAt(x.value(Math.max(0, Math.min(1, at / width)))));
   };
   const key = (event: KeyboardEvent): void => {
-    const next = after(event.key, place < 0 ? null : [0, place], 1, n);
+    const next = cellAfterKey(event.key, place < 0 ? null : [0, place], 1, n);
     if (event.key === "Escape" && place >= 0) setPlace(-1);
     else if (next) setPlace(next[1]);
     else return;

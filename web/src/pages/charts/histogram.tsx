@@ -4,8 +4,8 @@ import { useState } from "preact/hooks";
 import { counted } from "../../lib/formatting";
 import { Chart, type Frame } from "./chart";
 import { Key, Swatch, toggled } from "../legend";
-import { said, told, type Maybe } from "../numbers";
-import { roomy, scaleOf } from "./scale";
+import { shortNumber, exactNumber, type Maybe } from "../numbers";
+import { paddedScale, scaleOf } from "./scale";
 import { seriesColor } from "../colors";
 import type { Histogram } from "../wire";
 
@@ -20,7 +20,7 @@ export function HistogramPlate({ plate }: { plate: Histogram }) {
   const shown = plate.series.map((series, place) => ({ ...series, place })).filter(({ place }) => !hidden.has(place));
   const height = (count: Maybe, place: number): number => (isShare ? (count ?? 0) / (totals[place] || 1) : count ?? 0);
   const x = scaleOf(edges[0], edges[n], false, 6);
-  const y = roomy([0, ...shown.flatMap(({ counts, place }) => counts.map((count) => height(count, place)))], 4);
+  const y = paddedScale([0, ...shown.flatMap(({ counts, place }) => counts.map((count) => height(count, place)))], 4);
   return (
     <>
       {plate.series.length > 1 && (
@@ -39,10 +39,10 @@ export function HistogramPlate({ plate }: { plate: Histogram }) {
         )}
         read={(bin) => (
           <>
-            <div class="tip-head">{said(edges[bin])} to {said(edges[bin + 1])}</div>
+            <div class="tip-head">{shortNumber(edges[bin])} to {shortNumber(edges[bin + 1])}</div>
             {shown.map(({ name, counts, place }) => (
-              <div class="tip-line" key={place}><Swatch place={place} /><span>{name}</span><b>{told(counts[bin])}</b>
-                <small>{told((counts[bin] ?? 0) / (totals[place] || 1), true)}</small></div>
+              <div class="tip-line" key={place}><Swatch place={place} /><span>{name}</span><b>{exactNumber(counts[bin])}</b>
+                <small>{exactNumber((counts[bin] ?? 0) / (totals[place] || 1), true)}</small></div>
             ))}
           </>
         )} />
@@ -60,5 +60,5 @@ export function outline(edges: readonly number[], heights: readonly number[], fr
 
 function about({ title, edges, series }: Histogram, totals: readonly number[]): string {
   const parts = series.map(({ name }, place) => `${name}: ${counted(totals[place], "value")}`);
-  return [title || "Histogram", `from ${told(edges[0])} to ${told(edges[edges.length - 1])}`, ...parts.slice(0, 6)].join(". ");
+  return [title || "Histogram", `from ${exactNumber(edges[0])} to ${exactNumber(edges[edges.length - 1])}`, ...parts.slice(0, 6)].join(". ");
 }

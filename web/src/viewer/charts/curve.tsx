@@ -1,9 +1,9 @@
 // Curves that can be looked into: drag to zoom, double-click to go back, point to read the numbers, click to go to a step.
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { readings, reach, sheetOf, snapped, type Line } from "../../lib/charts/chart-data";
+import { readings, xRange, chartData, nearestX, type Line } from "../../lib/charts/chart-data";
 import { duration, exact } from "../../lib/formatting";
-import { Plot, type Looks, type Shown } from "./plot";
+import { Plot, type ChartStyle, type PlotInput } from "./plot";
 import "../../style/curves.css";
 
 export type { Line } from "../../lib/charts/chart-data";
@@ -41,7 +41,7 @@ const MOST_READ = 12;
 /** So many pixels from the cursor a point may be to be read. */
 const FAR = 28;
 
-interface Over {
+interface CursorPosition {
   readonly x: number;
   /** In pixels. */
   readonly left: number;
@@ -53,10 +53,10 @@ export function Curve(props: CurveProps) {
   const plot = useRef<Plot | null>(null);
   const [width, setWidth] = useState(0);
   const [zoom, setZoom] = useState<readonly [number, number] | null>(null);
-  const [over, setOver] = useState<Over | null>(null);
+  const [over, setOver] = useState<CursorPosition | null>(null);
   const nTicks = Math.max(2, Math.round(height / 42));
   const { pointed = null, span } = props;
-  const sheet = useMemo(() => sheetOf(lines, { zoom: zoom ?? span ?? null, width, isLog, smoothing, nTicks }), [lines, zoom, span?.[0], span?.[1], width, isLog, smoothing, nTicks]);
+  const sheet = useMemo(() => chartData(lines, { zoom: zoom ?? span ?? null, width, isLog, smoothing, nTicks }), [lines, zoom, span?.[0], span?.[1], width, isLog, smoothing, nTicks]);
   const isEmpty = sheet.isEmpty && !sheet.broken.length;
   const isElsewhere = useRef(false);
   const newest = useRef({ ...props, zoom, setZoom });
@@ -107,19 +107,19 @@ export function Curve(props: CurveProps) {
   // Steps and seconds have nothing in common.
   useEffect(() => setZoom(null), [xName]);
 
-  function shown(): Shown {
-    return { sheet, looks: looksOf(host.current!, lines), isSmooth: smoothing > 0, isSparse, xName, isBare };
+  function shown(): PlotInput {
+    return { data: sheet, style: chartStyle(host.current!, lines), isSmooth: smoothing > 0, isSparse, xName, isBare };
   }
   function pick(x: number): void {
-    const to = snapped(newest.current.lines, x);
+    const to = nearestX(newest.current.lines, x);
     if (to !== null) newest.current.onPick?.(to);
   }
   const onKeyDown = (event: KeyboardEvent): void => {
     const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (by) {
-      const [low, high] = zoom ?? reach(lines);
+      const [low, high] = zoom ?? xRange(lines);
       const from = over?.x ?? mark ?? low;
-      const next = beside(lines, from, by);
+      const next = nextX(lines, from, by);
       if (next !== null && next >= low && next <= high) plot.current?.point(next);
     } else if (event.key === "Enter" && over) pick(over.x);
     else if (event.key === "Escape" && zoom) setZoom(null);
@@ -141,8 +141,8 @@ export function Curve(props: CurveProps) {
 }
 
 /** The numbers at the cursor. */
-function Readout({ lines, over, width, perPixel, smoothing = 0, xName = "step" }: CurveProps & { over: Over; width: number; perPixel: number }) {
-  const x = snapped(lines, over.x);
+function Readout({ lines, over, width, perPixel, smoothing = 0, xName = "step" }: CurveProps & { over: CursorPosition; width: number; perPixel: number }) {
+  const x = nearestX(lines, over.x);
   if (x === null) return null;
   const found = readings(lines, x, Math.max(FAR * perPixel, 1e-9), smoothing);
   const side = over.left > width / 2 ? { right: `${width - over.left + 12}px` } : { left: `${over.left + 12}px` };
@@ -184,12 +184,12 @@ export function CurveLegend({ lines }: { lines: readonly Line[] }) {
 }
 
 function about(name: string, lines: readonly Line[]): string {
-  const said = lines.filter(({ y }) => y.length).map(({ name: own, y }) => `${own}: last value ${exact(y[y.length - 1])}`);
-  return [name, ...said.slice(0, 4)].join(". ");
+  const lastValues = lines.filter(({ y }) => y.length).map(({ name: own, y }) => `${own}: last value ${exact(y[y.length - 1])}`);
+  return [name, ...lastValues.slice(0, 4)].join(". ");
 }
 
 /** The x of the next point of any line on one side. */
-function beside(lines: readonly Line[], x: number, by: number): number | null {
+function nextX(lines: readonly Line[], x: number, by: number): number | null {
   let best: number | null = null;
   for (const { x: own } of lines) {
     for (const one of own) {
@@ -199,7 +199,7 @@ function beside(lines: readonly Line[], x: number, by: number): number | null {
   return best;
 }
 
-function looksOf(element: HTMLElement, lines: readonly Line[]): Looks {
+function chartStyle(element: HTMLElement, lines: readonly Line[]): ChartStyle {
   const style = getComputedStyle(element);
   const read = (name: string): string => style.getPropertyValue(name).trim();
   const plain = (color: string): string => {

@@ -2,10 +2,10 @@
 
 import uPlot from "uplot";
 import { rounds, tickTexts } from "../../lib/charts/axes";
-import { lonely, stretches, type Sheet } from "../../lib/charts/chart-data";
+import { isolatedPoints, stretches, type ChartData } from "../../lib/charts/chart-data";
 import { duration, short } from "../../lib/formatting";
 
-export interface Looks {
+export interface ChartStyle {
   /** By line, as a canvas takes it. */
   readonly colors: readonly string[];
   readonly dashes: readonly (readonly number[] | undefined)[];
@@ -15,9 +15,9 @@ export interface Looks {
   readonly font: string;
 }
 
-export interface Shown {
-  readonly sheet: Sheet;
-  readonly looks: Looks;
+export interface PlotInput {
+  readonly data: ChartData;
+  readonly style: ChartStyle;
   readonly isSmooth: boolean;
   /** Whether points are so few that dashes can be told from gaps. */
   readonly isSparse: boolean;
@@ -48,7 +48,7 @@ export class Plot {
   private pressed = NaN;
   private later: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(host: HTMLElement, private shown: Shown, size: { width: number; height: number }, events: PlotEvents, private readonly isZoomed: () => boolean) {
+  constructor(host: HTMLElement, private shown: PlotInput, size: { width: number; height: number }, events: PlotEvents, private readonly isZoomed: () => boolean) {
     this.plot = new uPlot({ ...size, ...this.options(events) }, this.data(), host);
     this.mark.className = "curve-mark";
     this.plot.over.append(this.mark);
@@ -56,7 +56,7 @@ export class Plot {
   }
 
   /** Draw other numbers; as many lines as before. */
-  set(shown: Shown): void {
+  set(shown: PlotInput): void {
     this.shown = shown;
     this.plot.setData(this.data());
     this.place();
@@ -84,7 +84,7 @@ export class Plot {
   }
 
   private place(): void {
-    const { low, high } = this.shown.sheet;
+    const { low, high } = this.shown.data;
     const isIn = this.marked !== null && this.marked >= low && this.marked <= high;
     this.mark.hidden = !isIn;
     // In percent: uPlot moves its axes a moment later.
@@ -92,20 +92,20 @@ export class Plot {
   }
 
   private data(): uPlot.AlignedData {
-    const { sheet, isSmooth } = this.shown;
+    const { data: sheet, isSmooth } = this.shown;
     const faint = isSmooth ? sheet.raw : [];
     return [sheet.xs, ...faint, ...sheet.drawn] as uPlot.AlignedData;
   }
 
   private options(events: PlotEvents): Omit<uPlot.Options, "width" | "height"> {
-    const { isSmooth, isBare, looks } = this.shown;
+    const { isSmooth, isBare, style: looks } = this.shown;
     const n = looks.colors.length;
     return {
       legend: { show: false },
       padding: isBare ? [4, 2, 4, 2] : [8, 16, 0, 0],
       scales: {
-        x: { time: false, range: () => [this.shown.sheet.low, this.shown.sheet.high] },
-        y: { range: () => ends(this.shown.sheet) },
+        x: { time: false, range: () => [this.shown.data.low, this.shown.data.high] },
+        y: { range: () => ends(this.shown.data) },
       },
       axes: isBare ? [{ show: false }, { show: false }] : [this.xAxis(), this.yAxis()],
       cursor: {
@@ -135,7 +135,7 @@ export class Plot {
   }
 
   private series(i: number, isFaint: boolean): uPlot.Series {
-    const dash = this.shown.looks.dashes[(i - 1) % this.shown.looks.colors.length];
+    const dash = this.shown.style.dashes[(i - 1) % this.shown.style.colors.length];
     // Dashes of a dense line are seen by nobody, and take longest to draw.
     const isDashed = dash !== undefined && !isFaint && this.shown.isSparse;
     return {
@@ -143,45 +143,45 @@ export class Plot {
       dash: isDashed ? [...dash] : undefined, spanGaps: false,
       points: {
         show: !isFaint, size: 5, width: 0, fill: () => this.color(i),
-        filter: (plot) => (this.shown.sheet.drawn.every(isFew) ? null : lonely([...plot.data[i]])),
+        filter: (plot) => (this.shown.data.drawn.every(isFew) ? null : isolatedPoints([...plot.data[i]])),
       },
     };
   }
 
   private color(i: number): string {
-    const { colors } = this.shown.looks;
+    const { colors } = this.shown.style;
     return colors[(i - 1) % colors.length] ?? "transparent";
   }
 
   private xAxis(): uPlot.Axis {
-    const font = (): string => this.shown.looks.font;
-    const say = (value: number): string => (this.shown.xName === "seconds" ? duration(value) : short(value));
+    const font = (): string => this.shown.style.font;
+    const format = (value: number): string => (this.shown.xName === "seconds" ? duration(value) : short(value));
     return {
-      size: 24, gap: 4, font: font(), stroke: () => this.shown.looks.text, grid: { show: false }, ticks: { show: false },
-      splits: (plot) => xTicks(this.shown.sheet, this.shown.xName, Math.max(2, (plot.width - 70) / 75)),
-      values: (_, splits) => splits.map(say),
+      size: 24, gap: 4, font: font(), stroke: () => this.shown.style.text, grid: { show: false }, ticks: { show: false },
+      splits: (plot) => xTicks(this.shown.data, this.shown.xName, Math.max(2, (plot.width - 70) / 75)),
+      values: (_, splits) => splits.map(format),
     };
   }
 
   private yAxis(): uPlot.Axis {
     return {
       size: (_, values) => 14 + 6.7 * Math.max(3, ...(values ?? []).map((value) => String(value).length)),
-      gap: 6, font: this.shown.looks.font, stroke: () => this.shown.looks.text, ticks: { show: false },
-      grid: { stroke: () => this.shown.looks.grid, width: 1 },
-      splits: () => this.ticks().map(this.shown.sheet.y.forward),
+      gap: 6, font: this.shown.style.font, stroke: () => this.shown.style.text, ticks: { show: false },
+      grid: { stroke: () => this.shown.style.grid, width: 1 },
+      splits: () => this.ticks().map(this.shown.data.y.forward),
       values: () => tickTexts(this.ticks()),
     };
   }
 
   /** Where nothing is finite there is nothing to measure. */
   private ticks(): readonly number[] {
-    const { sheet } = this.shown;
+    const { data: sheet } = this.shown;
     return sheet.isEmpty ? [] : sheet.y.ticks;
   }
 
   /** Below the lines, so that each stays to be seen on the band of another. */
   private drawBands({ ctx, bbox, valToPos }: uPlot): void {
-    const { sheet, looks } = this.shown;
+    const { data: sheet, style: looks } = this.shown;
     if (!sheet.bands.some((band) => band !== null)) return;
     const at = (x: number, y: number): [number, number] => [valToPos(x, "x", true), valToPos(y, "y", true)];
     ctx.save();
@@ -207,7 +207,7 @@ export class Plot {
 
   /** What is not finite has no place on the axis: it stands as a tick on the ground. */
   private drawBroken({ ctx, bbox, valToPos }: uPlot): void {
-    const { sheet, looks } = this.shown;
+    const { data: sheet, style: looks } = this.shown;
     if (!sheet.broken.length) return;
     ctx.save();
     ctx.fillStyle = looks.bad;
@@ -238,12 +238,12 @@ export class Plot {
   }
 }
 
-function ends({ y }: Sheet): [number, number] {
+function ends({ y }: ChartData): [number, number] {
   return [y.forward(y.low), y.forward(y.high)];
 }
 
 /** Seconds are counted in minutes or hours where there are many of them. */
-function xTicks({ low, high }: Sheet, name: Shown["xName"], n: number): number[] {
+function xTicks({ low, high }: ChartData, name: PlotInput["xName"], n: number): number[] {
   const unit = name === "step" || high < 120 ? 1 : high < 7200 ? 60 : 3600;
   const ticks = rounds(low / unit, high / unit, n).map((tick) => tick * unit);
   return name === "step" ? ticks.filter((tick) => Number.isInteger(tick)) : ticks;

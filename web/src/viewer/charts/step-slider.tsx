@@ -2,9 +2,9 @@
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { NoteView, RunView } from "../../lib/wire";
-import { nearest, offerOf, stepped, type Choice } from "../choice";
-import { usePointed, type Pointing } from "../hover-sync";
-import { perform, type Running } from "../commands";
+import { nearest, optionsOf, stepBy, type Choice } from "../choice";
+import { useHoveredStep, type HoverSync } from "../hover-sync";
+import { perform, type CommandContext } from "../commands";
 import type { Command } from "../keys";
 
 /** Room beside the line, so that the thumb is whole at both ends. */
@@ -20,16 +20,16 @@ const OF_KIND: Readonly<Record<string, Command>> = { ArrowLeft: "earlier of kind
 const HERE = "slider";
 
 interface Props {
-  readonly running: Running;
-  /** From the first step to the last, as on the strip. */
+  readonly running: CommandContext;
+  /** From the first step to the last, as on the timeline. */
   readonly span: readonly [number, number];
-  readonly pointing: Pointing;
+  readonly hoverSync: HoverSync;
   readonly isDark: boolean;
 }
 
-export function StepSlider({ running, span, pointing, isDark }: Props) {
+export function StepSlider({ running, span, hoverSync, isDark }: Props) {
   const { run, choice, act } = running;
-  const pointed = usePointed(pointing, HERE);
+  const pointed = useHoveredStep(hoverSync, HERE);
   const wasPressed = useRef(false);
   const [typed, setTyped] = useState<string | null>(null);
   const host = useRef<HTMLDivElement>(null);
@@ -66,7 +66,7 @@ export function StepSlider({ running, span, pointing, isDark }: Props) {
   };
   const move = (event: PointerEvent): void => {
     setOver(at(event));
-    pointing.point(stepAt(run, choice, scale.step(at(event))), HERE);
+    hoverSync.point(stepAt(run, choice, scale.step(at(event))), HERE);
     if ((event.currentTarget as HTMLElement).hasPointerCapture(event.pointerId)) go(at(event), false);
   };
   const key = (event: KeyboardEvent): void => {
@@ -74,7 +74,7 @@ export function StepSlider({ running, span, pointing, isDark }: Props) {
     const command = (event.shiftKey ? OF_KIND : ROWS)[event.key];
     const by = { PageUp: 0.1, PageDown: -0.1 }[event.key];
     if (command) perform(command, running);
-    else if (by && choice.place >= 0) act({ do: "step", step: far(run, choice, by) });
+    else if (by && choice.place >= 0) act({ do: "step", step: stepsForPage(run, choice, by) });
     // Whoever came by the mouse means the tabs.
     else if (/^\d$/.test(event.key) && !wasPressed.current) setTyped((before) => (before ?? "") + event.key);
     else return;
@@ -84,7 +84,7 @@ export function StepSlider({ running, span, pointing, isDark }: Props) {
   const x = choice.step < 0 ? EDGE : scale.x(choice.step);
   const leave = (): void => {
     setOver(null);
-    pointing.point(null, HERE);
+    hoverSync.point(null, HERE);
   };
   const side: Record<string, string> = x > width - 90 ? { right: `${width - x + 13}px` } : { left: `${x + 13}px` };
   return (
@@ -95,7 +95,7 @@ export function StepSlider({ running, span, pointing, isDark }: Props) {
         <canvas ref={canvas} />
         {choice.step >= 0 && <i class="thumb" style={{ transform: `translateX(${x}px)` }} />}
         {pointed !== null && <i class="step-pointed" style={{ transform: `translateX(${scale.x(pointed)}px)` }} />}
-        {over !== null && width > 0 && <Over run={run} choice={choice} scale={scale} x={over} />}
+        {over !== null && width > 0 && <StepTooltip run={run} choice={choice} scale={scale} x={over} />}
       </div>
       {choice.step >= 0 && typed === null && (
         <button type="button" class="step-number" style={side} tabIndex={-1} aria-label="Go to step" title="Enter a step number (g)" onClick={() => setTyped("")}>
@@ -143,13 +143,13 @@ function StepField({ typed, side, onType, onStep, onClose, onLeave }: FieldProps
 }
 
 /** A tenth of the recorded steps on, or at least one. */
-function far(run: RunView, { place, kind }: Choice, by: number): number {
-  const n = offerOf(run).places.get(kind ?? "")?.length ?? 1;
-  return run.steps[stepped(run, place, Math.sign(by) * Math.max(1, Math.round(Math.abs(by) * n)), kind)];
+function stepsForPage(run: RunView, { place, kind }: Choice, by: number): number {
+  const n = optionsOf(run).places.get(kind ?? "")?.length ?? 1;
+  return run.steps[stepBy(run, place, Math.sign(by) * Math.max(1, Math.round(Math.abs(by) * n)), kind)];
 }
 
 /** What lies under the pointer: a step, and what was noted there. */
-function Over({ run, choice, scale, x }: { run: RunView; choice: Choice; scale: Scale; x: number }) {
+function StepTooltip({ run, choice, scale, x }: { run: RunView; choice: Choice; scale: Scale; x: number }) {
   const note = noteAt(run, scale, x);
   const step = note?.step ?? stepAt(run, choice, scale.step(x));
   if (step === null) return null;
@@ -191,7 +191,7 @@ function scaleOf([low, high]: readonly [number, number], width: number): Scale {
 }
 
 function stepAt(run: RunView, { kind }: Choice, step: number): number | null {
-  const places = offerOf(run).places.get(kind ?? "") ?? [];
+  const places = optionsOf(run).places.get(kind ?? "") ?? [];
   return places.length ? run.steps[places[nearest(places, (place) => run.steps[place], step)]] : null;
 }
 

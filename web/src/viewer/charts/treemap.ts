@@ -8,7 +8,7 @@ export interface Area {
 }
 
 /** One rectangle for each size, in the order given, that together fill an area; shapes near to squares. Sizes of 0 have no room. */
-export function squarified(sizes: readonly number[], area: Area): Area[] {
+export function squarify(sizes: readonly number[], area: Area): Area[] {
   const total = sizes.reduce((sum, size) => sum + size, 0);
   const out: Area[] = sizes.map(() => ({ x: area.x, y: area.y, width: 0, height: 0 }));
   if (!(total > 0) || area.width <= 0 || area.height <= 0) return out;
@@ -73,7 +73,7 @@ export function tiles(of: number, area: Area, { size, inside, depth = 0 }: { siz
   const room = { x: area.x + GAP, y: area.y + TITLE, width: area.width - 2 * GAP, height: area.height - TITLE - GAP };
   const own = size(of) - parts.reduce((sum, part) => sum + size(part), 0);
   // What a module has beside its parts is room that stays free.
-  const areas = squarified([...parts.map(size), Math.max(0, own)], room);
+  const areas = squarify([...parts.map(size), Math.max(0, own)], room);
   return [here, ...parts.flatMap((part, i) => tiles(part, shrunk(areas[i]), { size, inside, depth: depth + 1 }))];
 }
 

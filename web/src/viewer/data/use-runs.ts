@@ -2,13 +2,13 @@
 
 import { useEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
 import type { RunItem, RunView } from "../../lib/wire";
-import { baseOf, RANK, runAsk, runsAsk } from "./api";
+import { baseOf, RANK, runQuery, runsQuery } from "./api";
 import type { Client } from "./client";
 import { runColor, runDash } from "../header";
 import { listen, type Growth } from "./live";
 import type { ShownRun } from "../panels/props";
 import type { State } from "../state";
-import { useAsked, useAskedAll } from "./use-query";
+import { useQuery, useQueries } from "./use-query";
 
 export interface Runs {
   /** Null until they are known. */
@@ -26,11 +26,11 @@ export interface Runs {
   /** Why nothing at all can be shown. */
   readonly error: string | null;
   /** Whether the server is heard. */
-  readonly isThere: boolean;
+  readonly isConnected: boolean;
 }
 
 export function useRuns(client: Client, state: State): Runs {
-  const { value: items, error } = useAsked(client, runsAsk());
+  const { value: items, error } = useQuery(client, runsQuery());
   const names = useRef(new Map<string, RunItem>());
   items?.forEach((item) => names.current.set(item.id, item));
   // The first run shown stays the one, whatever else comes into the folder or goes from it.
@@ -38,10 +38,10 @@ export function useRuns(client: Client, state: State): Runs {
   if (!first.current.length) first.current = firstOf(items ?? []);
   const wanted = state.runs.length ? state.runs : first.current;
   const active = wanted.includes(state.active) ? state.active : wanted[0] ?? "";
-  const asked = useAskedAll(client, wanted.map(runAsk));
+  const asked = useQueries(client, wanted.map(runQuery));
   const editions = useRef(new Map<string, string>());
   forgetOld(client, editions.current, asked.map(({ value }) => value));
-  const isThere = useHearing(client, wanted, asked.map(({ value }) => value));
+  const isThere = useLiveEvents(client, wanted, asked.map(({ value }) => value));
   const last = useRef<RunView | null>(null);
   const place = wanted.indexOf(active);
   const own = asked[place]?.value ?? null;
@@ -62,7 +62,7 @@ export function useRuns(client: Client, state: State): Runs {
   const errors = new Map(wanted.flatMap((id, i) => (asked[i].error ? [[id, asked[i].error!]] : [])));
   // The newest word on a run is that of its own view; the list is asked for seldom.
   const current = chips.map((item) => runs.find(({ view }) => view.item.id === item.id)?.view.item ?? item);
-  return { items: items ?? null, chips: current, shown: wanted, active, run: last.current, runs, errors, error: items ? null : error, isThere };
+  return { items: items ?? null, chips: current, shown: wanted, active, run: last.current, runs, errors, error: items ? null : error, isConnected: isThere };
 }
 
 /** A run that several ranks wrote has a chip for each of them that is on the page. */
@@ -78,7 +78,7 @@ function forgetOld(client: Client, editions: Map<string, string>, views: readonl
     const { item: { id }, edition } = view;
     const before = editions.get(id);
     editions.set(id, edition);
-    if (before !== undefined && before !== edition) client.forget(id, runAsk(id));
+    if (before !== undefined && before !== edition) client.forget(id, runQuery(id));
   }
 }
 
@@ -94,7 +94,7 @@ function unknown(id: string): RunItem {
 }
 
 /** Hear of growth; whatever is on the page is then asked again. */
-function useHearing(client: Client, wanted: readonly string[], views: readonly (RunView | undefined)[]): boolean {
+function useLiveEvents(client: Client, wanted: readonly string[], views: readonly (RunView | undefined)[]): boolean {
   const [isThere, setThere] = useState(true);
   const [, redraw] = useReducer((n: number) => n + 1, 0);
   const heard = useRef(new Map<string, Growth>());

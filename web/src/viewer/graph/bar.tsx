@@ -5,7 +5,7 @@ import { Icon } from "../../graph/icons";
 import { usePage } from "../../graph/context";
 import { Search } from "../../graph/search";
 import { COLOR_MENU, Depth } from "../../graph/toolbar";
-import { ranked, titleOf } from "../../lib/statistics";
+import { selectableStatistics, titleOf } from "../../lib/statistics";
 import { counted } from "../../lib/formatting";
 
 export interface ColorChoice {
@@ -39,7 +39,7 @@ export function GraphBar({ color, nHidden, nEdges, areEdgesShown, onEdges, onSho
   return (
     <div class="graph-bar" role="toolbar" aria-label="Graph options">
       <Search example="attn, weight, h.*.mlp" />
-      <Color {...color} />
+      <ColorMenu {...color} />
       <Depth />
       {hasIterations && (
         <Labeled name="Iterations">
@@ -70,10 +70,10 @@ export function GraphBar({ color, nHidden, nEdges, areEdgesShown, onEdges, onSho
   );
 }
 
-function Color({ statistics, statistic, since, step, first, isFilled, onStatistic, onSince, onFill }: ColorChoice) {
-  const names = ranked(statistics).filter((name) => name !== "count");
+function ColorMenu({ statistics, statistic, since, step, first, isFilled, onStatistic, onSince, onFill }: ColorChoice) {
+  const names = selectableStatistics(statistics).filter((name) => name !== "count");
   const others = [...new Set([first, step, ...(since === null ? [] : [since])])].sort((a, b) => a - b);
-  const said = (other: number): string => (other === first ? `since the first step, ${other}` : other === step ? `since this step, ${step}` : `since step ${other}`);
+  const sinceText = (other: number): string => (other === first ? `since the first step, ${other}` : other === step ? `since this step, ${step}` : `since step ${other}`);
   return (
     <div class="labeled">
       <span class="label">Color</span>
@@ -83,7 +83,7 @@ function Color({ statistics, statistic, since, step, first, isFilled, onStatisti
         {statistic && (
           <Menu name="Value at this step or change since another step" value={since === null ? "" : String(since)}
             onChoose={(text) => onSince(text === "" ? null : Number(text))}
-            choices={[["", "at this step"], ...others.map((other) => [String(other), said(other)] as const)]} />
+            choices={[["", "at this step"], ...others.map((other) => [String(other), sinceText(other)] as const)]} />
         )}
         {statistic && (
           <button type="button" class={`button${isFilled ? " on" : ""}`} aria-pressed={isFilled} title="Fill boxes with the color"

@@ -3,23 +3,23 @@
 import type { Decorations, EdgeLook, Look } from "../../canvas";
 import { edgeKey } from "../../canvas";
 import type { Drawn } from "../../graph/decorate";
-import { at, css, type ColorScale } from "../../lib/colors";
-import type { Striking } from "../../lib/outlier-marks";
-import { foremost, placeOn, type Oddity, type Tints } from "../../lib/node-colors";
+import { colorAt, css, type ColorScale } from "../../lib/colors";
+import type { OutlierMark } from "../../lib/outlier-marks";
+import { foremost, positionOn, type Anomaly, type NodeValues } from "../../lib/node-colors";
 
 /** Not on any ramp, by day and by night. */
-export const ODD: Readonly<Record<Exclude<Oddity, "">, string>> = { nonfinite: "#e000e0", zero: "#868c95", none: "transparent" };
+export const ANOMALY_COLORS: Readonly<Record<Exclude<Anomaly, "">, string>> = { nonfinite: "#e000e0", zero: "#868c95", none: "transparent" };
 
 /** Steps of a ramp that nobody can tell apart. */
 const SHADES = 200;
 
-export interface Tinting {
-  readonly tints: Tints;
+export interface NodeColoring {
+  readonly nodeValues: NodeValues;
   readonly scale: ColorScale | null;
   /** Whether colors fill the boxes, not only a strip. */
   readonly isFilled: boolean;
   /** What should leap to the eye, by node. */
-  readonly striking?: ReadonlyMap<number, Striking>;
+  readonly marks?: ReadonlyMap<number, OutlierMark>;
   /** Which of the nodes of a box count: those of the iteration that is looked at, where it stands for several. */
   chosen(nodes: readonly number[]): readonly number[];
 }
@@ -27,36 +27,36 @@ export interface Tinting {
 type Draft = { -readonly [K in keyof Look]: Look[K] };
 
 /** Rings around what leaps to the eye; seen by day and by night. */
-const RINGS: Readonly<Record<Striking["how"], string>> = { broken: ODD.nonfinite, above: "#d9304c", below: "#3f6fe0" };
+const RINGS: Readonly<Record<OutlierMark["how"], string>> = { broken: ANOMALY_COLORS.nonfinite, above: "#d9304c", below: "#3f6fe0" };
 const NO_CELL = "rgba(128,134,145,0.25)";
 /** More cells than this cannot be told apart; then several blocks share one. */
 const CELLS = 48;
 
 /** The looks there are, with colors over them. */
-export function tinted(base: Decorations, drawn: Drawn, tinting: Tinting): Decorations {
-  const { tints, scale, isFilled, chosen, striking } = tinting;
+export function colorBoxes(base: Decorations, drawn: Drawn, coloring: NodeColoring): Decorations {
+  const { nodeValues, scale, isFilled, chosen, marks } = coloring;
   const boxes = new Map(base.boxes);
   const shades: string[] = [];
   const placeOf = placesIn(drawn);
-  const colorOf = (nodes: readonly number[]): { color: string | null; oddity: Oddity } => {
-    const { node, oddity } = foremost(tints, nodes);
-    if (oddity === "nonfinite" || oddity === "zero") return { color: ODD[oddity], oddity };
-    const place = node < 0 || isOff(drawn, scale, node, tints.values[node]) ? null : placeOn(scale, tints.values[node]);
-    if (place === null || !scale) return { color: null, oddity };
+  const colorOf = (nodes: readonly number[]): { color: string | null; anomaly: Anomaly } => {
+    const { node, anomaly } = foremost(nodeValues, nodes);
+    if (anomaly === "nonfinite" || anomaly === "zero") return { color: ANOMALY_COLORS[anomaly], anomaly };
+    const place = node < 0 || isBeyondScale(drawn, scale, node, nodeValues.values[node]) ? null : positionOn(scale, nodeValues.values[node]);
+    if (place === null || !scale) return { color: null, anomaly };
     const step = Math.round(place * SHADES);
-    return { color: (shades[step] ??= css(at(scale.ramp, step / SHADES))), oddity };
+    return { color: (shades[step] ??= css(colorAt(scale.ramp, step / SHADES))), anomaly };
   };
   drawn.picture.boxes.forEach(({ key, kind }, number) => {
     if (kind === "standin") return;
     const nodes = chosen(drawn.shown.nodes[number]);
-    const { color, oddity } = colorOf(nodes);
-    const mark = first(nodes, striking);
+    const { color, anomaly } = colorOf(nodes);
+    const mark = first(nodes, marks);
     if (color === null && !mark) return;
     const look: Draft = { ...base.boxes.get(key) };
     if (color !== null) look.strip = color;
-    if (oddity === "nonfinite" || oddity === "zero") {
-      look.badge ??= oddity === "zero" ? "all 0" : "NaN";
-      look.about ??= oddity === "zero" ? "all zeros" : "contains NaN or Inf";
+    if (anomaly === "nonfinite" || anomaly === "zero") {
+      look.badge ??= anomaly === "zero" ? "all 0" : "NaN";
+      look.about ??= anomaly === "zero" ? "all zeros" : "contains NaN or Inf";
     }
     if (mark && !look.ring) [look.ring, look.note] = [RINGS[mark.how], mark.text];
     const cells = placeOf && inPlaces(nodes, placeOf);
@@ -68,16 +68,16 @@ export function tinted(base: Decorations, drawn: Drawn, tinting: Tinting): Decor
 }
 
 /** Whether a number is beyond the scale and does not count: one of an input or a target. */
-function isOff({ view }: Drawn, scale: ColorScale | null, node: number, value: number): boolean {
-  return scale !== null && isLoose(view.nodes.kind[node]) && (value < scale.low || value > scale.high);
+function isBeyondScale({ view }: Drawn, scale: ColorScale | null, node: number, value: number): boolean {
+  return scale !== null && isGiven(view.nodes.kind[node]) && (value < scale.low || value > scale.high);
 }
 
 /** Inputs and targets are what the reader gave: words by their numbers, say. */
-export function isLoose(kind: string): boolean {
+export function isGiven(kind: string): boolean {
   return kind === "input" || kind === "target";
 }
 
-function first(nodes: readonly number[], marks: ReadonlyMap<number, Striking> | undefined): Striking | undefined {
+function first(nodes: readonly number[], marks: ReadonlyMap<number, OutlierMark> | undefined): OutlierMark | undefined {
   if (!marks?.size) return undefined;
   for (const node of nodes) if (marks.has(node)) return marks.get(node);
   return undefined;

@@ -36,7 +36,7 @@ export function formatOverrides(overrides: readonly LayoutOverride[]): string {
 }
 
 /** Put nodes into one group: that of one of them, or a new one. */
-export function grouped(overrides: readonly LayoutOverride[], names: readonly string[]): readonly LayoutOverride[] {
+export function groupNodes(overrides: readonly LayoutOverride[], names: readonly string[]): readonly LayoutOverride[] {
   const known = new Map(overrides.map(({ at, within }) => [at, within ?? ""]));
   const own = names.map((name) => known.get(name) ?? "").find(Boolean) ?? freeName([...known.values()]);
   return [...overrides, ...names.map((at) => ({ at, within: own }))];
@@ -47,24 +47,24 @@ function freeName(taken: readonly string[]): string {
 }
 
 /** Remove nodes from their groups. */
-export function ungrouped(overrides: readonly LayoutOverride[], names: readonly string[]): readonly LayoutOverride[] {
+export function ungroupNodes(overrides: readonly LayoutOverride[], names: readonly string[]): readonly LayoutOverride[] {
   return [...overrides, ...names.map((at) => ({ at, within: "" }))];
 }
 
 /** Rename a group. */
-export function renamed(overrides: readonly LayoutOverride[], from: string, to: string): readonly LayoutOverride[] {
+export function renameGroup(overrides: readonly LayoutOverride[], from: string, to: string): readonly LayoutOverride[] {
   return overrides.map((override) => (override.within === from ? { ...override, within: to } : override));
 }
 
 /** Place nodes before or after all others, as far as their edges allow. */
-export function ordered(overrides: readonly LayoutOverride[], names: readonly string[], isFirst: boolean): readonly LayoutOverride[] {
+export function orderNodes(overrides: readonly LayoutOverride[], names: readonly string[], isFirst: boolean): readonly LayoutOverride[] {
   const known = overrides.map(({ order = 0 }) => order);
   const order = isFirst ? Math.min(0, ...known) - 1 : Math.max(1e6, ...known) + 1;
   return [...overrides, ...names.map((at) => ({ at, order }))];
 }
 
 /** The key of an arrangement: groups renumber nodes and modules, so each set of overrides has its own. */
-export function spotOf(structure: string, overrides: string): string {
+export function arrangementKey(structure: string, overrides: string): string {
   if (!overrides) return structure;
   let hash = 2166136261;
   for (const letter of overrides) hash = Math.imul(hash ^ letter.codePointAt(0)!, 16777619) >>> 0;
@@ -82,7 +82,7 @@ export function namesOf(graph: RunGraph, { nodes, groups }: GraphView): Names {
 }
 
 /** The numbers that the same nodes or modules have in another numbering. */
-export function renumbered(numbers: Iterable<number>, from: readonly string[], to: readonly string[]): Set<number> {
+export function renumber(numbers: Iterable<number>, from: readonly string[], to: readonly string[]): Set<number> {
   const places = new Map(to.map((name, number) => [name, number]));
   return new Set([...numbers].flatMap((number) => places.get(from[number]) ?? []));
 }

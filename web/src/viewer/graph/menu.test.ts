@@ -1,22 +1,22 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ways } from "../../lib/reachability";
-import { graphItems, type Arranging } from "./menu";
+import { adjacency } from "../../lib/reachability";
+import { menuItems, type LayoutActions } from "./menu";
 import type { LayoutOverride } from "./layout-overrides";
 
-function arranging(told: Partial<Arranging> = {}): { how: Arranging; said: Record<string, unknown> } {
+function arranging(told: Partial<LayoutActions> = {}): { how: LayoutActions; said: Record<string, unknown> } {
   const said: Record<string, unknown> = {};
   const keep = (name: string) => (value?: unknown): void => void (said[name] = value);
-  const how: Arranging = {
-    n: 5, ways: ways(5, [0, 1, 2, 3], [1, 2, 3, 4]), hidden: new Set([4]), pinned: new Set(), isMoved: false, overrides: [],
+  const how: LayoutActions = {
+    n: 5, ways: adjacency(5, [0, 1, 2, 3], [1, 2, 3, 4]), hidden: new Set([4]), pinned: new Set(), isMoved: false, overrides: [],
     hide: keep("hide"), pin: keep("pin"), back: keep("back"), move: keep("move"), override: keep("override"), rename: keep("rename"), ...told,
   };
   return { how, said };
 }
 
-function run(text: string, about: Parameters<typeof graphItems>[0], told: Partial<Arranging> = {}): Record<string, unknown> {
+function run(text: string, about: Parameters<typeof menuItems>[0], told: Partial<LayoutActions> = {}): Record<string, unknown> {
   const { how, said } = arranging(told);
-  const item = graphItems(about, how).find((one) => one.text.startsWith(text));
+  const item = menuItems(about, how).find((one) => one.text.startsWith(text));
   assert.ok(item, `there is no '${text}'`);
   item.run();
   return said;

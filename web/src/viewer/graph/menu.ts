@@ -1,12 +1,12 @@
 // What can be done with a box or module of a dependency graph: hide it, look at it alone, pin, move and group it.
 
 import type { Item } from "../../graph/context-menu";
-import type { Ways } from "../../lib/reachability";
+import type { Adjacency } from "../../lib/reachability";
 import type { LayoutOverride } from "./layout-overrides";
-import { grouped, ordered, ungrouped } from "./layout-overrides";
+import { groupNodes, orderNodes, ungroupNodes } from "./layout-overrides";
 
 /** What the menu is about. */
-export interface Meant {
+export interface MenuTarget {
   readonly key: string;
   /** Numbers of the nodes it stands for, and their names. */
   readonly nodes: readonly number[];
@@ -16,9 +16,9 @@ export interface Meant {
 }
 
 /** How things are arranged, and how that is changed. */
-export interface Arranging {
+export interface LayoutActions {
   readonly n: number;
-  readonly ways: Ways;
+  readonly ways: Adjacency;
   readonly hidden: ReadonlySet<number>;
   readonly pinned: ReadonlySet<number>;
   readonly isMoved: boolean;
@@ -31,7 +31,7 @@ export interface Arranging {
   rename(group: string): void;
 }
 
-export function graphItems({ key, nodes, names, selected }: Meant, how: Arranging): Item[] {
+export function menuItems({ key, nodes, names, selected }: MenuTarget, how: LayoutActions): Item[] {
   const { hidden, pinned, overrides } = how;
   const node = Number(key.slice(1));
   const group = groupOf(overrides, names);
@@ -42,13 +42,13 @@ export function graphItems({ key, nodes, names, selected }: Meant, how: Arrangin
     ...(key.startsWith("n") ? [{ text: isPinned ? "Unpin" : "Pin its value", run: () => how.pin(toggled(pinned, node)) }] : []),
     { text: "Move with the arrow keys", run: how.move },
     ...(how.isMoved ? [{ text: "Reset position", run: how.back }] : []),
-    { text: "Place as early as possible", run: () => how.override(ordered(overrides, names, true)) },
-    { text: "Place as late as possible", run: () => how.override(ordered(overrides, names, false)) },
-    ...(selected ? [{ text: `Group with ${selected.title}`, run: () => how.override(grouped(overrides, [...selected.names, ...names])) }] : []),
+    { text: "Place as early as possible", run: () => how.override(orderNodes(overrides, names, true)) },
+    { text: "Place as late as possible", run: () => how.override(orderNodes(overrides, names, false)) },
+    ...(selected ? [{ text: `Group with ${selected.title}`, run: () => how.override(groupNodes(overrides, [...selected.names, ...names])) }] : []),
     ...(group ? [
       { text: `Rename ${group}…`, run: () => how.rename(group) },
-      { text: `Remove from ${group}`, run: () => how.override(ungrouped(overrides, names)) },
-    ] : [{ text: "New group", run: () => how.override(grouped(overrides, names)) }]),
+      { text: `Remove from ${group}`, run: () => how.override(ungroupNodes(overrides, names)) },
+    ] : [{ text: "New group", run: () => how.override(groupNodes(overrides, names)) }]),
   ];
 }
 
@@ -59,7 +59,7 @@ function groupOf(overrides: readonly LayoutOverride[], names: readonly string[])
   return groups.size === 1 ? [...groups][0] : "";
 }
 
-function withNeighbors(nodes: readonly number[], { up, down }: Ways): Set<number> {
+function withNeighbors(nodes: readonly number[], { up, down }: Adjacency): Set<number> {
   const out = new Set(nodes);
   for (const node of nodes) {
     for (const { start, to } of [up, down]) for (let at = start[node]; at < start[node + 1]; at++) out.add(to[at]);

@@ -7,38 +7,38 @@ import { runner } from "../../graph/commands";
 import { reduce, type Action, type State } from "../../graph/state";
 import { useKeys } from "../../graph/hooks/use-keys";
 import { useMoves } from "../../graph/hooks/use-navigation";
-import { useDecorations, useFound, usePicture, visible } from "../../graph/hooks/use-picture";
+import { useDecorations, useSearch, usePicture, visible } from "../../graph/hooks/use-picture";
 import type { GraphCanvas } from "../../canvas";
 import type { Host } from "../../lib/host";
 import { moved, pushed, type Offsets } from "../../layout/moved-boxes";
 import { isGradient } from "../../lib/quantity";
-import { between, ways as waysOf } from "../../lib/reachability";
+import { between, adjacency as waysOf } from "../../lib/reachability";
 import { nodesOf } from "../../layout/box-of-node";
 import type { GraphView, RunGraph } from "../../lib/wire";
 import { toText } from "./arrangement";
-import { namesOf, renamed } from "./layout-overrides";
+import { namesOf, renameGroup } from "./layout-overrides";
 import { GraphBar } from "./bar";
 import { GroupName } from "./group-name";
-import { graphItems, toggled } from "./menu";
-import { keyIn, keyOf, nodeAt, recordedAt, selecting } from "./selection";
+import { menuItems, toggled } from "./menu";
+import { keyIn, keyOf, nodeAt, recordedAt, selectBox } from "./selection";
 import { GraphTooltip } from "./tooltip";
 import type { PanelProps } from "../panels/props";
 import { Pins } from "./pins";
-import { TintLegend } from "./color-legend";
-import { tinted, withEdges } from "./box-colors";
-import { firstArrangement, unarranged, useKept, type Carried } from "./use-arrangement";
-import { usePushes } from "./use-move-keys";
-import { useTinting } from "./use-node-colors";
+import { ColorLegend } from "./color-legend";
+import { colorBoxes, withEdges } from "./box-colors";
+import { firstArrangement, defaultArrangement, useStoredArrangement, type CarriedArrangement } from "./use-arrangement";
+import { useMoveKeys } from "./use-move-keys";
+import { useNodeColors } from "./use-node-colors";
 import type { LayoutOverrides } from "./use-layout-overrides";
 
 interface Props extends PanelProps {
   readonly graph: RunGraph;
   readonly view: GraphView;
   /** Of the structure and the groups of the reader's own. */
-  readonly spot: string;
+  readonly arrangementKey: string;
   readonly overrides: LayoutOverrides;
   /** Takes the arrangement along where other groups number all anew. */
-  readonly carried: { current: Carried | "nothing" | null };
+  readonly carried: { current: CarriedArrangement | "nothing" | null };
 }
 
 /** More edges than this hide each other, and the boxes. */
@@ -62,13 +62,13 @@ export function RunGraphPane(props: Props) {
   const [isMoving, setMoving] = useState(false);
   const [naming, setNaming] = useState<string | null>(null);
   const own = { state, hidden, pinned, offsets, camera };
-  useKept(props, own);
+  useStoredArrangement(props, own);
 
   const ways = useMemo(() => waysOf(view.nodes.row.length, view.edges.parent, view.edges.child), [view]);
   const { drawn, placement: laid } = usePicture(view, state, hidden, graph.loops as [number, number][]);
   const { placement, shift } = useMemo(() => moved(laid, drawn.picture, offsets), [laid, offsets]);
   const names = useMemo(() => view.nodes.row.map((row) => [graph.nodes[row]?.name, ...(graph.nodes[row]?.sites ?? [])].join("\n")), [graph, view]);
-  const { found, hits } = useFound(view, state.query, names);
+  const { found, hits } = useSearch(view, state.query, names);
   const selected = state.selection === null ? null : visible(drawn, state.selection) ?? state.selection;
 
   // What hangs together first, then edges, then colors: only the last changes from step to step.
@@ -79,8 +79,8 @@ export function RunGraphPane(props: Props) {
     () => withEdges(base, drawn, new Set(isBackward ? graph.no_gradient : []), isDense && !areEdgesShown),
     [base, drawn, graph, isBackward, isDense, areEdgesShown],
   );
-  const { drifted, tinting, missing, isWide, menu, rows, fit } = useTinting(props, { graph, view, isRolled: state.rolled });
-  const decorations = useMemo(() => (tinting ? tinted(edged, drawn, tinting) : edged), [edged, drawn, tinting]);
+  const { driftNote: drifted, coloring, missing, isWide, menu, rows, fit } = useNodeColors(props, { graph, view, isRolled: state.rolled });
+  const decorations = useMemo(() => (coloring ? colorBoxes(edged, drawn, coloring) : edged), [edged, drawn, coloring]);
   const hasCells = useMemo(() => [...decorations.boxes.values()].some(({ cells }) => cells !== undefined), [decorations]);
 
   const act = (action: Action): void => {
@@ -89,8 +89,8 @@ export function RunGraphPane(props: Props) {
     const node = nodeAt(graph, action.key);
     const own = node < 0 ? action.key : state.rolled ? keyIn(graph, view, `n${node}`, choice) : `n${node}`;
     dispatch({ do: "select", key: action.key?.startsWith("n") ? own : action.key });
-    const told = selecting(graph, view, own, props.state, state.rolled);
-    if (told) props.act(told);
+    const selection = selectBox(graph, view, own, props.state, state.rolled);
+    if (selection) props.act(selection);
   };
   const moves = useMoves({ view, state, drawn, hits, canvas, act, first: camera ? { camera } : {} });
   const isFirst = useRef(true);
@@ -132,7 +132,7 @@ export function RunGraphPane(props: Props) {
     if (at) moves.move.current = { camera: { ...at, x: at.x + then[0] - shift[0], y: at.y + then[1] - shift[1] } };
     setOffsets(next);
   };
-  usePushes(element, isMoving, (by) => {
+  useMoveKeys(element, isMoving, (by) => {
     if (!selected || !drawn.picture.boxes.some(({ key }) => key === selected)) return false;
     put(pushed(offsets, selected, by));
     return true;
@@ -155,7 +155,7 @@ export function RunGraphPane(props: Props) {
     const on = picked.length ? between(ways, picked, nodes) : null;
     const other = on ? [...new Set([...picked, ...drawn.shown.nodes.filter((inside) => inside.some((one) => on[one])).flat()])] : [];
     const title = (selected && drawn.picture.boxes.find((box) => box.key === selected)?.lines[0]) ?? "the selection";
-    return graphItems(
+    return menuItems(
       { key, nodes, names: nodes.map((one) => named.nodes[one]), selected: other.length ? { names: other.map((one) => named.nodes[one]), title } : null },
       {
         n: view.nodes.row.length, ways, hidden, pinned, isMoved: offsets.has(key), overrides: props.overrides.list,
@@ -168,9 +168,9 @@ export function RunGraphPane(props: Props) {
       },
     );
   };
-  const isArranged = props.overrides.text !== "" || toText(view, { ...own, camera: null }) !== toText(view, unarranged(view));
+  const isArranged = props.overrides.text !== "" || toText(view, { ...own, camera: null }) !== toText(view, defaultArrangement(view));
   const reset = (): void => {
-    const fresh = unarranged(view);
+    const fresh = defaultArrangement(view);
     moves.move.current = { fit: true };
     setHidden(fresh.hidden);
     setPinned(fresh.pinned);
@@ -187,7 +187,7 @@ export function RunGraphPane(props: Props) {
         <GraphBar color={menu} nHidden={hidden.size} nEdges={isDense ? drawn.picture.edges.length : null}
           areEdgesShown={areEdgesShown} onEdges={showEdges} onShowHidden={() => show(new Set(), true)} onReset={isArranged ? reset : null} />
         {graph.why_missing && <p class="graph-note quiet">{graph.why_missing}</p>}
-        <Pins pinned={pinned} view={view} tints={tinting?.tints ?? null} selected={state.selection}
+        <Pins pinned={pinned} view={view} values={coloring?.nodeValues ?? null} selected={state.selection}
           onGo={moves.go} onUnpin={(node) => setPinned(toggled(pinned, node))} />
         <GraphPane drawn={drawn} placement={placement} direction={state.direction} decorations={decorations} selected={selected}
           hasGuide={false} takeMove={moves.takeMove} onReady={(made) => (canvas.current = made)} onCamera={setCamera}
@@ -199,14 +199,14 @@ export function RunGraphPane(props: Props) {
           }}
           over={{
             legend: <>
-              <TintLegend tinting={tinting} missing={missing} selected={tinting && node >= 0 ? tinting.tints.values[node] : NaN}
+              <ColorLegend coloring={coloring} missing={missing} selected={coloring && node >= 0 ? coloring.nodeValues.values[node] : NaN}
                 isWide={isWide} hasCells={hasCells} hasLoops={drawn.picture.edges.some(({ parent, child }) => parent >= child)} onFit={fit} />
               {drifted && <p class="drifted" role="status">{drifted}</p>}
               {isMoving && <div class="hint" role="status">Use the arrow keys to move the box. Press Esc when done.</div>}
-              {naming !== null && <GroupName name={naming} onName={(name) => override(renamed(props.overrides.list, naming, name))} onClose={() => setNaming(null)} />}
+              {naming !== null && <GroupName name={naming} onName={(name) => override(renameGroup(props.overrides.list, naming, name))} onClose={() => setNaming(null)} />}
             </>,
             tooltip: (hover) => (
-              <GraphTooltip hover={hover} drawn={drawn} look={decorations.boxes.get(hover.key)} tinting={tinting} rows={rows} run={props.run.item.id}
+              <GraphTooltip hover={hover} drawn={drawn} look={decorations.boxes.get(hover.key)} coloring={coloring} rows={rows} run={props.run.item.id}
                 step={choice.step} client={props.client} resultOf={(key) => nodeAt(graph, key)} />
             ),
             items,

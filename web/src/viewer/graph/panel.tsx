@@ -2,13 +2,13 @@
 
 import { useRef } from "preact/hooks";
 import type { GraphView, RunGraph } from "../../lib/wire";
-import { spotOf } from "./layout-overrides";
-import { graphAsk } from "../data/api";
+import { arrangementKey } from "./layout-overrides";
+import { graphQuery } from "../data/api";
 import { Failure, Hint } from "../hint";
 import type { PanelProps } from "../panels/props";
 import { RunGraphPane } from "./pane";
-import type { Carried } from "./use-arrangement";
-import { useAsked } from "../data/use-query";
+import type { CarriedArrangement } from "./use-arrangement";
+import { useQuery } from "../data/use-query";
 import { useLayoutOverrides } from "./use-layout-overrides";
 import "../../style/run-graph.css";
 
@@ -18,7 +18,7 @@ const views = new Map<string, GraphView>();
 const known = new WeakMap<RunGraph, GraphView>();
 
 /** The same view for the same structure, whichever run it came with: positions stay put while runs and kinds change. */
-function settled(graph: RunGraph, overrides: string): GraphView {
+function stableView(graph: RunGraph, overrides: string): GraphView {
   let view = known.get(graph);
   if (view) return view;
   // Only where also the nodes are the same: of two runs of one structure, one may have recorded less.
@@ -36,20 +36,20 @@ export function GraphPanel(props: PanelProps) {
   const number = choice.place < 0 ? -1 : run.structure_of[choice.place] ?? -1;
   const structure = run.structures[number]?.hash ?? "";
   const overrides = useLayoutOverrides(props, structure);
-  const { value, isOld, error } = useAsked(client, graphAsk(run.item.id, structure, run.digest, overrides.text));
+  const { value, isOld, error } = useQuery(client, graphQuery(run.item.id, structure, run.digest, overrides.text));
   const last = useRef<{ graph: RunGraph; overrides: string } | undefined>(undefined);
   if (value && !isOld) last.current = { graph: value, overrides: overrides.text };
-  const carried = useRef<Carried | "nothing" | null>(null);
+  const carried = useRef<CarriedArrangement | "nothing" | null>(null);
   if (error !== null) return <Failure what="The graph" error={error} />;
   if (!last.current) return <Hint title="Loading graph…" isQuiet />;
   const { graph, overrides: own } = last.current;
   if (!graph.nodes.length) {
     return <Hint title="No tensors recorded yet"><p>{graph.why_missing || "The graph appears with the first recorded step."}</p></Hint>;
   }
-  const view = settled(graph, own);
-  const spot = spotOf(graph.structure, own);
+  const view = stableView(graph, own);
+  const spot = arrangementKey(graph.structure, own);
   return (
-    <RunGraphPane {...props} graph={graph} view={view} spot={spot} overrides={overrides} carried={carried}
+    <RunGraphPane {...props} graph={graph} view={view} arrangementKey={spot} overrides={overrides} carried={carried}
       key={spot || `${run.item.id} ${graph.nodes.length}`} />
   );
 }

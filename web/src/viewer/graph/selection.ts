@@ -62,7 +62,7 @@ export function keyOf({ nodes }: RunGraph, view: GraphView, node: string | null,
  *
  * @param isRolled whether a box stands for all passes: then selecting it picks none of them.
  */
-export function selecting(graph: RunGraph, view: GraphView, key: string | null, { of, part, iteration, pass }: State, isRolled = false): Action | null {
+export function selectBox(graph: RunGraph, view: GraphView, key: string | null, { of, part, iteration, pass }: State, isRolled = false): Action | null {
   if (key === null) return { do: "node", node: null };
   const recorded = recordedAt(graph, view, key);
   if (!recorded) return null;

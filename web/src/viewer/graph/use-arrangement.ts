@@ -3,13 +3,13 @@
 import { useEffect } from "preact/hooks";
 import type { Camera } from "../../graph/address";
 import type { GraphView, RunGraph } from "../../lib/wire";
-import { fromText, store, stored, tagged, toText, untagged, type Arrangement } from "./arrangement";
+import { fromText, store, loadStored, tagStructure, toText, untagStructure, type Arrangement } from "./arrangement";
 import { NARROW, USUAL } from "./initial-layout";
-import { namesOf, renumbered, type Names } from "./layout-overrides";
+import { namesOf, renumber, type Names } from "./layout-overrides";
 import type { PanelProps } from "../panels/props";
 
 /** An arrangement on its way to the same graph with other groups, where all has other numbers. */
-export interface Carried {
+export interface CarriedArrangement {
   readonly own: Arrangement;
   readonly names: Names;
 }
@@ -18,9 +18,9 @@ type Around = Pick<PanelProps, "state" | "act"> & {
   readonly graph: RunGraph;
   readonly view: GraphView;
   /** Of the structure and the groups of the reader's own. */
-  readonly spot: string;
+  readonly arrangementKey: string;
   /** "nothing" is how it is shown at first, whatever was kept. */
-  readonly carried: { current: Carried | "nothing" | null };
+  readonly carried: { current: CarriedArrangement | "nothing" | null };
 };
 
 /** On a page narrower than this, the inspector stands below the graph. */
@@ -30,46 +30,46 @@ const NARROW_PAGE = 700;
 const cameras = new Map<string, Camera>();
 
 /** How the graph is shown where nobody arranged it. */
-export function unarranged(view: GraphView): Arrangement {
+export function defaultArrangement(view: GraphView): Arrangement {
   return fromText(view, "", innerWidth < NARROW_PAGE ? NARROW : USUAL);
 }
 
 /** The reader's arrangement of this structure: from the address, else from what this browser keeps. */
-export function firstArrangement({ graph, spot, view, state, carried }: Around): Arrangement {
+export function firstArrangement({ graph, arrangementKey: spot, view, state, carried }: Around): Arrangement {
   const brought = carried.current;
   carried.current = null;
-  if (brought === "nothing") return unarranged(view);
-  if (brought) return carriedTo(brought, namesOf(graph, view), view);
-  const text = untagged(spot, state.kept.graph) ?? stored(spot);
-  const found = text ? fromText(view, text) : unarranged(view);
+  if (brought === "nothing") return defaultArrangement(view);
+  if (brought) return renumberArrangement(brought, namesOf(graph, view), view);
+  const text = untagStructure(spot, state.kept.graph) ?? loadStored(spot);
+  const found = text ? fromText(view, text) : defaultArrangement(view);
   return { ...found, camera: found.camera ?? cameras.get(spot) ?? null };
 }
 
 /** The same arrangement by other numbers; new groups are open. */
-function carriedTo({ own, names }: Carried, to: Names, view: GraphView): Arrangement {
-  const open = renumbered(own.state.open, names.groups, to.groups);
+function renumberArrangement({ own, names }: CarriedArrangement, to: Names, view: GraphView): Arrangement {
+  const open = renumber(own.state.open, names.groups, to.groups);
   open.add(0);
   to.groups.forEach((label, group) => {
     if (group && view.groups.parent[group] === 0 && !names.groups.includes(label)) open.add(group);
   });
-  const fresh = unarranged(view);
+  const fresh = defaultArrangement(view);
   return {
     camera: null, offsets: new Map(),
     state: { ...fresh.state, open, rolled: own.state.rolled, direction: own.state.direction },
-    hidden: renumbered(own.hidden, names.nodes, to.nodes),
-    pinned: renumbered(own.pinned, names.nodes, to.nodes),
+    hidden: renumber(own.hidden, names.nodes, to.nodes),
+    pinned: renumber(own.pinned, names.nodes, to.nodes),
   };
 }
 
 /** Keeps it in both. */
-export function useKept({ spot, view, state, act }: Around, own: Arrangement): void {
+export function useStoredArrangement({ arrangementKey: spot, view, state, act }: Around, own: Arrangement): void {
   const { open, apart, rolled, direction } = own.state;
   const { hidden, pinned, offsets, camera } = own;
   useEffect(() => {
     if (camera) cameras.set(spot, camera);
     const timer = setTimeout(() => {
       store(spot, toText(view, { ...own, camera: null }));
-      const text = tagged(spot, toText(view, own));
+      const text = tagStructure(spot, toText(view, own));
       if (text !== (state.kept.graph ?? "")) act({ do: "keep", name: "graph", text });
     }, 300);
     return () => clearTimeout(timer);

@@ -8,7 +8,7 @@ const PUSHES: Readonly<Record<string, readonly [number, number]>> = {
 };
 
 /** Shift and an arrow move the selected box, or an arrow alone while it is being moved. `push` says whether there was one. */
-export function usePushes(element: HTMLElement | null, isMoving: boolean, push: (by: [number, number]) => boolean): void {
+export function useMoveKeys(element: HTMLElement | null, isMoving: boolean, push: (by: [number, number]) => boolean): void {
   const latest = useRef(push);
   latest.current = push;
   useEffect(() => {

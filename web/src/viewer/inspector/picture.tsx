@@ -6,9 +6,9 @@ import { Pixels } from "../../graph/inspector/pixels";
 import { exactReader } from "../../lib/pixel-values";
 import { short } from "../../lib/formatting";
 import type { Image, TensorView } from "../../lib/wire";
-import { valuesAsk, type Paint } from "../data/api";
+import { valuesQuery, type Paint } from "../data/api";
 import type { PanelProps } from "../panels/props";
-import { useAsked } from "../data/use-query";
+import { useQuery } from "../data/use-query";
 import { keepScale, keepTile, paintOf } from "./paint";
 
 /** Up to so many values are fetched to tell exact numbers; of more a pixel tells them nearly. */
@@ -21,7 +21,7 @@ export function Picture({ run, client, isDark, act, state, tensor }: PanelProps 
   const sample = tensor.n_samples > 0 ? tensor.sample?.number ?? null : null;
   const n = (picture?.shape ?? []).reduce((product, size) => product * size, 1);
   const isExact = isOver && image !== null && n <= MOST_EXACT;
-  const { value: values, isOld } = useAsked(client, isExact ? valuesAsk(run.item.id, tensor.row, tensor.step, sample, tensor.is_normalized) : null);
+  const { value: values, isOld } = useQuery(client, isExact ? valuesQuery(run.item.id, tensor.row, tensor.step, sample, tensor.is_normalized) : null);
   const read = useMemo(() => (image && values && !isOld ? exactReader(image, shape, values, sample) : null), [image, values, isOld, shape, sample]);
   if (!picture) return tensor.why_missing ? <p class="note why-missing">{tensor.why_missing}</p> : null;
   const isOne = picture.text !== "" && shape.every((size) => size === 1);
@@ -35,7 +35,7 @@ export function Picture({ run, client, isDark, act, state, tensor }: PanelProps 
             <Scales scale={scale} hasBatch={tensor.n_samples > 1} image={image} onChoose={(is) => act(keepScale(is))} />
             {image.n_all > 1 && <Tiles image={image} onChoose={(tile) => act(keepTile(tile))} />}
           </div>
-          <Pixels image={image} isDark={isDark} read={read} unit={tensor.is_normalized ? " σ from the batch mean" : ""} name={tensor.tokens?.is_square ? (index) => looked(tensor.tokens!.tokens, index) : undefined} onTile={(tile) => act(keepTile(tile))} />
+          <Pixels image={image} isDark={isDark} read={read} unit={tensor.is_normalized ? " σ from the batch mean" : ""} name={tensor.tokens?.is_square ? (index) => attentionPair(tensor.tokens!.tokens, index) : undefined} onTile={(tile) => act(keepTile(tile))} />
         </>
       )}
       {picture.text && <pre class={isOne ? "value-text one" : "value-text"}>{picture.text}</pre>}
@@ -44,7 +44,7 @@ export function Picture({ run, client, isDark, act, state, tensor }: PanelProps 
 }
 
 /** Which token looks at which. */
-function looked(tokens: readonly string[], index: readonly number[]): string {
+function attentionPair(tokens: readonly string[], index: readonly number[]): string {
   const [from, to] = index.slice(-2);
   return from < tokens.length && to < tokens.length ? `${tokens[from]} → ${tokens[to]} ` : "";
 }
@@ -80,7 +80,7 @@ function Tiles({ image, onChoose }: { image: Image; onChoose(tile: number | null
 
 /** What the chosen sample alone amounts to. */
 function SampleNumbers({ tensor }: { tensor: TensorView }) {
-  const said = (tensor.picture?.statistics ?? []).filter(([, value]) => value !== null);
-  if (!said.length) return null;
-  return <p class="quiet sample-numbers">this sample: {said.slice(0, 5).map(([name, value]) => `${name} ${short(value!)}`).join(" · ")}</p>;
+  const statistics = (tensor.picture?.statistics ?? []).filter(([, value]) => value !== null);
+  if (!statistics.length) return null;
+  return <p class="quiet sample-numbers">this sample: {statistics.slice(0, 5).map(([name, value]) => `${name} ${short(value!)}`).join(" · ")}</p>;
 }

@@ -8,7 +8,7 @@ import type { PanelProps } from "../panels/props";
 
 const LOG = "inspect.bars";
 
-export function Spread({ tensor, state, act }: PanelProps & { tensor: TensorView }) {
+export function Distribution({ tensor, state, act }: PanelProps & { tensor: TensorView }) {
   const own = tensor.sample ? tensor.picture?.histogram ?? null : null;
   const isOfSample = own !== null;
   const histogram = own ?? tensor.histogram ?? tensor.picture?.histogram ?? null;
@@ -24,7 +24,7 @@ export function Spread({ tensor, state, act }: PanelProps & { tensor: TensorView
     <>
       <Histogram histogram={histogram} areShares={isWhole} title={title + few} isLog={state.kept[LOG] === "log"}
         onLog={(isLog) => act({ do: "keep", name: LOG, text: isLog ? "log" : "" })} below={(place) => <Box at={quantiles} place={place} />} />
-      <Words at={quantiles} />
+      <QuantileText at={quantiles} />
     </>
   );
 }
@@ -51,7 +51,7 @@ function Box({ at, place }: { at: ReadonlyMap<string, number>; place(value: numb
 }
 
 /** The same in words. */
-function Words({ at }: { at: ReadonlyMap<string, number> }) {
+function QuantileText({ at }: { at: ReadonlyMap<string, number> }) {
   const parts = [["median", "median", "p50", "p50"], ["box", "middle 50 %", "p25", "p75"], ["thick", "90 %", "p5", "p95"], ["thin", "98 %", "p1", "p99"]] as const;
   const known = parts.filter(([, , from, to]) => at.has(from) && at.has(to));
   if (at.size < 3) return null;

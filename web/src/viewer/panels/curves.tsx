@@ -6,17 +6,17 @@ import { Labeled, Segments } from "../../graph/controls";
 import { Icon } from "../../graph/icons";
 import { nearest } from "../../lib/charts/decimate";
 import { allKinds, dashOf, stepAt, valueAtStep, xOf, type StepLine } from "../../lib/charts/lines";
-import { allMissing, isWide, ranked, titleOf } from "../../lib/statistics";
+import { allMissing, isLogScaled, selectableStatistics, titleOf } from "../../lib/statistics";
 import { short } from "../../lib/formatting";
-import { passesSaid } from "../choice";
+import { describePasses } from "../choice";
 import { Curve, Swatch } from "../charts/curve";
 import type { PanelProps, ShownRun } from "./props";
-import { useScalarLines, useTensorLines, type Lines, type LinesWanted } from "../charts/use-lines";
+import { useScalarLines, useTensorLines, type Lines, type LinesOptions } from "../charts/use-lines";
 
 const [LOW, TALL] = [150, 360];
 
 /** How the curves are looked at; kept in the address. */
-interface Manner extends LinesWanted {
+interface CurveOptions extends LinesOptions {
   readonly search: string;
   /** Null: each as suits it. */
   readonly isLog: boolean | null;
@@ -29,32 +29,32 @@ export function CurvesPanel(props: PanelProps) {
   const { runs, choice, state } = props;
   const kept = (name: string): string => state.kept[`curves.${name}`] ?? "";
   const keep = (name: string, text: string): void => props.act({ do: "keep", name: `curves.${name}`, text });
-  const manner: Manner = {
+  const options: CurveOptions = {
     search: kept("search"), isLog: kept("log") ? kept("log") === "1" : null, smoothing: Math.min(0.99, Math.max(0, Number(kept("smooth")) || 0)),
     large: kept("large"), xName: kept("x") === "seconds" ? "seconds" : "step", kind: choice.kind, isByKind: kept("kinds") !== "0",
   };
   const scalars = useMemo(() => [...new Set(runs.flatMap(({ view }) => view.scalars))], [runs]);
-  const statistics = useMemo(() => ranked([...new Set(runs.flatMap(({ view }) => view.statistics))]), [runs]);
+  const statistics = useMemo(() => selectableStatistics([...new Set(runs.flatMap(({ view }) => view.statistics))]), [runs]);
   const kinds = allKinds(runs.map(({ view }) => view));
-  const isApart = manner.kind === null && manner.isByKind && kinds.length > 1;
-  const word = manner.search.trim().toLowerCase();
+  const isApart = options.kind === null && options.isByKind && kinds.length > 1;
+  const word = options.search.trim().toLowerCase();
   const isFound = (name: string): boolean => name.toLowerCase().includes(word);
   const found = scalars.filter(isFound);
   const foundStatistics = choice.row ? statistics.filter((name) => isFound(name) || isFound(titleOf(name))) : [];
-  const chart = { ...props, manner, onLarge: (id: string) => keep("large", manner.large === id ? "" : id) };
+  const chart = { ...props, options, onLarge: (id: string) => keep("large", options.large === id ? "" : id) };
   return (
     <div class="curves-panel">
-      <CurvesBar manner={manner} keep={keep} hasKinds={runs.some(({ view }) => view.kinds.length > 1)} />
+      <CurvesBar options={options} keep={keep} hasKinds={runs.some(({ view }) => view.kinds.length > 1)} />
       <div class="curves-scroll">
         <CurvesPart title="Logged" about={scalars.length ? `${found.length} of ${scalars.length}` : ""} legend={<RunsLegend runs={runs} kinds={[]} />}>
           {scalars.length === 0 && <p class="note">No scalars logged. Call <code>run.log(loss=loss)</code> inside a step to log one value per step.</p>}
-          {scalars.length > 0 && found.length === 0 && <p class="note">No matches for “{manner.search}”.</p>}
+          {scalars.length > 0 && found.length === 0 && <p class="note">No matches for “{options.search}”.</p>}
           <div class="curve-grid">{found.map((name) => <ScalarChart key={name} name={name} {...chart} />)}</div>
         </CurvesPart>
-        <CurvesPart title={choice.row ? choice.row.site : "Statistics"} about={choice.row ? words(choice.row.of, passesSaid(props.run, choice.row, choice.picked)) : ""}
+        <CurvesPart title={choice.row ? choice.row.site : "Statistics"} about={choice.row ? words(choice.row.of, describePasses(props.run, choice.row, choice.passFilter)) : ""}
           legend={choice.row && <RunsLegend runs={runs} kinds={isApart ? kinds : []} />}>
           {!choice.row && <p class="note">Select a tensor in Tensors or Overview to plot its statistics over steps.</p>}
-          {choice.row && foundStatistics.length === 0 && <p class="note">No matches for “{manner.search}”.</p>}
+          {choice.row && foundStatistics.length === 0 && <p class="note">No matches for “{options.search}”.</p>}
           <div class="curve-grid">{foundStatistics.map((name) => <StatisticChart key={name} name={name} {...chart} />)}</div>
         </CurvesPart>
       </div>
@@ -86,8 +86,8 @@ function CurvesPart({ title, about, legend, children }: { title: string; about: 
   );
 }
 
-function CurvesBar({ manner, keep, hasKinds }: { manner: Manner; keep(name: string, text: string): void; hasKinds: boolean }) {
-  const { isLog } = manner;
+function CurvesBar({ options, keep, hasKinds }: { options: CurveOptions; keep(name: string, text: string): void; hasKinds: boolean }) {
+  const { isLog } = options;
   const onOff = (value: boolean, texts: readonly [string, string], titles: readonly [string, string]) => [
     { value, text: texts[0], title: titles[0] }, { value: !value, text: texts[1], title: titles[1] },
   ];
@@ -96,7 +96,7 @@ function CurvesBar({ manner, keep, hasKinds }: { manner: Manner; keep(name: stri
       <Labeled name="Search">
         <label class="curves-search">
           <Icon name="search" />
-          <input type="search" value={manner.search} placeholder="name" aria-label="Search curves"
+          <input type="search" value={options.search} placeholder="name" aria-label="Search curves"
             onInput={(event) => keep("search", event.currentTarget.value)} />
         </label>
       </Labeled>
@@ -108,17 +108,17 @@ function CurvesBar({ manner, keep, hasKinds }: { manner: Manner; keep(name: stri
             { value: "log", text: "log", title: "Logarithmic y axis (symmetric log for values of both signs)" },
           ]} />
       </Labeled>
-      <Labeled name={`Smoothing ${manner.smoothing ? manner.smoothing.toFixed(2) : "off"}`}>
-        <input class="curves-smooth" type="range" min="0" max="0.99" step="0.01" value={manner.smoothing} aria-label="Smoothing"
+      <Labeled name={`Smoothing ${options.smoothing ? options.smoothing.toFixed(2) : "off"}`}>
+        <input class="curves-smooth" type="range" min="0" max="0.99" step="0.01" value={options.smoothing} aria-label="Smoothing"
           title="Weight of older points" onInput={(event) => keep("smooth", Number(event.currentTarget.value) ? event.currentTarget.value : "")} />
       </Labeled>
       <Labeled name="X axis">
-        <Segments name="X axis" value={manner.xName} onChoose={(value: string) => keep("x", value === "seconds" ? value : "")}
+        <Segments name="X axis" value={options.xName} onChoose={(value: string) => keep("x", value === "seconds" ? value : "")}
           choices={[{ value: "step", text: "step", title: "Steps" }, { value: "seconds", text: "time", title: "Seconds since the run started" }]} />
       </Labeled>
-      {hasKinds && manner.kind === null && (
+      {hasKinds && options.kind === null && (
         <Labeled name="Kinds">
-          <Segments name="Kinds" value={manner.isByKind} onChoose={(value: boolean) => keep("kinds", value ? "" : "0")}
+          <Segments name="Kinds" value={options.isByKind} onChoose={(value: boolean) => keep("kinds", value ? "" : "0")}
             choices={onOff(true, ["split", "merged"], ["One line per kind of step", "One line for all kinds"])} />
         </Labeled>
       )}
@@ -128,7 +128,7 @@ function CurvesBar({ manner, keep, hasKinds }: { manner: Manner; keep(name: stri
 
 interface ChartProps extends PanelProps {
   readonly name: string;
-  readonly manner: Manner;
+  readonly options: CurveOptions;
   onLarge(id: string): void;
 }
 
@@ -138,22 +138,22 @@ function loggedId(name: string): string {
 }
 
 function ScalarChart(props: ChartProps) {
-  return <Lazy isLarge={props.manner.large === loggedId(props.name)}>{() => <LoadedScalar {...props} />}</Lazy>;
+  return <Lazy isLarge={props.options.large === loggedId(props.name)}>{() => <LoadedScalar {...props} />}</Lazy>;
 }
 
 function LoadedScalar(props: ChartProps) {
   // Numbers are logged at every step, of which few have a kind that was recorded.
-  const lines = useScalarLines(props.client, props.runs, props.name, { ...props.manner, kind: null, isByKind: false });
+  const lines = useScalarLines(props.client, props.runs, props.name, { ...props.options, kind: null, isByKind: false });
   return <Chart {...props} id={loggedId(props.name)} title={props.name} found={lines} isLogBySelf={false} />;
 }
 
 function StatisticChart(props: ChartProps) {
-  return <Lazy isLarge={props.manner.large === props.name}>{() => <LoadedStatistic {...props} />}</Lazy>;
+  return <Lazy isLarge={props.options.large === props.name}>{() => <LoadedStatistic {...props} />}</Lazy>;
 }
 
 function LoadedStatistic(props: ChartProps) {
-  const lines = useTensorLines(props.client, props.runs, props.choice.row, props.name, { ...props.manner, picked: props.choice.picked });
-  return <Chart {...props} id={props.name} title={titleOf(props.name)} found={lines} isLogBySelf={isWide(props.name)} broken={allMissing(props.name)} />;
+  const lines = useTensorLines(props.client, props.runs, props.choice.row, props.name, { ...props.options, picked: props.choice.passFilter });
+  return <Chart {...props} id={props.name} title={titleOf(props.name)} found={lines} isLogBySelf={isLogScaled(props.name)} broken={allMissing(props.name)} />;
 }
 
 interface LoadedProps extends ChartProps {
@@ -165,9 +165,9 @@ interface LoadedProps extends ChartProps {
   readonly broken?: string;
 }
 
-function Chart({ id, title, found, manner, choice, act, isDark, onLarge, isLogBySelf, broken }: LoadedProps) {
+function Chart({ id, title, found, options, choice, act, isDark, onLarge, isLogBySelf, broken }: LoadedProps) {
   const { lines, isLoading, errors } = found;
-  const isLarge = manner.large === id;
+  const isLarge = options.large === id;
   const mark = choice.step < 0 ? null : xOf(lines, choice.step);
   const pick = (x: number): void => {
     const step = stepAt(lines, x);
@@ -187,8 +187,8 @@ function Chart({ id, title, found, manner, choice, act, isDark, onLarge, isLogBy
         </span>
       </figcaption>
       {errors.map((error) => <p class="note" key={error}>{error}</p>)}
-      <Curve lines={lines} name={title} height={isLarge ? TALL : LOW} isLog={manner.isLog ?? isLogBySelf} smoothing={manner.smoothing}
-        xName={manner.xName} mark={mark} onPick={pick} isDark={isDark} broken={broken}
+      <Curve lines={lines} name={title} height={isLarge ? TALL : LOW} isLog={options.isLog ?? isLogBySelf} smoothing={options.smoothing}
+        xName={options.xName} mark={mark} onPick={pick} isDark={isDark} broken={broken}
         hint={isLoading ? "Loading…" : "Not recorded in these runs."} />
     </figure>
   );

@@ -1,28 +1,28 @@
 // All about the selected tensor at the selected step.
 
-import { usual } from "../../lib/statistics";
+import { defaultStatistic } from "../../lib/statistics";
 import type { RunView } from "../../lib/wire";
-import { tensorAsk } from "../data/api";
+import { tensorQuery } from "../data/api";
 import { rowsOfNode } from "../choice";
 import { Cards } from "../inspector/cards";
-import { Head, TakeAlong } from "../inspector/head";
+import { Head, ExportBar } from "../inspector/head";
 import { OverSteps } from "../inspector/over-steps";
 import { paintOf } from "../inspector/paint";
 import { Picture } from "../inspector/picture";
 import { Sample } from "../inspector/sample";
-import { Spread } from "../inspector/spread";
+import { Distribution } from "../inspector/spread";
 import { Tables } from "../inspector/tables";
 import type { PanelProps } from "./props";
-import { useAsked } from "../data/use-query";
+import { useQuery } from "../data/use-query";
 import "../../style/tensor.css";
 
 export function InspectorPanel(props: PanelProps) {
   const { run, choice, client, state } = props;
   const { row, step, sample } = choice;
-  const ask = row && step >= 0 ? tensorAsk(run.item.id, row.row, step, sample, paintOf(state.kept)) : null;
-  const { value, isOld, error } = useAsked(client, ask);
+  const query = row && step >= 0 ? tensorQuery(run.item.id, row.row, step, sample, paintOf(state.kept)) : null;
+  const { value, isOld, error } = useQuery(client, query);
   if (step < 0) return <Empty title="No steps recorded yet">Tensors appear here after the first recorded step.</Empty>;
-  if (!row && state.node !== null) return <Lacking {...props} node={state.node} />;
+  if (!row && state.node !== null) return <NotInRun {...props} node={state.node} />;
   if (!row) return <Hints />;
   // What was shown of another tensor says nothing about this one.
   const tensor = value && value.row === row.row ? value : undefined;
@@ -31,11 +31,11 @@ export function InspectorPanel(props: PanelProps) {
     <article class={`panel tensor-panel${isOld ? " old" : ""}`}>
       <Head {...props} row={row} tensor={tensor} />
       {error !== null && <p class="note">{error}</p>}
-      {tensor && <TakeAlong {...props} row={row} tensor={tensor} />}
+      {tensor && <ExportBar {...props} row={row} tensor={tensor} />}
       {tensor && <Cards {...props} tensor={tensor} statistic={statistic} />}
       {statistic && <OverSteps {...props} row={row} tensor={tensor} statistic={statistic} />}
       {tensor && <Sample {...props} tensor={tensor} />}
-      {tensor && <Spread {...props} tensor={tensor} />}
+      {tensor && <Distribution {...props} tensor={tensor} />}
       {tensor && <Picture {...props} tensor={tensor} />}
       {tensor && <Tables {...props} tensor={tensor} />}
     </article>
@@ -44,7 +44,7 @@ export function InspectorPanel(props: PanelProps) {
 
 /** What is drawn over steps: what colors the graph, else the size of the values. */
 function chosenStatistic(run: RunView, wish: string): string {
-  return run.statistics.includes(wish) ? wish : usual(run.statistics);
+  return run.statistics.includes(wish) ? wish : defaultStatistic(run.statistics);
 }
 
 function Empty({ title, children }: { title: string; children: string }) {
@@ -52,7 +52,7 @@ function Empty({ title, children }: { title: string; children: string }) {
 }
 
 /** What was selected in another run, or in the address, is not in this one. */
-function Lacking({ run, runs, node, act }: PanelProps & { node: string }) {
+function NotInRun({ run, runs, node, act }: PanelProps & { node: string }) {
   const having = runs.filter(({ view }) => rowsOfNode(view, node).length);
   return (
     <article class="panel" aria-live="polite">

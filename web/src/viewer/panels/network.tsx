@@ -3,12 +3,12 @@
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { counted, quantity, short } from "../../lib/formatting";
 import type { ModuleRow, NetworkView } from "../../lib/wire";
-import { networkAsk } from "../data/api";
+import { networkQuery } from "../data/api";
 import { nodeOf } from "../choice";
 import { Failure, Hint } from "../hint";
 import type { PanelProps } from "./props";
 import { tiles, type Tile } from "../charts/treemap";
-import { useAsked } from "../data/use-query";
+import { useQuery } from "../data/use-query";
 import { useNarrow } from "../use-narrow";
 import { VirtualTable, type Column } from "../virtual-table";
 
@@ -17,7 +17,7 @@ const KEPT = "module";
 const BESIDE = new Set(["class", "bytes"]);
 
 export function NetworkPanel({ run, state, act, client }: PanelProps) {
-  const { value: network, error } = useAsked(client, networkAsk(run.item.id, run.digest));
+  const { value: network, error } = useQuery(client, networkQuery(run.item.id, run.digest));
   const isNarrow = useNarrow();
   const [folded, setFolded] = useState<ReadonlySet<number>>(new Set());
   const modules = network?.modules ?? [];

@@ -15,7 +15,7 @@ const KEPT = "notes";
 export function NotesPanel({ run, state, choice, act }: PanelProps) {
   const [query, setQuery] = useState(state.kept[KEPT] ?? "");
   const { notes } = run;
-  const rows = useMemo(() => sought(notes, query), [notes, query]);
+  const rows = useMemo(() => searchNotes(notes, query), [notes, query]);
   const isNarrow = useNarrow();
   const columns = useMemo(() => columnsOf(notes, isNarrow), [notes, isNarrow]);
   const search = (text: string): void => {
@@ -41,7 +41,7 @@ export function NotesPanel({ run, state, choice, act }: PanelProps) {
           </div>
           {selected !== null && isHere(selected) && <button type="button" class="button" onClick={() => act({ do: "tab", tab: "tensors" })}>Tensors at step {choice.step.toLocaleString("en")}</button>}
         </div>
-        <Troubles run={run} />
+        <Problems run={run} />
         {notes.length ? (
           <VirtualTable label="Notes" columns={columns} rows={rows} selected={selected}
             onSelect={select} empty="No matches" />
@@ -51,7 +51,7 @@ export function NotesPanel({ run, state, choice, act }: PanelProps) {
             <pre class="value-text">run.note("learning rate halved")</pre>
           </Hint>
         )}
-        {selected !== null && <Whole note={notes[selected]} />}
+        {selected !== null && <FullNote note={notes[selected]} />}
       </section>
       <aside class="pane facts-pane" aria-label="Configuration">
         <Facts title="Configuration" facts={run.config} empty="Not recorded. Pass config={…} to cutaway.record()." />
@@ -62,7 +62,7 @@ export function NotesPanel({ run, state, choice, act }: PanelProps) {
 }
 
 /** Rows whose note has all words in it. */
-export function sought(notes: readonly NoteView[], query: string): Int32Array {
+export function searchNotes(notes: readonly NoteView[], query: string): Int32Array {
   const words = query.toLowerCase().split(/\s+/).filter(Boolean);
   const fits = ({ text, level, step }: NoteView): boolean => {
     const whole = `${text} ${level} ${step ?? ""}`.toLowerCase();
@@ -72,10 +72,10 @@ export function sought(notes: readonly NoteView[], query: string): Int32Array {
 }
 
 /** All of the selected note, of which the table may have only the beginning. */
-function Whole({ note: { step, level, text, about, time } }: { note: NoteView }) {
+function FullNote({ note: { step, level, text, about, time } }: { note: NoteView }) {
   return (
     <div class="note-whole" aria-label="Selected note">
-      <p class="quiet">{step === null ? "" : `step ${step.toLocaleString("en")} · `}{level}{level && " · "}{when(time)}{Object.keys(about).length > 0 && ` · ${said(about)}`}</p>
+      <p class="quiet">{step === null ? "" : `step ${step.toLocaleString("en")} · `}{level}{level && " · "}{when(time)}{Object.keys(about).length > 0 && ` · ${formatAbout(about)}`}</p>
       <p>{text}</p>
     </div>
   );
@@ -83,7 +83,7 @@ function Whole({ note: { step, level, text, about, time } }: { note: NoteView })
 
 /** Where there is little room, time and what it is about stand with the selected note alone. */
 function columnsOf(notes: readonly NoteView[], isNarrow: boolean): Column[] {
-  const about: Column = { name: "about", title: "about", width: 180, text: (row) => said(notes[row].about), by: (row) => said(notes[row].about) };
+  const about: Column = { name: "about", title: "about", width: 180, text: (row) => formatAbout(notes[row].about), by: (row) => formatAbout(notes[row].about) };
   return [
     { name: "step", title: "step", width: isNarrow ? 64 : 84, isNumber: true, text: (row) => notes[row].step?.toLocaleString("en") ?? "", by: (row) => notes[row].step ?? -1 },
     { name: "level", title: "level", width: 84, text: (row) => notes[row].level, by: (row) => notes[row].level, mark: (row) => (isBad(notes[row]) ? "bad" : "") },
@@ -93,7 +93,7 @@ function columnsOf(notes: readonly NoteView[], isNarrow: boolean): Column[] {
   ];
 }
 
-function said(about: Readonly<Record<string, unknown>>): string {
+function formatAbout(about: Readonly<Record<string, unknown>>): string {
   return Object.entries(about).map(([name, value]) => `${name} ${plain(value)}`).join(" · ");
 }
 
@@ -102,7 +102,7 @@ function when(time: number): string {
 }
 
 /** What is damaged, and what could not be written. */
-function Troubles({ run }: Pick<PanelProps, "run">) {
+function Problems({ run }: Pick<PanelProps, "run">) {
   if (!run.problems.length && !run.lost.length) return null;
   return (
     <div class="note failure troubles" role="alert">

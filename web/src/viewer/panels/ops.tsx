@@ -5,10 +5,10 @@ import { App } from "../../graph/app";
 import type { Frame } from "../../graph/hooks/use-address";
 import { Menu } from "../../graph/controls";
 import type { Host } from "../../lib/host";
-import { detailAsk, traceAsk } from "../data/api";
+import { detailQuery, traceQuery } from "../data/api";
 import { Failure, Hint } from "../hint";
 import type { FolderProps } from "../tabs";
-import { useAsked } from "../data/use-query";
+import { useQuery } from "../data/use-query";
 
 const [TRACE, PICTURE] = ["trace", "ops"];
 
@@ -16,8 +16,8 @@ export function OpsPanel({ items: known, state, act, client, onTheme, onHelp }: 
   const items = known ?? [];
   const traces = items.filter(({ kind }) => kind === "trace");
   const item = traces.find(({ id }) => id === state.kept[TRACE]) ?? traces[0];
-  const { value, error } = useAsked(client, item ? traceAsk(item.id) : null);
-  const host = useMemo((): Host | null => item ? { detail: (row) => client.load(detailAsk(item.id, row)), delay: "The server is busy." } : null, [item?.id, client]);
+  const { value, error } = useQuery(client, item ? traceQuery(item.id) : null);
+  const host = useMemo((): Host | null => item ? { detail: (row) => client.load(detailQuery(item.id, row)), delay: "The server is busy." } : null, [item?.id, client]);
   if (!item) {
     return (
       <Hint title="No traces in this folder">

@@ -18,7 +18,7 @@ export function TabPanel({ name, isShown, children }: Props) {
   const wasShown = useRef(false);
   wasShown.current ||= isShown;
   useLayoutEffect(() => {
-    if (isShown) render(<Falling name={name}>{children}</Falling>, place.current!);
+    if (isShown) render(<ErrorBoundary name={name}>{children}</ErrorBoundary>, place.current!);
   });
   useLayoutEffect(() => {
     const own = place.current!;
@@ -27,14 +27,14 @@ export function TabPanel({ name, isShown, children }: Props) {
   return <div class={wasShown.current ? "tab-panel" : ""} role="tabpanel" aria-label={name} hidden={!isShown} ref={place} />;
 }
 
-interface Fallen {
+interface BoundaryState {
   readonly error: string | null;
 }
 
-class Falling extends Component<{ readonly name: string; readonly children: ComponentChildren }, Fallen> {
-  state: Fallen = { error: null };
+class ErrorBoundary extends Component<{ readonly name: string; readonly children: ComponentChildren }, BoundaryState> {
+  state: BoundaryState = { error: null };
 
-  static getDerivedStateFromError(error: unknown): Fallen {
+  static getDerivedStateFromError(error: unknown): BoundaryState {
     return { error: String(error instanceof Error ? error.message : error) };
   }
 

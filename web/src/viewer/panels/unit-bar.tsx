@@ -3,7 +3,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { IconButton, Menu } from "../../graph/controls";
 import { Icon } from "../../graph/icons";
-import { beside, inSite, nameOf, sought, unitOf, type Site, type Unit } from "../../lib/unit-names";
+import { unitBeside, inSite, nameOf, findUnit, unitOf, type Site, type Unit } from "../../lib/unit-names";
 
 interface Props {
   readonly sites: readonly Site[];
@@ -25,7 +25,7 @@ export function unitAfterKey(sites: readonly Site[], unit: string, key: string):
   if (!kind || !sites.length) return null;
   const at = unitOf(unit);
   const by = key === "," || key === "[" ? -1 : 1;
-  const next = !at ? inSite(sites, sites[0].site, 0) : kind === "unit" ? beside(sites, at, by) : inSite(sites, siteBeside(sites, at, by), at.number);
+  const next = !at ? inSite(sites, sites[0].site, 0) : kind === "unit" ? unitBeside(sites, at, by) : inSite(sites, siteBeside(sites, at, by), at.number);
   return next && nameOf(next);
 }
 
@@ -35,24 +35,24 @@ function siteBeside(sites: readonly Site[], { site }: Unit, by: number): string 
 
 export function UnitBar({ sites, unit, onGo }: Props) {
   const [typed, setTyped] = useState(unit);
-  const [said, setSaid] = useState("");
+  const [error, setError] = useState("");
   useEffect(() => {
     setTyped(unit);
-    setSaid("");
+    setError("");
   }, [unit]);
   const at = unitOf(unit);
   const site = at?.site ?? sites[0].site;
   const search = (event: Event): void => {
     event.preventDefault();
-    const found = sought(sites, typed, site);
-    if (typeof found === "string") setSaid(found);
+    const found = findUnit(sites, typed, site);
+    if (typeof found === "string") setError(found);
     else onGo(nameOf(found));
   };
-  const step = (by: number): Unit | null => (at ? beside(sites, at, by) : by > 0 ? inSite(sites, site, 0) : null);
+  const step = (by: number): Unit | null => (at ? unitBeside(sites, at, by) : by > 0 ? inSite(sites, site, 0) : null);
   const key = (event: KeyboardEvent): void => {
     if (event.key !== "Escape") return;
     setTyped(unit);
-    setSaid("");
+    setError("");
     (event.currentTarget as HTMLElement).blur();
     event.stopPropagation();
   };
@@ -69,12 +69,12 @@ export function UnitBar({ sites, unit, onGo }: Props) {
       <form class="search" role="search" onSubmit={search}>
         <Icon name="search" />
         <input type="text" aria-label="Unit" placeholder={`Unit: 17, or ${nameOf({ site, number: 17 })}`} value={typed} spellcheck={false} autocomplete="off" list="cutaway-sites"
-          aria-invalid={said !== ""} onInput={(event) => { setTyped(event.currentTarget.value); setSaid(""); }} onKeyDown={key} onFocus={(event) => event.currentTarget.select()} />
+          aria-invalid={error !== ""} onInput={(event) => { setTyped(event.currentTarget.value); setError(""); }} onKeyDown={key} onFocus={(event) => event.currentTarget.select()} />
         <datalist id="cutaway-sites">{sites.slice(0, 400).map((each) => <option key={each.site} value={`${each.site}#`} />)}</datalist>
         <kbd>/</kbd>
       </form>
       {unit && <button type="button" class="button" title="Summary of the collection" onClick={() => onGo("")}>Collection</button>}
-      <span class="unit-said" role="status">{said}</span>
+      <span class="unit-error" role="status">{error}</span>
     </div>
   );
 }
