@@ -339,7 +339,7 @@ def test_values_are_taken_along_as_files(look: Look, run: Run, tmp_path: Path) -
 REACHED = (
     "Step", "Kind of step", "Show", "Iteration", "Over", "One sample (b)", "Search", "Color by (c)", "Graph of",
     "Width of the inspector", "Statistic", "over steps", "CSV", "Logged value", "Inspector", "Help",
-    "Toggle dark mode (t)", "Show deep/other", "Find",
+    "Toggle dark mode (t)", "Show deep/other", "Search Ctrl K",
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-// The entry of the bundle. A notebook calls `render` (anywidget); a page that holds data, or that a server serves, mounts itself.
+// Entry point of the bundle. A notebook calls `render` (anywidget); a page with embedded data or served by the viewer mounts itself.
 //
 // All of it lives in one element of class "cutaway", and every selector of the style sheet begins with it: in a notebook
 // the page belongs to somebody else. `data-theme` on that element ("light", "dark", or absent: as the system prefers).

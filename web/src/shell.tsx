@@ -1,4 +1,4 @@
-// One view fills the place; several have a tab each, and keep their state when another is looked at.
+// The root component: one view fills the page; several get a tab each and keep their state.
 
 import { useState } from "preact/hooks";
 import { App } from "./graph/app";

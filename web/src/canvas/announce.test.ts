@@ -1,3 +1,5 @@
+// Tests of announce.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { describe } from "./announce";

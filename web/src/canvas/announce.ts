@@ -1,4 +1,4 @@
-/** Says to screen readers what the canvas shows and what is selected. */
+/** Live region for screen readers: what the canvas shows and what is selected. */
 
 import type { Stage } from "./stage";
 

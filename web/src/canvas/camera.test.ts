@@ -1,3 +1,5 @@
+// Tests of camera.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { boundingRect, initialCamera, interpolateCamera, avoidCovered, easeInOut, fitCamera, clampCamera, intersects, inView, revealRect, toPicture, toScreen, zoomCamera } from "./camera";

@@ -1,4 +1,4 @@
-/** Where the camera stands, and how it moves: all in CSS pixels and units of the picture. */
+/** The camera: pan, zoom, fit. Screen coordinates are CSS pixels, picture coordinates are layout units. */
 
 import type { Camera, Point, Rect } from "./types";
 

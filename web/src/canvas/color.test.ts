@@ -1,3 +1,5 @@
+// Tests of color.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { contrast, inkOn, luminance, mix, parse, withAlpha } from "./color";

@@ -1,4 +1,4 @@
-/** Arithmetic on colors: mixing tones for the theme, and ink that can be read. */
+/** Color arithmetic: mix tones for the theme, and pick a readable text color. */
 
 export interface Rgba {
   readonly r: number;

@@ -1,3 +1,5 @@
+// Tests of glide.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { toScreen } from "./camera";

@@ -1,4 +1,4 @@
-/** From one scene to the next: what is in both moves, what is new grows out of its frame, what is gone shrinks into it. */
+/** The animation between two scenes: shared boxes move, new ones grow out of their frame, removed ones shrink into it. */
 
 import { interpolateCamera, easeInOut, intersects, inView } from "./camera";
 import type { Size } from "./camera";

@@ -1,4 +1,4 @@
-/** The canvas itself: holds what is shown and where the camera stands, and hands the work to the other files. */
+/** The graph canvas: holds the scene and the camera, handles input, schedules painting. */
 
 import { describe, liveRegion } from "./announce";
 import { boundingRect, initialCamera, interpolateCamera, avoidCovered, easeInOut, fitCamera, clampCamera, intersects, inView, panCamera, revealRect, toScreen, zoomCamera } from "./camera";

@@ -1,4 +1,4 @@
-/** Finds what lies in a rectangle without looking at everything. */
+/** A spatial index: finds the items in a rectangle without scanning all of them. */
 
 import type { Rect } from "./types";
 

@@ -1,4 +1,4 @@
-/** The whole picture, small, with what is in view; drag to go elsewhere. */
+/** The minimap: the whole picture with the visible part marked; drag to pan. */
 
 import { inView } from "./camera";
 import type { Size } from "./camera";

@@ -1,4 +1,4 @@
-/** The picture as a PNG file. */
+/** Exports the picture as a PNG file. */
 
 import type { Size } from "./camera";
 import { frameTitles } from "./paint/frame-titles";

@@ -1,4 +1,4 @@
-/** A scene made ready to be drawn: every box, frame and line with its look, found by key and by place. */
+/** A scene prepared for painting: every box, frame and line with its style, indexed by key and by position. */
 
 import { EM, LINE, SMALL } from "./paint/detail";
 import { Grid } from "./grid";

@@ -1,3 +1,5 @@
+// Tests of surface.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Rect } from "./types";

@@ -1,4 +1,4 @@
-/** The drawn picture, kept as a bitmap: while the camera pans, only what comes into sight is drawn. */
+/** A cached bitmap of the painted picture: while the camera pans, only newly exposed areas are painted. */
 
 import { itemsIn, paint } from "./paint/paint";
 import type { Stage } from "./stage";

@@ -1,4 +1,4 @@
-/** What the canvas is given to draw, and what it tells its host; nothing in here knows of traces or runs. */
+/** Types of the canvas: what it paints and which events it emits. Nothing here depends on traces or runs. */
 
 import type { Form, Kind, Mark } from "../lib/wire";
 

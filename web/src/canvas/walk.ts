@@ -1,4 +1,4 @@
-/** One step with the arrow keys: along edges with the direction of the picture, to what stands beside across it. */
+/** Arrow-key navigation: along edges in the direction of the layout, to neighboring boxes across it. */
 
 import type { Stage } from "./stage";
 import type { Direction, Rect } from "./types";

@@ -1,4 +1,4 @@
-// The state as the part of the address behind `#`, so that a reload or a sent link shows the same.
+// The state of a graph as the URL fragment, so that a reload or a shared link shows the same view.
 
 import type { GraphView } from "../lib/wire";
 import { depthOf, initial, toDepth, type Highlight, type State } from "./state";

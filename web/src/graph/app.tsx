@@ -1,4 +1,4 @@
-// The interactive picture of one view: the graph, what is around it, and how they work together.
+// The interactive graph of one view: canvas, bars, inspector, and how they work together.
 
 import { useMemo, useReducer, useRef, useState } from "preact/hooks";
 import type { GraphCanvas } from "../canvas";

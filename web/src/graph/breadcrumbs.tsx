@@ -1,4 +1,4 @@
-// Where one is: the modules around the selection, or around the middle of the screen.
+// Breadcrumbs: the modules around the selection, or around the center of the screen.
 
 import type { GraphView } from "../lib/wire";
 import { usePage } from "./context";

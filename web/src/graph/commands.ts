@@ -1,4 +1,4 @@
-// What each command of the keyboard does.
+// Runs the keyboard commands of the graph.
 
 import type { GraphCanvas } from "../canvas";
 import type { Command } from "./keyboard";

@@ -1,4 +1,4 @@
-// What can be done with a box or module, at a click of the other button.
+// The context menu of a box or module.
 
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { usePage } from "./context";

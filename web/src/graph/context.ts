@@ -1,4 +1,4 @@
-// What every part of the page may ask and do.
+// The context that all components of the graph page share: view, state, actions.
 
 import { createContext } from "preact";
 import { useContext } from "preact/hooks";

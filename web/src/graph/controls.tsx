@@ -1,4 +1,4 @@
-// Small controls that the bars share.
+// Small controls that the toolbars share: menu, segmented control, icon button, link.
 
 import type { ComponentChildren } from "preact";
 import { Icon, type IconName } from "./icons";

@@ -1,4 +1,4 @@
-// How boxes look for what is asked: colored and sized by a number, found, highlighted or dimmed.
+// Decorations of boxes: colored and sized by a measure, matched by a search, highlighted or dimmed.
 
 import { edgeKey, type Decorations, type EdgeLook, type Look } from "../canvas/types";
 import { colorAt, css, isOnScale, position, scaleOf, type ColorScale } from "../lib/colors";

@@ -1,4 +1,4 @@
-// Walking through what differs between two traces.
+// Steps through the differences between two traces.
 
 import { useMemo, useState } from "preact/hooks";
 import { differences, type Difference } from "../lib/diff-list";

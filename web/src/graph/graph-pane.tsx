@@ -1,4 +1,4 @@
-// The canvas in the page: hands it pictures, decorations and the selection, and hears what the reader does.
+// The canvas as a component: passes pictures, decorations and the selection in, and events out.
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";

@@ -1,4 +1,4 @@
-// The top of the page: what is shown, how large it is, and what went wrong.
+// The header of the page: model, size, and the error of a failed forward pass.
 
 import { FAILED } from "../lib/wire";
 import { IconButton } from "./controls";

@@ -1,4 +1,4 @@
-// The sheet of keys and signs.
+// The help sheet: keyboard shortcuts and symbols.
 
 import { useEffect, useRef } from "preact/hooks";
 import { IconButton } from "./controls";

@@ -1,4 +1,4 @@
-// Which key does what; the help sheet is made from the same list.
+// Keyboard shortcuts of the graph; the help sheet is generated from the same table.
 
 export type Command =
   | "left" | "right" | "up" | "down" | "toggle" | "clear" | "ancestors" | "descendants" | "paths" | "zoom in" | "zoom out" | "fit"

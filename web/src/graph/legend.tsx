@@ -1,4 +1,4 @@
-// What shapes and colors mean; only what occurs in the picture is told.
+// The legend: shapes and colors that occur in the picture.
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { corners } from "../canvas/paint/boxes";

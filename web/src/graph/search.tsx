@@ -1,4 +1,4 @@
-// Looking for ops and modules: the field, the list of what was found, and how many.
+// Search for ops and modules: field, matches, count.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { IconButton } from "./controls";

@@ -1,4 +1,4 @@
-// All that the page remembers, and how it changes: a pure reducer.
+// The state of the graph page and its reducer.
 
 import { Representatives } from "../layout/representatives";
 import type { Fold, GraphView } from "../lib/wire";

@@ -1,4 +1,4 @@
-// The second bar: how much is open, what is drawn once, and what colors and bars tell.
+// The toolbar: depth, repeated blocks, color and size measures, direction.
 
 import { counted } from "../lib/formatting";
 import { Compare } from "./diff-bar";

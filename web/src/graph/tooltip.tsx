@@ -1,4 +1,4 @@
-// What the pointer is over, in a few words, beside the pointer.
+// The tooltip of a box.
 
 import { quantity } from "../lib/formatting";
 import { describeValue } from "./decorate";

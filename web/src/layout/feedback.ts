@@ -1,4 +1,4 @@
-// Edges that go back, in rolled-up pictures: beside what their frame holds, after all the rest has its place.
+// Routes of back edges in rolled-up pictures: in lanes beside their frame, after everything else is placed.
 // The same steps as in Python, `layout/feedback.py`; a test there holds the two together.
 
 /** From what is there to the first lane, and from the last to the border. */

@@ -1,4 +1,4 @@
-// What is shown of a graph: which groups are open, which loops and repeated blocks are drawn once.
+// Folding: which groups are open, which loops and repeated blocks are drawn once.
 // The same rules as in Python, `layout/fold.py`; a test there holds the two together.
 
 import { Representatives } from "./representatives";

@@ -1,4 +1,4 @@
-// Where to put boxes and lines: a layered layout of one level from top to bottom, in time linear in their number.
+// Layered layout of one level, top to bottom, in time linear in its size.
 // The same steps as in Python, `layout/layered.py`; a test there holds the two together.
 
 import { arrange, at, CROWD, OUTSIDE, type Arrangement } from "./layers";

@@ -1,4 +1,4 @@
-// Which layer each member of a level stands in, and in what order: from who feeds whom, and from nothing else.
+// Assigns each node of a level to a layer and orders the layers, from edges alone.
 // The same steps as in Python, `layout/layers.py`; a test there holds the two together.
 
 /** The upper end of a link from outside the level. The lower end of a link to the outside is the number of members. */

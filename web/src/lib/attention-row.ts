@@ -1,4 +1,4 @@
-// Where tokens look: one row of the weights of attention.
+// One row of attention weights: what one token attends to.
 
 /**
  * What one token gives to each of `n` tokens: of one head, or on average over all.

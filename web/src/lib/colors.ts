@@ -1,4 +1,4 @@
-// Colors for numbers: ramps that also readers with red-green blindness tell apart, and the scales that lead onto them.
+// Color scales for numbers, with ramps that are safe for red-green color blindness.
 
 import { symlog } from "./charts/symlog";
 import type { Measure } from "./wire";

@@ -1,4 +1,4 @@
-// Numbers as people read them: 1.2 ms, 3.4 MB, 5.6 GFLOPs.
+// Formats numbers with units: 1.2 ms, 3.4 MB, 5.6 GFLOPs.
 
 const THOUSANDS = ["", "k", "M", "G", "T", "P"];
 const BYTES = ["B", "KB", "MB", "GB", "TB", "PB"];

@@ -1,3 +1,5 @@
+// Tests of host.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { deflateSync } from "node:zlib";

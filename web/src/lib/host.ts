@@ -1,4 +1,4 @@
-// Where a picture gets what is not in its view: from the file it lies in, or from the kernel of a notebook.
+// Sources of op details that are not in the view: the HTML file itself or the notebook kernel.
 
 import type { Detail } from "./wire";
 

@@ -1,3 +1,5 @@
+// Tests of node-colors.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { position } from "./colors";

@@ -1,4 +1,4 @@
-// What colors the nodes of a run: a statistic of one step, or its change since another, for every node of the graph.
+// The number behind the color of each node of a run: a statistic at one step, or its change since another step.
 
 import { DIVERGING, position, type ColorScale } from "./colors";
 import { quantityTitle } from "./quantity";

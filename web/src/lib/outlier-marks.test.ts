@@ -1,3 +1,5 @@
+// Tests of outlier-marks.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { outlierMarks } from "./outlier-marks";

@@ -1,4 +1,4 @@
-// The nodes that stand out: where NaN begins, outliers by their z-score, what changed a hundredfold.
+// Marks on nodes that stand out: first NaN, z-score outliers, hundredfold changes.
 
 import { zText } from "./statistics";
 import type { NodeValues } from "./node-colors";

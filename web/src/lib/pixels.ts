@@ -1,4 +1,4 @@
-// Pictures of values: from text to numbers.
+// Decodes images of values.
 
 import { decodeBase64 } from "./host";
 import type { Image } from "./wire";

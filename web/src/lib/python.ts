@@ -1,4 +1,4 @@
-// Lines of Python cut into pieces to be tinted: enough for reading a few lines around a call.
+// Syntax highlighting for short pieces of Python.
 
 export type TokenKind = "" | "keyword" | "text" | "number" | "comment";
 

@@ -1,4 +1,4 @@
-// What a node depends on and what depends on it, on the full graph: ancestors, descendants, the paths between two.
+// Reachability on the full graph: ancestors, descendants, paths between two nodes.
 
 /** Neighbors of every node: those of node n are to[start[n]] … to[start[n + 1] - 1]. */
 export interface Neighbors {

@@ -1,4 +1,4 @@
-// Finding ops and modules by what they are called: by words, or by a site with `*` and `**`.
+// Search for ops and modules by words, or by a site pattern with `*` and `**`.
 
 import type { GraphView } from "./wire";
 

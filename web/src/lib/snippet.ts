@@ -1,4 +1,4 @@
-// The line of Python that gives what is looked at.
+// The Python code that reads the selected tensor from a run.
 
 import type { RowView } from "./wire";
 

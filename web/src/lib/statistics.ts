@@ -1,4 +1,4 @@
-// Statistics as people read them, by the table that Python sends: titles, order, and which of them call for a look.
+// Titles, order and cards of statistics, from the table that Python sends.
 
 import { exact, short } from "./formatting";
 import { FAR, LARGEST, STATISTICS, UNKNOWN, type Sibling, type Statistic, type StatisticView } from "./wire";

@@ -1,3 +1,5 @@
+// Tests of unit-names.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { unitBeside, inSite, nameOf, findUnit, unitOf, type Site } from "./unit-names";

@@ -1,4 +1,4 @@
-// Units by name and number: what somebody typed, and which unit stands next to one.
+// Parses names of units and steps from unit to unit.
 
 /** A site of a collection, and the numbers of its units; none where they are all from 0 on. */
 export interface Site {

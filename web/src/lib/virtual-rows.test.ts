@@ -1,3 +1,5 @@
+// Tests of virtual-rows.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { heightOf, sortRows, rowAfter, scrollTo, toTsv, upTo, windowAt } from "./virtual-rows";

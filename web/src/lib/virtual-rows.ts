@@ -1,4 +1,4 @@
-// The arithmetic of long tables: which rows are in view, in which order they stand, where a key leads.
+// Virtual scrolling for long tables: visible rows, sort order, keyboard movement.
 
 /** A browser gives up on taller elements: beyond it, the scroll bar stands for more rows than it has pixels. */
 const TALLEST = 8_000_000;

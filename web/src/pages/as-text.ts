@@ -1,4 +1,4 @@
-// Plates as text with tabs between the cells, as spreadsheets and editors take it: every number with all its figures.
+// Page items as tab-separated text in full precision, for spreadsheets and editors.
 
 import { raw, type Maybe } from "./numbers";
 import type { Bars, ColouredText, Facts, Heatmap, Histogram, Lines, Section, Table } from "./wire";

@@ -1,4 +1,4 @@
-// Text for other programs.
+// Copies text to the clipboard; returns whether it worked.
 
 /** Put a text onto the clipboard; whether that worked. Pages that did not come over a safe connection have to ask the old way. */
 export async function copyText(text: string): Promise<boolean> {

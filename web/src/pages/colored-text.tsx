@@ -1,4 +1,4 @@
-// Texts colored by a channel: which one, what each token's numbers are, and what the colors mean.
+// Text with tokens colored by a channel, with a channel selector and a readout.
 
 import { useMemo, useState } from "preact/hooks";
 import { Menu, Segments } from "../graph/controls";

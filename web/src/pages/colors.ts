@@ -1,4 +1,4 @@
-// Colors of plates: of tokens and cells by their numbers, of lines and series by their order.
+// Colors of page items: tokens and cells by value, lines and series by index.
 
 import { colorAt, css, type Ramp, type Rgb } from "../lib/colors";
 

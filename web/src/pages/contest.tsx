@@ -1,4 +1,4 @@
-// Channels that contend for the tokens: a line for each beside the text, and the color of the strongest at each token.
+// Channels that compete for tokens, as factors do: a sparkline for each, and each token in the color of its strongest channel.
 
 import { Swatch } from "./legend";
 import { seriesColor } from "./colors";

@@ -1,4 +1,4 @@
-// Where a key leads in a grid of things.
+// Keyboard movement in a grid.
 
 export type Place = readonly [row: number, column: number];
 

@@ -1,4 +1,4 @@
-// Which color is which; each can be taken out.
+// A legend whose entries toggle their series.
 
 import { seriesColor } from "./colors";
 

@@ -1,4 +1,4 @@
-// Which channel a colored text shows, and texts of one page that always show the same.
+// The channel that a colored text shows, shared by linked texts of a page.
 
 import { createContext } from "preact";
 import { useContext, useEffect, useState } from "preact/hooks";

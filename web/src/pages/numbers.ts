@@ -1,4 +1,4 @@
-// Numbers of plates: short where they stand, a figure more for who points at them, whole for who copies them.
+// Formats numbers of page items: short in place, longer in tooltips, full precision when copied.
 
 import { short } from "../lib/formatting";
 

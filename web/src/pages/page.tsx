@@ -1,4 +1,4 @@
-// A page of plates: its sections as cards, and a way to each of them.
+// A page: sections as cards, with navigation.
 
 import { useRef, useState } from "preact/hooks";
 import { IconButton } from "../graph/controls";

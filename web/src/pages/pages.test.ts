@@ -1,3 +1,5 @@
+// Tests of the files in this folder.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 

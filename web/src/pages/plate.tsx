@@ -1,4 +1,4 @@
-// One plate with its title, and the way to take its numbers along.
+// One page item with its title and copy button.
 
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";

@@ -1,4 +1,4 @@
-// A table whose numbers can be sorted, and compared as bars.
+// A sortable table with numbers, bars and links.
 
 import { useContext, useMemo, useRef, useState } from "preact/hooks";
 import { VirtualTable, type Column as Drawn } from "../viewer/virtual-table";

@@ -1,4 +1,4 @@
-// The tokens of one text in the colors of one channel, pointed at, walked through and chosen by.
+// The tokens of one text in the colors of one channel, with hover, keyboard and selection.
 
 import { Component } from "preact";
 import { shortNumber } from "./numbers";

@@ -1,4 +1,4 @@
-// Tokens as they are written on a page.
+// Formats tokens for display: whitespace and empty tokens become visible.
 
 /** Signs for what would not be seen: the space that a token begins with, the end of a line, nothing at all. */
 export function visibleToken(token: string): string {

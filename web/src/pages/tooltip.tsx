@@ -1,4 +1,4 @@
-// What is read at the pointer or the keys, in a box beside it.
+// The tooltip of a page item, and its placement.
 
 import type { ComponentChildren } from "preact";
 

@@ -1,4 +1,4 @@
-// What was asked for as the part of the address behind `#`, so that a reload or a sent link shows the same.
+// The state of the viewer as the URL fragment, so that a reload or a shared link shows the same view.
 
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { INITIAL, ORDER, type State, type Selector } from "./state";

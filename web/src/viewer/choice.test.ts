@@ -1,3 +1,5 @@
+// Tests of choice.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { choose, counterpart, nearest, optionsOf, describePasses, describePass, selectRow, siteOf, stepBy } from "./choice";

@@ -1,4 +1,4 @@
-// What is shown of what was asked for. Wishes that a run cannot fulfil are relaxed, and come back where they fit.
+// Resolves the state against a run: what the run cannot show is replaced by the closest match, and applies again where it fits.
 
 import { quantity } from "../lib/quantity";
 import type { RowView, RunView } from "../lib/wire";

@@ -1,4 +1,4 @@
-// Text for other programs to paste.
+// Copies text to the clipboard; throws if that fails.
 
 /** Put a text where it can be pasted from; also where a page from another machine is not let near the clipboard itself. */
 export async function copyText(text: string): Promise<void> {

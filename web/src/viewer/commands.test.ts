@@ -1,3 +1,5 @@
+// Tests of commands.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { choose } from "./choice";

@@ -1,4 +1,4 @@
-// Does what a key, a button or the palette says.
+// Runs the commands of keys, buttons and palette.
 
 import { type Choice, optionsOf, rowsOfNode, stepBy } from "./choice";
 import type { RunView } from "../lib/wire";

@@ -1,4 +1,4 @@
-// The top of the viewer: runs, tabs, whether something is being written, and the few buttons.
+// Header of the viewer: runs, tabs, live state, buttons.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { IconButton } from "../graph/controls";

@@ -1,4 +1,4 @@
-// The sheet of keys.
+// Help sheet of the viewer.
 
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { IconButton } from "../graph/controls";

@@ -1,4 +1,4 @@
-// The step that the pointer is over, on the slider or on the timeline: both show it, and nothing else is drawn anew for it.
+// Shares the hovered step between slider and timeline without rendering anything else.
 
 import { useEffect, useState } from "preact/hooks";
 

@@ -1,4 +1,4 @@
-// Which key does what in the viewer; the help sheet is made from the same list. Panels have further keys of their own.
+// Keyboard shortcuts of the viewer; the help sheet is generated from the same table. Panels add their own.
 
 import { KEYS as GRAPH_KEYS } from "../graph/keyboard";
 import { UNIT_KEYS } from "./panels/unit-bar";

@@ -1,3 +1,5 @@
+// Tests of palette-search.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { exampleItem, exampleRun } from "./example";

@@ -1,4 +1,4 @@
-// What the palette offers, and how well each of it fits what was typed.
+// Items of the command palette and how they rank for a query.
 
 import { quantityName } from "../lib/quantity";
 import type { RunItem, RunView } from "../lib/wire";

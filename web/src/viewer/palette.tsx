@@ -1,4 +1,4 @@
-// The palette: type a few letters to go to a tensor, a step, a run, a tab, or to do something.
+// The command palette: search tensors, steps, runs, tabs and commands.
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Icon } from "../graph/icons";

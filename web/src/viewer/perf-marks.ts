@@ -1,4 +1,4 @@
-// How long a change takes from the event to the pixels, as marks that a benchmark reads: "cutaway:selected", "cutaway:shown".
+// Performance marks from event to pixels, for benchmarks: "cutaway:selected", "cutaway:shown".
 
 import type { Client } from "./data/client";
 

@@ -1,4 +1,4 @@
-// The bar of selectors: kind of step, step, iteration, what of a tensor, its part in the node, batch or one sample.
+// The selector bar: step, kind of step, iteration, pass, quantity, part, batch or sample.
 
 import type { RefObject } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";

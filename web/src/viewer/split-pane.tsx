@@ -1,4 +1,4 @@
-// Something with the inspector beside it, or below it where there is little room.
+// A panel with the inspector beside it, or below it in narrow windows.
 
 import type { ComponentChildren } from "preact";
 import { useRef, useState } from "preact/hooks";

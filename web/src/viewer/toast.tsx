@@ -1,4 +1,4 @@
-// A sentence in passing: why a key did nothing. It goes away by itself.
+// Short messages that disappear by themselves, such as why a key did nothing.
 
 import { useEffect, useState } from "preact/hooks";
 

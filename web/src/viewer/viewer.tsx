@@ -1,4 +1,4 @@
-// The viewer: runs, selectors and tabs around the panels, which show what was chosen and say what is to be shown next.
+// The viewer: header, selectors, tabs, timeline, palette and help around the panels.
 
 import { useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
 import { takesKeys } from "../graph/keyboard";

@@ -1,4 +1,4 @@
-// A table of any length: only the rows in view are drawn. Sortable, walked by keys, copied as text.
+// A virtual table: renders only visible rows; sortable, keyboard navigation, copies as text.
 
 import { Component, type ComponentChildren } from "preact";
 import { useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";

@@ -1,4 +1,4 @@
-/** Draws what boxes carry: strips, bars, chevrons, signs, badges, rings and notes. */
+/** Paints the decorations of boxes: color strips, bars, chevrons, signs, badges, rings and notes. */
 
 import { EM, LEAD, LINE, NAME, SMALL } from "./detail";
 import { inkOn } from "../color";

@@ -1,4 +1,4 @@
-/** Draws boxes: all of one style in one path. */
+/** Paints boxes, batched: one path per style. */
 
 import type { BoxItem } from "../stage";
 import type { Style } from "./style";

@@ -1,3 +1,5 @@
+// Tests of detail.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { EM, detailAt, fittedName, shortenName } from "./detail";

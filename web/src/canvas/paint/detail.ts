@@ -1,4 +1,4 @@
-/** How much is drawn at which zoom, so that what is drawn can be read. */
+/** Level of detail: how much is painted at which zoom, so that all painted text is readable. */
 
 import { EM, NAME } from "../../layout/text-size";
 

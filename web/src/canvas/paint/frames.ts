@@ -1,4 +1,4 @@
-/** Draws frames: each lays a thin veil over what is around it. Their titles are drawn later, over everything. */
+/** Paints frames, each with a translucent fill. Their titles are painted last, over everything. */
 
 import { DIM } from "./style";
 import type { FrameItem } from "../stage";

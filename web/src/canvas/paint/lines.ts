@@ -1,4 +1,4 @@
-/** Draws edges: one path for each way an edge can look, then tips, then labels. */
+/** Paints edges, batched: one path per line style, then arrowheads, then labels. */
 
 import { SMALL } from "./detail";
 import type { LineItem } from "../stage";

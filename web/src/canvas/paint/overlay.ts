@@ -1,4 +1,4 @@
-/** Draws what lies over the picture and changes often: the selected, the one under the pointer, titles of frames. */
+/** Paints the layer that changes often: selection, hover, frame titles. */
 
 import { mix, withAlpha } from "../color";
 import { paintCorners } from "./adornments";

@@ -1,4 +1,4 @@
-/** Draws a part of the picture, from back to front. */
+/** Paints a part of the picture, from back to front. */
 
 import { intersects } from "../camera";
 import { paintAdornments, paintStrips } from "./adornments";

@@ -1,3 +1,5 @@
+// Tests of style.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Form, Kind, Mark } from "../../lib/wire";

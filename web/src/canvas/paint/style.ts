@@ -1,4 +1,4 @@
-/** The visual code: how a box looks, from its kind, its form, its flags and what was said of it. */
+/** The style of a box: derived from its kind, form, flags and decorations. */
 
 import { CONDITION, FAILED, LIGHT, OUTPUT } from "../../lib/wire";
 import type { Form, Kind, Mark } from "../../lib/wire";

@@ -1,4 +1,4 @@
-/** Draws what boxes say: all lines from near, names alone from farther away. */
+/** Paints the text of boxes: all lines when zoomed in, only names when zoomed out. */
 
 import { EM, LEAD, LINE, NAME, fittedName } from "./detail";
 import { stripOf } from "./adornments";

@@ -1,4 +1,4 @@
-/** The colors of the page as the canvas uses them, with tones mixed from them. */
+/** The theme of the canvas: colors read from CSS variables, and tones mixed from them. */
 
 import { luminance, mix, parse, withAlpha } from "../color";
 

@@ -1,4 +1,4 @@
-/** Where the titles of frames stand: always in view as long as the frame is, always readable, never over each other. */
+/** Placement of frame titles: visible while the frame is, readable, never overlapping. */
 
 import { EM, LINE, shortenName } from "./detail";
 

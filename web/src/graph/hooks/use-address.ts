@@ -1,4 +1,4 @@
-// Keeps the address of the page in step with its state, so that a reload shows the same.
+// Keeps the URL in sync with the state, so that a reload shows the same view.
 
 import { useEffect, useRef } from "preact/hooks";
 import type { GraphView } from "../../lib/wire";

@@ -1,4 +1,4 @@
-// From the state to what is drawn: folded, placed, decorated; each step anew only where something it reads changed.
+// From state to picture: fold, place, decorate. Each step is memoized on what it reads.
 
 import { useMemo, useRef } from "preact/hooks";
 import type { Decorations } from "../../canvas";

@@ -1,4 +1,4 @@
-// What costs most: names with bars, by whichever cost is asked for.
+// The most expensive items as a bar list, by a selectable cost.
 
 import { useMemo, useState } from "preact/hooks";
 import { quantity } from "../../lib/formatting";

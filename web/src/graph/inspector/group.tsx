@@ -1,4 +1,4 @@
-// All about a module: what is in it, what it costs, and the ways to open and fold it.
+// Inspector of a module: its contents, its costs, and buttons to open and fold it.
 
 import { useCallback, useMemo } from "preact/hooks";
 import type { Measure } from "../../lib/wire";

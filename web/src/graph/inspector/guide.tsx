@@ -1,4 +1,4 @@
-// What the panel says while nothing is selected: what the model is, how to read the picture, where the cost lies.
+// Inspector without a selection: the model, how to read the graph, and the most expensive boxes.
 
 import { useCallback } from "preact/hooks";
 import { together } from "../../layout/box-of-node";

@@ -1,4 +1,4 @@
-// How the values of a tensor are spread.
+// Histogram of the values of a tensor.
 
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";

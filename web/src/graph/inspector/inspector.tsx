@@ -1,4 +1,4 @@
-// The panel beside the graph: all about what is selected, or how to read the picture.
+// The inspector beside the graph: details of the selection, or a guide.
 
 import { usePage } from "../context";
 import { GroupPanel } from "./group";

@@ -1,4 +1,4 @@
-// The measures of what is selected, as cards; and the ways to highlight what hangs together with it.
+// Measures of the selection as cards, and buttons to highlight ancestors, descendants and paths.
 
 import { together } from "../../layout/box-of-node";
 import { quantity } from "../../lib/formatting";

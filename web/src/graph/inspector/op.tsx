@@ -1,4 +1,4 @@
-// All that an op or a source holds.
+// Inspector of an op: value, gradient, arguments, source.
 
 import { useEffect, useState } from "preact/hooks";
 import type { Detail } from "../../lib/wire";

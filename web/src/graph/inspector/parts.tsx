@@ -1,4 +1,4 @@
-// Pieces that the panels share.
+// Building blocks that the inspectors share.
 
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";

@@ -1,4 +1,4 @@
-// The values of a tensor as pixels, which can be enlarged and asked for their numbers.
+// The values of a tensor as an image that zooms and shows the number behind each pixel.
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";

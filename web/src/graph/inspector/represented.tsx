@@ -1,4 +1,4 @@
-// Where one box stands for several things: which of them is looked at.
+// Where one box represents several ops or modules: selects which of them is shown.
 
 import { IconButton, Link } from "../controls";
 import { usePage } from "../context";

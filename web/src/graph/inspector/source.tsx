@@ -1,4 +1,4 @@
-// The line of the user's program that ran an op, with its surroundings.
+// The source line that ran an op, with its context.
 
 import { highlightPython } from "../../lib/python";
 import type { Source } from "../../lib/wire";

@@ -1,4 +1,4 @@
-// A tensor in pictures: its statistics, how its values are spread, and the values themselves.
+// A tensor: statistics, histogram and values.
 
 import { short } from "../../lib/formatting";
 import type { ValuePicture } from "../../lib/wire";

@@ -1,4 +1,4 @@
-// Axes: how a number becomes a place, and which numbers stand beside the line.
+// Axes: map numbers to positions and choose ticks.
 
 import type { Numbers } from "./decimate";
 import { short } from "../formatting";

@@ -1,3 +1,5 @@
+// Tests of chart-data.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 

@@ -1,4 +1,4 @@
-// Curves made ready to be drawn: thinned, smoothed, brought onto one axis. What a reader points at is looked up in the whole.
+// Curves prepared for drawing: decimated, smoothed, on one axis. Values at the cursor are read from the full data.
 
 import { axisOf, extent, type Axis, type Extent } from "./axes";
 import { decimate, nearest, type Numbers } from "./decimate";

@@ -1,4 +1,4 @@
-// Long curves with no more points than can be seen: what a screen shows of them stays the same.
+// Decimation of long curves: no more points than pixels, with the same appearance.
 
 /** Numbers in a row, of whichever precision they came. */
 export type Numbers = Float32Array | Float64Array | readonly number[];

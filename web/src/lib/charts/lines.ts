@@ -1,4 +1,4 @@
-// What was recorded over steps, as lines: one for each run, and for each kind of step where these are told apart.
+// Recorded curves as lines: one per run, and one per kind of step where kinds are separate.
 
 import { nearest } from "./decimate";
 import type { Line } from "./chart-data";

@@ -1,4 +1,4 @@
-// Noisy curves made quiet.
+// Exponential smoothing of curves.
 
 import type { Numbers } from "./decimate";
 

@@ -1,4 +1,4 @@
-// A curve as small as a word.
+// Sparklines.
 
 import { axisOf, extent } from "./axes";
 import { decimate, nearest, type Numbers } from "./decimate";

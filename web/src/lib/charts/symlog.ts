@@ -1,4 +1,4 @@
-// An axis for numbers of any size and either sign: straight around zero, logarithmic beyond.
+// Symmetric log axis: linear around zero, logarithmic beyond.
 
 export interface Axis {
   readonly low: number;

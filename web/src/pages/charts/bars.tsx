@@ -1,4 +1,4 @@
-// One number a name, as a bar; both ways from the middle where there are signs.
+// A bar chart: one number per name, diverging where numbers are signed.
 
 import { useRef, useState } from "preact/hooks";
 import { useEdges } from "../scroll-edges";

@@ -1,4 +1,4 @@
-// The frame of a chart: axes with numbers, a cursor that the pointer and the keys move, and what is read there.
+// The frame of a chart: axes, a cursor for pointer and keyboard, and a readout.
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";

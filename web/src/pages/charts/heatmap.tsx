@@ -1,4 +1,4 @@
-// A matrix as colors: cells with numbers while they are few, pixels when they are many.
+// A heatmap: cells with numbers while there are few, pixels when there are many.
 
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { gradient } from "../../lib/colors";

@@ -1,4 +1,4 @@
-// How values are spread: one outline for each kind of them, on the same bins.
+// A histogram with one outline per series on shared bins.
 
 import { useState } from "preact/hooks";
 import { counted } from "../../lib/formatting";

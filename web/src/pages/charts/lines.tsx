@@ -1,4 +1,4 @@
-// Lines over a number, with the intervals around them.
+// A line chart with confidence bands.
 
 import { useState } from "preact/hooks";
 import { Chart, type Frame } from "./chart";

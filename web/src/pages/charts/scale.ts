@@ -1,4 +1,4 @@
-// From numbers to pixels of a chart, and back to the number that is nearest.
+// Scales of charts: number to position and back.
 
 import { powers, rounds } from "../../lib/charts/axes";
 

@@ -1,4 +1,4 @@
-// Curves that can be looked into: drag to zoom, double-click to go back, point to read the numbers, click to go to a step.
+// Interactive curves: drag to zoom, double-click to reset, hover to read values, click to go to a step.
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { readings, xRange, chartData, nearestX, type Line } from "../../lib/charts/chart-data";

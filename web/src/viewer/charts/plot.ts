@@ -1,4 +1,4 @@
-// One uPlot: the lines of a sheet, the axes, the cursor. What it shows is decided elsewhere.
+// Wrapper around one uPlot instance: lines, axes, cursor.
 
 import uPlot from "uplot";
 import { rounds, tickTexts } from "../../lib/charts/axes";

@@ -1,4 +1,4 @@
-// The range of a tensor's values on an axis that all of them share.
+// The value range of a tensor on a shared axis.
 
 import type { Range } from "../../lib/overview";
 import { along, ticks, type Axis } from "../../lib/charts/symlog";

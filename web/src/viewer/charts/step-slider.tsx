@@ -1,4 +1,4 @@
-// The recorded steps of a run on a line, with marks for what was noted: drag, click, or go by keys.
+// The step slider: recorded steps with marks for notes; drag, click or use the keyboard.
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { NoteView, RunView } from "../../lib/wire";

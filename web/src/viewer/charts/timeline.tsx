@@ -1,4 +1,4 @@
-// The timeline below everything: one logged number over all steps, of all runs on the page. A click goes to a step.
+// The timeline at the bottom: one logged value over all steps of all shown runs. A click goes to a step.
 
 import { useMemo } from "preact/hooks";
 import { Menu } from "../../graph/controls";

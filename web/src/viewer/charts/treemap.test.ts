@@ -1,3 +1,5 @@
+// Tests of treemap.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { squarify, tiles, type Area } from "./treemap";

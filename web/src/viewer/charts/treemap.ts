@@ -1,4 +1,4 @@
-// Rectangles whose areas are as numbers, one inside the other as modules are: the squarified treemap.
+// Squarified treemap layout of nested modules.
 
 export interface Area {
   readonly x: number;

@@ -1,4 +1,4 @@
-// Lines over steps of all runs on the page, as far as they have come.
+// Loads lines over steps for all shown runs.
 
 import { useMemo, useRef } from "preact/hooks";
 import { allKinds, linesOf, type StepLine } from "../../lib/charts/lines";

@@ -1,4 +1,4 @@
-// What can be asked of the server: the address of each thing, and how its answer is read.
+// Queries to the server: URL, cache key and decoder of each.
 
 import type { PageView } from "../../pages/wire";
 import type { Matrix } from "../../lib/node-colors";

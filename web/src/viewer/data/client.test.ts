@@ -1,3 +1,5 @@
+// Tests of client.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { curveQuery, matrixQuery, runQuery, tensorQuery } from "./api";

@@ -1,4 +1,4 @@
-// Asks the server, remembers its answers, and never queries twice for the same thing at once.
+// HTTP client with a cache: deduplicates requests in flight and prefetches when idle.
 
 import type { Query } from "./api";
 

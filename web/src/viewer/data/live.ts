@@ -1,4 +1,4 @@
-// Hears from the server when runs grow and when new ones appear.
+// Server-sent events: runs that grow, runs that appear.
 
 /** What the server says of a run that has grown. */
 export interface Growth {

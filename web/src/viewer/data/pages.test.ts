@@ -1,3 +1,5 @@
+// Tests of pages.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { PageItem, RunItem } from "../../lib/wire";

@@ -1,4 +1,4 @@
-// Collections and saved results of a folder: which stand on a tab, what the list says of them, and where names in their tables lead.
+// Collections and saved results: which tab lists them, how they are described, and where links in their tables lead.
 
 import { unitOf } from "../../lib/unit-names";
 import { counted } from "../../lib/formatting";

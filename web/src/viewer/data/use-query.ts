@@ -1,4 +1,4 @@
-// Something asked of the server, in a component: from memory at once, else what was shown before until it comes.
+// Hooks for server queries: cached data at once, else the previous data until the response arrives.
 
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Query } from "./api";

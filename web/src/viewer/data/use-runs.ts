@@ -1,4 +1,4 @@
-// The runs of the folder and those on the page, kept up to date while they are written.
+// Hook for the runs of the folder and those shown, updated live.
 
 import { useEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
 import type { RunItem, RunView } from "../../lib/wire";

@@ -1,3 +1,5 @@
+// Tests of arrangement.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { reduce } from "../../graph/state";

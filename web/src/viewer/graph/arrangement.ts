@@ -1,4 +1,4 @@
-// The reader's own arrangement of a dependency graph: what is open, hidden and pinned, as text for the address and the browser's store.
+// The user's arrangement of a graph (open, hidden, pinned, moved) as text for the URL and local storage.
 
 import { fromHash, formatRanges, toHash, parseRanges, type Camera } from "../../graph/address";
 import type { State } from "../../graph/state";

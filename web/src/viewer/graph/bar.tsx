@@ -1,4 +1,4 @@
-// The bar over the dependency graph: search, what colors tell, how deep modules are open, what is hidden.
+// Toolbar of the dependency graph: search, color, depth, hidden nodes.
 
 import { IconButton, Labeled, Menu, Segments } from "../../graph/controls";
 import { Icon } from "../../graph/icons";

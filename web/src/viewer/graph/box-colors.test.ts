@@ -1,3 +1,5 @@
+// Tests of box-colors.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { PLAIN } from "../../canvas/types";

@@ -1,4 +1,4 @@
-// The looks of boxes under a statistic: a strip or a fill for each, and signs for what no color can tell.
+// Decorations of boxes for a statistic: a color strip or fill, and signs for anomalies.
 
 import type { Decorations, EdgeLook, Look } from "../../canvas";
 import { edgeKey } from "../../canvas";

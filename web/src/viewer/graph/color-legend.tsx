@@ -1,4 +1,4 @@
-// What the colors of the nodes mean: the ramp with three numbers, the place of what is selected on it, and the signs beside it.
+// Color legend of the graph: the ramp with the selected value, and the signs for anomalies.
 
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { KindLegend } from "../../graph/legend";

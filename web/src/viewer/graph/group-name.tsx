@@ -1,4 +1,4 @@
-// A field for the name of a group.
+// The input field to rename a group.
 
 import { useLayoutEffect, useRef } from "preact/hooks";
 

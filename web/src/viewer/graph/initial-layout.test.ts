@@ -1,3 +1,5 @@
+// Tests of initial-layout.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { toDepth } from "../../graph/state";

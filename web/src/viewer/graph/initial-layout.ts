@@ -1,4 +1,4 @@
-// How a graph is shown at first: as deep as its names can still be read, and the way it lies best on the page.
+// Initial depth and direction of a graph: the deepest that keeps names readable.
 
 import { boxesAtDepths, toDepth, type Direction } from "../../graph/state";
 import { folded } from "../../layout/fold";

@@ -1,3 +1,5 @@
+// Tests of layout-overrides.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { groupNodes, orderNodes, renameGroup, renumber, arrangementKey, ungroupNodes, parseOverrides, formatOverrides, type LayoutOverride } from "./layout-overrides";

@@ -1,3 +1,5 @@
+// Tests of menu.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { adjacency } from "../../lib/reachability";

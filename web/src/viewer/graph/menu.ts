@@ -1,4 +1,4 @@
-// What can be done with a box or module of a dependency graph: hide it, look at it alone, pin, move and group it.
+// Context menu of the dependency graph: hide, isolate, pin, move, group.
 
 import type { Item } from "../../graph/context-menu";
 import type { Adjacency } from "../../lib/reachability";

@@ -1,4 +1,4 @@
-// One dependency graph on the canvas, with the bar over it and the legend in its corner.
+// The dependency graph on the canvas, with its toolbar and legend.
 
 import { useEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
 import { GraphPane } from "../../graph/graph-pane";

@@ -1,4 +1,4 @@
-// The dependency graph of a run: recorded tensors and modules, colored by what was measured at the step that is looked at.
+// The dependency graph of a run: recorded tensors and modules, colored by a statistic at the selected step.
 
 import { useRef } from "preact/hooks";
 import type { GraphView, RunGraph } from "../../lib/wire";

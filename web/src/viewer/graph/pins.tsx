@@ -1,4 +1,4 @@
-// Tensors that the reader keeps an eye on, with their numbers, whatever is folded or out of view.
+// Pinned tensors with their values, always visible.
 
 import { IconButton } from "../../graph/controls";
 import type { NodeValues } from "../../lib/node-colors";

@@ -1,3 +1,5 @@
+// Tests of selection.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { exampleView } from "../../layout/example";

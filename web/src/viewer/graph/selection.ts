@@ -1,4 +1,4 @@
-// From boxes of a dependency graph to tensors of a run, and back.
+// Maps boxes of the dependency graph to tensors of a run, and back.
 
 import type { GraphView, NodeRows, RunGraph } from "../../lib/wire";
 import type { Action, State } from "../state";

@@ -1,4 +1,4 @@
-// What the pointer is over in a dependency graph: its name, its class, its shape, the number behind its color.
+// Tooltip of the dependency graph: name, class, shape and the number behind the color.
 
 import { useEffect, useState } from "preact/hooks";
 import type { Drawn } from "../../graph/decorate";

@@ -1,4 +1,4 @@
-// The reader's own arrangement of a graph, where it comes from and where it is kept.
+// Hook for the user's arrangement of a graph: loads and stores it.
 
 import { useEffect } from "preact/hooks";
 import type { Camera } from "../../graph/address";

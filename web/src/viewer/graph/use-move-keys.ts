@@ -1,4 +1,4 @@
-// Keys that move a box of the graph.
+// Keyboard shortcuts that move a box.
 
 import { useEffect, useRef } from "preact/hooks";
 import { takesKeys } from "../../graph/keyboard";

@@ -1,4 +1,4 @@
-// What colors the graph: the statistic that is looked at, of every node, at this step or since another one.
+// Hook for the colors of the graph: the selected statistic of every node, at this step or since another.
 
 import { useMemo, useRef, useState } from "preact/hooks";
 import type { ColorScale } from "../../lib/colors";

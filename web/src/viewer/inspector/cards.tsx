@@ -1,4 +1,4 @@
-// The statistics of a tensor, each with what is remarkable about it, and its past at a glance.
+// Statistics of a tensor as cards, with outliers marked and a sparkline in the tooltip.
 
 import { useState } from "preact/hooks";
 import { cardsOf, isLogScaled, statisticOf, zText } from "../../lib/statistics";

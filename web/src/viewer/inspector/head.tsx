@@ -1,4 +1,4 @@
-// What is looked at: where it is in the model, what it is, what stands out in it, and the ways to take it along.
+// Head of the tensor inspector: path, badges, outliers, copy and download buttons.
 
 import { useState } from "preact/hooks";
 import { Icon } from "../../graph/icons";

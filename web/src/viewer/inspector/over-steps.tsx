@@ -1,4 +1,4 @@
-// One statistic of the selected tensor over all steps, in every run on the page.
+// One statistic of the selected tensor over all steps, for every shown run.
 
 import { Menu } from "../../graph/controls";
 import { stepAt, xOf } from "../../lib/charts/lines";

@@ -1,4 +1,4 @@
-// The values themselves, as the picture that suits their shape.
+// The values of a tensor as an image that suits its shape.
 
 import { useMemo, useState } from "preact/hooks";
 import { IconButton, Link, Segments } from "../../graph/controls";

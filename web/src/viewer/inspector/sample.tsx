@@ -1,4 +1,4 @@
-// The chosen sample itself: its text, its picture, its label; what came out beside what should have.
+// The selected sample: text, image, label, and outputs beside targets.
 
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { Link } from "../../graph/controls";

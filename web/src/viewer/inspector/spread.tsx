@@ -1,4 +1,4 @@
-// How the values of a tensor are spread: a histogram, and below it, on the same axis, where most of them lie.
+// Distribution of the values of a tensor: histogram and quantiles on one axis.
 
 import { Histogram } from "../../graph/inspector/histogram";
 import { isQuantile, titleOf } from "../../lib/statistics";

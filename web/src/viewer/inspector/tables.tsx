@@ -1,4 +1,4 @@
-// One line for each unit, and one for each sample.
+// Tables of per-unit and per-sample statistics.
 
 import { useMemo } from "preact/hooks";
 import { titleOf } from "../../lib/statistics";

@@ -1,4 +1,4 @@
-// The tokens of a sample, each on the color of what the tensor holds for it.
+// The tokens of a sample, colored by the values of the tensor.
 
 import { useState } from "preact/hooks";
 import { Menu } from "../../graph/controls";

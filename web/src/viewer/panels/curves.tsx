@@ -1,4 +1,4 @@
-// All curves of the runs on the page: what was logged, and every statistic of the selected tensor.
+// The Curves tab: logged values, and every statistic of the selected tensor.
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";

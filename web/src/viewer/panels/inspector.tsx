@@ -1,4 +1,4 @@
-// All about the selected tensor at the selected step.
+// The tensor inspector: everything about the selected tensor at the selected step.
 
 import { defaultStatistic } from "../../lib/statistics";
 import type { RunView } from "../../lib/wire";

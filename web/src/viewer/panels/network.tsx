@@ -1,4 +1,4 @@
-// The module tree of a run: how many parameters lie where, as a table and as areas.
+// The Network tab: the module tree with parameter counts, as a table and a treemap.
 
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { counted, quantity, short } from "../../lib/formatting";

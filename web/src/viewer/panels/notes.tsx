@@ -1,4 +1,4 @@
-// What was noted during a run, to be searched, each with its step; and what went wrong while it was written.
+// The Notes tab: searchable notes, configuration, and problems while recording.
 
 import { useMemo, useState } from "preact/hooks";
 import { Icon } from "../../graph/icons";

@@ -1,4 +1,4 @@
-// The saved traces of the folder, op by op: the picture of one trace, whose details come from the server.
+// The Ops tab: the graph of a saved trace, with details from the server.
 
 import { useMemo } from "preact/hooks";
 import { App } from "../../graph/app";

@@ -1,4 +1,4 @@
-// All recorded tensors of a step in one table, with the ranges of their values on one axis: the first look at a new model.
+// The Overview tab: all tensors of a step in one table, with value ranges on one axis.
 
 import type { RefObject } from "preact";
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";

@@ -1,4 +1,4 @@
-// A tab of pages: collections and saved results of one topic at the left, the chosen one at the right, drawn with plates.
+// The page tabs (Neurons, Language): a list of collections and results, and the page of the selected one.
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { takesKeys } from "../../graph/keyboard";

@@ -1,4 +1,4 @@
-// What every panel of the viewer is given, and all it is given.
+// The props that every panel about a run receives.
 
 import type { RunView } from "../../lib/wire";
 import type { Choice } from "../choice";

@@ -1,4 +1,4 @@
-// The place of one tab. It is made when first looked at, then kept; while it is hidden it rests, and it falls alone.
+// Container of one tab: created on first use, kept while hidden, with its own error boundary.
 //
 // Each has a root of its own. Where a part of one tree is left out of a render, what Preact keeps of it points at the
 // tree of the render before, which keeps whatever was on the page then: an hour of clicking would keep all of it.

@@ -1,4 +1,4 @@
-// From unit to unit of a collection: by site, by number, by name, one by one.
+// Navigation between the units of a collection: by site, number, name, or one by one.
 
 import { useEffect, useState } from "preact/hooks";
 import { IconButton, Menu } from "../../graph/controls";
