@@ -73,7 +73,6 @@ export function GraphBar({ color, nHidden, nEdges, areEdgesShown, onEdges, onSho
 function ColorMenu({ statistics, statistic, since, step, first, isFilled, onStatistic, onSince, onFill }: ColorChoice) {
   const names = selectableStatistics(statistics).filter((name) => name !== "count");
   const others = [...new Set([first, step, ...(since === null ? [] : [since])])].sort((a, b) => a - b);
-  const sinceText = (other: number): string => (other === first ? `since the first step, ${other}` : other === step ? `since this step, ${step}` : `since step ${other}`);
   return (
     <div class="labeled">
       <span class="label">Color</span>
@@ -83,7 +82,7 @@ function ColorMenu({ statistics, statistic, since, step, first, isFilled, onStat
         {statistic && (
           <Menu name="Value at this step or change since another step" value={since === null ? "" : String(since)}
             onChoose={(text) => onSince(text === "" ? null : Number(text))}
-            choices={[["", "at this step"], ...others.map((other) => [String(other), sinceText(other)] as const)]} />
+            choices={[["", "at this step"], ...others.map((other) => [String(other), `since step ${other}`] as const)]} />
         )}
         {statistic && (
           <button type="button" class={`button${isFilled ? " on" : ""}`} aria-pressed={isFilled} title="Fill boxes with the color"
