@@ -27,7 +27,7 @@ function picture(root: HTMLElement, views: View[], hosts: Host[]): void {
   mount(<Shell views={views} hosts={hosts} />, root);
 }
 
-/** anywidget: its trait "views" is the compressed views; details are asked for by message. */
+/** anywidget entry: the trait "views" holds the compressed views; details are requested by message. */
 async function render({ model, el }: { model: Model; el: HTMLElement }): Promise<() => void> {
   const root = document.createElement("div");
   root.className = "cutaway cutaway-notebook";

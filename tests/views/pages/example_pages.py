@@ -39,7 +39,7 @@ def every_plate() -> Page:
         [
             Section("In short", "What was looked at.", [_facts(), Prose(f"First paragraph.\n\nSecond: {HOSTILE}")]),
             Section("Best units", "Sort by any column.", [_table(rng)]),
-            Section("Coloured text", "Choose a unit.", [_text(rng), _zeros()], is_wide=True),
+            Section("Colored text", "Choose a unit.", [_text(rng), _zeros()], is_wide=True),
             Section("How many units are needed", "", [_lines(), _log_lines(rng)]),
             Section("Spread", "Of one unit.", [_histogram(rng)]),
             Section("Over layers", "", [_bars(), _signed_bars()]),

@@ -147,7 +147,7 @@ export function mapRect(rect: Rect, from: Rect, to: Rect): Rect {
   return { x: to.x + (rect.x - from.x) * sx, y: to.y + (rect.y - from.y) * sy, width: rect.width * sx, height: rect.height * sy };
 }
 
-/** Whether a box is so much smaller than usual that its text would stand over its neighbors. */
+/** Whether a box is so small during the animation that its text would overlap its neighbors. */
 function isTooSmallForText(fade: Transition["fade"], s: number): boolean {
   return (fade === "in" && s < 0.7) || (fade === "out" && s > 0.3);
 }

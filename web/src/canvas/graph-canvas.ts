@@ -36,7 +36,7 @@ const PAINTED = "cutaway:painted";
 const MANY = 20;
 const RECEDING = 0.45;
 
-/** From the border to what is kept in view, in pixels: other things may stand at the corners. */
+/** Margin around what is kept in view, in pixels: overlays lie at the corners. */
 const AWAY = 52;
 
 /** The part of the screen that stays between its border and what is walked to: so much of the way on is seen, too. */
@@ -192,7 +192,7 @@ export class GraphCanvas {
     return { x, y, width: rect.width * this.place.scale, height: rect.height * this.place.scale };
   }
 
-  /** Everything in the picture with its place on the screen, for whoever cannot see it. */
+  /** Everything in the picture with its screen position, for tests and assistive technology. */
   places(): { key: string; name: string; rect: Rect; look: Look; isSelected: boolean }[] {
     const boxes = this.stage?.boxes ?? [];
     return boxes.map(({ box: { key, lines }, look = {} }) => ({ key, name: lines[0] ?? "", rect: this.rect(key)!, look, isSelected: key === this.selected?.key }));

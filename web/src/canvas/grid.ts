@@ -3,7 +3,7 @@
 import type { Rect } from "./types";
 
 const FINEST = 128;
-/** From one level to the next cells are so many times as wide. */
+/** Factor between the cell widths of consecutive levels. */
 const STEP = 4;
 /** Cells per item, at most. */
 const SPARSE = 4;

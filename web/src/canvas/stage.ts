@@ -95,7 +95,7 @@ export class Stage {
     this.decorate(decorations, theme);
   }
 
-  /** Give everything its look anew. */
+  /** Recompute all styles. */
   decorate(decorations: Decorations, theme: Theme): void {
     const styles = new Styles(theme);
     for (const item of this.boxes) {

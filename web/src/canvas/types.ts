@@ -77,7 +77,7 @@ export interface Look {
   readonly cells?: readonly string[];
   /** A small pill at the upper right corner. */
   readonly badge?: string;
-  /** What the badge means, for the host to tell whoever points at the box. */
+  /** Meaning of the badge, for the tooltip. */
   readonly about?: string;
   /** Almost transparent: only there for orientation. */
   readonly dim?: boolean;
@@ -114,7 +114,7 @@ export interface Scene {
   readonly picture: Picture;
   readonly placement: Placement;
   readonly decorations?: Decorations;
-  /** Where edges lead; "down" if not said. */
+  /** Direction of edges; "down" by default. */
   readonly direction?: "down" | "right";
 }
 

@@ -34,7 +34,7 @@ interface Props {
 /** Waits until it is known where the page is: that decides whether it reads the address. */
 export function App({ view, host, compact, frame }: Props) {
   const [element, setElement] = useState<HTMLElement | null>(null);
-  // Another view, as when a cell is run again, begins anew.
+  // A new view, as when a notebook cell runs again, resets the state.
   const seen = useRef({ view, n: 0 });
   if (seen.current.view !== view) seen.current = { view, n: seen.current.n + 1 };
   const isCompact = compact ?? (element !== null && element.closest(".cutaway-notebook") !== null);
@@ -56,7 +56,7 @@ function AppContent({ view, host, isCompact, element, frame }: Props & { isCompa
   const canvas = useRef<GraphCanvas | null>(null);
   const [camera, setCamera] = useState<Camera | null>(first.camera);
   const [isHelpOpen, setHelp] = useState(false);
-  // Where there is little room, the inspector comes with the first selection; once asked for or shut, it stays so.
+  // In a small window the inspector opens with the first selection; once the user opens or closes it, it stays so.
   const [panel, setPanel] = useState<boolean | "with selection">(!isCompact && element.clientWidth > 700 ? true : "with selection");
   const isPanelOpen = panel === true || (panel !== false && state.selection !== null);
   const [width, setWidth] = useState(Math.min(440, Math.max(320, element.clientWidth * 0.3)));

@@ -14,7 +14,7 @@ export function Breadcrumbs({ middle }: { middle: string | null }) {
   const isGroup = isOwn && key.startsWith("g");
   const crumbText = (place: number, all = path): string => crumb(view, all, place, state.rolled);
   const leaf = !isOwn ? "" : isGroup ? crumbText(path.length, [...path, number]) : view.nodes.label[number];
-  // What a module returned goes by the module's name, which stands there already.
+  // The result of a module has the module's name, which is shown already.
   const isResult = isOwn && !isGroup && path.length > 0 && leaf === crumbText(path.length - 1);
   const last = isResult ? "" : leaf;
   return (

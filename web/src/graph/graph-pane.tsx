@@ -37,7 +37,7 @@ interface Props {
   readonly decorations: Decorations;
   /** Key of the box or frame that is selected, as drawn. */
   readonly selected: string | null;
-  /** Whether the legend is told beside the graph already. */
+  /** Whether the inspector shows the legend already. */
   readonly hasGuide: boolean;
   readonly over?: GraphOverrides;
   /** Taken once, by the picture that comes next. */
@@ -117,7 +117,7 @@ export function GraphPane(props: Props) {
     return () => removeEventListener("keydown", touch, true);
   }, [over === undefined]);
   const wheel = (event: WheelEvent): void => {
-    // Whoever scrolls through a notebook is not to be caught by its pictures: the wheel is ours after a click.
+    // In a notebook the wheel scrolls the page; it zooms the graph only after a click into it.
     if (isCompact && !event.ctrlKey && !event.metaKey && !hasFocus(host.current)) event.stopPropagation();
     else touch();
   };

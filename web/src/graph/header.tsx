@@ -6,7 +6,7 @@ import { Icon, Logo } from "./icons";
 import { usePage } from "./context";
 import { Search } from "./search";
 
-/** The facts for which there is room in one line; the rest is told beside the graph. */
+/** The facts that fit on one line; the inspector has the rest. */
 const BRIEF = ["ops", "values", "parameters", "FLOPs", "time", "backward passes"];
 const ONE: Readonly<Record<string, string>> = { ops: "op", "backward passes": "backward pass" };
 

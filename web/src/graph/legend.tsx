@@ -112,7 +112,7 @@ function RampLegend({ color }: { color: BoxMeasure }) {
   );
 }
 
-/** In a window of so many pixels it does not hide the graph. */
+/** Window width in pixels from which the legend does not hide the graph. */
 const ROOMY = 1000;
 
 export function Legend({ hasKinds }: { hasKinds: boolean }) {

@@ -46,7 +46,7 @@ export type Action =
   | { do: "restore"; state: State }
   | { do: "clear" };
 
-/** At most so many boxes are shown at first. */
+/** Maximum number of boxes shown initially. */
 const MANY = 60;
 
 /** The depth at which everything is open. */
@@ -54,7 +54,7 @@ export function deepest({ groups }: GraphView): number {
   return groups.depth.reduce((most, depth) => Math.max(most, depth), 0) + 1;
 }
 
-/** The groups that are open at a depth: 1 shows what stands directly in the model. */
+/** The groups that are open at a depth; 1 shows the direct children of the model. */
 export function toDepth({ groups }: GraphView, depth: number): Set<number> {
   return new Set([...groups.depth.keys()].filter((group) => group === 0 || groups.depth[group] < depth));
 }
@@ -86,7 +86,7 @@ export function initial(view: GraphView): State {
   };
 }
 
-/** What `fold` is asked for. */
+/** The options of `fold`. */
 export function foldOf({ open, rolled, apart }: Pick<State, "open" | "rolled" | "apart">): Fold {
   const sorted = (set: ReadonlySet<number>): number[] => [...set].sort((a, b) => a - b);
   return { open: sorted(open), rolled, apart: sorted(apart) };

@@ -13,10 +13,10 @@ export interface Hover {
   readonly height: number;
 }
 
-/** So much room a tooltip may need beside and below the pointer. */
+/** Room that a tooltip may need beside and below the pointer, in pixels. */
 const ROOM = { width: 300, height: 90 };
 
-/** Boxes say most themselves; the pointer adds what they cannot: sites, numbers, and what a stand-in stands for. */
+/** Adds what the box itself does not show: site, values, and the boxes behind a stand-in. */
 export function Tooltip({ hover }: { hover: Hover }) {
   const { view, drawn, color, size } = usePage();
   const number = drawn.picture.boxes.findIndex(({ key }) => key === hover.key);

@@ -3,7 +3,7 @@
 import type { Detail } from "./wire";
 
 export interface Host {
-  /** All that an op holds, by its row in the trace; null where it was not kept with the picture. */
+  /** Details of an op, by its row in the trace; null if they are not stored with the picture. */
   detail(row: number): Promise<Detail | null>;
   /** What to say where that takes long. */
   readonly delay?: string;
@@ -17,7 +17,7 @@ export interface Model {
   send(message: unknown): void;
 }
 
-/** So many rows lie in one chunk of details in a file (server/page.py). */
+/** Rows per chunk of details in a file (server/page.py). */
 export const CHUNK = 64;
 
 /** The details that lie in the file, in chunks that are decoded when first looked into. `find` gives a chunk's text. */

@@ -6,7 +6,7 @@ import { statisticOf, titleOf } from "./statistics";
 import { kneeOf } from "./charts/symlog";
 import { STATISTICS, type NodeRows, type RowView } from "./wire";
 
-/** What cannot be told by a color: values that are not finite, nothing but zeros, or nothing recorded. */
+/** What a color cannot show: non-finite values, all zeros, or nothing recorded. */
 export type Anomaly = "" | "nonfinite" | "zero" | "none";
 
 /** All statistics of a step: row, statistic. NaN where there is none. */
@@ -18,7 +18,7 @@ export interface Matrix {
   readonly z?: { readonly names: readonly string[]; readonly values: Float32Array };
 }
 
-/** Which tensors of the nodes are looked at. */
+/** Selects one tensor per node. */
 export interface TensorFilter {
   readonly of: string;
   readonly iteration: number;
@@ -114,7 +114,7 @@ function doublings(now: number, then: number): number {
   return then === 0 ? (now === 0 ? 0 : NaN) : Math.log2(Math.abs(now) / Math.abs(then));
 }
 
-/** How many times as large things are as they usually are, by the median; NaN where that cannot be told. */
+/** Median ratio between two sets of values; NaN if it is undefined. */
 export function medianRatio(now: NodeValues, usually: NodeValues): number {
   const times = [...now.values].map((value, node) => Math.abs(value) / Math.abs(usually.values[node])).filter((ratio) => ratio > 0 && Number.isFinite(ratio));
   return times.sort((a, b) => a - b)[times.length >> 1] ?? NaN;
@@ -143,7 +143,7 @@ export function scaleFor({ values, isChange }: NodeValues, statistic: string, is
   return { low, high, scale: "log", ramp: DIVERGING };
 }
 
-/** A scale that holds both: while one goes from step to step, a color goes on meaning the same. */
+/** A scale that covers both, so that a color keeps its meaning from step to step. */
 export function joinScales(one: ColorScale | null, other: ColorScale | null): ColorScale | null {
   if (!one || !other || one.scale !== other.scale) return other ?? one;
   if (one.low <= other.low && one.high >= other.high) return one;

@@ -12,7 +12,7 @@ export function snippet({ site, of, iteration }: Named, step: number, sample: nu
   return `${tensor}${own}.value${sample === null ? "" : `[${sample}]`}`;
 }
 
-/** Elements as nested lists, as Python writes them; each stands there as it was told. */
+/** Elements as nested Python lists; each is written unchanged. */
 export function nestedList(elements: readonly string[], shape: readonly number[]): string {
   let at = 0;
   const list = (depth: number): string => {

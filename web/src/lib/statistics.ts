@@ -44,7 +44,7 @@ export function defaultStatistic(names: readonly string[]): string {
   return all.find((name) => statisticOf(name).is_size) ?? all[0] ?? "";
 }
 
-/** What stands at the head of a column or a card: what the statistic is, and what its z-scores compare. */
+/** Tooltip of a column or card: what the statistic is, and what its z-scores compare. */
 export function aboutOf(name: string): string {
   const { about, is_comparable: isComparable } = statisticOf(name);
   const sentence = about && `${about[0].toUpperCase()}${about.slice(1)}.`;
@@ -134,7 +134,7 @@ function formatStatistic({ value, word }: StatisticView): string {
   return { nan: "NaN", inf: "∞", "-inf": "−∞" }[word] ?? "–";
 }
 
-/** How a number stands out, in few words. */
+/** Short labels of the z-scores that mark an outlier. */
 export function marksOf({ z_history, z_step }: StatisticView): string[] {
   const say = (z: number | null, what: string): string[] => (z !== null && Math.abs(z) >= FAR ? [`z ${zText(z)} vs. ${what}`] : []);
   return [...say(z_step, "step"), ...say(z_history, "past")];
@@ -160,7 +160,7 @@ function superscript(power: number): string {
   return String(power).replace(/\d/g, (digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(digit)]);
 }
 
-/** What stands out most in a tensor, as a sentence; "" if nothing does. */
+/** The most unusual fact about a tensor; "" if there is none. */
 export function remark(statistics: readonly StatisticView[]): string {
   const named = new Map(statistics.map(({ name, value }) => [name, value]));
   const count = named.get("count");

@@ -31,7 +31,7 @@ function numberAt({ units }: Site, place: number): number {
   return units.length ? units[place] : place;
 }
 
-/** The unit so many places on in the same site; null beyond its ends. */
+/** The unit `by` places on in the same site; null beyond its ends. */
 export function unitBeside(sites: readonly Site[], { site, number }: Unit, by: number): Unit | null {
   const own = sites.find((each) => each.site === site);
   const place = own ? placeOf(own, number) + by : -1;
@@ -44,7 +44,7 @@ export function inSite(sites: readonly Site[], site: string, number: number): Un
   return own ? { site, number: placeOf(own, number) >= 0 ? number : numberAt(own, 0) } : null;
 }
 
-/** The unit that somebody means: a number of the site that is looked at, a name, or parts of a name. A sentence where there is none. */
+/** The unit for a query: a number within the current site, a name, or parts of a name. An error message if there is none. */
 export function findUnit(sites: readonly Site[], typed: string, at: string): Unit | string {
   const text = typed.trim();
   const [, part, digits] = /^(.*?)(?:[#\s]\s*(\d{1,9}))?$/.exec(/^#?\d+$/.test(text) ? `${at}#${text.replace("#", "")}` : text) ?? [];

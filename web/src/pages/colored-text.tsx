@@ -12,10 +12,10 @@ import { initialTextCount, visibleToken } from "./tokens";
 import type { ColouredText, Text } from "./wire";
 import { TokenText } from "./token-text";
 
-/** So many channels are all to be seen; more are behind a menu. */
+/** Up to this many channels are buttons; more are in a menu. */
 const FEW = 5;
 const MOST_LETTERS = 70;
-/** So many channels are read out at a token; where there are more, the chosen one alone. */
+/** Maximum number of channels in the readout of a token; with more, only the selected one. */
 const MOST_READ = 8;
 const ALL = "all";
 
@@ -107,7 +107,7 @@ function TokenReadout({ plate, text, token, channel, kept, isAlone }: TokenReado
   const first = channel < 0 ? strongestAt(text, token) : channel;
   const isTarget = first >= 0 && text.chooses[token] === first;
   const isPreview = isTarget && kept >= 0 && kept !== first;
-  // A target that is only pointed at tells what it was to the one that is kept.
+  // A hovered target shows its value for the pinned channel.
   const own = isPreview ? kept : first;
   const others = isAlone || plate.channels.length > MOST_READ && !plate.is_contest ? [] : [...plate.channels.keys()].filter((place) => place !== own).slice(0, MOST_READ - 1);
   const read = [...(own < 0 ? [] : [own]), ...others].filter((place) => text.values[place][token] !== null);

@@ -51,7 +51,7 @@ export interface CellScale {
 export function cellColor(value: number | null, scale: CellScale, isDark: boolean): Rgb | null {
   if (value === null) return null;
   const share = cellShare(value, scale);
-  // The palest of what rises is still told from the ground.
+  // Even the palest color is distinguishable from the background.
   return colorAt(rampOf(scale.is_diverging, isDark), scale.is_diverging ? share : 0.06 + 0.94 * share);
 }
 

@@ -26,7 +26,7 @@ export class LinkedChannels {
     for (const hearer of this.hearers.get(link) ?? []) hearer(shown);
   }
 
-  /** Hear of a link from now on; call what it gives to stop. */
+  /** Subscribe to a link; returns a function that unsubscribes. */
   listen(link: string, hearer: Listener): () => void {
     const all = this.hearers.get(link) ?? new Set();
     this.hearers.set(link, all.add(hearer));

@@ -44,7 +44,7 @@ export function PlatesNav({ page, scroller }: { page: Page; scroller(): HTMLElem
   );
 }
 
-/** What stands below the title. */
+/** The content below the title. */
 export function PlatesBody({ page, isDark }: { page: Page; isDark: boolean }) {
   const [linked] = useState(() => new LinkedChannels());
   return (

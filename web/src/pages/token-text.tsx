@@ -23,13 +23,13 @@ export interface TokenTextProps {
   readonly isNumbered: boolean;
   /** Whether tokens choose channels, here or in a text beside this one: then those without a number are faint. */
   readonly isChoice: boolean;
-  /** The token that is looked at; -1 for none. */
+  /** The token at the cursor; -1 for none. */
   readonly at: number;
   onAt(token: number, element: HTMLElement | null): void;
   onChoose(token: number): void;
 }
 
-/** Made anew only where it looks otherwise: thousands of tokens must not be, at every move of the pointer. */
+/** Rerendered only when it changes: thousands of tokens must not be on every pointer move. */
 export class TokenText extends Component<TokenTextProps> {
   shouldComponentUpdate(next: TokenTextProps): boolean {
     return (Object.keys(next) as (keyof TokenTextProps)[]).some((name) => name !== "onAt" && name !== "onChoose" && next[name] !== this.props[name]);

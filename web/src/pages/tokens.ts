@@ -6,7 +6,7 @@ export function visibleToken(token: string): string {
   return token.replace(/\r?\n/g, "↵").replace(/\t/g, "→").replace(/^ +| +$/g, (spaces) => "·".repeat(spaces.length));
 }
 
-/** So many tokens of a plate are drawn before the reader asks for the rest. */
+/** Tokens that are rendered before the user clicks "Show all". */
 export const MOST_TOKENS = 3000;
 
 /** How many of the texts are drawn at first: all that stay within the limit together, one at least. */

@@ -9,7 +9,7 @@ export interface Box {
   readonly bottom: number;
 }
 
-/** Where a tip stands, in pixels from the sides of what it lies in. */
+/** Position of a tooltip, in pixels from the sides of its container. */
 export type TipPlace = Readonly<Partial<Record<"left" | "right" | "top" | "bottom", string>>>;
 
 /** So tall a tip may be, about. */

@@ -1,4 +1,4 @@
-// The views as they come from Python. Made from the dataclasses in views/ by `python -m tests.wire`: change those.
+// Types of the views that Python sends. Generated from their dataclasses by `python -m tests.wire`: change those instead.
 
 export type ColumnKind = "text" | "number" | "share" | "bar";
 

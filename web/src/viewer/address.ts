@@ -64,7 +64,7 @@ function isNewPlace(before: State, now: State): boolean {
   return place(before).join("\n") !== place(now).join("\n");
 }
 
-/** Browsers allow only so many changes of the address in a while: at once so many, then so many a second. */
+/** Rate limit for URL changes, as browsers enforce one: burst, then changes per second. */
 const [MOST, A_SECOND] = [20, 2];
 /** Milliseconds within which the next node belongs to the same walk. */
 const WALK = 700;
@@ -82,7 +82,7 @@ export function makeBudget(now: () => number): () => number {
   };
 }
 
-/** Write the state into the address, and hear of addresses that the reader types or goes back to. */
+/** Write the state to the URL, and follow URLs that the user enters or goes back to. */
 export function useAddress(state: State, onGo: (state: State) => void): void {
   const written = useRef(state);
   const pushed = useRef(-Infinity);

@@ -56,7 +56,7 @@ test("the gradient is shown where there is one, the value elsewhere, and the gra
   assert.deepEqual(shown(reduce(grad, { do: "node", node: "blocks.3.out" })), ["blocks.3", "grad/aux", 2]);
 });
 
-test("of two wishes at odds the one chosen last counts", () => {
+test("of two conflicting selectors the one changed last wins", () => {
   const margin = after({ do: "node", node: "head" }, { do: "of", of: "grad" }, { do: "part", part: "margin" });
   assert.deepEqual([choose(run, margin).part, choose(run, margin).of], ["margin", "value"]);
   const grad = reduce(margin, { do: "of", of: "grad" });
@@ -78,7 +78,7 @@ test("a sample is shown as long as the step has kept it", () => {
   assert.equal(choose(run, state, 2).sample, null);
 });
 
-test("every wish and every node of a run leads to one of its rows", () => {
+test("every selection and every node of a run leads to one of its rows", () => {
   for (const node of optionsOf(run).nodes.keys()) {
     for (const of of [...optionsOf(run).ofs, "grad/other"]) {
       for (const iteration of [0, 1, 7]) {
@@ -123,7 +123,7 @@ test("an inner gradient takes the place of no other gradient, nor another its pl
   const row = (of: string, site: string) => ({ ...base.rows[0], row: base.rows.length, site, of, iteration: 0, role: "value" });
   const run = { ...base, rows: [...base.rows, row("value", "critic"), row("inner_grad", "critic"), row("grad@2", "head")] };
   assert.deepEqual(optionsOf(run).ofs, ["value", "grad", "grad/aux", "grad@2", "update", "inner_grad"]);
-  const of = (node: string, wish: string) => choose(run, { ...INITIAL, of: wish, order: ["of"], node }).of;
+  const of = (node: string, wanted: string) => choose(run, { ...INITIAL, of: wanted, order: ["of"], node }).of;
   assert.equal(of("critic", "inner_grad"), "inner_grad");
   assert.equal(of("critic", "grad"), "value");
   assert.equal(of("head", "inner_grad"), "value");

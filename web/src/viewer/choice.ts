@@ -15,7 +15,7 @@ export interface Choice {
   readonly node: string | null;
   /** What to show of it, one of `run.rows`; null if no node is selected. */
   readonly row: RowView | null;
-  /** Of that row; of the wish, as far as this run has such rows, where no node is selected. */
+  /** Quantity of that row; without a selected node, the closest quantity that this run has. */
   readonly of: string;
   readonly iteration: number;
   readonly pass: number;
@@ -117,7 +117,7 @@ export function isNumbered(run: RunView, row: RowView): boolean {
   return row.n_passes > 1 && rowsOfNode(run, nodeOf(row)).some(({ site, pass_ }) => site === row.site && pass_ > 1);
 }
 
-/** Which pass a row is, in words; "" where its tensor has but one. */
+/** Describes the pass of a row; "" if its tensor has only one. */
 export function describePass(run: RunView, row: RowView): string {
   return [row.iteration > 0 ? `iteration ${row.iteration}` : "", isNumbered(run, row) ? `pass ${row.pass_}` : ""].filter(Boolean).join(", ");
 }
@@ -127,7 +127,7 @@ export function siteOf(run: RunView, row: RowView): string {
   return isNumbered(run, row) ? `${row.site}:${row.pass_}` : row.site;
 }
 
-/** Which passes of its tensor curves are of, in words; "" where there is but one. */
+/** Describes the passes that a curve aggregates; "" if there is only one. */
 export function describePasses(run: RunView, row: RowView, { iteration, pass }: PassFilter): string {
   if (row.n_passes < 2) return "";
   const rows = rowsOfNode(run, nodeOf(row)).filter(({ site, of }) => site === row.site && of === row.of);
@@ -137,13 +137,13 @@ export function describePasses(run: RunView, row: RowView, { iteration, pass }: 
   return `${picked ? `${picked}: ` : ""}mean of up to ${among.length} passes, band from minimum to maximum`;
 }
 
-/** Selects a row, as from a table. What its tensor has but one of picks none of the passes of others. */
+/** The action that selects a row. A tensor with a single pass leaves the pass filter unchanged. */
 export function selectRow(row: RowView, { pass }: State): Action {
   const { part, of, iteration } = row;
   return { do: "tensor", node: nodeOf(row), part, of, iteration, pass: row.n_passes > 1 ? row.pass_ : pass };
 }
 
-/** `nKept` is how many samples the step has kept, as far as that is known. */
+/** `nKept` is the number of kept samples of the step, if known. */
 export function choose(run: RunView, state: State, nKept = Infinity): Choice {
   const { ofs, iterations, passes } = optionsOf(run);
   const { kind, place } = chosenStep(run, state);
@@ -168,13 +168,13 @@ function passFilterOf(row: RowView, state: State): PassFilter {
   return { iteration: state.iteration > 0 ? row.iteration : null, pass: state.pass > 0 ? row.pass_ : null };
 }
 
-/** What is shown of a node: the row that comes next to the wishes, those that were chosen last before the others. */
+/** The row of a node that is closest to the selection; selectors changed last take precedence. */
 export function rowOfNode(run: RunView, state: State, node: string): RowView | null {
   const rows = rowsOfNode(run, node);
-  const far = (row: RowView): number[] => state.order.map((wish) => {
-    if (wish === "of") return quantityDistance(row.of, state.of);
-    if (wish === "iteration") return Math.abs(row.iteration - state.iteration);
-    if (wish === "pass") return Math.abs(row.pass_ - state.pass);
+  const far = (row: RowView): number[] => state.order.map((selector) => {
+    if (selector === "of") return quantityDistance(row.of, state.of);
+    if (selector === "iteration") return Math.abs(row.iteration - state.iteration);
+    if (selector === "pass") return Math.abs(row.pass_ - state.pass);
     return row.part === state.part ? 0 : 1;
   });
   let best: { row: RowView; far: number[] } | null = null;
@@ -190,11 +190,11 @@ function isLess(a: readonly number[], b: readonly number[]): boolean {
   return place >= 0 && a[place] < b[place];
 }
 
-/** A gradient of one loss stands in for that of another, no inner gradient for one that trains; the value stands in for everything. */
-function quantityDistance(of: string, wish: string): number {
-  if (of === wish) return 0;
+/** Distance between quantities: another gradient of the same kind is closest, then the value. */
+function quantityDistance(of: string, wanted: string): number {
+  if (of === wanted) return 0;
   const { what } = quantity(of);
-  if (what !== "value" && what === quantity(wish).what) return of === what ? 1 : 2;
+  if (what !== "value" && what === quantity(wanted).what) return of === what ? 1 : 2;
   return of === "value" ? 3 : 4;
 }
 
@@ -221,7 +221,7 @@ export function nearest<T>(items: readonly T[], number: (item: T) => number, to:
   return low > 0 && to - number(items[low - 1]) <= Math.abs(number(items[low]) - to) ? low - 1 : low;
 }
 
-/** The place so many recorded steps on, among those of a kind; it stays where there is no more. */
+/** The index of the step that is `by` recorded steps of a kind away, clamped to the ends. */
 export function stepBy(run: RunView, place: number, by: number, kind: string | null): number {
   const possible = optionsOf(run).places.get(kind ?? "") ?? [];
   if (!possible.length) return place;

@@ -55,9 +55,9 @@ test("keys mean nothing where somebody types, and the picture of ops has its own
   assert.equal(commandOf(key("1"), false, "ops"), "tensors");
 });
 
-test("a sample can be wished for before it is known how many there are", () => {
-  const wish = (nKept: number | null): Action | null => actionOf("next sample", { run, state: INITIAL, choice: choose(run, INITIAL), nKept });
-  assert.deepEqual([wish(null), wish(2), wish(0)], [{ do: "sample", sample: 0 }, { do: "sample", sample: 0 }, null]);
+test("a sample can be selected before it is known how many there are", () => {
+  const select = (nKept: number | null): Action | null => actionOf("next sample", { run, state: INITIAL, choice: choose(run, INITIAL), nKept });
+  assert.deepEqual([select(null), select(2), select(0)], [{ do: "sample", sample: 0 }, { do: "sample", sample: 0 }, null]);
   assert.match(whyNot("next sample", { run, choice: choose(run, INITIAL), nKept: 0 }), /No samples kept/);
   assert.equal(whyNot("later", { run, choice: choose(run, INITIAL), nKept: 0 }), "");
 });

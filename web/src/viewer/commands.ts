@@ -17,7 +17,7 @@ export interface CommandContext {
   readonly help: () => void;
   readonly palette: () => void;
   readonly inspector: () => void;
-  /** Tell the reader something in passing. */
+  /** Show a short message. */
   readonly notify: (sentence: string) => void;
   /** Called when the number of a step is to be typed. Gives a function that ends it. */
   readonly onType: (call: () => void) => () => void;
@@ -86,7 +86,7 @@ export function actionOf(command: Command, { run, state, choice, nKept }: Pick<C
       return possible.length < 2 ? null : { do: "of", of: nextInCycle(possible, choice.of) };
     }
     case "next sample": {
-      // Before it is known how many there are, the first one is a good wish: it is shown as soon as it is there.
+      // While the number of samples is unknown, select the next one; it is shown once it has loaded.
       if (nKept === null && run.sample_fields.length) return { do: "sample", sample: (choice.sample ?? -1) + 1 };
       return nKept ? { do: "sample", sample: ((choice.sample ?? -1) + 1) % nKept } : null;
     }

@@ -9,7 +9,7 @@ import { RANK } from "./data/api";
 import type { Action, State } from "./state";
 import { tabOf, type Tab } from "./tabs";
 
-/** So many runs have a chip of their own whether or not they are on the page. */
+/** Up to this many runs, each has a chip, shown or not. */
 const FEW = 3;
 const N_COLORS = 6;
 
@@ -34,7 +34,7 @@ interface Props {
   /** Id → why it cannot be shown. */
   readonly errors: ReadonlyMap<string, string>;
   readonly state: State;
-  /** The step that is looked at. */
+  /** The selected step. */
   readonly step: number;
   readonly act: (action: Action) => void;
   onPalette(): void;
@@ -184,7 +184,7 @@ function Live({ item, isFollowing, step, onFollow }: { item: RunItem; isFollowin
   return <span class={`live ended ${item.state}`} title={title}>{item.state === "killed" && <Icon name="warn" />}{last ? `${stateText}${last}` : "no steps yet"}</span>;
 }
 
-/** The address of the page shows the same to others who can reach it. */
+/** The URL shows the same view to anyone who can reach the server. */
 function Share() {
   const [isDone, setDone] = useState(false);
   const copy = (): void => {

@@ -3,7 +3,7 @@
 import { useEffect, useState } from "preact/hooks";
 
 export interface HoverSync {
-  /** Null where the pointer has left. `from` tells who says so, and is not told itself. */
+  /** Null when the pointer has left. `from` names the sender, which is not notified. */
   point(step: number | null, from: string): void;
   /** Gives a function that ends it. */
   listen(from: string, hear: (step: number | null) => void): () => void;

@@ -6,7 +6,7 @@ export const SELECTED = "cutaway:selected";
 export const SHOWN = "cutaway:shown";
 
 export interface PerfMarks {
-  /** Something was asked for. */
+  /** An action was dispatched. */
   selected(): void;
   /** The page was rendered; called before it is painted. */
   rendered(): void;
@@ -43,7 +43,7 @@ export function makePerfMarks(client: Client): PerfMarks {
   };
 }
 
-/** Only the last of each name is kept: an hour of clicking leaves no more behind than a minute. */
+/** Keep only the last mark of each name, so that marks do not pile up. */
 function mark(name: string, detail: number): void {
   performance.clearMarks(name);
   performance.mark(name, { detail });

@@ -16,14 +16,14 @@ import { isRunTab, tabOf } from "./tabs";
 const MOST = 5;
 /** … and where there is little room, more than this. */
 const FEW = 2;
-/** The slider needs so many pixels. */
+/** Minimum width of the slider in pixels. */
 const SLIDER = 240;
 const NONE = { ofs: [], iterations: [], passes: [] };
 
 /** Curves are of all of them together; views of one step show the first. */
 const ALL = ["0", "all", true] as const;
 
-/** Whether what is to be chosen needs more than a line where all of it stands side by side. */
+/** Whether the selectors need more than one line when all options are shown. */
 function useTight(box: RefObject<HTMLDivElement | null>, what: string): boolean {
   const [width, setWidth] = useState(0);
   const [measured, setMeasured] = useState({ key: "", isTight: false });

@@ -13,7 +13,7 @@ import { useNarrow } from "./use-narrow";
 const KEPT = "inspector";
 /** A press that moved no farther than this is a click. */
 const CLICK = 4;
-/** So much is left of what lies above. */
+/** Minimum height left for the panel above, in pixels. */
 const ABOVE = 120;
 
 /** In a narrow window it comes with the first tensor that is selected. */

@@ -8,7 +8,7 @@ export type Selector = "part" | "of" | "iteration" | "pass";
 export interface State {
   /** Ids of the runs on the page; empty for the first there is. */
   readonly runs: readonly string[];
-  /** Id of the one that is looked at; "" for the first of them. */
+  /** Id of the selected run; "" for the first. */
   readonly active: string;
   readonly tab: Tab;
   /** Null for steps of any kind. */

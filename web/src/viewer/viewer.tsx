@@ -64,7 +64,7 @@ function ViewerContent({ client, element }: { client: Client; element: HTMLEleme
     if (!now.runs.length && on.length && action.do !== "restore") dispatch({ do: "stay", runs: on, active: at });
     dispatch(action.do === "step" && of ? { ...action, ofAnyKind: isOtherKind(of, now, action.step) } : action);
   }, [perfMarks]);
-  // Who opens a folder without a run, and queries for nothing, sees what is there.
+  // A folder without runs opens on a tab that has content.
   const isOpening = useRef(!location.hash);
   useEffect(() => {
     if (!items) return;
@@ -76,7 +76,7 @@ function ViewerContent({ client, element }: { client: Client; element: HTMLEleme
   useLayoutEffect(() => perfMarks.rendered());
 
   const step = useMemo(() => (run ? choose(run, state).step : -1), [run, state]);
-  // What the samples are is wanted at once only where one of them is looked at.
+  // Samples load at once only if one is selected, else once the step has settled.
   const settled = useSettled(step);
   const at = state.sample === null ? settled : step;
   const samples = useQuery(client, run && run.steps.includes(at) && run.sample_fields.length ? samplesQuery(run.item.id, at) : null).value;
@@ -136,7 +136,7 @@ function ViewerContent({ client, element }: { client: Client; element: HTMLEleme
   );
 }
 
-/** The tab that is looked at, and those that were before. */
+/** The open tab, and those that were open before, hidden. */
 function Tabs({ props, folder, reason }: { props: PanelProps | null; folder: FolderProps; reason: preact.VNode }) {
   const content = (id: Tab): preact.VNode => {
     const tab = tabOf(id);
@@ -147,7 +147,7 @@ function Tabs({ props, folder, reason }: { props: PanelProps | null; folder: Fol
   return <>{TAB_IDS.map((id) => <TabPanel key={id} name={tabOf(id).title} isShown={folder.state.tab === id}>{content(id)}</TabPanel>)}</>;
 }
 
-/** Whoever wants the number of a step to be typed tells the one who has the field. */
+/** Connects the command that opens the step input with the component that owns it. */
 function makeStepInput(): { begin(): void; listen(call: () => void): () => void } {
   const calls = new Set<() => void>();
   return {
@@ -192,7 +192,7 @@ function isOtherKind(run: RunView, { kind }: State, step: number): boolean {
   return place >= 0 && run.kinds[run.kind_of[place]] !== kind;
 }
 
-/** Steps next to the one that is looked at are probably looked at next. */
+/** Prefetch neighboring steps: they are likely to be selected next. */
 function usePrefetch(client: Client, run: RunView | null, choice: Choice | null, paint: Paint): void {
   const key = run && choice && choice.place >= 0 ? [run.item.id, choice.place, choice.kind, choice.row?.row, choice.sample, paint.scale, paint.tile].join() : "";
   useEffect(() => {
@@ -221,7 +221,7 @@ function useSettled(value: number): number {
   return settled;
 }
 
-/** Light or dark as the reader chose last. */
+/** The theme that the user chose last. */
 function useStoredTheme(element: HTMLElement): { isDark: boolean; turn(): void } {
   const { isDark, turn } = useTheme(element);
   return {

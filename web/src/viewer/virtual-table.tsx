@@ -10,7 +10,7 @@ import "../style/table.css";
 export interface Column {
   /** By which a sorting is remembered. */
   readonly name: string;
-  /** A function makes it anew each time: what is drawn and kept keeps all that was ever drawn around it. */
+  /** A function creates the element each time: a stored element would keep its whole former tree alive (Preact). */
   readonly title: string | (() => ComponentChildren);
   /** The title where only text will do; `name` if it is missing. */
   readonly plain?: string;
@@ -30,7 +30,7 @@ export interface Column {
   by?(row: number): number | string;
   /** What is drawn in the place of the text. */
   draw?(row: number): ComponentChildren;
-  /** Further classes of a cell: `bad` for one that stands out. */
+  /** Additional classes of a cell: `bad` for an outlier. */
   mark?(row: number): string;
 }
 
@@ -43,7 +43,7 @@ interface Props {
   /** What the table holds, for screen readers. */
   readonly label: string;
   readonly columns: readonly Column[];
-  /** The rows there are, by the numbers that the columns are asked for; or how many, from 0. */
+  /** Row numbers, which are passed to the columns; or their count, for rows from 0. */
   readonly rows: Int32Array | number;
   readonly sorting?: Sorting | null;
   /** Not given: the table sorts by itself. */
@@ -51,7 +51,7 @@ interface Props {
   readonly selected?: number | null;
   readonly onSelect?: (row: number) => void;
   readonly rowHeight?: number;
-  /** Said where there is no row. */
+  /** Shown when there are no rows. */
   readonly empty?: ComponentChildren;
   /** Changes whenever cells may say something else than before, for the same columns and rows. */
   readonly version?: unknown;

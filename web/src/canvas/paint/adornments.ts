@@ -11,7 +11,7 @@ import type { Context, View } from "../view";
 /** Width of the chevron's side of a folded box, in units: a click there opens it. */
 export const CHEVRON = 17;
 
-/** Width of the strip of a box, in units: what the box says stands beside it. */
+/** Width of the color strip of a box, in units; its text starts beside it. */
 export function stripOf({ look, box }: BoxItem): number {
   return look?.strip === undefined ? 0 : box.form === "small" ? 5 : 7;
 }
@@ -65,7 +65,7 @@ function bar(ctx: Context, view: View, item: BoxItem, size: number): void {
   ctx.fillRect(x + radius, y + height - thick, room * Math.min(1, Math.max(0, size)), thick);
 }
 
-/** A cell for each of the identical blocks a box stands for: what differs among them is seen without opening them. */
+/** One cell per identical block that a box stands for, so that differences are visible without opening them. */
 function cells(ctx: Context, view: View, item: BoxItem, colors: readonly string[]): void {
   const { x, y, width, height } = pixels(item, view);
   const inset = radiusOf(item.style, { x, y, width, height }, view) / 2;
@@ -124,7 +124,7 @@ function chevron(ctx: Context, view: View, item: BoxItem): void {
   ctx.fill();
 }
 
-/** How far down the chevron stands: beside the first line that leaves room for it, or the shortest. */
+/** Vertical position of the chevron: beside the first line that leaves room for it, or the shortest. */
 function chevronLine({ box, width, height }: BoxItem): number {
   const room = (line: string, i: number): number => (width - line.length * (i ? LINE : NAME) * EM) / 2;
   let best = 0;

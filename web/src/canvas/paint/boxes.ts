@@ -105,14 +105,14 @@ function polygon(ctx: Context, path: readonly Corner[]): void {
   if (path.length) ctx.closePath();
 }
 
-/** Stroke the outline of one box, inset by so many pixels. */
+/** Stroke the outline of one box, inset by some pixels. */
 export function outlineOf(ctx: Context, view: View, item: BoxItem, inset: number): void {
   ctx.beginPath();
   outline(ctx, view, item, inset);
   ctx.stroke();
 }
 
-// Two more cards look out behind it: it stands for several.
+// Two more cards behind it show that it stands for several.
 function cards(ctx: Context, view: View, item: BoxItem): void {
   const rect = pixels(item, view);
   const radius = radiusOf(item.style, rect, view);

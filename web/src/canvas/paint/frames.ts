@@ -38,7 +38,7 @@ function colorOf({ frame, look }: FrameItem, theme: Theme): string {
   return frame.flags & 8 ? theme.bad : theme.frame;
 }
 
-// The edges of further cards look out below: this frame stands for several.
+// The edges of further cards below show that this frame stands for several.
 function cards(ctx: Context, view: View, x: number, y: number, width: number, height: number, radius: number): void {
   ctx.strokeStyle = view.theme.frame;
   ctx.lineWidth = view.dpr;

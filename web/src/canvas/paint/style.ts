@@ -14,14 +14,14 @@ export interface Style {
   readonly width: number;
   readonly dash: readonly number[];
   readonly isRound: boolean;
-  /** What is no rectangle, round or not: so that roles are told by more than colors. */
+  /** A shape other than a rectangle, so that roles are distinguishable without color. */
   readonly shape: "plain" | "hexagon" | "octagon";
   readonly isItalic: boolean;
   readonly isDouble: boolean;
   readonly name: string;
   readonly more: string;
   readonly alpha: number;
-  /** A sign at the corner, so that nothing is told by color alone. */
+  /** A sign at the corner, so that nothing depends on color alone. */
   readonly sign: string;
   readonly signColor: string;
   /** The one color that is left where boxes are too small for more. */

@@ -17,7 +17,7 @@ export function paintText(ctx: Context, view: View, items: readonly BoxItem[]): 
   ctx.globalAlpha = 1;
 }
 
-/** The name without the sign of a comparison: that stands at the corner already. */
+/** The name without the diff sign, which is painted at the corner. */
 function nameOf({ lines: [name = ""], mark }: Box): string {
   return mark ? name.replace(/^[+−~] /, "") : name;
 }

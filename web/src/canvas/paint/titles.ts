@@ -27,7 +27,7 @@ export interface Title {
   readonly size: number;
   /** Whether it left the top of its frame to stay in view. */
   readonly isStuck: boolean;
-  /** Whether it stands at the right of the picture. */
+  /** Whether it is at the right of the picture. */
   readonly isOutside: boolean;
   /** The button behind the text, where there is room for it: what it says, and how far from `x` it begins. */
   readonly action?: { readonly text: string; readonly from: number };

@@ -10,13 +10,13 @@ interface Shown {
   readonly camera: Camera | null;
 }
 
-/** Write the state into the address, and hear of addresses that the reader types or goes back to. */
+/** Write the state to the URL, and follow URLs that the user enters or goes back to. */
 export function useAddress(view: GraphView, shown: Shown, isOn: boolean, onGo: (to: Shown) => void): void {
   const { state, camera } = shown;
   const written = useRef<string | null>(null);
   useEffect(() => {
     if (!isOn) return undefined;
-    // Not at every step: browsers allow only so many changes in a while.
+    // Debounced: browsers limit how often the URL may change.
     const timer = setTimeout(() => {
       const hash = toHash(view, state, camera);
       if (hash === written.current || `#${hash}` === location.hash) return;
@@ -39,7 +39,7 @@ export function useAddress(view: GraphView, shown: Shown, isOn: boolean, onGo: (
 
 /** A larger page of which this is a part. */
 export interface Frame {
-  /** What `onAddress` was told last, here or before a reload. */
+  /** The last value passed to `onAddress`, here or before a reload. */
   readonly address: string;
   onAddress(hash: string): void;
   onTheme(): void;

@@ -52,7 +52,7 @@ export function useBoxMeasure(drawn: Drawn, name: string, isDark: boolean): BoxM
   }, [drawn, name, isDark]);
 }
 
-/** The nodes that hang together with the selection in the way that is asked for; null for no highlight. */
+/** The nodes to highlight: ancestors, descendants or paths of the selection; null for no highlight. */
 function highlightedNodes(drawn: Drawn, ways: Adjacency, { highlight, selection, second }: State): NodeMask | null {
   if (!highlight || selection === null) return null;
   const of = (key: string): readonly number[] => nodesOf(drawn.view, drawn.picture, drawn.shown, key);

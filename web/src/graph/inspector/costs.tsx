@@ -14,7 +14,7 @@ export interface CostRow {
   readonly value: number;
 }
 
-/** The largest of the rows that `rowsOf` gives for a measure of cost; each leads to its box. They are found anew for another `rowsOf`. */
+/** The largest of the rows that `rowsOf` gives for a cost; a click goes to the box. Pass a stable `rowsOf`: rows are recomputed when it changes. */
 export function Costs({ title, n, rowsOf }: { title: string; n: number; rowsOf(measure: Measure): CostRow[] }) {
   const { view, go } = usePage();
   const [name, setName] = useState("");

@@ -12,7 +12,7 @@ interface HistogramProps {
   readonly title?: string;
   /** Whether the counts are only shares of the whole. */
   readonly areShares?: boolean;
-  /** Heights grow with the logarithm; kept here where nobody else keeps it. */
+  /** Logarithmic y axis; local state where the caller does not control it. */
   readonly isLog?: boolean;
   readonly onLog?: (isLog: boolean) => void;
   /** Drawn below the bars, over the same axis: a place goes from 0 to 1. */

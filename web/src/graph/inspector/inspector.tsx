@@ -12,7 +12,7 @@ export function Inspector() {
   const number = Number(key.slice(1));
   if (key.startsWith("n")) return <OpPanel node={number} />;
   if (key.startsWith("g")) return <GroupPanel group={number} />;
-  // A stand-in: what is selected is what it stands for.
+  // A stand-in: the selection is the box that it stands for.
   const standin = drawn.picture.boxes.find((box) => box.key === key);
   if (!standin) return <Guide />;
   return <StandIn keys={standin.stands_for} />;

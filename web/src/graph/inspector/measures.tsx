@@ -10,7 +10,7 @@ export function Numbers({ nodes }: { nodes: readonly number[] }) {
   const { view, state, act } = usePage();
   const found = view.measures.flatMap((measure) => {
     const value = together(measure, nodes);
-    // Of a single op the statistics are told with its value.
+    // The statistics of a single op are shown with its value.
     const isTold = nodes.length === 1 && measure.total === "max" && measure.name !== state.color && !measure.name.startsWith("grad");
     return value === null || isTold || (value === 0 && measure.total === "sum") ? [] : [{ measure, value }];
   });

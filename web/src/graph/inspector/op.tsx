@@ -53,7 +53,7 @@ export function OpPanel({ node }: { node: number }) {
   );
 }
 
-/** What has to be asked for: values, gradient, arguments, source. */
+/** Details that are loaded on demand: value, gradient, arguments, source. */
 function OpDetails({ node }: { node: number }) {
   const { view, host } = usePage();
   const row = view.nodes.row[node];

@@ -36,7 +36,7 @@ export function ValueView({ value, title }: { value: ValuePicture; title?: strin
   return title === undefined ? body : <Card title={title} aside={about}>{body}</Card>;
 }
 
-/** Shares are told in percent, all else as it is. */
+/** Fractions as percent, other numbers unchanged. */
 function formatStatistic(name: string, number: number | null): string {
   if (number === null) return "–";
   return name === "zeros" ? `${short(100 * number)} %` : short(number);

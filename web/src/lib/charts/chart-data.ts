@@ -10,7 +10,7 @@ export interface Line {
   readonly name: string;
   /** As CSS knows it, variables included. */
   readonly color: string;
-  /** Lengths of strokes and gaps; solid if nothing is said. */
+  /** Dash pattern; solid by default. */
   readonly dash?: readonly number[];
   readonly x: Numbers;
   readonly y: Numbers;
@@ -19,14 +19,14 @@ export interface Line {
 }
 
 export interface ChartOptions {
-  /** The part of x that is looked at; null for all. */
+  /** The zoomed range of x; null for all. */
   readonly zoom: readonly [number, number] | null;
   /** Room in pixels. */
   readonly width: number;
   readonly isLog: boolean;
   /** How much older points count, from 0 (no smoothing) to 1. */
   readonly smoothing: number;
-  /** About so many ticks at the side. */
+  /** Approximate number of y ticks. */
   readonly nTicks?: number;
 }
 
@@ -48,7 +48,7 @@ export interface ChartData {
   readonly isEmpty: boolean;
 }
 
-/** Kept as long as the numbers themselves: a drag of the slider or a zoom smooths nothing twice. */
+/** Cache of smoothed curves, so that a zoom does not smooth again. */
 const smoothedCache = new WeakMap<object, { weight: number; y: Float64Array }>();
 
 /** Numbers of a curve as they are drawn. */

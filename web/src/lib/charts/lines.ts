@@ -23,7 +23,7 @@ export interface StepLine extends Line {
 
 export interface LineOptions {
   readonly color: string;
-  /** By which it is told from other runs where kinds are not told apart. */
+  /** Dash pattern that distinguishes the run where kinds are merged. */
   readonly dash?: readonly number[];
   /** Whether there are other runs beside it. */
   readonly isOneOfMany: boolean;
@@ -82,7 +82,7 @@ function placesOf({ steps }: RecordedCurve, isWanted: (step: number) => boolean)
   return found;
 }
 
-/** Seconds that go on where a resumed session begins anew at zero. */
+/** Seconds made monotonic: a resumed session starts again at zero. */
 function monotonicSeconds(seconds: Float32Array | null, places: readonly number[]): Float64Array | null {
   if (!seconds || seconds.length === 0) return null;
   let [before, last] = [0, -Infinity];

@@ -14,7 +14,7 @@ export interface Frame {
 }
 
 interface Props {
-  /** What it shows, for readers who do not see it. */
+  /** Accessible name of the chart. */
   readonly label: string;
   readonly xName: string;
   readonly yName: string;
@@ -24,7 +24,7 @@ interface Props {
   readonly n: number;
   /** The place for a number on x. */
   placeAt(x: number): number;
-  /** Where the cursor stands for a place. */
+  /** X of the cursor for an index. */
   xOf(place: number): number;
   draw(frame: Frame, place: number): ComponentChildren;
   read(place: number): ComponentChildren;

@@ -8,7 +8,7 @@ import { nearest, paddedScale, scaleOf } from "./scale";
 import { seriesColor } from "../colors";
 import type { Line, Lines } from "../wire";
 
-/** So few points are drawn as points, too. */
+/** Up to this many points, a line also shows its points. */
 const FEW = 40;
 
 export function LinesPlate({ plate }: { plate: Lines }) {

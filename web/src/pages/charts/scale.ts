@@ -11,7 +11,7 @@ export interface Scale {
   value(share: number): number;
 }
 
-/** From the first number to the last, logarithmic if it is asked for and all are above zero; with about `n` ticks. */
+/** A scale with about `n` ticks, logarithmic if requested and all numbers are positive. */
 export function scaleOf(low: number, high: number, isLog: boolean, n: number): Scale {
   if (!(high > low)) [low, high] = widen(low);
   if (isLog && low > 0) {

@@ -10,14 +10,14 @@ export type { Line } from "../../lib/charts/chart-data";
 
 export interface CurveProps {
   readonly lines: readonly Line[];
-  /** What it is a curve of, for readers who do not see it. */
+  /** Accessible name of the curve. */
   readonly name: string;
   readonly height: number;
   readonly isLog?: boolean;
   /** How much older points count, from 0 (as they are) to 1. */
   readonly smoothing?: number;
   readonly xName?: "step" | "seconds";
-  /** Where the vertical line stands: the selected step. */
+  /** X of the vertical line: the selected step. */
   readonly mark?: number | null;
   /** What of x is shown where nothing is zoomed into; else all of the lines. */
   readonly span?: readonly [number, number];
@@ -27,18 +27,18 @@ export interface CurveProps {
   readonly onPoint?: (x: number | null) => void;
   /** A point was clicked: its x. */
   readonly onPick?: (x: number) => void;
-  /** Said in place of curves while there are none. */
+  /** Shown when there are no curves. */
   readonly hint?: string;
-  /** Said where there are numbers and none of them is finite. */
+  /** Shown when no value is finite. */
   readonly broken?: string;
   /** Without axes: a strip. */
   readonly isBare?: boolean;
   readonly isDark: boolean;
 }
 
-/** So many lines are read out at the cursor. */
+/** Maximum number of lines in the readout. */
 const MOST_READ = 12;
-/** So many pixels from the cursor a point may be to be read. */
+/** Maximum distance in pixels between the cursor and a point in the readout. */
 const FAR = 28;
 
 interface CursorPosition {

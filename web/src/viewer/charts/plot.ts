@@ -19,7 +19,7 @@ export interface PlotInput {
   readonly data: ChartData;
   readonly style: ChartStyle;
   readonly isSmooth: boolean;
-  /** Whether points are so few that dashes can be told from gaps. */
+  /** Whether there are few enough points to distinguish dashes from gaps. */
   readonly isSparse: boolean;
   readonly xName: "step" | "seconds";
   /** No axes: a strip. */
@@ -27,7 +27,7 @@ export interface PlotInput {
 }
 
 export interface PlotEvents {
-  /** The cursor is at an x, so many pixels from the left; null when it left. */
+  /** The cursor is at an x, `left` pixels from the left; null when it has left. */
   over(place: { x: number; left: number } | null): void;
   zoom(low: number, high: number): void;
   pick(x: number): void;
@@ -36,7 +36,7 @@ export interface PlotEvents {
 
 /** A press that moved no farther than this is a click. */
 const CLICK = 4;
-/** So few points of a line are drawn as points, too. */
+/** Up to this many points, a line also shows its points. */
 const FEW = 24;
 /** How much of its line's color a band has. */
 const BAND = 0.2;
@@ -67,7 +67,7 @@ export class Plot {
     this.place();
   }
 
-  /** Where the line of the selected step stands. */
+  /** Position of the line at the selected step. */
   markAt(x: number | null): void {
     this.marked = x;
     this.place();
@@ -205,7 +205,7 @@ export class Plot {
     ctx.restore();
   }
 
-  /** What is not finite has no place on the axis: it stands as a tick on the ground. */
+  /** Non-finite values are shown as ticks at the bottom. */
   private drawBroken({ ctx, bbox, valToPos }: uPlot): void {
     const { data: sheet, style: looks } = this.shown;
     if (!sheet.broken.length) return;

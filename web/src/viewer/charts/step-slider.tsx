@@ -75,7 +75,7 @@ export function StepSlider({ running, span, hoverSync, isDark }: Props) {
     const by = { PageUp: 0.1, PageDown: -0.1 }[event.key];
     if (command) perform(command, running);
     else if (by && choice.place >= 0) act({ do: "step", step: stepsForPage(run, choice, by) });
-    // Whoever came by the mouse means the tabs.
+    // After a click, digit keys switch tabs; they type a step number only with keyboard focus.
     else if (/^\d$/.test(event.key) && !wasPressed.current) setTyped((before) => (before ?? "") + event.key);
     else return;
     event.preventDefault();
@@ -104,7 +104,7 @@ export function StepSlider({ running, span, hoverSync, isDark }: Props) {
       )}
       {typed !== null && (
         <StepField typed={typed} side={side} onType={setTyped} onLeave={() => setTyped(null)} onClose={() => { setTyped(null); host.current?.focus({ preventScroll: true }); }}
-          onStep={(wish) => { const step = stepAt(run, choice, wish); if (step !== null) act({ do: "step", step }); }} />
+          onStep={(typedStep) => { const step = stepAt(run, choice, typedStep); if (step !== null) act({ do: "step", step }); }} />
       )}
     </div>
   );
@@ -216,7 +216,7 @@ function spoken(run: RunView, { place, step }: Choice): string {
   return `step ${step}, ${run.kinds[run.kind_of[place]] || "any kind"}, ${place + 1} of ${run.steps.length} recorded`;
 }
 
-/** A tick for every step; where they are dense, so much ink as there are steps. */
+/** A tick for every step; where they are dense, opacity shows their density. */
 function draw(canvas: HTMLCanvasElement, run: RunView, scale: Scale, kind: string | null): void {
   const [width, height, ratio] = [scale.width, canvas.clientHeight, devicePixelRatio || 1];
   if (!width) return;
@@ -255,7 +255,7 @@ function draw(canvas: HTMLCanvasElement, run: RunView, scale: Scale, kind: strin
     for (const note of run.notes) {
       if (note.step === null || isBad(note) !== isLoud) continue;
       pen.beginPath();
-      // Told apart without color, too: what is bad is a triangle.
+      // Distinguishable without color: warnings are triangles.
       const x = scale.x(note.step);
       if (isLoud) {
         pen.moveTo(x - 4, 1);

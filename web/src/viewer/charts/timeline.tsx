@@ -14,7 +14,7 @@ import { useNarrow } from "../use-narrow";
 const KEPT = "timeline";
 const HERE = "timeline";
 const [HEIGHT, LOW] = [72, 52];
-/** So many runs have their number beside the timeline. */
+/** Maximum number of runs whose value is shown beside the timeline. */
 const MOST = 3;
 
 interface Props extends PanelProps {

@@ -51,7 +51,7 @@ function lay(row: readonly number[], sizes: readonly number[], perSize: number, 
 }
 
 export interface Tile extends Area {
-  /** The number of what it stands for. */
+  /** Index of the item that it represents. */
   readonly of: number;
   /** How many are around it. */
   readonly depth: number;

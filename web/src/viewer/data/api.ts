@@ -24,7 +24,7 @@ export interface CurveData {
   readonly band?: { readonly low: Float32Array; readonly high: Float32Array };
 }
 
-/** Between the id of a run and a rank of it that is asked for, if that is not the first. */
+/** Separates the id of a run from a rank, if that is not the first. */
 export const RANK = "~";
 
 /** The id of a run without a rank. */
@@ -103,7 +103,7 @@ function growingQuery<T>(run: string, path: string, params: QueryParams = {}): Q
   return { key: address(run, path, params), run, isGrowing: true, read: json };
 }
 
-/** The same address at another time. What stands behind `#` is not sent. */
+/** The same URL with a version for the cache key. The part after `#` is not sent. */
 function withVersion<T>(query: Query<T>, mark: string): Query<T> {
   return mark ? { ...query, key: `${query.key}#${mark}` } : query;
 }
@@ -116,7 +116,7 @@ async function matrix(response: Response): Promise<Matrix> {
   return { n_rows, n_columns, values, ...(names && { z: { names: names.split(","), values: new Float32Array(numbers, values.byteLength) } }) };
 }
 
-/** int32 n, int64 steps[n], float32 values[n], and float32 seconds[n] if they are told; all little-endian. */
+/** int32 n, int64 steps[n], float32 values[n], and optionally float32 seconds[n]; all little-endian. */
 async function curve(response: Response): Promise<CurveData> {
   const { steps, columns: [values, seconds = null] } = columnsOf(await response.arrayBuffer());
   return { steps, values, seconds };

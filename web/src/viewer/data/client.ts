@@ -7,7 +7,7 @@ export interface Client {
   peek<T>(query: Query<T>): T | undefined;
   /** The answer, even one from before the run grew. */
   old<T>(query: Query<T>): T | undefined;
-  /** The answer; a rejection is an `AskError` whose message is a sentence for the reader. An aborted wait lets go of the request. */
+  /** The response; rejects with a `QueryError` whose message is for the user. Aborting the last waiter cancels the request. */
   load<T>(query: Query<T>, signal?: AbortSignal): Promise<T>;
   /** Ask when nothing else is being asked: it will probably be wanted soon. Replaces what was wanted so before. */
   prefetch(queries: readonly Query<unknown>[]): void;
@@ -15,7 +15,7 @@ export interface Client {
   grew(run: string): void;
   /** Counts up with each growth of a run, and for all of them when the server answers again. */
   version(run: string): number;
-  /** Nothing that was asked of a run holds any more, also what is on its way, but for one answer: it was resumed or written anew. */
+  /** Invalidate everything of a run, including requests in flight, except one response: the run was resumed or rewritten. */
   forget(run: string, but: Query<unknown>): void;
   /** How many answers somebody waits for. */
   readonly n_waiting: number;
@@ -45,14 +45,14 @@ interface Flight {
 
 export interface ClientOptions {
   readonly fetch?: typeof fetch;
-  /** So many bytes of answers are remembered. */
+  /** Cache size in bytes. */
   readonly budget?: number;
 }
 
 const AWAY = "The server is not responding. Is cutaway view still running?";
-/** So many requests of those that nobody waits for run at once. */
+/** Maximum number of concurrent prefetches. */
 const AHEAD = 2;
-/** So many milliseconds an answer waits for the others that were asked for with it: the page is drawn once for all of them. */
+/** Milliseconds that a response waits for others of the same batch, so that the page renders once for all. */
 const TOGETHER = 20;
 
 export function makeClient({ fetch: get = (...args) => fetch(...args), budget = 100_000_000 }: ClientOptions = {}): Client {

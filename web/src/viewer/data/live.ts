@@ -21,7 +21,7 @@ export interface LiveEvents {
 
 const AGAIN = 2000;
 
-/** Listen while the page is looked at: a browser gives only a few connections to all tabs together. Gives a function that ends it. */
+/** Listen while the page is visible: browsers limit connections per host over all tabs. Returns a function that stops. */
 export function listen(events: LiveEvents, url = "/api/events"): () => void {
   let source: EventSource | null = null;
   let timer: ReturnType<typeof setTimeout> | undefined;

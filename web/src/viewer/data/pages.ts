@@ -5,7 +5,7 @@ import { counted } from "../../lib/formatting";
 import type { RunItem, Topic } from "../../lib/wire";
 import type { Action } from "../state";
 
-/** In the address: the unit of a collection that is looked at. */
+/** Name in the URL of the selected unit of a collection. */
 export const UNIT = "unit";
 /** The column of a table that names what lies in the folder. */
 const SAVED_AS = "saved as";
@@ -16,7 +16,7 @@ export function typeName(type: string): string {
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
-/** What stands on a tab, collections first, results as they were made: a generation before what explains it. What cannot be opened does not say its topic, and stands with the neurons. */
+/** The items of a tab: collections first, then results by time. Items that cannot be opened have no topic and are listed under Neurons. */
 export function onTab(items: readonly RunItem[], topic: Topic): RunItem[] {
   const own = items.filter(({ kind, page }) => (kind === "activations" || kind === "result") && (page?.topic ?? "neurons") === topic);
   const when = ({ page }: RunItem): number => page?.made ?? Number.MAX_VALUE;
@@ -36,7 +36,7 @@ export function whenOf({ page }: RunItem): string {
   return page?.made ? new Date(page.made * 1000).toLocaleString("sv").slice(0, 16) : "";
 }
 
-/** What changes when an answer about a unit may: its collection, and the rankings that are asked where it stands. */
+/** Cache version of a unit's page: it depends on the collection and on all rankings in the folder. */
 export function editionOf(item: RunItem, items: readonly RunItem[]): string {
   const rankings = items.filter(({ page }) => page?.type === "Ranking").map(({ id, page }) => id + page!.edition);
   return [item.page?.edition ?? "", ...rankings].join("-");

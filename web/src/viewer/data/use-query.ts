@@ -7,7 +7,7 @@ import type { Client } from "./client";
 export interface QueryResult<T> {
   /** The answer, or that to the question before while this one is on its way. */
   readonly value: T | undefined;
-  /** Whether `value` is no answer to what is asked now. */
+  /** Whether `value` belongs to an earlier query. */
   readonly isOld: boolean;
   /** A sentence, if there is no answer. */
   readonly error: string | null;
@@ -42,7 +42,7 @@ export function useQueries<T>(client: Client, queries: readonly Query<T>[]): rea
     });
     return () => stop.abort();
   }, [client, wanted.join("\n")]);
-  // Errors of what is no longer asked for are let go.
+  // Ignore errors of queries that are no longer current.
   useEffect(() => {
     if ([...failed.keys()].some((key) => !wanted.includes(key))) setFailed(new Map([...failed].filter(([key]) => wanted.includes(key))));
   }, [wanted.join("\n")]);

@@ -18,7 +18,7 @@ export interface Runs {
   /** Ids of those on the page. */
   readonly shown: readonly string[];
   readonly active: string;
-  /** The one looked at, or the one before it while it is on its way; null for none. */
+  /** The selected run, or the previous one while it loads; null for none. */
   readonly run: RunView | null;
   readonly runs: readonly ShownRun[];
   /** Id → why it cannot be shown. */
@@ -60,7 +60,7 @@ export function useRuns(client: Client, state: State): Runs {
     return view ? [{ view, color: runColor(number), dash: runDash(i) }] : []; // the first one on the page is solid
   }), [chips, wanted.join(), ...views]);
   const errors = new Map(wanted.flatMap((id, i) => (asked[i].error ? [[id, asked[i].error!]] : [])));
-  // The newest word on a run is that of its own view; the list is asked for seldom.
+  // The view of a run is newer than its entry in the list, which is fetched rarely.
   const current = chips.map((item) => runs.find(({ view }) => view.item.id === item.id)?.view.item ?? item);
   return { items: items ?? null, chips: current, shown: wanted, active, run: last.current, runs, errors, error: items ? null : error, isConnected: isThere };
 }
@@ -71,7 +71,7 @@ function byRank(item: RunItem, wanted: readonly string[]): RunItem[] {
   return wanted.includes(item.id) || !ranks.length ? [item, ...ranks] : ranks;
 }
 
-/** What a run said before it was resumed or written anew is no answer any more. Before anybody looks at it. */
+/** Drop cached data of runs that were resumed or rewritten, before it is rendered. */
 function forgetOld(client: Client, editions: Map<string, string>, views: readonly (RunView | undefined)[]): void {
   for (const view of views) {
     if (!view) continue;
@@ -82,7 +82,7 @@ function forgetOld(client: Client, editions: Map<string, string>, views: readonl
   }
 }
 
-/** What is being written is looked at first. */
+/** The default run: one that is recording, else the first. */
 function firstOf(items: readonly RunItem[]): string[] {
   const runs = items.filter(({ kind }) => kind === "run");
   const first = runs.find(({ state }) => state === "live") ?? runs.find(({ n_steps }) => n_steps > 0) ?? runs[0];
@@ -93,7 +93,7 @@ function unknown(id: string): RunItem {
   return { id, name: id, path: "not in this folder", kind: "run", state: "unknown", n_steps: 0, last_step: null, n_tensors: 0, kinds: [], problems: [], ranks: [], page: null };
 }
 
-/** Hear of growth; whatever is on the page is then asked again. */
+/** Listen to growth events and refetch what is shown. */
 function useLiveEvents(client: Client, wanted: readonly string[], views: readonly (RunView | undefined)[]): boolean {
   const [isThere, setThere] = useState(true);
   const [, redraw] = useReducer((n: number) => n + 1, 0);
@@ -102,7 +102,7 @@ function useLiveEvents(client: Client, wanted: readonly string[], views: readonl
   const newest = useRef({ wanted, views });
   newest.current = { wanted, views };
   useEffect(() => wanted.forEach((run, i) => {
-    // What was said while a view was on its way may be newer than that.
+    // An event that arrived while a view was loading may be newer than the view.
     const [view, growth] = [views[i], heard.current.get(run)];
     if (view && growth && growth.n_steps > view.steps.length && !answered.current.has(growth)) {
       answered.current.add(growth); // once: a run that was resumed may have fewer steps than were ever written

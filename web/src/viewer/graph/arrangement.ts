@@ -12,7 +12,7 @@ export interface Arrangement {
   /** Numbers of nodes of the view. */
   readonly hidden: ReadonlySet<number>;
   readonly pinned: ReadonlySet<number>;
-  /** Boxes that the reader has moved. */
+  /** Boxes that the user moved. */
   readonly offsets: Offsets;
 }
 
@@ -21,7 +21,7 @@ function firstText(view: GraphView, room?: Room): string {
   return `depth=${depth}&direction=${direction}`;
 }
 
-/** Only what the reader may want again: what is selected is told elsewhere, and a search is over when the page is left. */
+/** Without selection and search: the URL has the selection elsewhere, and a search is not restored. */
 export function toText(view: GraphView, own: Arrangement): string {
   const text = formatArrangement(view, own);
   return text === formatArrangement(view, fromText(view, "")) ? "" : text;
@@ -49,7 +49,7 @@ export function fromText(view: GraphView, text: string, room?: Room): Arrangemen
 
 const STORE = "cutaway:graph:";
 
-/** What was kept of a structure in this browser; "" for nothing. */
+/** The text stored for a structure in local storage; "" for none. */
 export function loadStored(structure: string): string {
   try {
     return (structure && localStorage.getItem(STORE + structure)) || "";

@@ -29,7 +29,7 @@ interface Props {
   readonly areEdgesShown: boolean;
   onEdges(are: boolean): void;
   onShowHidden(): void;
-  /** Takes back all that the reader arranged; null where nothing was. */
+  /** Resets the layout; null if it is unchanged. */
   readonly onReset: (() => void) | null;
 }
 

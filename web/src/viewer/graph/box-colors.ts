@@ -20,7 +20,7 @@ export interface NodeColoring {
   readonly isFilled: boolean;
   /** What should leap to the eye, by node. */
   readonly marks?: ReadonlyMap<number, OutlierMark>;
-  /** Which of the nodes of a box count: those of the iteration that is looked at, where it stands for several. */
+  /** Filters the nodes of a box: those of the selected iteration, where it stands for several. */
   chosen(nodes: readonly number[]): readonly number[];
 }
 
@@ -29,7 +29,7 @@ type Draft = { -readonly [K in keyof Look]: Look[K] };
 /** Rings around what leaps to the eye; seen by day and by night. */
 const RINGS: Readonly<Record<OutlierMark["how"], string>> = { broken: ANOMALY_COLORS.nonfinite, above: "#d9304c", below: "#3f6fe0" };
 const NO_CELL = "rgba(128,134,145,0.25)";
-/** More cells than this cannot be told apart; then several blocks share one. */
+/** Maximum number of cells; with more blocks, several share one. */
 const CELLS = 48;
 
 /** The looks there are, with colors over them. */
@@ -72,7 +72,7 @@ function isBeyondScale({ view }: Drawn, scale: ColorScale | null, node: number, 
   return scale !== null && isGiven(view.nodes.kind[node]) && (value < scale.low || value > scale.high);
 }
 
-/** Inputs and targets are what the reader gave: words by their numbers, say. */
+/** Whether a node is given by the user (input or target): token ids, for example, have no meaningful scale. */
 export function isGiven(kind: string): boolean {
   return kind === "input" || kind === "target";
 }

@@ -23,7 +23,7 @@ interface Props {
 
 const SIGNS: readonly (readonly [Anomaly, string])[] = [["nonfinite", "NaN or Inf"], ["zero", "all zeros"]];
 
-/** With so much room the legend says all it knows. */
+/** Canvas size in pixels from which the legend starts expanded. */
 const ROOMY = { width: 800, height: 520 };
 
 export function ColorLegend({ coloring, missing, selected, isWide, hasCells, hasLoops, onFit }: Props) {

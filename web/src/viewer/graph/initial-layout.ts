@@ -27,7 +27,7 @@ export interface InitialLayout {
 
 const known = new WeakMap<GraphView, Map<Room, InitialLayout>>();
 
-/** Results stand to the right of what they were made from, or below it where that makes names so much larger. */
+/** Left to right, or top to bottom where that makes names much larger. */
 export function initialLayout(view: GraphView, room: Room = USUAL): InitialLayout {
   let looks = known.get(view);
   if (!looks) known.set(view, (looks = new Map()));

@@ -52,7 +52,7 @@ export function menuItems({ key, nodes, names, selected }: MenuTarget, how: Layo
   ];
 }
 
-/** The group of the reader's own in which all of these are; "" for none. */
+/** The user's group that holds all of these nodes; "" for none. */
 function groupOf(overrides: readonly LayoutOverride[], names: readonly string[]): string {
   const known = new Map(overrides.map(({ at, within }) => [at, within ?? ""]));
   const groups = new Set(names.map((name) => known.get(name) ?? ""));

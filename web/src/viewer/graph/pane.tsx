@@ -34,10 +34,10 @@ import type { LayoutOverrides } from "./use-layout-overrides";
 interface Props extends PanelProps {
   readonly graph: RunGraph;
   readonly view: GraphView;
-  /** Of the structure and the groups of the reader's own. */
+  /** Identifies the graph structure and the user's groups. */
   readonly arrangementKey: string;
   readonly overrides: LayoutOverrides;
-  /** Takes the arrangement along where other groups number all anew. */
+  /** Carries the arrangement over when new groups renumber nodes and modules. */
   readonly carried: { current: CarriedArrangement | "nothing" | null };
 }
 
@@ -84,7 +84,7 @@ export function RunGraphPane(props: Props) {
   const hasCells = useMemo(() => [...decorations.boxes.values()].some(({ cells }) => cells !== undefined), [decorations]);
 
   const act = (action: Action): void => {
-    // Whoever selects a box selects its tensor on the whole page; the other end of a path is only looked at.
+    // Selecting a box selects its tensor on the whole page; picking the other end of a path does not.
     if (action.do !== "select" || state.isPicking) return dispatch(action);
     const node = nodeAt(graph, action.key);
     const own = node < 0 ? action.key : state.rolled ? keyIn(graph, view, `n${node}`, choice) : `n${node}`;

@@ -12,7 +12,7 @@ import { useQuery } from "../data/use-query";
 import { useLayoutOverrides } from "./use-layout-overrides";
 import "../../style/run-graph.css";
 
-/** Views of so many structures stay as they are, so that nothing is laid out again. */
+/** Number of structures whose views are cached, so that they keep their layout. */
 const MOST = 16;
 const views = new Map<string, GraphView>();
 const known = new WeakMap<RunGraph, GraphView>();

@@ -44,11 +44,11 @@ test("a module means its result, and selecting tells the page node and iteration
   const { graph, view } = example();
   const group = view.groups.label.indexOf("h.1");
   assert.equal(nodeAt(graph, `g${group}`), 10);
-  const wish = { ...INITIAL, of: "grad", iteration: 1 };
-  assert.deepEqual(selectBox(graph, view, "n8", wish), { do: "tensor", node: "t3", part: "", of: "grad", iteration: 2, pass: 0 });
-  assert.deepEqual(selectBox(graph, view, "n0", wish), { do: "tensor", node: "t0", part: "", of: "grad", iteration: 1, pass: 0 });
-  assert.deepEqual(selectBox(graph, view, null, wish), { do: "node", node: null });
-  assert.equal(selectBox(graph, view, "sn1:n2", wish), null);
+  const selection = { ...INITIAL, of: "grad", iteration: 1 };
+  assert.deepEqual(selectBox(graph, view, "n8", selection), { do: "tensor", node: "t3", part: "", of: "grad", iteration: 2, pass: 0 });
+  assert.deepEqual(selectBox(graph, view, "n0", selection), { do: "tensor", node: "t0", part: "", of: "grad", iteration: 1, pass: 0 });
+  assert.deepEqual(selectBox(graph, view, null, selection), { do: "node", node: null });
+  assert.equal(selectBox(graph, view, "sn1:n2", selection), null);
 });
 
 test("where a module ran several times, each pass has its box, and one for all of them picks none", () => {

@@ -58,9 +58,9 @@ export function keyOf({ nodes }: RunGraph, view: GraphView, node: string | null,
 }
 
 /**
- * What the page is told when a box is selected; null where it stands for no tensor.
+ * The action for the selection of a box; null if it has no tensor.
  *
- * @param isRolled whether a box stands for all passes: then selecting it picks none of them.
+ * @param isRolled whether a box stands for all passes: then its selection filters none of them.
  */
 export function selectBox(graph: RunGraph, view: GraphView, key: string | null, { of, part, iteration, pass }: State, isRolled = false): Action | null {
   if (key === null) return { do: "node", node: null };

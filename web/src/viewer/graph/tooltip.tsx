@@ -12,7 +12,7 @@ import type { NodeColoring } from "./box-colors";
 import { useQuery } from "../data/use-query";
 
 const ROOM = { width: 320, height: 130 };
-/** So long the pointer rests before its tensor is asked for, in milliseconds. */
+/** Milliseconds that the pointer rests before its tensor is loaded. */
 const REST = 90;
 const ANOMALIES: Readonly<Record<Anomaly, string>> = {
   "": "", nonfinite: "contains NaN or Inf", zero: "all zeros", none: "not recorded at this step",

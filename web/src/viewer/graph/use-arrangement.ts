@@ -17,16 +17,16 @@ export interface CarriedArrangement {
 type Around = Pick<PanelProps, "state" | "act"> & {
   readonly graph: RunGraph;
   readonly view: GraphView;
-  /** Of the structure and the groups of the reader's own. */
+  /** Identifies the graph structure and the user's groups. */
   readonly arrangementKey: string;
-  /** "nothing" is how it is shown at first, whatever was kept. */
+  /** "nothing" forces the initial layout, whatever is stored. */
   readonly carried: { current: CarriedArrangement | "nothing" | null };
 };
 
-/** On a page narrower than this, the inspector stands below the graph. */
+/** On a narrower page the inspector is below the graph. */
 const NARROW_PAGE = 700;
 
-/** Where the reader last looked, by structure, for as long as the page is open. */
+/** The last camera by structure, while the page is open. */
 const cameras = new Map<string, Camera>();
 
 /** How the graph is shown where nobody arranged it. */
@@ -34,7 +34,7 @@ export function defaultArrangement(view: GraphView): Arrangement {
   return fromText(view, "", innerWidth < NARROW_PAGE ? NARROW : USUAL);
 }
 
-/** The reader's arrangement of this structure: from the address, else from what this browser keeps. */
+/** The user's arrangement of this structure: from the URL, else from local storage. */
 export function firstArrangement({ graph, arrangementKey: spot, view, state, carried }: Around): Arrangement {
   const brought = carried.current;
   carried.current = null;

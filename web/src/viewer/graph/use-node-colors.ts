@@ -16,7 +16,7 @@ import type { PanelProps } from "../panels/props";
 import { isGiven, type NodeColoring } from "./box-colors";
 import { useQuery } from "../data/use-query";
 
-/** What most tensors have to differ by from the middle of the run to be told. */
+/** Median factor relative to the middle of the run from which a note is shown. */
 const FAR = 10;
 
 export interface NodeColors {
@@ -26,7 +26,7 @@ export interface NodeColors {
   /** Whether colors reach further than this step needs. */
   readonly isWide: boolean;
   readonly menu: ColorChoice;
-  /** By node of the view, the row of the tensor that is looked at; -1 for none. */
+  /** By node of the view, the row of its tensor; -1 for none. */
   readonly rows: Int32Array;
   /** Where nearly all is far larger or smaller than in the middle of the run, in words; else "". */
   readonly driftNote: string;
@@ -55,7 +55,7 @@ export function useNodeColors(
     const byNode = rowsAt(graph.nodes, run.rows, { of, iteration, pass, part });
     return Int32Array.from(view.nodes.row, (row) => (row < 0 ? -1 : byNode[row] ?? -1));
   }, [graph, view, run.rows, of, iteration, pass, part]);
-  // Of the sample alone as far as it was kept; numbers of the whole batch beside them would not compare.
+  // Either all nodes show the sample or all show the batch: the two are not comparable.
   const isSingle = useMemo(() => sample !== null && isKnown(single.value, rows, view, run.statistics.indexOf(statistic)), [single.value, rows, sample, statistic]);
   const [now, then] = isSingle ? [single, singleThen] : [batch, batchThen];
   const over = sample === null ? "" : isSingle ? `sample ${sample}` : "over the batch";
@@ -84,7 +84,7 @@ export function useNodeColors(
     // Nor does a loss: it would leave no colors for what it is made from, and has a curve of its own.
     const isBeside = (node: number): boolean => isGiven(view.nodes.kind[node]) || view.nodes.kind[node] === "loss";
     const own = scaleFor(found, statistic, isBeside);
-    // A step that is broken altogether says nothing of the colors of others.
+    // A step without finite values must not change the scale of the others.
     const isTold = found.values.some((value, node) => Number.isFinite(value) && !isBeside(node));
     const usually = anchored && nFits === 0 ? scaleFor(anchored, statistic, isBeside) : null;
     const scale = isTold ? joinScales(joinScales(scales.current.get(name) ?? null, usually), own) : own;

@@ -12,7 +12,7 @@ import { describePass, selectRow, siteOf } from "../choice";
 import { copyText } from "../clipboard";
 import type { PanelProps } from "../panels/props";
 
-/** Values of at most so many numbers are copied as text. */
+/** Maximum number of values to copy as text. */
 const MOST_COPIED = 20_000;
 
 export function Head({ run, choice, act, state, row, tensor }: PanelProps & { row: RowView; tensor: TensorView | undefined }) {
@@ -42,7 +42,7 @@ export function Head({ run, choice, act, state, row, tensor }: PanelProps & { ro
   );
 }
 
-/** The shape, and where only some samples were kept, that it is theirs. */
+/** The shape; where only some samples were kept, it says so. */
 function describeShape({ dtype, shape }: TensorView, count: number | null | undefined): string {
   if (!dtype) return count ? counted(count, "element") : "";
   if (!shape.length) return "scalar";

@@ -11,7 +11,7 @@ import type { PanelProps } from "../panels/props";
 import { useQuery } from "../data/use-query";
 import { keepScale, keepTile, paintOf } from "./paint";
 
-/** Up to so many values are fetched to tell exact numbers; of more a pixel tells them nearly. */
+/** Maximum number of values fetched for exact readouts; beyond it pixels give approximate values. */
 export const MOST_EXACT = 262_144;
 
 export function Picture({ run, client, isDark, act, state, tensor }: PanelProps & { tensor: TensorView }) {

@@ -63,12 +63,12 @@ function formatToken(value: number | null | undefined): string {
   return value === null || value === undefined ? "no value" : exact(value);
 }
 
-/** Whether it can be told where each token looks. */
+/** Whether attention weights of each token are available. */
 function hasAttention({ tensor, tokens }: TokensProps): boolean {
   return tokens.is_square && (tensor.picture?.shape ?? []).reduce((n, size) => n * size, 1) <= MOST_EXACT;
 }
 
-/** Where one token looks: of the chosen head, else of all on average. */
+/** Attention weights of one token: of the selected head, else averaged over heads. */
 function useAttentionRow({ run, client, tensor, tokens, state }: TokensProps, from: number): number[] | null {
   const query = from >= 0 ? valuesQuery(run.item.id, tensor.row, tensor.step, tensor.sample?.number ?? null) : null;
   const { value, isOld } = useQuery(client, query);

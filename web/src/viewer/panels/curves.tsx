@@ -15,7 +15,7 @@ import { useScalarLines, useTensorLines, type Lines, type LinesOptions } from ".
 
 const [LOW, TALL] = [150, 360];
 
-/** How the curves are looked at; kept in the address. */
+/** Options of the curves, stored in the URL. */
 interface CurveOptions extends LinesOptions {
   readonly search: string;
   /** Null: each as suits it. */
@@ -205,7 +205,7 @@ function foremost(lines: readonly StepLine[], step: number): StepLine[] {
   return [...found.values()].map(({ line }) => line);
 }
 
-/** Made when it comes into view, and let go when it leaves: of hundreds of curves only those that are looked at cost anything. */
+/** Mounted only while in view: with hundreds of curves, only visible ones cost anything. */
 function Lazy({ isLarge, children }: { isLarge: boolean; children(): ComponentChildren }) {
   const place = useRef<HTMLDivElement>(null);
   const height = useRef(LOW + 42);

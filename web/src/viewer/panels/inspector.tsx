@@ -43,8 +43,8 @@ export function InspectorPanel(props: PanelProps) {
 }
 
 /** What is drawn over steps: what colors the graph, else the size of the values. */
-function chosenStatistic(run: RunView, wish: string): string {
-  return run.statistics.includes(wish) ? wish : defaultStatistic(run.statistics);
+function chosenStatistic(run: RunView, selected: string): string {
+  return run.statistics.includes(selected) ? selected : defaultStatistic(run.statistics);
 }
 
 function Empty({ title, children }: { title: string; children: string }) {

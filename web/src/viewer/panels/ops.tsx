@@ -29,7 +29,7 @@ export function OpsPanel({ items: known, state, act, client, onTheme, onHelp }: 
   const frame: Frame = {
     address: state.kept[PICTURE] ?? "", onTheme, onHelp,
     onAddress(text) {
-      // Whatever else comes into the folder: it is this trace of which it is said.
+      // Pin the trace by id, so that the URL still means it when other traces appear.
       act({ do: "keep", name: TRACE, text: item.id });
       act({ do: "keep", name: PICTURE, text });
     },

@@ -22,7 +22,7 @@ import { unitBeside, nameOf, unitOf } from "../../lib/unit-names";
 
 /** A longer list can be searched. */
 const FEW = 12;
-/** Neighbors of a unit are asked for ahead where that costs little. */
+/** Maximum number of rows for which neighboring units are prefetched. */
 const MOST_ROWS_AHEAD = 100_000;
 
 export function PagesPanel({ topic, items, state, act, client, isDark }: FolderProps & { readonly topic: Topic }) {
@@ -134,7 +134,7 @@ interface SelectedItemProps {
   readonly topic: Topic;
   readonly item: RunItem;
   readonly items: readonly RunItem[];
-  /** The unit that is asked for; "" for none. */
+  /** The selected unit; "" for none. */
   readonly unit: string;
   readonly act: (action: Action) => void;
   readonly client: Client;
