@@ -1,4 +1,4 @@
-"""Generates the TypeScript types of the views from their dataclasses: `python -m tests.wire` writes the files of `FILES`."""
+"""Generates the TypeScript types of the views from their dataclasses: `python -m tests.wire` writes `FILES`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ FILES = {
 }
 """Each generated file with the modules that define its types, and the root types that are sent by themselves."""
 HEAD = """\
-// Types of the views that Python sends. Generated from their dataclasses by `python -m tests.wire`: change those instead.
+// Types of the views that Python sends, generated from their dataclasses by `python -m tests.wire`: change those.
 """
 NUMBERS = {
     "FAR": (FAR, "Numbers with at least this z-score are outliers."),

@@ -1,4 +1,4 @@
-// Types of the views that Python sends. Generated from their dataclasses by `python -m tests.wire`: change those instead.
+// Types of the views that Python sends, generated from their dataclasses by `python -m tests.wire`: change those.
 
 export type Kind = "input" | "buffer" | "constant" | "plain" | "parametric" | "made" | "standin" | "failed" | "target" | "loss";
 export type Form = "function" | "leaf" | "folded" | "small";
