@@ -1,6 +1,6 @@
 """Which neurons of a sentence encoder know how a word ends, and does the model need them?
 
-1. read sentences of this project's own pages (its own licence; any text files may be given instead);
+1. read sentences of this project's own pages (its own license; any text files may be given instead);
 2. collect what the six layers of MiniLM give for every word;
 3. label words by their endings: a rule, not a tagger, stands for parts of speech;
 4. rank the neurons by several methods, and compare the methods;

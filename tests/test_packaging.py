@@ -36,10 +36,10 @@ def test_a_source_archive_has_the_bundle_and_makes_a_wheel_without_node(tmp_path
     wheel = hatchling(tmp_path / archive.name.removesuffix(".tar.gz"), "wheel", tmp_path / "wheel", path="")
     with zipfile.ZipFile(wheel) as found:
         script = found.read(STATIC + "cutaway.js")
-        licences = found.read(STATIC + "LICENSES.txt").decode()
+        licenses = found.read(STATIC + "LICENSES.txt").decode()
         assert not any(name.startswith(("web/", "tests/")) for name in found.namelist())
     assert script == (ROOT / "src" / STATIC / "cutaway.js").read_bytes()
-    assert "preact" in licences
+    assert "preact" in licenses
 
 
 def checkout(folder: Path) -> Path:

@@ -1,7 +1,7 @@
 """Public names of `cutaway.pages` and where each is defined; see `cutaway.core.late.facade`."""
 
 from cutaway.views.pages.model import Bars as Bars
-from cutaway.views.pages.model import ColouredText as ColouredText
+from cutaway.views.pages.model import ColoredText as ColoredText
 from cutaway.views.pages.model import Column as Column
 from cutaway.views.pages.model import Fact as Fact
 from cutaway.views.pages.model import Facts as Facts

@@ -191,7 +191,7 @@ def test_what_a_module_received_is_what_its_pre_hooks_made_of_it() -> None:
 
 
 def test_code_that_cannot_be_opened_says_so() -> None:
-    for name in ("cond", "quantised", "gradient_inside_forward", "function_transforms"):
+    for name in ("cond", "quantized", "gradient_inside_forward", "function_transforms"):
         model, args, _ = ZOO[name]()
         assert [op for op in cutaway.trace(model, *args) if op.is_opaque], name
 

@@ -133,7 +133,7 @@ def test_layers_keep_their_names_and_a_suffix_its_words() -> None:
     assert np.mean(found.scores[found.order[:20]]) > 2 * np.mean(found.scores[random.order[:20]])
 
 
-def test_units_of_neighbouring_layers_form_clusters() -> None:
+def test_units_of_neighboring_layers_form_clusters() -> None:
     found = clusters(activations()[:, 5 * WIDTH :], 0.5)
     assert 1 < len(found) < 2 * WIDTH
     assert (found.sizes == 2).any()

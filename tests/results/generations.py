@@ -20,6 +20,6 @@ ASKED: dict[str, Callable[[], Generation]] = {
     ),
     "encoder-decoder": lambda: cutaway.generate(tiny("t5"), tokenizer(), "the cat", max_new_tokens=3),
     "masked": lambda: cutaway.lm.fill(tiny("bert"), tokenizer(), "the <mask> sat on the <mask>"),
-    "labelled": lambda: cutaway.lm.classify(tiny("bert_classifier"), tokenizer(), "the cat", target=[0, 2]),
+    "labeled": lambda: cutaway.lm.classify(tiny("bert_classifier"), tokenizer(), "the cat", target=[0, 2]),
     "tagged": lambda: cutaway.lm.classify(tiny("bert_tagger"), tokenizer(), "the cat sat"),
 }

@@ -18,7 +18,7 @@ def test_the_bundle_is_one_module_for_notebooks_with_its_style_inside() -> None:
     assert "__CUTAWAY_STYLE__" not in script
 
 
-def test_the_licences_of_what_is_bundled_come_along() -> None:
+def test_the_licenses_of_what_is_bundled_come_along() -> None:
     said = bundle.licenses()
     assert said.startswith("preact ")
     assert "Permission is hereby granted" in said

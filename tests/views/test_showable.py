@@ -25,7 +25,7 @@ def drawn(html: str) -> str:
     return svg
 
 
-def test_a_trace_is_shown_with_numbers_to_colour_it_by_and_told_op_by_op() -> None:
+def test_a_trace_is_shown_with_numbers_to_color_it_by_and_told_op_by_op() -> None:
     trace = tower()
     shown = as_showable(trace)
     assert {"seconds", "flops", "std"} <= {measure.name for measure in shown.view.measures}

@@ -35,11 +35,11 @@ _LOOK = """() => {
         active: text(document.querySelector(".chip.active .chip-name")),
         step: Number(document.querySelector(".step-slider")?.getAttribute("aria-valuenow") ?? -1),
         chosen: Object.fromEntries([
-            ...all(document, ".selectors .labelled > .menu select").map(picked),
+            ...all(document, ".selectors .labeled > .menu select").map(picked),
             ...all(document, ".selectors [role=radiogroup]").map(chosen),
         ]),
         sample: document.querySelector(".sample-menu.on select")?.value ?? "",
-        strip: all(document, ".strip-value b").map(text),
+        timeline: all(document, ".timeline-value b").map(text),
         node: new URLSearchParams(location.hash.slice(1)).get("node") ?? "",
         path: text(panel?.querySelector(".tensor-head .path")) + text(panel?.querySelector(".tensor-head h2")),
         badges: all(panel, ".badge").map(text),
@@ -69,7 +69,7 @@ class Seen:
     chosen: dict[str, str]
     """By the name of the selector."""
     sample: str
-    strip: tuple[str, ...]
+    timeline: tuple[str, ...]
     """The numbers below everything, one for each run."""
     node: str
     """As the address has it."""

@@ -131,7 +131,7 @@ def test_the_list_of_what_was_found_gives_way_to_what_is_told_of_it(app: Page) -
     app.keyboard.press("Enter")
     assert app.query_selector(".search-results") is None
     app.keyboard.type("6")
-    assert "Nothing is called that" in app.inner_text(".search-results")
+    assert "No matches" in app.inner_text(".search-results")
 
 
 def test_a_search_goes_to_the_op_in_the_block_that_stands_for_its_own(app: Page) -> None:
@@ -160,14 +160,14 @@ def test_an_address_shows_the_same_again(app: Page, file: Path) -> None:
     app.keyboard.press("ArrowDown")
     app.keyboard.press("d")
     app.keyboard.press("v")
-    app.select_option(".colour-menu", "seconds")
-    becomes(app, "location.hash.includes('colour=seconds') && location.hash.includes('show=descendants')")
+    app.select_option(".color-menu", "seconds")
+    becomes(app, "location.hash.includes('color=seconds') && location.hash.includes('show=descendants')")
     address, name = app.url, selected(app)
     app.goto("about:blank")
     app.goto(address)
     app.wait_for_selector(".ramp-legend")
     assert selected(app) == name
-    assert app.get_attribute("[aria-label=Direction] [aria-checked=true]", "title") == "From left to right"
+    assert app.get_attribute("[aria-label=Direction] [aria-checked=true]", "title") == "Left to right"
     assert app.query_selector(".highlights .on") is not None
 
 
@@ -215,7 +215,7 @@ def test_light_and_dark_are_a_key_away(app: Page) -> None:
 
 def test_help_lists_the_keys_and_shuts(app: Page) -> None:
     app.keyboard.press("?")
-    assert "walk along the edges" in app.inner_text(".help")
+    assert "follow edges" in app.inner_text(".help")
     app.keyboard.press("Escape")
     assert app.query_selector(".help") is None
 
@@ -266,7 +266,7 @@ def test_differences_are_walked_through_all_together_or_one_sort_at_a_time(page:
     page.wait_for_selector(".compare")
     walked = []
     for _ in range(4):
-        page.click("[title='The next difference']")
+        page.click("[title='Next difference']")
         walked.append(selected(page).lstrip("+~ ").split("_")[0])
     assert walked == ["linear", "gelu", "linear", "softmax"]
     page.click(".mark-new")

@@ -14,7 +14,7 @@ from tests.views.pages.example_pages import HOSTILE, every_plate
 import cutaway
 from cutaway.server.page import html
 from cutaway.server.widget import Picture
-from cutaway.views.pages.model import Bars, ColouredText, Fact, Facts, Heatmap, Page, Section, Text
+from cutaway.views.pages.model import Bars, ColoredText, Fact, Facts, Heatmap, Page, Section, Text
 from cutaway.views.showable import as_showable
 
 if TYPE_CHECKING:
@@ -78,27 +78,27 @@ def test_a_table_is_sorted_by_a_click_and_copied_with_all_figures(opened: Tab) -
     assert lines[4].split("\t")[1] == "-0.8125"
 
 
-def test_text_is_coloured_by_the_chosen_unit_and_tells_numbers_of_four_figures(opened: Tab) -> None:
+def test_text_is_colored_by_the_chosen_unit_and_tells_numbers_of_four_figures(opened: Tab) -> None:
     plate = every_plate().sections[2].plates[0]
-    text = section(opened, "Coloured text")
-    colours = "all => all.map((one) => one.style.background)"
-    token = text.locator(".coloured").first.locator("[data-token='1']").first
+    text = section(opened, "Colored text")
+    colors = "all => all.map((one) => one.style.background)"
+    token = text.locator(".colored").first.locator("[data-token='1']").first
     token.hover()
     number = f"{plate.texts[0].values[0][1]:.4g}".replace("-", "−")  # type: ignore[union-attr]
     assert "committee" in tip(text)
     assert f" {number} " in tip(text)
-    before = text.locator(".tok").evaluate_all(colours)
+    before = text.locator(".tok").evaluate_all(colors)
     assert before[2] == "", "it has no number"
     text.get_by_role("radio", name="layer.5#201").click()
-    assert text.locator(".tok").evaluate_all(colours) != before
+    assert text.locator(".tok").evaluate_all(colors) != before
     text.get_by_role("radio", name="all", exact=True).click()
-    assert text.locator(".coloured").first.locator(".tokens").count() == 9
-    zeros = text.locator(".coloured").nth(1).locator(".tok")
-    assert zeros.evaluate_all(colours) == ["", ""]
+    assert text.locator(".colored").first.locator(".tokens").count() == 9
+    zeros = text.locator(".colored").nth(1).locator(".tok")
+    assert zeros.evaluate_all(colors) == ["", ""]
 
 
 def test_keys_walk_through_the_tokens(opened: Tab) -> None:
-    text = section(opened, "Coloured text")
+    text = section(opened, "Colored text")
     text.locator(".tokens").first.focus()
     for _ in range(3):
         opened.keyboard.press("ArrowRight")
@@ -126,7 +126,7 @@ def test_lines_tell_what_they_are_at_the_pointer_and_the_keys(opened: Tab) -> No
 def test_a_histogram_compares_shares_and_counts(opened: Tab) -> None:
     spread = section(opened, "Spread")
     first = spread.locator(".outline").first.get_attribute("d")
-    spread.get_by_role("button", name="shares").click()
+    spread.get_by_role("button", name="normalize").click()
     assert spread.locator(".outline").first.get_attribute("d") != first
     spread.locator(".plate-chart").focus()
     opened.keyboard.press("ArrowRight")
@@ -136,7 +136,7 @@ def test_a_histogram_compares_shares_and_counts(opened: Tab) -> None:
 def test_bars_and_cells_tell_their_numbers(opened: Tab) -> None:
     bars = section(opened, "Over layers")
     bars.get_by_role("listitem").nth(3).hover()
-    assert bars.locator(".plate-said").first.inner_text() == "encoder.layer.3 21, from 19 to 23"
+    assert bars.locator(".plate-readout").first.inner_text() == "encoder.layer.3 21, from 19 to 23"
     overlap = section(opened, "Overlap of methods")
     overlap.locator(".heatmap").first.focus()
     opened.keyboard.press("ArrowRight")
@@ -174,9 +174,9 @@ def linked_page() -> Page:
     names = ["0 are", "1 here", "2 now"]
     shared = {"missing": "not seen by this target", "link": "targets"}
     sections = [
-        Section("Share", plates=[ColouredText(names, [text], is_signed=False, is_share=True, **shared)], is_wide=True),
-        Section("For and against", plates=[ColouredText(names, [text], **shared)], is_wide=True),
-        Section("By itself", plates=[ColouredText(names, [Text(text.tokens, values)])], is_wide=True),
+        Section("Share", plates=[ColoredText(names, [text], is_signed=False, is_share=True, **shared)], is_wide=True),
+        Section("For and against", plates=[ColoredText(names, [text], **shared)], is_wide=True),
+        Section("By itself", plates=[ColoredText(names, [Text(text.tokens, values)])], is_wide=True),
     ]
     return Page("Linked", sections=sections)
 
@@ -197,14 +197,14 @@ def chosen(page: Tab) -> list[str]:
 def test_pointing_at_a_written_token_shows_its_target_and_a_click_keeps_it(linked: Tab) -> None:
     share = section(linked, "Share")
     assert chosen(linked) == ["0 are", "0 are", "0 are"]
-    colours = "all => all.map((one) => one.style.background)"
-    before = [part.locator(".tok").evaluate_all(colours) for part in (share, section(linked, "For and against"))]
+    colors = "all => all.map((one) => one.style.background)"
+    before = [part.locator(".tok").evaluate_all(colors) for part in (share, section(linked, "For and against"))]
     share.locator("[data-token='3']").hover()
     assert chosen(linked) == ["1 here", "1 here", "0 are"]
     assert linked.locator(".tok.chosen").all_inner_texts() == ["·here", "·here"]
-    after = [part.locator(".tok").evaluate_all(colours) for part in (share, section(linked, "For and against"))]
+    after = [part.locator(".tok").evaluate_all(colors) for part in (share, section(linked, "For and against"))]
     assert all(one != other for one, other in zip(before, after, strict=True))
-    assert tip(share) == "·here 4 of 5, the target click to keep it"
+    assert tip(share) == "·here 4 of 5, the target click to pin"
     linked.mouse.move(2, 2)
     assert chosen(linked) == ["0 are", "0 are", "0 are"], "it was a look"
     share.locator("[data-token='4']").click()
@@ -221,7 +221,7 @@ def test_a_token_tells_its_number_for_the_chosen_target_alone(linked: Tab) -> No
     assert tip(share) == "·keys 2 of 5 for 0 are 10 %"
     share.locator("[data-token='4']").click()
     share.locator("[data-token='2']").hover()
-    assert tip(share) == "·are 3 of 5, the target for 2 now 22 % click to keep it"
+    assert tip(share) == "·are 3 of 5, the target for 2 now 22 % click to pin"
     share.locator("[data-token='2']").click()
     share.locator("[data-token='1']").hover()
     assert share.locator(".tok.unseen").all_inner_texts() == ["·here", "·now"]
@@ -305,7 +305,7 @@ def test_it_is_dark_where_the_reader_wants_it(opened: Tab) -> None:
     by_day = opened.evaluate(ground)
     token = opened.locator("[data-token='9']").first
     inked = token.evaluate("one => one.style.background")
-    opened.get_by_role("button", name="Light or dark").click()
+    opened.get_by_role("button", name="Toggle dark mode").click()
     opened.wait_for_timeout(60)
     assert opened.evaluate(ground) != by_day
     assert token.evaluate("one => one.style.background") != inked

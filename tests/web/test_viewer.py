@@ -69,7 +69,7 @@ def test_every_step_is_reached_by_key_and_by_mouse_with_its_own_numbers(look: Lo
         look.slide(step, run)
         look.until(lambda seen, step=step: abs(seen.step - step) <= 1, f"step {step} clicked")
         look.agrees(run, TENSOR, iteration=1, step=look.seen.step)
-    look.page.get_by_role("button", name="The recorded step before").click()
+    look.page.get_by_role("button", name="Previous recorded step").click()
     look.agrees(run, TENSOR, iteration=1, step=look.seen.step)
 
 
@@ -119,16 +119,16 @@ def test_runs_are_looked_at_in_turn_and_laid_over_each_other(look: Look, run: Ru
     look.page.get_by_role("button", name="deep/other", exact=True).click()
     look.agrees(other, TENSOR, iteration=1, step=12)
     assert look.seen.active == "deep/other"
-    seen = look.until(lambda seen: len(seen.strip) == 2 and all(seen.strip))
-    for text, owner in zip(seen.strip, (run, other), strict=True):
+    seen = look.until(lambda seen: len(seen.timeline) == 2 and all(seen.timeline))
+    for text, owner in zip(seen.timeline, (run, other), strict=True):
         loss = owner.scalars["loss"]
         assert like(text, loss.values[list(loss.steps).index(12)])
-    look.page.get_by_role("button", name="deep/other on the page").click()
-    look.until(lambda seen: seen.runs == ("base",) and len(seen.strip) == 1)
+    look.page.get_by_role("button", name="Show deep/other").click()
+    look.until(lambda seen: seen.runs == ("base",) and len(seen.timeline) == 1)
     look.agrees(run, TENSOR, iteration=1, step=12)
 
 
-def test_a_node_is_selected_by_search_and_its_neighbours_by_a_click(look: Look, run: Run) -> None:
+def test_a_node_is_selected_by_search_and_its_neighbors_by_a_click(look: Look, run: Run) -> None:
     look.open(step=STEP)
     at = look.found(TENSOR)
     look.agrees(run, TENSOR, iteration=1, step=STEP)
@@ -145,7 +145,7 @@ def test_a_node_is_selected_by_search_and_its_neighbours_by_a_click(look: Look, 
                 look.page.mouse.click(*place)
                 look.agrees(run, names[-1], iteration=1, step=STEP)
                 return
-    pytest.fail("no neighbour is near it")
+    pytest.fail("no neighbor is near it")
 
 
 def test_a_node_is_selected_by_the_table_and_by_the_palette(look: Look, run: Run) -> None:
@@ -178,30 +178,30 @@ def test_the_overview_has_every_tensor_of_the_step_and_sorts_by_any_statistic(lo
     look.page.locator(".overview [role=gridcell]", has_text=re.compile("^blocks")).first.wait_for()
 
 
-def test_colours_tell_a_statistic_and_its_change_since_a_step(look: Look, run: Run) -> None:
+def test_colors_tell_a_statistic_and_its_change_since_a_step(look: Look, run: Run) -> None:
     look.open(step=STEP)
     at = look.found(WEIGHT)
     now, first = run.at(STEP)[WEIGHT].stats, run.at(0)[WEIGHT].stats
     for name in ("abs_mean", "norm", "max"):
-        look.page.get_by_label("Colour by (c)").select_option(name)
+        look.page.get_by_label("Color by (c)").select_option(name)
         tip = look.tooltip(at, f"{name.replace('_', ' ')} of the value")
         [said] = re.findall(rf"(\S+) {name.replace('_', ' ')} of the value", tip)
         assert like(said, now[name])
-    look.page.get_by_label("Colour by (c)").select_option("norm")
-    look.page.get_by_label("its change since another").select_option("0")
+    look.page.get_by_label("Color by (c)").select_option("norm")
+    look.page.get_by_label("change since another step").select_option("0")
     [said] = re.findall(r"×(\S+)", look.tooltip(at, "×"))
     assert number(said) == pytest.approx(now["norm"] / first["norm"], rel=0.006)
     assert (
-        "change" in look.page.locator(".tint-legend").inner_text()
-        or "since" in look.page.locator(".tint-legend").inner_text()
+        "change" in look.page.locator(".color-legend").inner_text()
+        or "since" in look.page.locator(".color-legend").inner_text()
     )
-    look.page.get_by_label("Colour by (c)").select_option("")
+    look.page.get_by_label("Color by (c)").select_option("")
     look.page.locator(".ramp-legend").wait_for(state="detached")
 
 
 def test_a_click_on_any_curve_goes_to_a_step(look: Look, run: Run) -> None:
     look.open(node=TENSOR, step=STEP)
-    for plot in (".strip .u-over", ".over-steps .u-over"):
+    for plot in (".timeline .u-over", ".over-steps .u-over"):
         look.page.locator(plot).first.wait_for()
         before = look.seen.step
         box = look.page.locator(plot).first.bounding_box()
@@ -265,12 +265,12 @@ def test_the_address_holds_all_that_is_shown(look: Look, run: Run, browser: Brow
     look.choose("Show", "of guess")
     look.choose("Kind of step", "long")
     look.page.get_by_label("One sample (b)").select_option("1")
-    look.page.get_by_label("Colour by (c)").select_option("norm")
-    look.page.get_by_role("button", name="deep/other on the page").click()
+    look.page.get_by_label("Color by (c)").select_option("norm")
+    look.page.get_by_role("button", name="Show deep/other").click()
     look.tab("Overview").get_by_label("Search tensors").fill("head")
     before = look.agrees(run, "head", "grad/guess", iteration=2, step=STEP)
     look.page.wait_for_function("() => location.hash.includes('find=head') && location.hash.includes('norm')")
-    look.until(lambda seen: all(seen.strip))
+    look.until(lambda seen: all(seen.timeline))
     before, address = look.seen, look.page.url
     look.page.reload()
     look.until(lambda seen: seen == before, f"the same after a reload: {before}")
@@ -337,9 +337,9 @@ def test_values_are_taken_along_as_files(look: Look, run: Run, tmp_path: Path) -
 
 
 REACHED = (
-    "Step", "Kind of step", "Show", "Iteration", "Over", "One sample (b)", "Search", "Colour by (c)", "Graph of",
-    "Width of the inspector", "Statistic", "over steps", "CSV", "What the strip shows", "Inspector", "Help",
-    "Light or dark (t)", "deep/other on the page", "Find",
+    "Step", "Kind of step", "Show", "Iteration", "Over", "One sample (b)", "Search", "Color by (c)", "Graph of",
+    "Width of the inspector", "Statistic", "over steps", "CSV", "Logged value", "Inspector", "Help",
+    "Toggle dark mode (t)", "Show deep/other", "Search Ctrl K",
 )  # fmt: skip
 
 
@@ -474,8 +474,8 @@ def test_the_main_states_are_kept_as_pictures(look: Look, run: Run, tmp_path: Pa
         look.page.set_viewport_size({"width": size[0], "height": size[1]})
         brightness = look.page.evaluate(
             """() => {
-                const colour = getComputedStyle(document.querySelector("#cutaway")).backgroundColor;
-                return colour.match(/[\\d.]+/g).slice(0, 3).reduce((sum, part) => sum + Number(part) / 3, 0);
+                const color = getComputedStyle(document.querySelector("#cutaway")).backgroundColor;
+                return color.match(/[\\d.]+/g).slice(0, 3).reduce((sum, part) => sum + Number(part) / 3, 0);
             }"""
         )
         assert (brightness > 200) if theme == "light" else (brightness < 60)

@@ -184,7 +184,7 @@ def test_what_stands_out_is_marked_on_its_card_and_named_above(odd: Viewed) -> N
 
 def test_what_is_not_finite_or_not_there_is_told_as_such(odd: Viewed) -> None:
     page = inspected(odd, "$only_nan", "images", step=2)
-    page.locator(".badge.bad", has_text="holds nothing but NaN").wait_for()
+    page.locator(".badge.bad", has_text="holds only NaN").wait_for()
     assert page.locator(".pixels-scale").inner_text() == "NaN or Inf, nothing else"
     assert "NaN or infinite at every step" in page.locator(".over-steps").inner_text()
     assert page.locator(".histogram").count() == 0
@@ -196,7 +196,7 @@ def test_what_is_not_finite_or_not_there_is_told_as_such(odd: Viewed) -> None:
     assert "no elements" in page.locator(".value-text").inner_text()
     page = inspected(odd, "$one", "images", step=2)
     assert page.locator(".value-text.one").inner_text() == "2.5"
-    assert "single number" in page.locator(".badges").inner_text()
+    assert "scalar" in page.locator(".badges").inner_text()
 
 
 def test_where_only_statistics_were_kept_the_page_says_so(base: Viewed) -> None:
@@ -265,11 +265,11 @@ def test_all_curves_of_two_runs_are_named_found_smoothed_and_drawn(base: Viewed,
     assert statistics.all_inner_texts() == ["base", "deep/other", *run.kinds]
     dashes = [one.get_attribute("stroke-dasharray") for one in statistics.locator("line").all()]
     assert len(set(dashes[2:])) == len(run.kinds)
-    page.get_by_placeholder("name of a number").fill("gue")
+    page.get_by_label("Search curves").fill("gue")
     page.wait_for_function("document.querySelectorAll('.chart').length === 1")
     assert charts.locator(".chart-title").inner_text() == "guess"
     page.get_by_role("slider", name="Smoothing").fill("0.9")
-    page.get_by_role("radiogroup", name="Height").get_by_role("radio", name="log").click()
+    page.get_by_role("radiogroup", name="Y axis").get_by_role("radio", name="log").click()
     plot = charts.locator(".u-over")
     box = plot.bounding_box()
     assert box
@@ -284,7 +284,7 @@ def test_all_curves_of_two_runs_are_named_found_smoothed_and_drawn(base: Viewed,
     page.reload()
     page.locator(".chart canvas").wait_for()
     assert page.locator(".chart-title").all_inner_texts() == ["guess"]
-    page.get_by_role("radiogroup", name="Over").get_by_role("radio", name="time").click()
+    page.get_by_role("radiogroup", name="X axis").get_by_role("radio", name="time").click()
     charts.locator(".u-over").hover(position={"x": 80, "y": 30})
     assert re.search(r"\d (s|min|h)\n", page.locator(".chart .curve-readout").inner_text())
 
@@ -343,7 +343,7 @@ def test_a_pixel_tells_the_exact_number_behind_it(base: Viewed, odd: Viewed, run
     assert np.float32(number(found[2])) == value[index]
 
 
-def test_a_channel_is_seen_alone_and_each_in_its_own_colours(odd: Viewed, images: Run) -> None:
+def test_a_channel_is_seen_alone_and_each_in_its_own_colors(odd: Viewed, images: Run) -> None:
     page = inspected(odd, "conv", "images", step=2, sample=1)
     assert page.locator(".sample-image").count() == 1
     page.get_by_role("radio", name="each channel").click()
@@ -356,7 +356,7 @@ def test_a_channel_is_seen_alone_and_each_in_its_own_colours(odd: Viewed, images
     assert box
     canvas.click(position={"x": box["width"] * 0.8, "y": box["height"] * 0.8})
     page.locator(".pixels figcaption", has_text="channel 4 of 4").wait_for()
-    page.get_by_role("button", name="The next channel").click()
+    page.get_by_role("button", name="Next channel").click()
     page.locator(".pixels figcaption", has_text="channel 1 of 4").wait_for()
     page.mouse.move(0, 0)
     value = images.at(2)["conv"].value[1, 0]
@@ -476,7 +476,7 @@ def test_the_table_of_units_is_that_of_the_record_and_sorts(base: Viewed, run: R
     assert np.float32(number(str(cells.nth(1).get_attribute("title")))) == means[0]
     table.get_by_role("button", name="mean", exact=True).click()
     assert cells.nth(0).inner_text() == str(int(np.argmax(means)))
-    table.get_by_role("button", name="Copy the table as text").click()
+    table.get_by_role("button", name="Copy table as text").click()
     page.wait_for_function("navigator.clipboard.readText().then((text) => text.startsWith('unit\\tmean'))")
     lines = page.evaluate("navigator.clipboard.readText()").splitlines()
     copied = [number(line.split("\t")[1]) for line in lines[1:]]

@@ -77,8 +77,8 @@ def test_a_training_is_followed_left_alone_and_followed_again(page: Page, tmp_pa
             train(run, model, 3)
             seen = look.agrees(written(path, last), "2", step=last)
             assert page.locator(".live").inner_text() == f"following step {last}"
-            look.until(lambda seen: len(seen.strip) == 1 and seen.strip[0] != "")
-        page.get_by_role("button", name="The recorded step before").click()
+            look.until(lambda seen: len(seen.timeline) == 1 and seen.timeline[0] != "")
+        page.get_by_role("button", name="Previous recorded step").click()
         look.until(lambda seen: seen.step == 6)
         train(run, model, 3)
         page.wait_for_selector(".live:not(.on):text('live at step 10')")
@@ -86,7 +86,7 @@ def test_a_training_is_followed_left_alone_and_followed_again(page: Page, tmp_pa
         page.locator(".live").click()
         now = written(path, 10)
         look.agrees(now, "2", step=10)
-        seen = look.until(lambda seen: like(seen.strip[0], now.scalars["loss"].values[-1]), "its loss")
+        seen = look.until(lambda seen: like(seen.timeline[0], now.scalars["loss"].values[-1]), "its loss")
         assert seen.runs == ("first",)
         with cutaway.record(tmp_path / "second", model, every=1) as second:
             train(second, model, 2)
@@ -116,10 +116,10 @@ sys.stdin.read()
 def test_a_folder_is_filled_a_run_without_steps_and_one_that_is_killed_are_told(page: Page, tmp_path: Path) -> None:
     with serving(tmp_path) as served:
         page.goto(served.url)
-        page.wait_for_selector("text='There is no run here yet'")
+        page.wait_for_selector("text='No runs in this folder yet'")
         with Writer(tmp_path / "early", kind="run") as writer:
             writer.note("nothing came of it", step=0)
-        page.wait_for_selector("text='No step was recorded yet'")
+        page.wait_for_selector("text='No steps recorded yet'")
         page.keyboard.press("6")
         page.wait_for_selector("text='nothing came of it'")
         page.keyboard.press("1")
@@ -132,7 +132,7 @@ def test_a_folder_is_filled_a_run_without_steps_and_one_that_is_killed_are_told(
             page.wait_for_selector(".live.on:text('following step 7')")
             process.kill()
         page.wait_for_selector(".live.killed:text('stopped at step 7')")
-        assert "died without ending it" in (page.locator(".live.killed").get_attribute("title") or "")
+        assert "died before closing it" in (page.locator(".live.killed").get_attribute("title") or "")
 
 
 def wrote(path: Path, values: dict[int, float], *, rank: int = 0, resume: bool = False) -> cutaway.Run:
@@ -157,7 +157,7 @@ def test_a_run_that_is_resumed_or_recorded_anew_shows_nothing_of_what_was(lenien
         # As many steps as before, but other ones from step 1 on.
         run = wrote(path, {1: 20, 2: 30}, resume=True)
         look.agrees(run, "a", step=2)
-        look.until(lambda seen: like(seen.strip[0], 30), "the loss of the new session")
+        look.until(lambda seen: like(seen.timeline[0], 30), "the loss of the new session")
         lenient.keyboard.press(",")
         look.agrees(run, "a", step=1)
         # The same name and the same steps, but another run. Whoever asks in between is told that there is none.
@@ -166,7 +166,7 @@ def test_a_run_that_is_resumed_or_recorded_anew_shows_nothing_of_what_was(lenien
         look.agrees(run, "a", step=1)
         lenient.keyboard.press(",")
         look.agrees(run, "a", step=0)
-        look.until(lambda seen: like(seen.strip[0], 100), "the loss of the other run")
+        look.until(lambda seen: like(seen.timeline[0], 100), "the loss of the other run")
 
 
 def test_the_ranks_of_a_run_are_looked_at_in_turn(page: Page, tmp_path: Path) -> None:
@@ -193,10 +193,10 @@ def test_a_server_that_is_gone_is_told_and_what_was_seen_stays_until_it_is_back(
     with serving(tmp_path) as served:
         look = Look(lenient, served.url).open(node="a")
         look.agrees(run, "a", step=1)
-    banner = lenient.locator(".banner", has_text="does not answer")
+    banner = lenient.locator(".banner", has_text="is not responding")
     banner.wait_for()
     lenient.keyboard.press("5")
-    lenient.locator(".tab-panel:not([hidden]) .blank", has_text="does not answer").wait_for()
+    lenient.locator(".tab-panel:not([hidden]) .blank", has_text="is not responding").wait_for()
     lenient.keyboard.press("1")
     look.agrees(run, "a", step=1)
     run = wrote(tmp_path / "run", {2: 3}, resume=True)
@@ -204,7 +204,7 @@ def test_a_server_that_is_gone_is_told_and_what_was_seen_stays_until_it_is_back(
         banner.wait_for(state="detached")
         look.agrees(run, "a", step=2)
         lenient.keyboard.press("5")
-        lenient.locator(".tab-panel:not([hidden]) .blank", has_text="not known").wait_for()
+        lenient.locator(".tab-panel:not([hidden]) .blank", has_text="No modules recorded").wait_for()
 
 
 def test_a_run_is_deleted_while_it_is_looked_at(lenient: Page, recorded_copy: Path) -> None:

@@ -56,7 +56,7 @@ def test_one_goes_from_a_collection_to_its_units_to_rankings_and_back(viewer: Pa
     assert re.search(r"\d{4}-\d\d-\d\d \d\d:\d\d", entry)
     chosen(viewer, "acts")
     titled(viewer, "Activations of activations")
-    assert viewer.locator(".selectors, .strip").count() == 0
+    assert viewer.locator(".selectors, .timeline").count() == 0
     # By name, by number, and what is not there is said.
     keys.press("/")
     keys.type("enc.1#2")
@@ -68,15 +68,15 @@ def test_one_goes_from_a_collection_to_its_units_to_rankings_and_back(viewer: Pa
     titled(viewer, "enc.1#1")
     field.fill("77")
     keys.press("Enter")
-    viewer.get_by_text("enc.1 has no unit 77: its numbers go from 0 to 3.").wait_for()
+    viewer.get_by_text("enc.1 has no unit 77: its units are numbered 0 to 3.").wait_for()
     keys.press("Escape")
     assert field.input_value() == "enc.1#1"
     # One by one, by key and by button; the ends are the ends.
     keys.press(".")
     titled(viewer, "enc.1#2")
-    viewer.get_by_role("button", name="The unit after").click()
+    viewer.get_by_role("button", name="Next unit").click()
     titled(viewer, "enc.1#3")
-    assert viewer.get_by_role("button", name="The unit after").is_disabled()
+    assert viewer.get_by_role("button", name="Next unit").is_disabled()
     keys.press("[")
     titled(viewer, "enc.0#3")
     viewer.get_by_label("Site", exact=True).select_option("enc.0")
@@ -108,7 +108,7 @@ def test_one_goes_from_a_collection_to_its_units_to_rankings_and_back(viewer: Pa
     viewer.goto("about:blank")
     viewer.goto(address)
     titled(viewer, second)
-    viewer.get_by_role("button", name="The collection").click()
+    viewer.get_by_role("button", name="Collection", exact=True).click()
     titled(viewer, "Activations of activations")
     viewer.get_by_role("button", name="Go to enc.1").or_(viewer.locator(".cell-link", has_text="enc.1")).first.click()
     titled(viewer, "enc.1#0")
@@ -142,11 +142,11 @@ def test_what_comes_or_goes_is_seen_and_a_topic_has_its_tab(viewer: Page, shelve
     viewer.locator(".tab-panel:not([hidden]) .page-list button", has_text="late").click()
     titled(viewer, "Units ranked by late")
     shutil.rmtree(folder / "late")
-    viewer.get_by_role("heading", name="What was looked at is gone").wait_for()
+    viewer.get_by_role("heading", name="Not found: deleted or moved").wait_for()
     for name in ("torn", "words"):
         shutil.rmtree(folder / name)
     keys.press("?")
-    viewer.get_by_role("dialog", name="Help").get_by_text("the unit before · after").wait_for()
+    viewer.get_by_role("dialog", name="Help").get_by_text("previous · next unit").wait_for()
     keys.press("Escape")
 
 
@@ -158,7 +158,7 @@ def test_saved_texts_of_language_models_stand_on_their_tab(page: Page, tmp_path:
 
     gen = ASKED["beams"]()
     gen.save(tmp_path / "beams")
-    ASKED["labelled"]().save(tmp_path / "label")
+    ASKED["labeled"]().save(tmp_path / "label")
     cutaway.lm.similarity({"a": shelf.values()[:, :4], "b": shelf.values()[:, 4:]}).save(tmp_path / "like")
     Plates("By hand", topic="language").save(tmp_path / "page")
     page.set_default_timeout(PATIENCE)
@@ -172,7 +172,7 @@ def test_saved_texts_of_language_models_stand_on_their_tab(page: Page, tmp_path:
         assert marked.count() == len(gen)
         assert page.locator("section[aria-label='Beams'] [role=row]").count() > 2
         page.get_by_role("radio", name="rank").or_(page.get_by_role("button", name="rank", exact=True)).first.click()
-        for name, title in (("label", ASKED["labelled"]().page().title), ("like", "Similarity by linear CKA")):
+        for name, title in (("label", ASKED["labeled"]().page().title), ("like", "Similarity by linear CKA")):
             page.locator(".tab-panel:not([hidden]) .page-list button", has_text=name).click()
             titled(page, title)
         page.locator(".tab-panel:not([hidden]) .page-list button", has_text="page").click()

@@ -26,7 +26,7 @@ _PAINTED = """(canvas) => {
     for (let i = 3; i < data.length; i += 4) if (data[i] > 47 && data[i] < 55) n++;
     return n / (width * height);
 }"""
-"""The share of pixels with a fifth of their colour: those of a band, and a few at the edges of lines."""
+"""The share of pixels with a fifth of their color: those of a band, and a few at the edges of lines."""
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ def test_a_curve_is_the_mean_with_its_band_and_a_pass_is_picked(page: Page, pass
     assert moment.n_passes == 3
     look.until(lambda seen: seen.chosen.get("Pass") == "all" and agreeing(seen.cards, moment.passes[0].stats))
     assert "pass 1" in look.seen.badges
-    page.get_by_text("mean of up to 3 passes, band from the smallest to the largest").wait_for()
+    page.get_by_text("mean of up to 3 passes, band from minimum to maximum").wait_for()
     band = run["cell"].band("std")
     assert last_reading(look) == pytest.approx([band.values[-1], band.low[-1], band.high[-1]], rel=1e-3)
     canvas = page.locator(".over-steps canvas")

@@ -125,7 +125,7 @@ def test_steps_are_walked_dragged_paged_and_typed(viewer: Page, served: Served) 
     at_step(viewer, steps[place])
 
 
-def test_choices_are_made_by_keys_and_remembered_where_a_tensor_cannot_fulfil_them(
+def test_choices_are_made_by_keys_and_remembered_where_a_tensor_cannot_fulfill_them(
     viewer: Page, served: Served
 ) -> None:
     keys = viewer.keyboard
@@ -172,7 +172,7 @@ def test_choices_are_made_by_keys_and_remembered_where_a_tensor_cannot_fulfil_th
     viewer.goto(f"{served.url}/#node=$target")
     viewer.wait_for_selector(".tensor-head h2:has-text('target')")
     keys.press("m")
-    viewer.wait_for_selector(".saying:has-text('is one tensor')")
+    viewer.wait_for_selector(".toast:has-text('has only one tensor')")
     # The inspector is shut and opened.
     keys.press("i")
     viewer.wait_for_selector(".inspector", state="detached")
@@ -227,7 +227,7 @@ def test_tabs_palette_and_help_are_reached_by_click_and_key(viewer: Page, served
     says(viewer, "node", "blocks.1.up")
     for typed in (str(steps[2]), "deep/other", "notes"):
         keys.press("Control+k")
-        viewer.get_by_role("combobox", name="Find").fill(typed)
+        viewer.get_by_role("combobox", name="Search tensors").fill(typed)
         viewer.wait_for_selector(f".palette li[aria-selected=true]:has-text('{typed}')")
         keys.press("Enter")
         viewer.wait_for_selector(".palette", state="detached")
@@ -241,7 +241,7 @@ def test_tabs_palette_and_help_are_reached_by_click_and_key(viewer: Page, served
     viewer.wait_for_selector(".palette", state="detached")
     # Searching goes to the field of the tab.
     keys.press("/")
-    assert viewer.locator(":focus").get_attribute("aria-label") == "Search in notes"
+    assert viewer.locator(":focus").get_attribute("aria-label") == "Search notes"
     keys.press("Tab")
     # Help, and light and dark, which is kept.
     for press in (lambda: keys.press("?"), viewer.get_by_role("button", name="Help").locator("visible=true").click):
@@ -295,7 +295,7 @@ def test_what_is_looked_at_on_the_ops_tab_is_in_the_address(page: Page, served: 
     panel = page.locator(".tab-panel[aria-label='Ops']")
     panel.get_by_label("Search", exact=True).fill("head/linear")
     page.keyboard.press("Enter")
-    holds = panel.locator("aside", has_text="mean").filter(has_not_text="Asking for")
+    holds = panel.locator("aside", has_text="mean").filter(has_not_text="Loading details")
     holds.wait_for()
     page.wait_for_function("() => decodeURIComponent(location.hash).includes('~ops=')")
     page.wait_for_function("() => decodeURIComponent(location.hash).includes('~trace=')")
@@ -308,24 +308,24 @@ def test_what_is_looked_at_on_the_ops_tab_is_in_the_address(page: Page, served: 
     assert page.get_by_role("button", name="Help").locator("visible=true").count() == 1
     panel.locator("canvas").first.focus()
     page.keyboard.press("?")
-    assert "loops rolled up or unrolled" in page.get_by_role("dialog").inner_text()
+    assert "roll up or unroll loops" in page.get_by_role("dialog").inner_text()
     assert "follow the newest step" not in page.get_by_role("dialog").inner_text()
 
 
 def test_runs_are_looked_at_and_laid_over_each_other(viewer: Page, served: Served) -> None:
     other = run_of(served, viewer, "deep/other")
-    values = viewer.locator(".strip-value")
+    values = viewer.locator(".timeline-value")
     chip = viewer.get_by_role("button", name="deep/other", exact=True)
-    viewer.get_by_role("button", name="deep/other on the page").click()
-    viewer.wait_for_function("() => document.querySelectorAll('.strip-value').length === 2")
+    viewer.get_by_role("button", name="Show deep/other").click()
+    viewer.wait_for_function("() => document.querySelectorAll('.timeline-value').length === 2")
     assert viewer.locator(".chip.active .chip-name").inner_text() == "base"
     dashes = values.locator("line").evaluate_all("lines => lines.map((one) => one.getAttribute('stroke-dasharray'))")
-    assert len(set(dashes)) == 2  # told apart without colours, too
+    assert len(set(dashes)) == 2  # told apart without colors, too
     viewer.keyboard.press("x")
     at_step(viewer, other["steps"][-1])
     says(viewer, "runs", f"{run_of(served, viewer)['item']['id']},{other['item']['id']}")
     chip.click(modifiers=["Shift"])
-    viewer.wait_for_function("() => document.querySelectorAll('.strip-value').length === 1")
+    viewer.wait_for_function("() => document.querySelectorAll('.timeline-value').length === 1")
     assert viewer.locator(".chip.active .chip-name").inner_text() == "base"
     chip.click()
     at_step(viewer, other["steps"][-1])
@@ -337,27 +337,27 @@ def test_runs_are_looked_at_and_laid_over_each_other(viewer: Page, served: Serve
 
 def test_what_is_pointed_at_on_the_slider_is_pointed_at_on_the_strip(viewer: Page, served: Served) -> None:
     run = run_of(served, viewer)
-    slider, plot = viewer.locator(".step-slider"), viewer.locator(".strip .u-over")
-    # The number beside the strip takes room from it.
-    viewer.locator(".strip-value b", has_text=re.compile(r"\d")).first.wait_for()
+    slider, plot = viewer.locator(".step-slider"), viewer.locator(".timeline .u-over")
+    # The number beside the timeline takes room from it.
+    viewer.locator(".timeline-value b", has_text=re.compile(r"\d")).first.wait_for()
     plot.wait_for()
     viewer.wait_for_timeout(150)
-    line, strip = slider.bounding_box(), plot.bounding_box()
+    line, timeline = slider.bounding_box(), plot.bounding_box()
     assert line is not None
-    assert strip is not None
+    assert timeline is not None
     step = run["steps"][4]
     share = step / run["logged"][1]
     viewer.mouse.move(line["x"] + 10 + share * (line["width"] - 20), line["y"] + 20)
-    viewer.locator(".strip .curve-readout", has_text=f"step {step}").wait_for()
-    cursor = viewer.locator(".strip .u-cursor-x").bounding_box()
+    viewer.locator(".timeline .curve-readout", has_text=f"step {step}").wait_for()
+    cursor = viewer.locator(".timeline .u-cursor-x").bounding_box()
     assert cursor is not None
-    assert (cursor["x"] - strip["x"]) / strip["width"] == pytest.approx(share, abs=0.01)
-    viewer.mouse.move(strip["x"] + 0.75 * strip["width"], strip["y"] + 30)
+    assert (cursor["x"] - timeline["x"]) / timeline["width"] == pytest.approx(share, abs=0.01)
+    viewer.mouse.move(timeline["x"] + 0.75 * timeline["width"], timeline["y"] + 30)
     viewer.locator(".step-pointed").wait_for(state="attached")
     mark = viewer.locator(".step-pointed").bounding_box()
     assert mark is not None
     assert (mark["x"] - line["x"] - 10) / (line["width"] - 20) == pytest.approx(0.75, abs=0.01)
-    read = viewer.locator(".strip .curve-readout").inner_text()
+    read = viewer.locator(".timeline .curve-readout").inner_text()
     assert re.search(r"step 3[56]\s+base\s+[\d.]+", read)
     viewer.mouse.move(10, 400)
     viewer.locator(".step-pointed").wait_for(state="detached")
@@ -367,11 +367,11 @@ def test_notes_are_searched_and_the_network_leads_to_its_parameters(viewer: Page
     run = run_of(served, viewer)
     note = next(note for note in run["notes"] if note["level"] == "warning")
     viewer.keyboard.press("6")
-    viewer.get_by_label("Search in notes").fill("rose")
+    viewer.get_by_label("Search notes").fill("rose")
     viewer.wait_for_selector(".search-count:text('1 of')")
     viewer.get_by_text(note["text"]).first.click()
     at_step(viewer, note["step"])
-    assert note["text"] in viewer.get_by_label("The selected note").inner_text()
+    assert note["text"] in viewer.get_by_label("Selected note").inner_text()
     viewer.get_by_role("tab", name="Network").click()
     viewer.locator(".tile[title^='blocks.0.up']").click()
     viewer.locator(".module-card button:text('weight')").click()
@@ -400,7 +400,7 @@ def test_a_change_is_timed_from_the_event_to_the_pixels(viewer: Page) -> None:
 
 CUT = """() => {
     const found = [];
-    const bars = ".viewer-header button, .selectors :is(button, select), .panel-bar *, .inspector-handle, .strip *";
+    const bars = ".viewer-header button, .selectors :is(button, select), .panel-bar *, .inspector-handle, .timeline *";
     for (const one of document.querySelectorAll(bars)) {
         if (!one.checkVisibility() || one.closest(".chip-row, .tabs")) continue;
         const { left, right } = one.getBoundingClientRect();

@@ -1,4 +1,4 @@
-// One view fills the place; several have a tab each, and keep their state when another is looked at.
+// The root component: one view fills the page; several get a tab each and keep their state.
 
 import { useState } from "preact/hooks";
 import { App } from "./graph/app";
@@ -15,7 +15,7 @@ export type View = GraphView | Page;
 export function Shell({ views, hosts }: { views: View[]; hosts: Host[] }) {
   const [current, select] = useState(0);
   const [seen, see] = useState<readonly number[]>([0]);
-  if (views.length === 1) return <One view={views[0]} host={hosts[0]} />;
+  if (views.length === 1) return <SingleView view={views[0]} host={hosts[0]} />;
   const names = tabNames(views.map((view) => view.title));
   const choose = (index: number) => {
     select(index);
@@ -42,14 +42,14 @@ export function Shell({ views, hosts }: { views: View[]; hosts: Host[] }) {
       </div>
       {views.map((view, index) => seen.includes(index) && (
         <div role="tabpanel" hidden={index !== current} key={index}>
-          <One view={view} host={hosts[index]} />
+          <SingleView view={view} host={hosts[index]} />
         </div>
       ))}
     </div>
   );
 }
 
-function One({ view, host }: { view: View; host: Host }) {
+function SingleView({ view, host }: { view: View; host: Host }) {
   return isPage(view) ? <PlatesPage page={view} /> : <App view={view} host={host} />;
 }
 

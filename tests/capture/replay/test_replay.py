@@ -278,7 +278,7 @@ def test_a_replay_is_detached_and_says_that_nobody_saw_it() -> None:
 
 # the zoo
 
-REFUSED = ("gradient_inside_forward", "scalars_steer", "cond", "quantised")
+REFUSED = ("gradient_inside_forward", "scalars_steer", "cond", "quantized")
 """Whatever is changed there steers the program, or ends in an opaque region."""
 
 

@@ -242,7 +242,7 @@ def test_one_head_is_picked_shown_and_saved(llama: tuple[Any, Attention], tmp_pa
 def test_masked_models_and_classifiers_are_looked_at_too() -> None:
     filled = cutaway.lm.fill(tiny("bert"), tokenizer(), "the <mask> sat").attention()
     assert np.triu(filled.weights, 1).any(), "such a model looks ahead"
-    labelled = cutaway.lm.classify(tiny("bert_classifier"), tokenizer(), "the cat").attention()
-    for each in (filled, labelled):
+    labeled = cutaway.lm.classify(tiny("bert_classifier"), tokenizer(), "the cat").attention()
+    for each in (filled, labeled):
         assert each.of_targets().shape[2] == len(each.targets)
         assert each.text()

@@ -343,7 +343,7 @@ def test_tokens_are_told_as_they_are_written() -> None:
 
 
 def test_ids_that_form_no_text_are_explained_as_they_are() -> None:
-    """Decoded and tokenised again, they would be others."""
+    """Decoded and tokenized again, they would be others."""
     ids = tokenizer()("é")["input_ids"][:1]
     gen = cutaway.generate(tiny("gpt2"), tokenizer(), PROMPT, text=[*ids, *ids, 60])
     assert gen.target_ids.tolist() == [*ids, *ids, 60]

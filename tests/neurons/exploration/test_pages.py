@@ -58,7 +58,7 @@ def test_a_plain_array_has_no_words_to_tell_of() -> None:
         page(np.zeros((3, 2)), 0)
 
 
-def test_sentences_are_coloured_by_several_units(acts: Activations) -> None:
+def test_sentences_are_colored_by_several_units(acts: Activations) -> None:
     found = colored(acts, ["h#0", 2], items=[3, 1], scale="raw")
     [plate] = found.sections[0].plates
     assert plate.channels == ("h#0", "h#2")

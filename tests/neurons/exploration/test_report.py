@@ -274,7 +274,7 @@ def test_units_looked_at_are_the_best_ones() -> None:
     assert units_to_inspect(ranked("mine", [0, 0, 1, 2], per_label=of_labels), 2) == [2, 0, 1, 3]
 
 
-def test_labels_that_are_only_memorised_are_memory() -> None:
+def test_labels_that_are_only_memorized_are_memory() -> None:
     random = np.random.default_rng(0)
     types = random.normal(size=(40, 60))
     words = random.integers(0, 40, 600)

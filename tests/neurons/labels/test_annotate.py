@@ -51,7 +51,7 @@ def test_several_classes_by_several_rules_or_a_function() -> None:
     assert annotate(WORDS, len).tolist() == [4, 4, 2, 1, 7, 5, 2]
 
 
-def test_activations_are_labelled_row_by_row_with_the_sentence_as_context() -> None:
+def test_activations_are_labeled_row_by_row_with_the_sentence_as_context() -> None:
     acts = Activations.of(np.zeros((4, 1)), words=[["a", "b"], ["b", "c"]])
     assert annotate(acts, {"b"}).tolist() == ["negative", "positive", "positive", "negative"]
     first = annotate(acts, lambda words, place: place == 0, context=True)

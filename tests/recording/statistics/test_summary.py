@@ -555,7 +555,7 @@ def test_of_sparse_tensors_the_stored_values_are_taken() -> None:
     assert not twice.is_coalesced()
 
 
-def test_of_quantised_tensors_what_they_stand_for() -> None:
+def test_of_quantized_tensors_what_they_stand_for() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         tensor = torch.quantize_per_tensor(torch.tensor([1.0, 2.0, 3.0]), 0.5, 0, torch.qint8)

@@ -1,4 +1,4 @@
-"""Archives in memory fulfil the contract."""
+"""Archives in memory fulfill the contract."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def test_any_json_is_read_or_refused(tree: Any) -> None:
         pass
 
 
-class Colour(enum.StrEnum):
+class Color(enum.StrEnum):
     RED = "red"
 
 
@@ -89,7 +89,7 @@ class Size(enum.IntEnum):
 
 
 def test_numbers_and_texts_of_other_classes_become_plain() -> None:
-    given = (np.float64(0.5), np.int64(3), np.bool_(True), Colour.RED, Size.LARGE, float("inf"))
+    given = (np.float64(0.5), np.int64(3), np.bool_(True), Color.RED, Size.LARGE, float("inf"))
     (half, three, true, red, large, infinite), _ = back(*given)
     assert [half, three, true, red, large, infinite] == [0.5, 3, True, "red", 3, float("inf")]
     assert [type(value) for value in (half, three, true, red, large)] == [float, int, bool, str, int]

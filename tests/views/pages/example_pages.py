@@ -6,7 +6,7 @@ import numpy as np
 
 from cutaway.views.pages.model import (
     Bars,
-    ColouredText,
+    ColoredText,
     Column,
     Facts,
     Heatmap,
@@ -39,7 +39,7 @@ def every_plate() -> Page:
         [
             Section("In short", "What was looked at.", [_facts(), Prose(f"First paragraph.\n\nSecond: {HOSTILE}")]),
             Section("Best units", "Sort by any column.", [_table(rng)]),
-            Section("Coloured text", "Choose a unit.", [_text(rng), _zeros()], is_wide=True),
+            Section("Colored text", "Choose a unit.", [_text(rng), _zeros()], is_wide=True),
             Section("How many units are needed", "", [_lines(), _log_lines(rng)]),
             Section("Spread", "Of one unit.", [_histogram(rng)]),
             Section("Over layers", "", [_bars(), _signed_bars()]),
@@ -48,7 +48,7 @@ def every_plate() -> Page:
             ),
             Section("Large matrix", "As pixels.", [_pixels(rng)]),
             Section(
-                "Nothing", "", [Bars([], []), Table([Column("a")], []), Lines("x", "y", [], []), ColouredText([], [])]
+                "Nothing", "", [Bars([], []), Table([Column("a")], []), Lines("x", "y", [], []), ColoredText([], [])]
             ),
         ],
     )
@@ -91,18 +91,18 @@ def _table(rng: np.random.Generator) -> Table:
     return Table(columns, rows, title="The best 60")
 
 
-def _text(rng: np.random.Generator) -> ColouredText:
+def _text(rng: np.random.Generator) -> ColoredText:
     channels = ["layer.3#17", "layer.5#201", HOSTILE[:24]]
     texts = []
     for place, tokens in enumerate(SENTENCES):
         values = rng.normal(size=(3, len(tokens))).tolist()
         values[0][2] = None
         texts.append(Text(tokens, values, title=f"sentence {place + 1}", marks=[1]))
-    return ColouredText(channels, texts, title="Three units, three sentences")
+    return ColoredText(channels, texts, title="Three units, three sentences")
 
 
-def _zeros() -> ColouredText:
-    return ColouredText(
+def _zeros() -> ColoredText:
+    return ColoredText(
         ["dead unit"], [Text(["all", "zero"], [[0.0, 0.0]])], is_signed=False, title="A unit that never fires"
     )
 

@@ -18,7 +18,7 @@ from cutaway.server.view_json import to_json as as_json
 from cutaway.views.pages.html import static_html
 from cutaway.views.pages.model import (
     Bars,
-    ColouredText,
+    ColoredText,
     Column,
     Fact,
     Facts,
@@ -69,7 +69,7 @@ def test_plates_cannot_be_changed() -> None:
 
 
 def _linked(*channels: list[str]) -> Page:
-    return Page("P", sections=[Section("S", plates=[ColouredText(each, [], link="a") for each in channels])])
+    return Page("P", sections=[Section("S", plates=[ColoredText(each, [], link="a") for each in channels])])
 
 
 @pytest.mark.parametrize(
@@ -90,11 +90,11 @@ def _linked(*channels: list[str]) -> Page:
         (lambda: Text(["a"], [[1, 2]]), "2 values, but 1 tokens"),
         (lambda: Text(["a"], [[1]], marks=[1]), r"marks \[1\] are outside"),
         (lambda: Text(["a"], [[1]], chooses=[0, 0]), "2 choices, but 1 tokens"),
-        (lambda: ColouredText(["u"], [Text(["a"], [[1]], chooses=[1])]), r"chooses= has \[1\], of 1 channels"),
-        (lambda: ColouredText(["u"], [], is_contest=True, link="a"), "competing channels cannot be linked"),
+        (lambda: ColoredText(["u"], [Text(["a"], [[1]], chooses=[1])]), r"chooses= has \[1\], of 1 channels"),
+        (lambda: ColoredText(["u"], [], is_contest=True, link="a"), "competing channels cannot be linked"),
         (lambda: _linked(["u"], ["u", "v"]), "2 channels of a text linked by 'a', but 1 channels of another one"),
         (lambda: Lines("x", "y", [1, 2], [], x_names=["a"]), "1 names, but 2 x positions"),
-        (lambda: ColouredText(["u", "v"], [Text(["a"], [[1]])]), "1 rows of values of the text '', but 2 channels"),
+        (lambda: ColoredText(["u", "v"], [Text(["a"], [[1]])]), "1 rows of values of the text '', but 2 channels"),
     ],
 )
 def test_what_does_not_fit_together_is_told(make: Any, said: str) -> None:
@@ -102,10 +102,10 @@ def test_what_does_not_fit_together_is_told(make: Any, said: str) -> None:
         make()
 
 
-def test_the_full_colour_is_that_of_the_largest_value_of_each_channel() -> None:
+def test_the_full_color_is_that_of_the_largest_value_of_each_channel() -> None:
     texts = [Text(["a", "b"], [[1, -4], [0, None]]), Text(["c"], [[2], [0]])]
-    assert ColouredText(["u", "dead"], texts).most == (4.0, 0.0)
-    assert ColouredText(["u", "dead"], texts, most=[2, 1]).most == (2.0, 1.0)
+    assert ColoredText(["u", "dead"], texts).most == (4.0, 0.0)
+    assert ColoredText(["u", "dead"], texts, most=[2, 1]).most == (2.0, 1.0)
 
 
 def test_cells_have_texts_and_notes_and_ranks_are_full_at_one() -> None:
@@ -164,13 +164,13 @@ def test_bars_in_a_terminal_are_as_long_as_their_values() -> None:
     assert "█" not in signed[1][middle:]
 
 
-def test_coloured_text_in_a_terminal_has_signs_and_densities() -> None:
-    text = ColouredText(["u"], [Text(["much", "none", "little", "minus"], [[4, 0, 1, -4]], marks=[1])])
+def test_colored_text_in_a_terminal_has_signs_and_densities() -> None:
+    text = ColoredText(["u"], [Text(["much", "none", "little", "minus"], [[4, 0, 1, -4]], marks=[1])])
     assert shown(text) == ["u: full at 4", "  +█much [none] +░little -█minus"]
 
 
 def test_all_zeros_are_no_division_by_zero() -> None:
-    zeros = ColouredText(["u"], [Text(["a", "b"], [[0, 0]])])
+    zeros = ColoredText(["u"], [Text(["a", "b"], [[0, 0]])])
     assert shown(zeros) == ["u: zero everywhere", "  a b"]
     flat = [Bars(["a"], [0]), Heatmap(["r"], ["c"], [[0]]), Histogram([0, 1], [Series("s", [0])]), zeros]
     page = Page("flat", sections=[Section("s", plates=flat)])
@@ -199,7 +199,7 @@ def test_lines_keep_to_the_width_whatever_is_said(names: list[str], value: float
         Heatmap(names, names, [values] * len(names), shows_numbers=False, is_diverging=True),
         Histogram([0, 1], [Series(name, [2]) for name in names]),
         Prose(" ".join(names)),
-        ColouredText(names, [Text(names, [values] * len(names), title=names[0])]),
+        ColoredText(names, [Text(names, [values] * len(names), title=names[0])]),
     ]
     for plate in plates:
         assert max(map(len, shown(plate, width)), default=0) <= width

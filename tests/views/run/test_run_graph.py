@@ -308,11 +308,11 @@ def test_the_same_structure_gives_the_same_picture_at_every_step_and_in_every_ru
         assert run_graph(rows, step.about["structure"]).view == one.view
 
 
-def arranged(path: Path, **wishes: Any) -> RunGraph:
+def arranged(path: Path, **overrides: Any) -> RunGraph:
     model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4), nn.ReLU())
     with cutaway.record(path, model, every=1) as run:
-        for at, wish in wishes.items():
-            run.arrange(at.replace("_", "."), **wish)
+        for at, override in overrides.items():
+            run.arrange(at.replace("_", "."), **override)
         with run.step():
             model(torch.randn(2, 4))
     return run_graph(RunRows(cutaway.load(path)))
@@ -410,13 +410,13 @@ def test_a_graph_of_sixty_blocks_is_made_in_a_moment(tmp_path: Path) -> None:
 def test_a_group_of_the_readers_own_stands_around_nodes_and_their_modules() -> None:
     rows = RunRows(trained())
     usual = run_graph(rows)
-    wishes = [{"at": node.name, "within": "mine"} for node in usual.nodes if node.name.startswith(("h.0", "h.1"))]
-    graph = run_graph(rows, overrides=[*wishes, "nonsense", {"at": 3}])
+    overrides = [{"at": node.name, "within": "mine"} for node in usual.nodes if node.name.startswith(("h.0", "h.1"))]
+    graph = run_graph(rows, overrides=[*overrides, "nonsense", {"at": 3}])
     groups = graph.view.groups
     [mine] = [group for group, label in enumerate(groups.label) if label == "mine"]
     assert groups.class_name[mine] == "your group"
     inside = {graph.nodes[node].name for node in range(groups.first[mine], groups.end[mine])}
-    assert {wish["at"] for wish in wishes} <= inside
+    assert {override["at"] for override in overrides} <= inside
     block = groups.label.index("h.1")
     assert groups.parent[block] == mine
     assert sorted(node.name for node in graph.nodes) == sorted(node.name for node in usual.nodes)

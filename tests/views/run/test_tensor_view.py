@@ -128,19 +128,19 @@ def test_without_full_statistics_the_tables_are_of_what_was_kept(tmp_path: Path)
     np.testing.assert_allclose(samples.T, by_sample, rtol=1e-5)
 
 
-def test_normalised_values_are_deviations_of_each_unit(rows: RunRows, tmp_path: Path) -> None:
+def test_normalized_values_are_deviations_of_each_unit(rows: RunRows, tmp_path: Path) -> None:
     at = number(rows, "h.1.mlp.0")
     value, moment = rows.run.at(2)["h.1.mlp.0"].value, rows.run.at(2)["h.1.mlp.0"].other("unit")
     assert moment is not None
     mean, std = moment.value[0], moment.value[1]
-    found = tensor_values(rows, at, step=2, is_normalised=True)
+    found = tensor_values(rows, at, step=2, is_normalized=True)
     np.testing.assert_allclose(found, (value - mean) / std, rtol=1e-4, atol=1e-5)
-    picture = tensor_view(rows, at, step=2, is_normalised=True).picture
+    picture = tensor_view(rows, at, step=2, is_normalized=True).picture
     assert picture is not None
     assert dict(picture.statistics)["max"] == pytest.approx(found.max(), rel=1e-6)
     core = RunRows(train(tmp_path / "core", n_steps=1, statistics="core"))
     stats, value = core.run.at(0)["h.1"].stats, core.run.at(0)["h.1"].value
-    found = tensor_values(core, number(core, "h.1"), step=0, is_normalised=True)
+    found = tensor_values(core, number(core, "h.1"), step=0, is_normalized=True)
     np.testing.assert_allclose(found, (value - stats["mean"]) / stats["std"], rtol=1e-4, atol=1e-5)
 
 

@@ -1,4 +1,4 @@
-/** Arithmetic on colours: mixing tones for the theme, and ink that can be read. */
+/** Color arithmetic: mix tones for the theme, and pick a readable text color. */
 
 export interface Rgba {
   readonly r: number;
@@ -7,15 +7,15 @@ export interface Rgba {
   readonly a: number;
 }
 
-/** Reads #rgb, #rrggbb, #rrggbbaa, rgb() and rgba(), which is also what a canvas says of any other colour. */
-export function parse(colour: string): Rgba | null {
-  const hex = /^#([0-9a-f]{3,8})$/i.exec(colour.trim())?.[1];
+/** Reads #rgb, #rrggbb, #rrggbbaa, rgb() and rgba(), which is also what a canvas says of any other color. */
+export function parse(color: string): Rgba | null {
+  const hex = /^#([0-9a-f]{3,8})$/i.exec(color.trim())?.[1];
   if (hex) {
     const digits = hex.length <= 4 ? [...hex].map((c) => c + c).join("") : hex;
     const at = (i: number): number => parseInt(digits.slice(i, i + 2), 16);
     return { r: at(0), g: at(2), b: at(4), a: digits.length === 8 ? at(6) / 255 : 1 };
   }
-  const parts = /^rgba?\(([^)]+)\)$/i.exec(colour.trim())?.[1]?.split(/[\s,/]+/).filter(Boolean).map(Number);
+  const parts = /^rgba?\(([^)]+)\)$/i.exec(color.trim())?.[1]?.split(/[\s,/]+/).filter(Boolean).map(Number);
   if (!parts || parts.length < 3 || parts.some(Number.isNaN)) return null;
   return { r: parts[0]!, g: parts[1]!, b: parts[2]!, a: parts[3] ?? 1 };
 }
@@ -25,7 +25,7 @@ export function css({ r, g, b, a }: Rgba): string {
   return a === 1 ? `rgb(${red},${green},${blue})` : `rgba(${red},${green},${blue},${Math.round(a * 1000) / 1000})`;
 }
 
-/** `share` of the first colour, the rest of the second. */
+/** `share` of the first color, the rest of the second. */
 export function mix(one: string, other: string, share: number): string {
   const [p, q] = [parse(one), parse(other)];
   if (!p || !q) return one;
@@ -33,14 +33,14 @@ export function mix(one: string, other: string, share: number): string {
   return css({ r: part(p.r, q.r), g: part(p.g, q.g), b: part(p.b, q.b), a: part(p.a, q.a) });
 }
 
-export function withAlpha(colour: string, a: number): string {
-  const parsed = parse(colour);
-  return parsed ? css({ ...parsed, a }) : colour;
+export function withAlpha(color: string, a: number): string {
+  const parsed = parse(color);
+  return parsed ? css({ ...parsed, a }) : color;
 }
 
 /** Relative luminance, as the guidelines for accessible pages define it. */
-export function luminance(colour: string): number {
-  const parsed = parse(colour);
+export function luminance(color: string): number {
+  const parsed = parse(color);
   if (!parsed) return 0.5;
   const linear = (part: number): number => (part <= 10 ? part / 255 / 12.92 : ((part / 255 + 0.055) / 1.055) ** 2.4);
   return 0.2126 * linear(parsed.r) + 0.7152 * linear(parsed.g) + 0.0722 * linear(parsed.b);

@@ -1,3 +1,5 @@
+// Tests of hit.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { folded, open } from "./example";

@@ -1,4 +1,4 @@
-/** What is under the pointer. */
+/** Hit testing: which box or frame is under the pointer. */
 
 import { toPicture } from "./camera";
 import { buttonOf, CHEVRON } from "./paint/adornments";

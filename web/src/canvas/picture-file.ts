@@ -1,4 +1,4 @@
-/** The picture as a PNG file. */
+/** Exports the picture as a PNG file. */
 
 import type { Size } from "./camera";
 import { frameTitles } from "./paint/frame-titles";
@@ -33,6 +33,6 @@ export function toBlob(stage: Stage, camera: Camera, size: Size, theme: Theme, w
   const shown = { width: canvas.width / view.dpr, height: canvas.height / view.dpr };
   paintTitles(ctx, view, frames, frameTitles(stage, frames, { ...camera, scale: view.scale }, shown), null);
   return new Promise((resolve, reject) => {
-    canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new Error(`the browser made no PNG of ${canvas.width} × ${canvas.height} pixels`))));
+    canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new Error(`the browser could not create a PNG of ${canvas.width} × ${canvas.height} pixels`))));
   });
 }

@@ -1,3 +1,5 @@
+// Tests of stage.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { box, open } from "./example";

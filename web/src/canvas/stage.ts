@@ -1,4 +1,4 @@
-/** A scene made ready to be drawn: every box, frame and line with its look, found by key and by place. */
+/** A scene prepared for painting: every box, frame and line with its style, indexed by key and by position. */
 
 import { EM, LINE, SMALL } from "./paint/detail";
 import { Grid } from "./grid";
@@ -95,7 +95,7 @@ export class Stage {
     this.decorate(decorations, theme);
   }
 
-  /** Give everything its look anew. */
+  /** Recompute all styles. */
   decorate(decorations: Decorations, theme: Theme): void {
     const styles = new Styles(theme);
     for (const item of this.boxes) {

@@ -1,4 +1,4 @@
-/** What painters need of the camera: device pixels. Its corner is at a whole pixel, so that a drawn picture can be shifted. */
+/** The camera in device pixels, for painters. Its corner lies on a whole pixel, so that the cached bitmap can be shifted. */
 
 import { detailAt } from "./paint/detail";
 import type { Detail } from "./paint/detail";

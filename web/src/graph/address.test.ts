@@ -1,8 +1,10 @@
+// Tests of address.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { exampleView } from "../layout/example";
-import { fromHash, ranges, toHash, unranged } from "./address";
+import { fromHash, formatRanges, toHash, parseRanges } from "./address";
 import { initial, reduce, type Action, type State } from "./state";
 
 const view = exampleView(30);
@@ -19,7 +21,7 @@ test("every state comes back from its address", () => {
     after({ do: "depth", depth: 1 }),
     after({ do: "apart all", is: true }, { do: "depth", depth: 1 }, { do: "toggle", group: 3 }),
     after({ do: "rolled", is: true }, { do: "direction", direction: "right" }),
-    after({ do: "select", key: "n4" }, { do: "highlight", highlight: "ancestors" }, { do: "colour", measure: "seconds" }),
+    after({ do: "select", key: "n4" }, { do: "highlight", highlight: "ancestors" }, { do: "color", measure: "seconds" }),
     after({ do: "select", key: "g1" }, { do: "pick" }, { do: "select", key: "n4" }, { do: "size", measure: "seconds" }),
     after({ do: "query", query: "h.*/a&b=ü%" }),
   ];
@@ -30,7 +32,7 @@ test("every state comes back from its address", () => {
 });
 
 test("an address of another model, or one that somebody mistyped, does no harm", () => {
-  for (const hash of ["#at=n99999&to=g5&show=paths", "#colour=loss&size=", "#open=abc,5-,9999-10000", "#view=1,2&depth=x", "#%E0%A4%A"]) {
+  for (const hash of ["#at=n99999&to=g5&show=paths", "#color=loss&size=", "#open=abc,5-,9999-10000", "#view=1,2&depth=x", "#%E0%A4%A"]) {
     const { state, camera } = fromHash(view, hash);
     assert.equal(camera, null);
     assert.deepEqual({ ...state, open: initial(view).open }, initial(view));
@@ -38,9 +40,9 @@ test("an address of another model, or one that somebody mistyped, does no harm",
   }
 });
 
-test("neighbouring numbers are written as a range", () => {
-  assert.equal(ranges([7, 1, 2, 3]), "1-3,7");
-  assert.equal(ranges([]), "");
-  assert.deepEqual(unranged("1-3,7", 100), new Set([1, 2, 3, 7]));
-  assert.deepEqual(unranged("1-999999999", 3), new Set([1, 2]));
+test("neighboring numbers are written as a range", () => {
+  assert.equal(formatRanges([7, 1, 2, 3]), "1-3,7");
+  assert.equal(formatRanges([]), "");
+  assert.deepEqual(parseRanges("1-3,7", 100), new Set([1, 2, 3, 7]));
+  assert.deepEqual(parseRanges("1-999999999", 3), new Set([1, 2]));
 });

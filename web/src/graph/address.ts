@@ -1,4 +1,4 @@
-// The state as the part of the address behind `#`, so that a reload or a sent link shows the same.
+// The state of a graph as the URL fragment, so that a reload or a shared link shows the same view.
 
 import type { GraphView } from "../lib/wire";
 import { depthOf, initial, toDepth, type Highlight, type State } from "./state";
@@ -11,7 +11,7 @@ export interface Camera {
 }
 
 /** `1-3,7` for 1, 2, 3 and 7. */
-export function ranges(numbers: Iterable<number>): string {
+export function formatRanges(numbers: Iterable<number>): string {
   const out: string[] = [];
   let begin = NaN;
   let last = NaN;
@@ -28,7 +28,7 @@ export function ranges(numbers: Iterable<number>): string {
 }
 
 /** The numbers below `limit` behind such a text. */
-export function unranged(text: string, limit: number): Set<number> {
+export function parseRanges(text: string, limit: number): Set<number> {
   const out = new Set<number>();
   for (const part of text.split(",")) {
     const [, begin, end = begin] = /^(\d+)(?:-(\d+))?$/.exec(part) ?? [];
@@ -49,53 +49,53 @@ function firstOf(view: GraphView): State {
 /** What differs from how the view is shown at first, as text; "" if nothing does. */
 export function toHash(view: GraphView, state: State, camera: Camera | null = null): string {
   const first = firstOf(view);
-  const said: [string, string][] = [];
-  const say = (name: string, value: string, usual = ""): void => void (value !== usual && said.push([name, value]));
+  const params: [string, string][] = [];
+  const add = (name: string, value: string, usual = ""): void => void (value !== usual && params.push([name, value]));
   const { depth, isExact } = depthOf(view, state.open);
   const usual = depthOf(view, first.open).depth;
-  if (isExact) say("depth", `${depth}`, `${usual}`);
-  else say("open", ranges(state.open), "none");
-  say("loops", state.rolled ? "rolled" : "unrolled", first.rolled ? "rolled" : "unrolled");
-  say("apart", ranges(state.apart));
-  say("direction", state.direction, first.direction);
-  say("at", state.selection ?? "");
-  say("to", state.second ?? "");
-  say("show", state.highlight);
-  say("colour", state.colour);
-  say("size", state.size);
-  say("find", state.query);
-  if (camera) say("view", [camera.x.toFixed(0), camera.y.toFixed(0), camera.scale.toFixed(3)].join(","));
-  return said.map(([name, value]) => `${name}=${encodeURIComponent(value).replaceAll("%2C", ",")}`).join("&");
+  if (isExact) add("depth", `${depth}`, `${usual}`);
+  else add("open", formatRanges(state.open), "none");
+  add("loops", state.rolled ? "rolled" : "unrolled", first.rolled ? "rolled" : "unrolled");
+  add("apart", formatRanges(state.apart));
+  add("direction", state.direction, first.direction);
+  add("at", state.selection ?? "");
+  add("to", state.second ?? "");
+  add("show", state.highlight);
+  add("color", state.color);
+  add("size", state.size);
+  add("find", state.query);
+  if (camera) add("view", [camera.x.toFixed(0), camera.y.toFixed(0), camera.scale.toFixed(3)].join(","));
+  return params.map(([name, value]) => `${name}=${encodeURIComponent(value).replaceAll("%2C", ",")}`).join("&");
 }
 
 /** The state and the camera behind such a text; what it does not say, or what this view does not have, is as at first. */
 export function fromHash(view: GraphView, hash: string): { state: State; camera: Camera | null } {
-  const said = new URLSearchParams(hash.replace(/^#/, ""));
+  const params = new URLSearchParams(hash.replace(/^#/, ""));
   const first = firstOf(view);
   const key = (name: string): string | null => {
-    const [, letter, number] = /^([ng])(\d+)$/.exec(said.get(name) ?? "") ?? [];
+    const [, letter, number] = /^([ng])(\d+)$/.exec(params.get(name) ?? "") ?? [];
     const count = letter === "g" ? view.groups.parent.length : view.nodes.row.length;
-    return letter && Number(number) < count ? said.get(name) : null;
+    return letter && Number(number) < count ? params.get(name) : null;
   };
-  const measure = (name: string): string => view.measures.find((known) => known.name === said.get(name))?.name ?? "";
-  const depth = Number(said.get("depth"));
-  const open = said.has("open") ? unranged(`0,${said.get("open")}`, view.groups.parent.length)
+  const measure = (name: string): string => view.measures.find((known) => known.name === params.get(name))?.name ?? "";
+  const depth = Number(params.get("depth"));
+  const open = params.has("open") ? parseRanges(`0,${params.get("open")}`, view.groups.parent.length)
     : depth >= 1 ? toDepth(view, depth) : first.open;
-  const loops = said.get("loops");
+  const loops = params.get("loops");
   const selection = key("at");
   const second = key("to");
-  const asked = said.get("show") as Highlight;
+  const asked = params.get("show") as Highlight;
   const isShown = selection && (asked === "ancestors" || asked === "descendants" || (asked === "paths" && second));
-  const [x, y, scale] = (said.get("view") ?? "").split(",").map(Number);
+  const [x, y, scale] = (params.get("view") ?? "").split(",").map(Number);
   return {
     state: {
       ...first, open, selection,
       rolled: loops === "rolled" || (loops === null && first.rolled),
-      apart: unranged(said.get("apart") ?? "", view.runs.length),
-      direction: said.get("direction") === "right" ? "right" : "down",
+      apart: parseRanges(params.get("apart") ?? "", view.runs.length),
+      direction: params.get("direction") === "right" ? "right" : "down",
       second: isShown && asked === "paths" ? second : null,
       highlight: isShown ? asked : "",
-      colour: measure("colour"), size: measure("size"), query: said.get("find") ?? "",
+      color: measure("color"), size: measure("size"), query: params.get("find") ?? "",
     },
     camera: scale > 0 && Number.isFinite(x + y + scale) ? { x, y, scale } : null,
   };

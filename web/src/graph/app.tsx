@@ -1,9 +1,9 @@
-// The interactive picture of one view: the graph, what is around it, and how they work together.
+// The interactive graph of one view: canvas, bars, inspector, and how they work together.
 
 import { useMemo, useReducer, useRef, useState } from "preact/hooks";
 import type { GraphCanvas } from "../canvas";
 import type { Host } from "../lib/host";
-import { ways as waysOf } from "../lib/reachability";
+import { adjacency as waysOf } from "../lib/reachability";
 import type { GraphView } from "../lib/wire";
 import "../style/index.css";
 import { GraphPane } from "./graph-pane";
@@ -19,7 +19,7 @@ import { Toolbar } from "./toolbar";
 import { useAddress, useFrame, type Frame } from "./hooks/use-address";
 import { useKeys } from "./hooks/use-keys";
 import { useMoves } from "./hooks/use-navigation";
-import { useColoured, useDecorations, useFound, usePicture, visible } from "./hooks/use-picture";
+import { useBoxMeasure, useDecorations, useSearch, usePicture, visible } from "./hooks/use-picture";
 import { useTheme } from "./hooks/use-theme";
 
 interface Props {
@@ -34,7 +34,7 @@ interface Props {
 /** Waits until it is known where the page is: that decides whether it reads the address. */
 export function App({ view, host, compact, frame }: Props) {
   const [element, setElement] = useState<HTMLElement | null>(null);
-  // Another view, as when a cell is run again, begins anew.
+  // A new view, as when a notebook cell runs again, resets the state.
   const seen = useRef({ view, n: 0 });
   if (seen.current.view !== view) seen.current = { view, n: seen.current.n + 1 };
   const isCompact = compact ?? (element !== null && element.closest(".cutaway-notebook") !== null);
@@ -42,12 +42,12 @@ export function App({ view, host, compact, frame }: Props) {
   return (
     <div class={`app${isCompact ? " compact" : ""}`} ref={setElement} tabIndex={-1}
       data-lm-suppress-shortcuts={isCompact ? "true" : undefined}>
-      {element && <Whole view={view} host={host} isCompact={isCompact} element={element} frame={frame} key={seen.current.n} />}
+      {element && <AppContent view={view} host={host} isCompact={isCompact} element={element} frame={frame} key={seen.current.n} />}
     </div>
   );
 }
 
-function Whole({ view, host, isCompact, element, frame }: Props & { isCompact: boolean; element: HTMLElement }) {
+function AppContent({ view, host, isCompact, element, frame }: Props & { isCompact: boolean; element: HTMLElement }) {
   // Several pictures on a page would write over each other's address.
   const hasAddress = !isCompact && element.closest("[role=tabpanel]") === null;
   const address = hasAddress ? location.hash : frame?.address;
@@ -56,7 +56,7 @@ function Whole({ view, host, isCompact, element, frame }: Props & { isCompact: b
   const canvas = useRef<GraphCanvas | null>(null);
   const [camera, setCamera] = useState<Camera | null>(first.camera);
   const [isHelpOpen, setHelp] = useState(false);
-  // Where there is little room, the inspector comes with the first selection; once asked for or shut, it stays so.
+  // In a small window the inspector opens with the first selection; once the user opens or closes it, it stays so.
   const [panel, setPanel] = useState<boolean | "with selection">(!isCompact && element.clientWidth > 700 ? true : "with selection");
   const isPanelOpen = panel === true || (panel !== false && state.selection !== null);
   const [width, setWidth] = useState(Math.min(440, Math.max(320, element.clientWidth * 0.3)));
@@ -64,10 +64,10 @@ function Whole({ view, host, isCompact, element, frame }: Props & { isCompact: b
 
   const ways = useMemo(() => waysOf(view.nodes.row.length, view.edges.parent, view.edges.child), [view]);
   const { drawn, placement } = usePicture(view, state);
-  const { found, hits } = useFound(view, state.query);
-  const colour = useColoured(drawn, state.colour, isDark);
-  const size = useColoured(drawn, state.size, isDark);
-  const decorations = useDecorations(drawn, ways, state, { colour, size, found });
+  const { found, hits } = useSearch(view, state.query);
+  const color = useBoxMeasure(drawn, state.color, isDark);
+  const size = useBoxMeasure(drawn, state.size, isDark);
+  const decorations = useDecorations(drawn, ways, state, { color, size, found });
   const selected = state.selection === null ? null : visible(drawn, state.selection) ?? state.selection;
   const restore = (to: { state: State; camera: Camera | null }): void => {
     moves.move.current = { camera: to.camera };
@@ -78,7 +78,7 @@ function Whole({ view, host, isCompact, element, frame }: Props & { isCompact: b
 
   const moves = useMoves({ view, state, drawn, hits, canvas, act, first: first.camera ? { camera: first.camera } : { focus: first.state.selection ?? undefined } });
   const page: Page = {
-    view, host, state, drawn, ways, colour, size, hits, isDark, isCompact, act,
+    view, host, state, drawn, ways, color, size, hits, isDark, isCompact, act,
     go: moves.go, toggle: moves.toggle, part: moves.part, step: moves.step, fit: moves.fit,
   };
   const run = runner(page, {

@@ -1,4 +1,4 @@
-// Where one is: the modules around the selection, or around the middle of the screen.
+// Breadcrumbs: the modules around the selection, or around the center of the screen.
 
 import type { GraphView } from "../lib/wire";
 import { usePage } from "./context";
@@ -12,27 +12,27 @@ export function Breadcrumbs({ middle }: { middle: string | null }) {
   const path = isOwn ? around(view, key).filter((group) => view.groups.label[group] !== ".") : [];
   const number = isOwn ? Number(key.slice(1)) : -1;
   const isGroup = isOwn && key.startsWith("g");
-  const said = (place: number, all = path): string => crumb(view, all, place, state.rolled);
-  const leaf = !isOwn ? "" : isGroup ? said(path.length, [...path, number]) : view.nodes.label[number];
-  // What a module returned goes by the module's name, which stands there already.
-  const isResult = isOwn && !isGroup && path.length > 0 && leaf === said(path.length - 1);
+  const crumbText = (place: number, all = path): string => crumb(view, all, place, state.rolled);
+  const leaf = !isOwn ? "" : isGroup ? crumbText(path.length, [...path, number]) : view.nodes.label[number];
+  // The result of a module has the module's name, which is shown already.
+  const isResult = isOwn && !isGroup && path.length > 0 && leaf === crumbText(path.length - 1);
   const last = isResult ? "" : leaf;
   return (
-    <nav class="crumbs" aria-label="Where this is">
-      <button type="button" class="crumb" onClick={fit} title="All in view">{view.title}</button>
+    <nav class="crumbs" aria-label="Breadcrumbs">
+      <button type="button" class="crumb" onClick={fit} title="Fit to view">{view.title}</button>
       {path.map((group, place) => (
         <span key={group}>
           <i>›</i>
           <button type="button" class={`crumb ${isResult && state.selection && place === path.length - 1 ? "here" : ""}`} onClick={() => go(`g${group}`)}
             title={`${view.groups.label[group]} (${view.groups.class_name[group]})`}>
-            {said(place)}
+            {crumbText(place)}
           </button>
         </span>
       ))}
       {last && (
         <span>
           <i>›</i>
-          <button type="button" class={`crumb ${state.selection ? "here" : ""}`} title={isGroup ? "Open or fold" : "Bring into view"}
+          <button type="button" class={`crumb ${state.selection ? "here" : ""}`} title={isGroup ? "Open or fold" : "Zoom to selection"}
             onClick={() => (isGroup && state.selection === key ? toggle(number) : go(key!))}>
             {last}
           </button>

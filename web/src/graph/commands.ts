@@ -1,11 +1,11 @@
-// What each command of the keyboard does.
+// Runs the keyboard commands of the graph.
 
 import type { GraphCanvas } from "../canvas";
 import type { Command } from "./keyboard";
 import type { Page } from "./context";
 import { SEARCH_FIELD } from "./search";
 import { deepest, depthOf } from "./state";
-import { COLOUR_MENU } from "./toolbar";
+import { COLOR_MENU } from "./toolbar";
 
 interface Around {
   canvas(): GraphCanvas | null;
@@ -46,7 +46,7 @@ export function runner(page: Page, around: Around): (command: Command) => boolea
       }
       case "rolled": act({ do: "rolled", is: !state.rolled }); return true;
       case "direction": act({ do: "direction", direction: state.direction === "down" ? "right" : "down" }); return true;
-      case "colour": return openMenu(around.element.querySelector<HTMLSelectElement>(`.${COLOUR_MENU}`));
+      case "color": return openMenu(around.element.querySelector<HTMLSelectElement>(`.${COLOR_MENU}`));
       case "search": around.element.querySelector<HTMLInputElement>(`.${SEARCH_FIELD}`)?.select(); return true;
       case "next": page.step(1); return true;
       case "previous": page.step(-1); return true;
@@ -58,7 +58,7 @@ export function runner(page: Page, around: Around): (command: Command) => boolea
 }
 
 function walk({ act, drawn }: Page, canvas: GraphCanvas | null, from: string | null, way: "left" | "right" | "up" | "down"): boolean {
-  const next = from === null ? drawn.picture.boxes[0]?.key : canvas?.neighbour(from, way);
+  const next = from === null ? drawn.picture.boxes[0]?.key : canvas?.neighbor(from, way);
   if (!next) return false;
   act({ do: "select", key: next });
   canvas?.focus(next, { animate: true });

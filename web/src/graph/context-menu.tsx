@@ -1,4 +1,4 @@
-// What can be done with a box or module, at a click of the other button.
+// The context menu of a box or module.
 
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { usePage } from "./context";
@@ -58,7 +58,7 @@ function useItems(key: string): Item[] {
   const number = Number(key.slice(1));
   const isGroup = key.startsWith("g");
   const box = drawn.picture.boxes.find((one) => one.key === key);
-  if (box?.stands_for.length) return [{ text: "Go to what it stands for", run: () => go(box.stands_for[0]) }];
+  if (box?.stands_for.length) return [{ text: "Go to the original", run: () => go(box.stands_for[0]) }];
   const run = isGroup ? view.groups.run[number] : -1;
   const n = run >= 0 ? view.runs[run].groups.length : 1;
   const isOnce = run >= 0 && !state.apart.has(run);
@@ -73,11 +73,11 @@ function useItems(key: string): Item[] {
   const hasOther = state.selection !== null && state.selection !== key;
   return [
     ...(isGroup ? [{ text: state.open.has(number) ? "Fold" : "Open", run: () => toggle(number) }] : []),
-    ...(run >= 0 ? [{ text: isOnce ? `Show all ${n} blocks` : "Show the blocks once", run: () => part(run, isOnce) }] : []),
-    { text: "What it was made from", run: highlighted("ancestors") },
-    { text: "What it leads to", run: highlighted("descendants") },
-    ...(hasOther ? [{ text: "Paths from the selection to here", run: () => { act({ do: "pick" }); act({ do: "select", key }); } }] : []),
-    { text: "Bring into view", run: () => go(key) },
-    ...(site ? [{ text: "Copy its site", run: () => void navigator.clipboard?.writeText(site) }] : []),
+    ...(run >= 0 ? [{ text: isOnce ? `Show all ${n} blocks` : "Show repeated blocks once", run: () => part(run, isOnce) }] : []),
+    { text: "Highlight ancestors", run: highlighted("ancestors") },
+    { text: "Highlight descendants", run: highlighted("descendants") },
+    ...(hasOther ? [{ text: "Highlight paths from the selection", run: () => { act({ do: "pick" }); act({ do: "select", key }); } }] : []),
+    { text: "Zoom to selection", run: () => go(key) },
+    ...(site ? [{ text: "Copy site", run: () => void navigator.clipboard?.writeText(site) }] : []),
   ];
 }

@@ -1,12 +1,12 @@
-// What every part of the page may ask and do.
+// The context that all components of the graph page share: view, state, actions.
 
 import { createContext } from "preact";
 import { useContext } from "preact/hooks";
 import type { Host } from "../lib/host";
-import type { Ways } from "../lib/reachability";
+import type { Adjacency } from "../lib/reachability";
 import type { Hit } from "../lib/search";
 import type { GraphView } from "../lib/wire";
-import type { Coloured, Drawn } from "./decorate";
+import type { BoxMeasure, Drawn } from "./decorate";
 import type { Action, State } from "./state";
 
 export interface Page {
@@ -14,9 +14,9 @@ export interface Page {
   readonly host: Host;
   readonly state: State;
   readonly drawn: Drawn;
-  readonly ways: Ways;
-  readonly colour: Coloured | null;
-  readonly size: Coloured | null;
+  readonly ways: Adjacency;
+  readonly color: BoxMeasure | null;
+  readonly size: BoxMeasure | null;
   readonly hits: readonly Hit[];
   readonly isDark: boolean;
   readonly isCompact: boolean;

@@ -1,12 +1,12 @@
-// Small controls that the bars share.
+// Small controls that the toolbars share: menu, segmented control, icon button, link.
 
 import type { ComponentChildren } from "preact";
 import { Icon, type IconName } from "./icons";
 
 /** A control with its name above it. */
-export function Labelled({ name, children }: { name: string; children: ComponentChildren }) {
+export function Labeled({ name, children }: { name: string; children: ComponentChildren }) {
   return (
-    <div class="labelled">
+    <div class="labeled">
       <span class="label">{name}</span>
       {children}
     </div>

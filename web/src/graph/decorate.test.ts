@@ -1,18 +1,20 @@
+// Tests of decorate.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { edgeKey } from "../canvas/types";
 import { exampleView } from "../layout/example";
 import { folded } from "../layout/fold";
-import { ancestors, ways } from "../lib/reachability";
+import { ancestors, adjacency } from "../lib/reachability";
 import { search, searchIndex } from "../lib/search";
 import { shown } from "../layout/box-of-node";
 import { Representatives } from "../layout/representatives";
 import type { Fold } from "../lib/wire";
-import { coloured, counts, decorations, type Asked, type Drawn } from "./decorate";
+import { boxMeasure, counts, decorations, type DecorationInput, type Drawn } from "./decorate";
 
 const view = exampleView(3); // nodes: 0 input; 1–5, 6–10, 11–15 blocks; 16 head. Groups: 1 h.0, 2 h.0.attn, 3 h.1 …
-const NOTHING: Asked = { colour: null, size: null, reached: null, found: null, second: null };
+const NOTHING: DecorationInput = { color: null, size: null, reached: null, found: null, second: null };
 
 function drawn(how: Partial<Fold> = {}, of = view): Drawn {
   const fold = { open: [0], rolled: false, apart: [0], ...how };
@@ -23,9 +25,9 @@ function drawn(how: Partial<Fold> = {}, of = view): Drawn {
 const closed = drawn(); // n0, g1, g3, g5, n16
 
 test("what is not reached is dim, and a folded group says how much of it is", () => {
-  const graph = ways(view.nodes.row.length, view.edges.parent, view.edges.child);
+  const graph = adjacency(view.nodes.row.length, view.edges.parent, view.edges.child);
   const { boxes, edges, otherEdges } = decorations(closed, { ...NOTHING, reached: ancestors(graph, [7]) });
-  assert.deepEqual([boxes.get("g1")?.dim, boxes.get("g3"), boxes.get("g5")], [undefined, { badge: "2 of 5", about: "2 of 5 in it are on the way" }, { dim: true }]);
+  assert.deepEqual([boxes.get("g1")?.dim, boxes.get("g3"), boxes.get("g5")], [undefined, { badge: "2 of 5", about: "2 of 5 inside are highlighted" }, { dim: true }]);
   assert.deepEqual([...edges.keys()], [edgeKey("n0", "g1"), edgeKey("g1", "g3")]);
   assert.equal(otherEdges, "faint");
 });
@@ -51,11 +53,11 @@ test("a group that was found is marked as the box or frame it is, or where it is
   assert.equal(decorations(open, { ...NOTHING, found }).boxes.get("g2")?.strong, true);
 });
 
-test("a folded group is coloured and sized by the sum of what is in it", () => {
-  const seconds = coloured(closed, view.measures[0], false);
+test("a folded group is colored and sized by the sum of what is in it", () => {
+  const seconds = boxMeasure(closed, view.measures[0], false);
   const inside = view.measures[0].values.slice(1, 6).reduce<number>((sum, value) => sum + (value ?? 0), 0);
   assert.ok(Math.abs((seconds.values[1] ?? 0) - inside) < 1e-12);
-  const { boxes } = decorations(closed, { ...NOTHING, colour: seconds, size: seconds });
+  const { boxes } = decorations(closed, { ...NOTHING, color: seconds, size: seconds });
   assert.equal(boxes.get("g5")?.size, 1);
   assert.ok(boxes.get("g5")?.strip !== boxes.get("g1")?.strip);
 });

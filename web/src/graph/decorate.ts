@@ -1,8 +1,8 @@
-// How boxes look for what is asked: coloured and sized by a number, found, highlighted or dimmed.
+// Decorations of boxes: colored and sized by a measure, matched by a search, highlighted or dimmed.
 
 import { edgeKey, type Decorations, type EdgeLook, type Look } from "../canvas/types";
-import { at, css, isOn, position, scaleOf, type ColourScale } from "../lib/colors";
-import type { Reached } from "../lib/reachability";
+import { colorAt, css, isOnScale, position, scaleOf, type ColorScale } from "../lib/colors";
+import type { NodeMask } from "../lib/reachability";
 import type { Found } from "../lib/search";
 import { together, type Shown } from "../layout/box-of-node";
 import type { Representatives } from "../layout/representatives";
@@ -23,25 +23,25 @@ export interface Drawn {
   readonly stands: Representatives;
 }
 
-/** A measure for every box, and the scale that colours it. */
-export interface Coloured {
+/** A measure for every box, and the scale that colors it. */
+export interface BoxMeasure {
   readonly measure: Measure;
   readonly values: readonly (number | null)[];
-  readonly scale: ColourScale | null;
+  readonly scale: ColorScale | null;
 }
 
 /** What the looks depend on. */
-export interface Asked {
-  readonly colour: Coloured | null;
-  readonly size: Coloured | null;
-  readonly reached: Reached | null;
+export interface DecorationInput {
+  readonly color: BoxMeasure | null;
+  readonly size: BoxMeasure | null;
+  readonly reached: NodeMask | null;
   readonly found: Found | null;
   /** The other end of paths. */
   readonly second: string | null;
 }
 
 /** A measure on the boxes that are shown. Sums are spread over what is shown, other numbers over the whole graph. */
-export function coloured({ picture, shown }: Drawn, measure: Measure, isDark: boolean): Coloured {
+export function boxMeasure({ picture, shown }: Drawn, measure: Measure, isDark: boolean): BoxMeasure {
   const values = picture.boxes.map((_, box) => together(measure, shown.nodes[box]));
   return { measure, values, scale: scaleOf(measure, measure.total === "sum" ? values : measure.values, isDark) };
 }
@@ -49,18 +49,18 @@ export function coloured({ picture, shown }: Drawn, measure: Measure, isDark: bo
 type Draft = { -readonly [K in keyof Look]: Look[K] };
 
 /** The looks of all boxes and edges. */
-export function decorations(drawn: Drawn, asked: Asked): Decorations {
+export function decorations(drawn: Drawn, asked: DecorationInput): Decorations {
   const { picture, shown } = drawn;
   const found = asked.found ? counts(drawn, asked.found) : null;
-  const colour = asked.colour?.scale ? shades(asked.colour.scale) : null;
+  const color = asked.color?.scale ? shades(asked.color.scale) : null;
   const boxes = new Map<string, Look>();
   const keep = (key: string, look: Draft): void => {
     for (const _ in look) return void boxes.set(key, look);
   };
   picture.boxes.forEach(({ key, group, stack }, number) => {
     const look: Draft = {};
-    const value = asked.colour?.values[number];
-    if (colour && asked.colour?.scale && isOn(asked.colour.scale, value)) look.strip = colour(value);
+    const value = asked.color?.values[number];
+    if (color && asked.color?.scale && isOnScale(asked.color.scale, value)) look.strip = color(value);
     if (asked.size) addSize(look, asked.size, number);
     if (asked.reached) addReached(look, asked.reached, shown.nodes[number]);
     if (found) addFound(look, found, key);
@@ -69,7 +69,7 @@ export function decorations(drawn: Drawn, asked: Asked): Decorations {
     if (key === asked.second) [look.ring, look.note] = [OTHER, "to here"];
     keep(key, look);
   });
-  const lit = asked.reached && litFrames(drawn, asked.reached);
+  const lit = asked.reached && highlightedFrames(drawn, asked.reached);
   for (const { key, group, stack } of picture.frames.slice(1)) {
     const look: Draft = {};
     const action = actionOf(drawn, group, stack);
@@ -79,7 +79,7 @@ export function decorations(drawn: Drawn, asked: Asked): Decorations {
     keep(key, look);
   }
   if (!asked.reached) return { boxes, edges: new Map() };
-  return { boxes, edges: ways(drawn, asked.reached), otherEdges: "faint" };
+  return { boxes, edges: highlightedEdges(drawn, asked.reached), otherEdges: "faint" };
 }
 
 /** What the button of a block among identical ones says: show all of them, or, at the first of all, only one. */
@@ -89,16 +89,16 @@ function actionOf({ view: { groups, runs }, fold }: Drawn, group: number, stack:
   return run >= 0 && fold.apart.includes(run) && runs[run].groups[0] === group ? "show once" : "";
 }
 
-/** Colours of values, each made once: thousands of boxes share a few hundred. */
-function shades(scale: ColourScale): (value: number) => string {
+/** Colors of values, each made once: thousands of boxes share a few hundred. */
+function shades(scale: ColorScale): (value: number) => string {
   const made: string[] = [];
   return (value) => {
     const step = Math.round(position(scale, value) * SHADES);
-    return (made[step] ??= css(at(scale.ramp, step / SHADES)));
+    return (made[step] ??= css(colorAt(scale.ramp, step / SHADES)));
   };
 }
 
-function addSize(look: Draft, { measure, scale, values }: Coloured, box: number): void {
+function addSize(look: Draft, { measure, scale, values }: BoxMeasure, box: number): void {
   const value = values[box];
   if (value === null || value === undefined || !scale) return;
   // A length is read as an amount, so what adds up is drawn in proportion.
@@ -106,13 +106,13 @@ function addSize(look: Draft, { measure, scale, values }: Coloured, box: number)
   look.size = Number.isFinite(share) ? Math.max(0, Math.min(1, share)) : 1;
 }
 
-function addReached(look: Draft, reached: Reached, nodes: readonly number[]): void {
+function addReached(look: Draft, reached: NodeMask, nodes: readonly number[]): void {
   let n = 0;
   for (const node of nodes) n += reached[node];
   if (n === 0) look.dim = true;
   else if (n < nodes.length) {
     look.badge = `${n.toLocaleString("en")} of ${nodes.length.toLocaleString("en")}`;
-    look.about = `${look.badge} in it are on the way`;
+    look.about = `${look.badge} inside are highlighted`;
   }
 }
 
@@ -122,7 +122,7 @@ function addFound(look: Draft, found: ReadonlyMap<string, number>, key: string):
   look.strong = true;
   if (n > 1) {
     look.badge = n.toLocaleString("en");
-    look.about = `${look.badge} of what was found are in it`;
+    look.about = `${look.badge} matches inside`;
   }
 }
 
@@ -144,7 +144,7 @@ export function counts({ view, picture, shown, stands }: Drawn, found: Found): M
 }
 
 /** The keys of the frames around boxes that hold something reached. */
-function litFrames({ picture: { boxes, frames }, shown }: Drawn, reached: Reached): Set<string> {
+function highlightedFrames({ picture: { boxes, frames }, shown }: Drawn, reached: NodeMask): Set<string> {
   const lit = new Set<string>();
   boxes.forEach(({ frame }, box) => {
     if (!shown.nodes[box].some((node) => reached[node])) return;
@@ -154,7 +154,7 @@ function litFrames({ picture: { boxes, frames }, shown }: Drawn, reached: Reache
 }
 
 /** The edges between boxes along which something reached leads to something reached. */
-function ways({ view, picture, shown }: Drawn, reached: Reached): Map<string, EdgeLook> {
+function highlightedEdges({ view, picture, shown }: Drawn, reached: NodeMask): Map<string, EdgeLook> {
   const n = picture.boxes.length;
   const pairs = new Set<number>();
   view.edges.parent.forEach((parent, edge) => {
@@ -171,8 +171,8 @@ function ways({ view, picture, shown }: Drawn, reached: Reached): Map<string, Ed
   return out;
 }
 
-/** What the pointer says of a box that is coloured: the number behind the colour. */
-export function said(coloured: Coloured, box: number): string {
-  const { measure, values } = coloured;
+/** What the pointer says of a box that is colored: the number behind the color. */
+export function describeValue(colored: BoxMeasure, box: number): string {
+  const { measure, values } = colored;
   return `${measure.title} ${quantity(values[box] ?? null, measure.unit)}`;
 }

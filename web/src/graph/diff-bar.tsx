@@ -1,14 +1,14 @@
-// Walking through what differs between two traces.
+// Steps through the differences between two traces.
 
 import { useMemo, useState } from "preact/hooks";
 import { differences, type Difference } from "../lib/diff-list";
-import { IconButton, Labelled } from "./controls";
+import { IconButton, Labeled } from "./controls";
 import { usePage } from "./context";
 
 const NAMES: Record<Difference, string> = { new: "+ new", gone: "− gone", changed: "~ changed", apart: "Δ values" };
 const TITLES: Record<Difference, string> = {
-  new: "Ops that only this trace has", gone: "Ops that only the other trace has",
-  changed: "Ops with another shape or other arguments", apart: "Ops whose values differ",
+  new: "Ops only in this trace", gone: "Ops only in the other trace",
+  changed: "Ops with a different shape or different arguments", apart: "Ops with different values",
 };
 
 export function Compare() {
@@ -21,7 +21,7 @@ export function Compare() {
   if (!found) return null;
   const nodes = sort ? found[sort] : all;
   const sorts = (Object.keys(NAMES) as Difference[]).filter((name) => found[name].length);
-  if (!sorts.length) return <Labelled name="Compared"><span class="quiet">nothing differs</span></Labelled>;
+  if (!sorts.length) return <Labeled name="Compared"><span class="quiet">no differences</span></Labeled>;
   const walk = (which: Difference | null, to: number): void => {
     const among = which ? found[which] : all;
     const next = (to + among.length) % among.length;
@@ -34,7 +34,7 @@ export function Compare() {
     setPlace(-1);
   };
   return (
-    <Labelled name="Compared">
+    <Labeled name="Compared">
       <div class="segments compare">
         {sorts.map((name) => (
           <button type="button" key={name} class={`mark-${name}${name === sort ? " on" : ""}`} title={TITLES[name]}
@@ -42,10 +42,10 @@ export function Compare() {
             {NAMES[name]} <b>{found[name].length.toLocaleString("en")}</b>
           </button>
         ))}
-        <IconButton icon="left" title="The difference before" onClick={() => walk(sort, Math.max(place, 0) - 1)} />
+        <IconButton icon="left" title="Previous difference" onClick={() => walk(sort, Math.max(place, 0) - 1)} />
         <span class="place">{place >= 0 && place < nodes.length ? `${place + 1}/${nodes.length}` : "–"}</span>
-        <IconButton icon="right" title="The next difference" onClick={() => walk(sort, place + 1)} />
+        <IconButton icon="right" title="Next difference" onClick={() => walk(sort, place + 1)} />
       </div>
-    </Labelled>
+    </Labeled>
   );
 }

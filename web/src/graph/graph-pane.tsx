@@ -1,4 +1,4 @@
-// The canvas in the page: hands it pictures, decorations and the selection, and hears what the reader does.
+// The canvas as a component: passes pictures, decorations and the selection in, and events out.
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
@@ -23,7 +23,7 @@ export interface Move {
 }
 
 /** What a page shows over the graph in the place of what is usual. */
-export interface Over {
+export interface GraphOverrides {
   readonly legend: ComponentChildren;
   tooltip(hover: Hover): ComponentChildren;
   /** What can be done with a box or module besides what is usual. */
@@ -37,9 +37,9 @@ interface Props {
   readonly decorations: Decorations;
   /** Key of the box or frame that is selected, as drawn. */
   readonly selected: string | null;
-  /** Whether the legend is told beside the graph already. */
+  /** Whether the inspector shows the legend already. */
   readonly hasGuide: boolean;
-  readonly over?: Over;
+  readonly over?: GraphOverrides;
   /** Taken once, by the picture that comes next. */
   takeMove(): Move;
   onReady(canvas: GraphCanvas): void;
@@ -51,7 +51,7 @@ interface Props {
 }
 
 export function GraphPane(props: Props) {
-  const { view, isCompact, state, colour, size } = usePage();
+  const { view, isCompact, state, color, size } = usePage();
   const host = useRef<HTMLDivElement>(null);
   const canvas = useRef<GraphCanvas | null>(null);
   const isFirst = useRef(true);
@@ -117,7 +117,7 @@ export function GraphPane(props: Props) {
     return () => removeEventListener("keydown", touch, true);
   }, [over === undefined]);
   const wheel = (event: WheelEvent): void => {
-    // Whoever scrolls through a notebook is not to be caught by its pictures: the wheel is ours after a click.
+    // In a notebook the wheel scrolls the page; it zooms the graph only after a click into it.
     if (isCompact && !event.ctrlKey && !event.metaKey && !hasFocus(host.current)) event.stopPropagation();
     else touch();
   };
@@ -126,8 +126,8 @@ export function GraphPane(props: Props) {
       <Breadcrumbs middle={middle} />
       <div class="stage">
         <div class="graph-canvas" ref={host} />
-        {over ? over.legend : (colour || size || !props.hasGuide) && !(isCompact && !colour && !size) && <Legend hasKinds={!props.hasGuide && !isCompact} />}
-        {drawn.picture.boxes.length === 0 && <div class="empty">No op was recorded, so there is nothing to draw.</div>}
+        {over ? over.legend : (color || size || !props.hasGuide) && !(isCompact && !color && !size) && <Legend hasKinds={!props.hasGuide && !isCompact} />}
+        {drawn.picture.boxes.length === 0 && <div class="empty">No ops recorded: nothing to draw.</div>}
         {state.isPicking && <div class="hint" role="status">Click the other end of the path, or press Esc.</div>}
         {hover && !menu && (over ? over.tooltip(hover) : <Tooltip hover={hover} />)}
         {menu && <ContextMenu at={menu} more={over?.items(menu.key)} onClose={() => setMenu(null)} />}

@@ -1,4 +1,4 @@
-// The top of the page: what is shown, how large it is, and what went wrong.
+// The header of the page: model, size, and the error of a failed forward pass.
 
 import { FAILED } from "../lib/wire";
 import { IconButton } from "./controls";
@@ -6,7 +6,7 @@ import { Icon, Logo } from "./icons";
 import { usePage } from "./context";
 import { Search } from "./search";
 
-/** The facts for which there is room in one line; the rest is told beside the graph. */
+/** The facts that fit on one line; the inspector has the rest. */
 const BRIEF = ["ops", "values", "parameters", "FLOPs", "time", "backward passes"];
 const ONE: Readonly<Record<string, string>> = { ops: "op", "backward passes": "backward pass" };
 
@@ -39,8 +39,8 @@ export function Header({ onTheme, onHelp, onPanel, isPanelOpen }: Props) {
       </div>
       <Search />
       <div class="header-buttons">
-        <IconButton icon="theme" title="Light or dark (t)" onClick={onTheme} />
-        <button type="button" class="icon-button" title="Keys and signs (?)" aria-label="Help" onClick={onHelp}>?</button>
+        <IconButton icon="theme" title="Toggle dark mode (t)" onClick={onTheme} />
+        <button type="button" class="icon-button" title="Keyboard shortcuts and symbols (?)" aria-label="Help" onClick={onHelp}>?</button>
         <IconButton icon="panel" title={`${isPanelOpen ? "Hide" : "Show"} the inspector (i)`} isOn={isPanelOpen} onClick={onPanel} />
       </div>
     </header>
@@ -55,8 +55,8 @@ export function ErrorBanner() {
   return (
     <div class="banner" role="alert">
       <Icon name="warn" />
-      <span class="banner-text">The forward pass stopped here: <code>{view.error}</code></span>
-      {failed >= 0 && <button type="button" class="button bad" onClick={() => go(`n${failed}`)}>Go to the op that failed</button>}
+      <span class="banner-text">The forward pass failed here: <code>{view.error}</code></span>
+      {failed >= 0 && <button type="button" class="button bad" onClick={() => go(`n${failed}`)}>Go to the failed op</button>}
     </div>
   );
 }

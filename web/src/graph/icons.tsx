@@ -1,4 +1,4 @@
-// The few signs of the page, drawn so that they need no font.
+// Icons as inline SVG paths, so that no icon font is needed.
 
 const PATHS = {
   search: "M7 12A5 5 0 1 0 7 2a5 5 0 0 0 0 10zM10.6 10.6 14 14",

@@ -1,29 +1,29 @@
-// Which key does what; the help sheet is made from the same list.
+// Keyboard shortcuts of the graph; the help sheet is generated from the same table.
 
 export type Command =
   | "left" | "right" | "up" | "down" | "toggle" | "clear" | "ancestors" | "descendants" | "paths" | "zoom in" | "zoom out" | "fit"
-  | "focus" | "shallower" | "deeper" | "rolled" | "colour" | "search" | "next" | "previous" | "help" | "theme" | "panel" | "direction";
+  | "focus" | "shallower" | "deeper" | "rolled" | "color" | "search" | "next" | "previous" | "help" | "theme" | "panel" | "direction";
 
 /** How the sheet shows some keys, what they do, and the command of each. */
 type Row = readonly [shown: string, does: string, commands: Readonly<Record<string, Command>>];
 
 /** All keys, in the order of the sheet. */
 export const KEYS: readonly Row[] = [
-  ["← ↑ ↓ →", "walk along the edges", { ArrowLeft: "left", ArrowUp: "up", ArrowDown: "down", ArrowRight: "right" }],
+  ["← ↑ ↓ →", "follow edges", { ArrowLeft: "left", ArrowUp: "up", ArrowDown: "down", ArrowRight: "right" }],
   ["Enter · Space", "open or fold the selected module", { Enter: "toggle", " ": "toggle" }],
   ["[ · ]", "fold or open one level", { "[": "shallower", "]": "deeper" }],
-  ["a · d", "what the selection was made from · what was made from it", { a: "ancestors", d: "descendants" }],
-  ["p, then click", "all paths from the selection to another box; also Shift + click", { p: "paths" }],
+  ["a · d", "highlight ancestors · descendants of the selection", { a: "ancestors", d: "descendants" }],
+  ["p, then click", "highlight paths from the selection to another box; also Shift + click", { p: "paths" }],
   ["/", "search", { "/": "search" }],
-  ["n · N", "next and previous of what was found", { n: "next", N: "previous" }],
+  ["n · N", "next · previous match", { n: "next", N: "previous" }],
   ["+ · −", "zoom", { "+": "zoom in", "=": "zoom in", "-": "zoom out", "_": "zoom out" }],
-  ["0 · f", "all in view · the selection in view", { "0": "fit", f: "focus" }],
-  ["r", "loops rolled up or unrolled", { r: "rolled" }],
-  ["v", "from top to bottom, or from left to right", { v: "direction" }],
-  ["c", "choose what colours tell", { c: "colour" }],
-  ["i · t", "inspector · light or dark", { i: "panel", t: "theme" }],
-  ["Esc", "take back: highlight, search, selection", { Escape: "clear" }],
-  ["?", "this sheet", { "?": "help" }],
+  ["0 · f", "fit to view · zoom to selection", { "0": "fit", f: "focus" }],
+  ["r", "roll up or unroll loops", { r: "rolled" }],
+  ["v", "top to bottom or left to right", { v: "direction" }],
+  ["c", "choose what to color by", { c: "color" }],
+  ["i · t", "inspector · dark mode", { i: "panel", t: "theme" }],
+  ["Esc", "clear highlight, search, selection", { Escape: "clear" }],
+  ["?", "this help", { "?": "help" }],
 ];
 
 const COMMANDS = new Map(KEYS.flatMap(([, , commands]) => Object.entries(commands)));

@@ -1,16 +1,16 @@
-// What shapes and colours mean; only what occurs in the picture is told.
+// The legend: shapes and colors that occur in the picture.
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { corners } from "../canvas/paint/boxes";
 import { styleOf, type Style } from "../canvas/paint/style";
 import { DARK_THEME, LIGHT_THEME } from "../canvas/paint/theme";
-import { gradient, isOn, middle } from "../lib/colors";
+import { gradient, isOnScale, middle } from "../lib/colors";
 import { quantity } from "../lib/formatting";
 import { CONDITION, FAILED, OUTPUT, type Box, type Form, type Kind, type Mark } from "../lib/wire";
-import type { Coloured } from "./decorate";
+import type { BoxMeasure } from "./decorate";
 import { usePage } from "./context";
 
-interface Meaning {
+interface LegendEntry {
   readonly text: string;
   readonly box: Box;
   fits(box: Box): boolean;
@@ -21,38 +21,38 @@ const PLAIN: Box = {
   mark: "", shade: 0,
 };
 
-function meaning(text: string, look: Partial<Box>, fits: (box: Box) => boolean): Meaning {
+function legendEntry(text: string, look: Partial<Box>, fits: (box: Box) => boolean): LegendEntry {
   return { text, box: { ...PLAIN, ...look }, fits };
 }
 
-const kind = (text: string, name: Kind, form: Form): Meaning => meaning(text, { kind: name, form }, (box) => box.kind === name);
-const flag = (text: string, bit: number): Meaning => meaning(text, { flags: bit }, (box) => (box.flags & bit) !== 0);
-const mark = (text: string, name: Mark): Meaning => meaning(text, { mark: name }, (box) => box.mark === name);
+const kind = (text: string, name: Kind, form: Form): LegendEntry => legendEntry(text, { kind: name, form }, (box) => box.kind === name);
+const flag = (text: string, bit: number): LegendEntry => legendEntry(text, { flags: bit }, (box) => (box.flags & bit) !== 0);
+const mark = (text: string, name: Mark): LegendEntry => legendEntry(text, { mark: name }, (box) => box.mark === name);
 
 const FUNCTION = "function";
 
-const MEANINGS: readonly Meaning[] = [
+const MEANINGS: readonly LegendEntry[] = [
   kind("input", "input", "function"),
   flag("output", OUTPUT),
-  meaning("has parameters", { kind: "parametric", form: "leaf" }, (box) => box.kind === "parametric" && box.form !== "small"),
-  meaning("parameter", { kind: "parametric", form: "small" }, (box) => box.kind === "parametric" && box.form === "small"),
+  legendEntry("has parameters", { kind: "parametric", form: "leaf" }, (box) => box.kind === "parametric" && box.form !== "small"),
+  legendEntry("parameter", { kind: "parametric", form: "small" }, (box) => box.kind === "parametric" && box.form === "small"),
   kind("target", "target", "function"),
   kind("loss", "loss", "function"),
-  meaning("module", { form: "leaf" }, (box) => box.kind === "plain" && box.form === "leaf"),
-  meaning(FUNCTION, {}, (box) => box.kind === "plain" && box.form === "function"),
-  meaning("folded module", { form: "folded" }, (box) => box.form === "folded"),
-  meaning("identical blocks", { form: "folded", stack: 3 }, (box) => box.stack > 1),
+  legendEntry("module", { form: "leaf" }, (box) => box.kind === "plain" && box.form === "leaf"),
+  legendEntry(FUNCTION, {}, (box) => box.kind === "plain" && box.form === "function"),
+  legendEntry("folded module", { form: "folded" }, (box) => box.form === "folded"),
+  legendEntry("identical blocks", { form: "folded", stack: 3 }, (box) => box.stack > 1),
   kind("made inside", "made", "function"),
   kind("buffer", "buffer", "small"),
   kind("constant", "constant", "small"),
   kind("drawn elsewhere", "standin", "small"),
   flag("decides a test", CONDITION),
-  meaning("failed", { kind: "failed" }, (box) => box.kind === "failed" || (box.flags & FAILED) !== 0),
+  legendEntry("failed", { kind: "failed" }, (box) => box.kind === "failed" || (box.flags & FAILED) !== 0),
   mark("new", "new"),
   mark("gone", "gone"),
   mark("changed", "changed"),
-  meaning("values differ a little", { shade: 1 }, (box) => box.shade > 0),
-  meaning("… very much", { shade: 4 }, (box) => box.shade > 0),
+  legendEntry("values differ a little", { shade: 1 }, (box) => box.shade > 0),
+  legendEntry("… very much", { shade: 4 }, (box) => box.shade > 0),
 ];
 
 /** Signs of boxes, drawn as the canvas draws them. */
@@ -85,17 +85,17 @@ function Swatch({ box, style }: { box: Box; style: Style }) {
       {box.stack > 1 && <rect x={5} y={5} {...shape} />}
       {box.stack > 1 && <rect x={3.2} y={3.2} {...shape} />}
       <rect x={box.stack > 1 ? 1.4 : 3} y={box.stack > 1 ? 1.4 : 3} {...shape} />
-      {style.sign && <text x={13} y={12} text-anchor="middle" fill={style.signColour}>{style.sign}</text>}
+      {style.sign && <text x={13} y={12} text-anchor="middle" fill={style.signColor}>{style.sign}</text>}
     </svg>
   );
 }
 
-/** The ramp behind the colours, with three numbers. */
-function RampLegend({ colour }: { colour: Coloured }) {
-  const { measure, scale, values } = colour;
-  if (!scale) return <p class="quiet">{measure.title}: no box shown has this number.</p>;
-  const said = (value: number): string => quantity(value, measure.unit);
-  const without = values.filter((value) => !isOn(scale, value));
+/** The ramp behind the colors, with three numbers. */
+function RampLegend({ color }: { color: BoxMeasure }) {
+  const { measure, scale, values } = color;
+  if (!scale) return <p class="quiet">{measure.title}: no visible box has a value.</p>;
+  const format = (value: number): string => quantity(value, measure.unit);
+  const without = values.filter((value) => !isOnScale(scale, value));
   const gap = [without.includes(null) ? "no number" : "", without.some((value) => value !== null) ? "0" : ""].filter(Boolean).join(", or ");
   const isOne = scale.low === scale.high;
   return (
@@ -103,26 +103,26 @@ function RampLegend({ colour }: { colour: Coloured }) {
       <div>{measure.title}{scale.scale === "log" ? ", log scale" : scale.scale === "diverging" ? ", around 0" : ""}</div>
       <div class="ramp" style={{ background: gradient(scale.ramp) }} />
       <div class="ramp-ticks">
-        {isOne ? <span class="only">{said(scale.low)}</span>
-          : <><span>{said(scale.low)}</span><span>{said(middle(scale))}</span><span>{said(scale.high)}</span></>}
+        {isOne ? <span class="only">{format(scale.low)}</span>
+          : <><span>{format(scale.low)}</span><span>{format(middle(scale))}</span><span>{format(scale.high)}</span></>}
       </div>
-      <div class="quiet">a folded module: {measure.total === "sum" ? "the sum of what is in it" : "the largest in it"}</div>
-      {gap && <div class="quiet">without colour: {gap}</div>}
+      <div class="quiet">folded module: {measure.total === "sum" ? "sum of its contents" : "maximum of its contents"}</div>
+      {gap && <div class="quiet">no color: {gap}</div>}
     </div>
   );
 }
 
-/** In a window of so many pixels it does not hide the graph. */
+/** Window width in pixels from which the legend does not hide the graph. */
 const ROOMY = 1000;
 
 export function Legend({ hasKinds }: { hasKinds: boolean }) {
-  const { colour, size } = usePage();
+  const { color, size } = usePage();
   const place = useRef<HTMLDivElement>(null);
   const [isOpen, setOpen] = useState(true);
   useEffect(() => setOpen((place.current?.closest(".app")?.clientWidth ?? 0) > ROOMY), []);
   return (
     <div class="legend" ref={place}>
-      {colour && <RampLegend colour={colour} />}
+      {color && <RampLegend color={color} />}
       {size?.scale && (
         <div class="bar-legend"><i /> bar: {size.measure.title}, full {quantity(size.scale.high, size.measure.unit)}</div>
       )}

@@ -1,4 +1,4 @@
-// Looking for ops and modules: the field, the list of what was found, and how many.
+// Search for ops and modules: field, matches, count.
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { IconButton } from "./controls";
@@ -44,19 +44,19 @@ export function Search({ example = "relu, Linear, h.*.attn/softmax" }: { example
       {hasQuery ? (
         <>
           <span class="search-count">{counted}</span>
-          <IconButton icon="up" title="The one before (N)" isOff={!hits.length} onClick={() => step(-1)} />
-          <IconButton icon="down" title="The next one (n)" isOff={!hits.length} onClick={() => step(1)} />
-          <IconButton icon="close" title="No search" onClick={() => act({ do: "query", query: "" })} />
+          <IconButton icon="up" title="Previous (N)" isOff={!hits.length} onClick={() => step(-1)} />
+          <IconButton icon="down" title="Next (n)" isOff={!hits.length} onClick={() => step(1)} />
+          <IconButton icon="close" title="Clear search" onClick={() => act({ do: "query", query: "" })} />
         </>
       ) : <kbd>/</kbd>}
       {isOpen && hasQuery && (
         <div class="search-results">
           {hits.length === 0 && (
             <p class="quiet">
-              Nothing is called that. A name may be cut short; <code>*</code> stands for one part of a site, <code>**</code> for any number.
+              No matches. Names can be abbreviated; <code>*</code> matches one part of a site, <code>**</code> any number of parts.
             </p>
           )}
-          <ul ref={list} role="listbox" aria-label="Found">
+          <ul ref={list} role="listbox" aria-label="Matches">
             {hits.slice(0, MOST).map((hit, place) => (
               <li role="option" aria-selected={place === state.hit} key={hit.key} onMouseDown={(event) => event.preventDefault()}
                 onClick={() => { act({ do: "hit", hit: place }); go(hit.key); setOpen(false); }}>
@@ -66,7 +66,7 @@ export function Search({ example = "relu, Linear, h.*.attn/softmax" }: { example
             ))}
           </ul>
           {hits.length > MOST && <p class="quiet">and {(hits.length - MOST).toLocaleString("en")} more</p>}
-          {hits.length > 0 && <p class="keys"><kbd>Enter</kbd> next <kbd>⇧ Enter</kbd> before <kbd>Esc</kbd> leave</p>}
+          {hits.length > 0 && <p class="keys"><kbd>Enter</kbd> next <kbd>⇧ Enter</kbd> previous <kbd>Esc</kbd> close</p>}
         </div>
       )}
     </div>

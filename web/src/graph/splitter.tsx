@@ -1,4 +1,4 @@
-// The border between graph and inspector, which can be dragged.
+// The draggable border between graph and inspector.
 
 const [LEAST, MOST] = [260, 900];
 

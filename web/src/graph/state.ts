@@ -1,4 +1,4 @@
-// All that the page remembers, and how it changes: a pure reducer.
+// The state of the graph page and its reducer.
 
 import { Representatives } from "../layout/representatives";
 import type { Fold, GraphView } from "../lib/wire";
@@ -18,8 +18,8 @@ export interface State {
   /** Whether the next box that is clicked becomes the other end. */
   readonly isPicking: boolean;
   readonly highlight: Highlight;
-  /** Name of the measure; "" colours by role. */
-  readonly colour: string;
+  /** Name of the measure; "" colors by role. */
+  readonly color: string;
   /** Name of the measure; "" for no bars. */
   readonly size: string;
   readonly query: string;
@@ -38,7 +38,7 @@ export type Action =
   | { do: "pick" }
   | { do: "highlight"; highlight: Highlight }
   | { do: "clear highlight" }
-  | { do: "colour"; measure: string }
+  | { do: "color"; measure: string }
   | { do: "size"; measure: string }
   | { do: "query"; query: string }
   | { do: "hit"; hit: number }
@@ -46,7 +46,7 @@ export type Action =
   | { do: "restore"; state: State }
   | { do: "clear" };
 
-/** At most so many boxes are shown at first. */
+/** Maximum number of boxes shown initially. */
 const MANY = 60;
 
 /** The depth at which everything is open. */
@@ -54,7 +54,7 @@ export function deepest({ groups }: GraphView): number {
   return groups.depth.reduce((most, depth) => Math.max(most, depth), 0) + 1;
 }
 
-/** The groups that are open at a depth: 1 shows what stands directly in the model. */
+/** The groups that are open at a depth; 1 shows the direct children of the model. */
 export function toDepth({ groups }: GraphView, depth: number): Set<number> {
   return new Set([...groups.depth.keys()].filter((group) => group === 0 || groups.depth[group] < depth));
 }
@@ -82,11 +82,11 @@ export function initial(view: GraphView): State {
   const depth = Math.max(1, counts.findLastIndex((count) => count <= MANY) + 1);
   return {
     open: toDepth(view, depth), rolled: view.is_rolled, apart: new Set(), direction: "down",
-    selection: null, second: null, isPicking: false, highlight: "", colour: "", size: "", query: "", hit: -1,
+    selection: null, second: null, isPicking: false, highlight: "", color: "", size: "", query: "", hit: -1,
   };
 }
 
-/** What `fold` is asked for. */
+/** The options of `fold`. */
 export function foldOf({ open, rolled, apart }: Pick<State, "open" | "rolled" | "apart">): Fold {
   const sorted = (set: ReadonlySet<number>): number[] => [...set].sort((a, b) => a - b);
   return { open: sorted(open), rolled, apart: sorted(apart) };
@@ -125,7 +125,7 @@ export function drawnAs(stands: Representatives, key: string): string {
 }
 
 /** All groups that are drawn as these are; what is done to one is done to each of them. */
-function alike(view: GraphView, state: State, groups: readonly number[]): number[] {
+function identicalGroups(view: GraphView, state: State, groups: readonly number[]): number[] {
   const stands = new Representatives(view, foldOf(state));
   const drawn = new Set(groups.map((group) => stands.group(group)));
   return [...view.groups.parent.keys()].filter((other) => other > 0 && drawn.has(stands.group(other)));
@@ -148,7 +148,7 @@ function selected(state: State, key: string | null): State {
 export function reduce(view: GraphView, state: State, action: Action): State {
   switch (action.do) {
     case "toggle":
-      return withOpen(state, alike(view, state, [action.group]), !state.open.has(action.group));
+      return withOpen(state, identicalGroups(view, state, [action.group]), !state.open.has(action.group));
     case "depth":
       return { ...state, open: toDepth(view, Math.max(1, Math.min(action.depth, deepest(view)))) };
     case "rolled":
@@ -172,8 +172,8 @@ export function reduce(view: GraphView, state: State, action: Action): State {
         : { ...state, second: null, isPicking: false, highlight: state.highlight === action.highlight ? "" : action.highlight };
     case "clear highlight":
       return { ...state, highlight: "", second: null, isPicking: false };
-    case "colour":
-      return { ...state, colour: action.measure };
+    case "color":
+      return { ...state, color: action.measure };
     case "size":
       return { ...state, size: action.measure };
     case "query":
@@ -181,7 +181,7 @@ export function reduce(view: GraphView, state: State, action: Action): State {
     case "hit":
       return { ...state, hit: action.hit };
     case "reveal": {
-      const groups = alike(view, state, around(view, action.key));
+      const groups = identicalGroups(view, state, around(view, action.key));
       const isOpen = groups.every((group) => state.open.has(group));
       return isOpen ? state : withOpen(state, groups, true);
     }

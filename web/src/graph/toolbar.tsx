@@ -1,13 +1,13 @@
-// The second bar: how much is open, what is drawn once, and what colours and bars tell.
+// The toolbar: depth, repeated blocks, color and size measures, direction.
 
 import { counted } from "../lib/formatting";
 import { Compare } from "./diff-bar";
-import { IconButton, Labelled, Menu, Segments } from "./controls";
+import { IconButton, Labeled, Menu, Segments } from "./controls";
 import { Icon } from "./icons";
 import { usePage } from "./context";
 import { deepest, depthOf } from "./state";
 
-export const COLOUR_MENU = "colour-menu";
+export const COLOR_MENU = "color-menu";
 
 export function Toolbar() {
   const { view, state, drawn, act, fit } = usePage();
@@ -15,46 +15,46 @@ export function Toolbar() {
   const isApart = state.apart.size === view.runs.length;
   const hasLoops = view.nodes.rolled.some((first, node) => first !== node);
   return (
-    <div class="toolbar" role="toolbar" aria-label="How the graph is drawn">
+    <div class="toolbar" role="toolbar" aria-label="Graph options">
       <Compare />
       <Depth />
       {hasLoops && (
-        <Labelled name="Loops">
+        <Labeled name="Loops">
           <Segments name="Loops" value={state.rolled} onChoose={(is) => act({ do: "rolled", is })} choices={[
             { value: true, text: "rolled", title: "Draw the passes of a loop once, ×n (r)" },
             { value: false, text: "unrolled", title: "Draw every pass of a loop (r)" },
           ]} />
-        </Labelled>
+        </Labeled>
       )}
       {view.runs.length > 0 && (
-        <Labelled name="Repeated blocks">
+        <Labeled name="Repeated blocks">
           <Segments name="Repeated blocks" value={isApart} onChoose={(is) => act({ do: "apart all", is })} choices={[
             { value: false, text: "once, ×n", title: "Draw identical blocks once" },
             { value: true, text: "one by one", title: "Draw every block" },
           ]} />
-        </Labelled>
+        </Labeled>
       )}
       {measures.length > 0 && (
-        <Labelled name="Colour">
-          <Menu class={COLOUR_MENU} name="Colour by (c)" value={state.colour} choices={[["", "role"], ...measures]}
-            onChoose={(measure) => act({ do: "colour", measure })} />
-        </Labelled>
+        <Labeled name="Color">
+          <Menu class={COLOR_MENU} name="Color by (c)" value={state.color} choices={[["", "role"], ...measures]}
+            onChoose={(measure) => act({ do: "color", measure })} />
+        </Labeled>
       )}
       {measures.length > 0 && (
-        <Labelled name="Bars">
-          <Menu name="Length of the bar in each box" value={state.size} choices={[["", "none"], ...measures]}
+        <Labeled name="Bars">
+          <Menu name="Bar length in each box" value={state.size} choices={[["", "none"], ...measures]}
             onChoose={(measure) => act({ do: "size", measure })} />
-        </Labelled>
+        </Labeled>
       )}
-      <Labelled name="Direction">
+      <Labeled name="Direction">
         <Segments name="Direction" value={state.direction} onChoose={(direction) => act({ do: "direction", direction })} choices={[
-          { value: "down", text: <Icon name="toDown" />, title: "From top to bottom" },
-          { value: "right", text: <Icon name="toRight" />, title: "From left to right" },
+          { value: "down", text: <Icon name="toDown" />, title: "Top to bottom" },
+          { value: "right", text: <Icon name="toRight" />, title: "Left to right" },
         ]} />
-      </Labelled>
+      </Labeled>
       <div class="toolbar-end">
-        <span class="shown-count" title="Boxes on the canvas now">{counted(drawn.picture.boxes.length, "box", "boxes")} shown</span>
-        <button type="button" class="button" title="All in view (0)" onClick={fit}><Icon name="fit" />fit</button>
+        <span class="shown-count" title="Visible boxes">{counted(drawn.picture.boxes.length, "box", "boxes")} shown</span>
+        <button type="button" class="button" title="Fit to view (0)" onClick={fit}><Icon name="fit" />fit</button>
       </div>
     </div>
   );
@@ -68,7 +68,7 @@ export function Depth() {
   const isLeast = depth === 1 && isExact;
   const set = (to: number): void => act({ do: "depth", depth: to });
   return (
-    <Labelled name={`Depth, of ${most}`}>
+    <Labeled name={`Depth, of ${most}`}>
       <div class="stepper">
         <IconButton icon="minus" title="Fold one level ([)" isOff={isLeast} onClick={() => set(isExact ? depth - 1 : depth)} />
         <output title={isExact ? `Modules are open down to level ${depth}` : "Some modules are open below this level"}>
@@ -78,6 +78,6 @@ export function Depth() {
         <button type="button" class="stepper-end" disabled={depth === most} title="Open all modules" onClick={() => set(most)}>all</button>
         <button type="button" class="stepper-end" disabled={isLeast} title="Fold all modules" onClick={() => set(1)}>none</button>
       </div>
-    </Labelled>
+    </Labeled>
   );
 }

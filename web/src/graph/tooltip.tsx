@@ -1,7 +1,7 @@
-// What the pointer is over, in a few words, beside the pointer.
+// The tooltip of a box.
 
 import { quantity } from "../lib/formatting";
-import { said } from "./decorate";
+import { describeValue } from "./decorate";
 import { usePage } from "./context";
 
 export interface Hover {
@@ -13,19 +13,19 @@ export interface Hover {
   readonly height: number;
 }
 
-/** So much room a tooltip may need beside and below the pointer. */
+/** Room that a tooltip may need beside and below the pointer, in pixels. */
 const ROOM = { width: 300, height: 90 };
 
-/** Boxes say most themselves; the pointer adds what they cannot: sites, numbers, and what a stand-in stands for. */
+/** Adds what the box itself does not show: site, values, and the boxes behind a stand-in. */
 export function Tooltip({ hover }: { hover: Hover }) {
-  const { view, drawn, colour, size } = usePage();
+  const { view, drawn, color, size } = usePage();
   const number = drawn.picture.boxes.findIndex(({ key }) => key === hover.key);
   const box = drawn.picture.boxes[number];
   const frame = drawn.picture.frames.find(({ key }) => key === hover.key);
   if (!box && !frame) return null;
   const n = box?.stands_for.length ?? 0;
   const node = box?.node ?? -1;
-  const numbers = box ? [colour, size].filter((one) => one !== null).map((one) => said(one, number)) : [];
+  const numbers = box ? [color, size].filter((one) => one !== null).map((one) => describeValue(one, number)) : [];
   const compared = node >= 0 ? view.comparison?.amount[node] : "";
   const across = hover.x < hover.width - ROOM.width || hover.x < hover.width / 2
     ? { left: `${hover.x}px` } : { right: `${hover.width - hover.x}px` };
@@ -37,7 +37,7 @@ export function Tooltip({ hover }: { hover: Hover }) {
       {n > 0 && <div>stands for {n === 1 ? "the box of that name" : `${n} boxes`}</div>}
       {[...new Set(numbers)].map((text) => <div key={text}>{text}</div>)}
       {compared && <div>{compared}</div>}
-      {box && box.stack > 1 && size === null && colour === null && <div>{quantity(box.stack, "")} identical blocks, drawn once</div>}
+      {box && box.stack > 1 && size === null && color === null && <div>{quantity(box.stack, "")} identical blocks, drawn once</div>}
     </div>
   );
 }

@@ -1,4 +1,4 @@
-// How Python's tests call what exists in both languages: `node agree.mjs CASES RESULTS`, one JSON value a line.
+// Runs the functions that exist in both languages, for the Python tests: `node agree.mjs CASES RESULTS`, one JSON value per line.
 // A case is the name of a function and what it is given.
 
 import { readFileSync, writeFileSync } from "node:fs";

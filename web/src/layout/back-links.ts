@@ -1,4 +1,4 @@
-// What leads back: links from a later tensor to an earlier one, and in words which iterations an edge joins.
+// Back edges: links from a later tensor to an earlier one, labeled with the iterations they connect.
 
 import type { Edge, Picture } from "../lib/wire";
 

@@ -1,4 +1,4 @@
-// Which box of the picture stands for which nodes of the graph, whatever is folded, rolled up or drawn once for many.
+// Maps nodes of the graph to boxes of the picture, whatever is folded, rolled up or drawn once.
 
 import type { GraphView, Measure, Picture } from "../lib/wire";
 

@@ -1,7 +1,7 @@
 // Coordinates along the rows of a layered layout: straight main lines, nothing on top of each other.
 // The same sums in the same order as in Python, `layout/coordinates.py`; a test there holds the two together.
 
-/** Ties between items of neighbouring rows, in the order in which they were found. */
+/** Ties between items of neighboring rows, in the order in which they were found. */
 export interface Pairs {
   readonly upper: Int32Array;
   readonly lower: Int32Array;
@@ -182,7 +182,7 @@ interface Part {
   readonly members: number[];
   /** Item of another part, the offset wanted, own item. */
   readonly ties: [number, number, number][];
-  /** Neighbours of which one is in the part. */
+  /** Neighbors of which one is in the part. */
   readonly beside: [number, number][];
 }
 

@@ -1,4 +1,4 @@
-// A made-up transformer of n blocks as a view, for tests.
+// A synthetic transformer of n blocks as a view, for tests.
 
 import type { BlockRun, Form, GraphView, Kind } from "../lib/wire";
 

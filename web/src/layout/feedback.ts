@@ -1,4 +1,4 @@
-// Edges that go back, in rolled-up pictures: beside what their frame holds, after all the rest has its place.
+// Routes of back edges in rolled-up pictures: in lanes beside their frame, after everything else is placed.
 // The same steps as in Python, `layout/feedback.py`; a test there holds the two together.
 
 /** From what is there to the first lane, and from the last to the border. */
@@ -6,7 +6,7 @@ export const BESIDE = 16;
 const LANE = 12;
 /** What is there is looked up by bands of this height; of a larger one where there would be very many. */
 const BAND = 24, MOST_BANDS = 500;
-/** From one edge to the next where they go round a neighbour. */
+/** From one edge to the next where they go round a neighbor. */
 const STEP = 4;
 
 type Point = [number, number];

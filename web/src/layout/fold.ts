@@ -1,4 +1,4 @@
-// What is shown of a graph: which groups are open, which loops and repeated blocks are drawn once.
+// Folding: which groups are open, which loops and repeated blocks are drawn once.
 // The same rules as in Python, `layout/fold.py`; a test there holds the two together.
 
 import { Representatives } from "./representatives";
@@ -7,7 +7,7 @@ import { OUTPUT, type Box, type Edge, type Fold, type Frame, type GraphView, typ
 /** A tensor with more users than this is drawn again, small, beside each of them. */
 const MANY = 8;
 /** Where more tensors than this arrive, labels would only hide each other. */
-const LABELLED = 12;
+const LABELED = 12;
 const MOST = 44, MOST_SPANS = 3;
 const IF = "IF";
 const MARKS = ["new", "gone", "changed"] as const;
@@ -204,7 +204,7 @@ class Draft {
 
   argumentLabel({ lower, child, taken }: Wire): string {
     const arriving = this.nArriving[child];
-    if (this.isGroup(lower) || arriving < 2 || arriving > LABELLED) return "";
+    if (this.isGroup(lower) || arriving < 2 || arriving > LABELED) return "";
     const isRepeated = new Set(taken.map(([parent]) => parent)).size < taken.length;
     const names = taken.map(([, name]) => name).filter(Boolean);
     const shown = names.length < 4 ? names.join(",") : `${names[0]}…${names[names.length - 1]}`;

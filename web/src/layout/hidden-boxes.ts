@@ -1,4 +1,4 @@
-// A picture without what the reader hid. What led through a hidden box leads on from those before it to those after it.
+// Removes hidden boxes from a picture and connects their parents to their children.
 
 import type { Edge, Picture } from "../lib/wire";
 

@@ -1,4 +1,4 @@
-// Where to put boxes and lines: a layered layout of one level from top to bottom, in time linear in their number.
+// Layered layout of one level, top to bottom, in time linear in its size.
 // The same steps as in Python, `layout/layered.py`; a test there holds the two together.
 
 import { arrange, at, CROWD, OUTSIDE, type Arrangement } from "./layers";
@@ -72,7 +72,7 @@ function arrangementOf({ nIn, nOut, width, wires }: Level, known: Known): Arrang
   return found;
 }
 
-/** A line, or a part of it, between neighbouring rows; or all of a line that takes a lane. */
+/** A line, or a part of it, between neighboring rows; or all of a line that takes a lane. */
 interface Piece {
   readonly upper: number;
   readonly lower: number;
@@ -119,7 +119,7 @@ class Sheet {
   run(): Layout {
     this.setRows();
     this.cutWires();
-    this.findNeighbours(false);
+    this.findNeighbors(false);
     this.setX();
     let widest = 0;
     for (const row of this.rows) {
@@ -128,7 +128,7 @@ class Sheet {
       widest = Math.max(widest, total);
     }
     if (this.right > DRIFT * widest) {
-      this.findNeighbours(true);
+      this.findNeighbors(true);
       this.setX();
     }
     const lanes = lanesOf(this.long);
@@ -237,7 +237,7 @@ class Sheet {
   }
 
   /** Lines between the same two items pull as one; what is loose pulls the least. */
-  private findNeighbours(byCenter: boolean): void {
+  private findNeighbors(byCenter: boolean): void {
     const { n, width, arranged } = this, { nIn, nOut } = this.level, size = this.row.length, end = n - nOut;
     const between = new Map<number, Piece[]>();
     for (const piece of this.short) {

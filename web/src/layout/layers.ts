@@ -1,4 +1,4 @@
-// Which layer each member of a level stands in, and in what order: from who feeds whom, and from nothing else.
+// Assigns each node of a level to a layer and orders the layers, from edges alone.
 // The same steps as in Python, `layout/layers.py`; a test there holds the two together.
 
 /** The upper end of a link from outside the level. The lower end of a link to the outside is the number of members. */
@@ -155,7 +155,7 @@ class Draft {
   }
 }
 
-/** Sort each layer by the mean place of the neighbours, down and up; keep the order with fewest crossings. */
+/** Sort each layer by the mean place of the neighbors, down and up; keep the order with fewest crossings. */
 function ordered(first: number[][], above: number[][], below: number[][]): number[][] {
   const rank = new Int32Array(above.length), mean = new Float64Array(above.length);
   for (const layer of first) layer.forEach((i, place) => (rank[i] = place));
@@ -191,7 +191,7 @@ function ordered(first: number[][], above: number[][], below: number[][]): numbe
   return best;
 }
 
-/** How often links between neighbouring layers cross, counted with a tree of partial sums. */
+/** How often links between neighboring layers cross, counted with a tree of partial sums. */
 function crossings(layers: number[][], wide: number[], below: number[][], rank: Int32Array): number {
   let total = 0, most = 0;
   for (const layer of layers) most = Math.max(most, layer.length);

@@ -1,3 +1,5 @@
+// Tests of moved-boxes.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { exampleView } from "./example";

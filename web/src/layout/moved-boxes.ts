@@ -1,4 +1,4 @@
-// Boxes that the reader has moved: each with its ends of lines, and frames as large as what is in them.
+// Applies the offsets of boxes that the user moved: line ends follow, frames grow.
 
 import type { Line, Placement, Point, Rect } from "./place";
 import type { Picture } from "../lib/wire";

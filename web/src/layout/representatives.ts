@@ -1,4 +1,4 @@
-// Who stands for whom in a folded graph: one pass for all passes of a loop, one block for all identical ones.
+// Representatives in a folded graph: one pass for all passes of a loop, one block for all identical blocks.
 // The same rules as in Python, `layout/representatives.py`.
 
 import type { Fold, GraphView } from "../lib/wire";

@@ -1,4 +1,4 @@
-// How much room text takes in a picture: a monospaced font, measured by counting characters.
+// Size of text in a picture: a monospaced font, measured by counting characters.
 // The same numbers as in Python, `layout/text_size.py`; a test there holds the two together.
 
 import type { Box } from "../lib/wire";

@@ -1,7 +1,9 @@
+// Tests of colors.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { at, DIVERGING, isOn, middle, palette, position, rampOf, RISING, RISING_DARK, scaleOf } from "./colors";
+import { colorAt, DIVERGING, isOnScale, middle, palette, position, rampOf, RISING, RISING_DARK, scaleOf } from "./colors";
 import type { Ramp, Rgb } from "./colors";
 import type { Measure } from "./wire";
 
@@ -20,7 +22,7 @@ function lab([r, g, b]: Rgb): [number, number, number] {
   return [116 * y - 16, 500 * (x - y), 200 * (y - z)];
 }
 
-/** How a reader without green cones sees a colour (Viénot, Brettel and Mollon 1999, in linear light). */
+/** How a reader without green cones sees a color (Viénot, Brettel and Mollon 1999, in linear light). */
 function deuteranope([r, g, b]: Rgb): Rgb {
   const [lr, lg, lb] = [linear(r), linear(g), linear(b)];
   const back = (t: number): number => 255 * (t <= 0.0031308 ? 12.92 * t : 1.055 * Math.max(0, t) ** (1 / 2.4) - 0.055);
@@ -28,19 +30,19 @@ function deuteranope([r, g, b]: Rgb): Rgb {
 }
 
 const apart = (a: Rgb, b: Rgb): number => Math.hypot(...lab(a).map((value, k) => value - lab(b)[k]));
-const steps = (ramp: Ramp, n = 9): Rgb[] => Array.from({ length: n }, (_, i) => at(ramp, i / (n - 1)));
+const steps = (ramp: Ramp, n = 9): Rgb[] => Array.from({ length: n }, (_, i) => colorAt(ramp, i / (n - 1)));
 
-test("neighbouring steps of every ramp can be told apart, also without green cones", () => {
+test("neighboring steps of every ramp can be told apart, also without green cones", () => {
   for (const ramp of [DIVERGING, RISING, RISING_DARK])
-    for (const see of [(colour: Rgb) => colour, deuteranope]) {
+    for (const see of [(color: Rgb) => color, deuteranope]) {
       const seen = steps(ramp).map(see);
       for (let i = 1; i < seen.length; i++) assert.ok(apart(seen[i - 1], seen[i]) > 5, `step ${i}`);
       assert.ok(apart(seen[0], seen.at(-1)!) > 40);
     }
 });
 
-test("rising ramps rise in lightness all the way, so that they survive a grey printer", () => {
-  const light = (ramp: Ramp): number[] => steps(ramp).map((colour) => lab(colour)[0]);
+test("rising ramps rise in lightness all the way, so that they survive a gray printer", () => {
+  const light = (ramp: Ramp): number[] => steps(ramp).map((color) => lab(color)[0]);
   const falls = (values: number[]): boolean => values.every((value, i) => i === 0 || value < values[i - 1]);
   assert.ok(falls(light(RISING)) && falls(light(RISING_DARK).reverse()));
   const [first, ...rest] = light(DIVERGING);
@@ -52,13 +54,13 @@ test("a logarithmic scale gives each factor of ten the same room", () => {
   assert.deepEqual([scale.low, scale.high, scale.scale], [1e-6, 1, "log"]);
   assert.ok(Math.abs(position(scale, 1e-3) - 0.5) < 1e-9 && Math.abs(middle(scale) - 1e-3) < 1e-9);
   assert.equal(position(scale, 0), 0);
-  assert.deepEqual([0, -1, 1e-9, null].map((value) => isOn(scale, value)), [false, false, true, false]);
+  assert.deepEqual([0, -1, 1e-9, null].map((value) => isOnScale(scale, value)), [false, false, true, false]);
 });
 
 test("a diverging scale has zero in its middle", () => {
   const scale = scaleOf(measure("diverging"), [-1, 4], false)!;
   assert.deepEqual([scale.low, scale.high, position(scale, 0)], [-4, 4, 0.5]);
-  assert.deepEqual(at(scale.ramp, position(scale, 0)), DIVERGING[2]);
+  assert.deepEqual(colorAt(scale.ramp, position(scale, 0)), DIVERGING[2]);
 });
 
 test("values that are all the same, all zero or missing do not break a scale", () => {
@@ -75,13 +77,13 @@ test("costs rise, statistics have two ends", () => {
   assert.equal(rampOf(measure("log", "max"), false), DIVERGING);
 });
 
-test("pixels of both signs are pale at zero, and what is not finite has a colour of its own", () => {
-  const { colours, isDiverging } = palette(-1, 3, false);
+test("pixels of both signs are pale at zero, and what is not finite has a color of its own", () => {
+  const { colors, isDiverging } = palette(-1, 3, false);
   assert.ok(isDiverging);
-  const pixel = (i: number): number[] => [...colours.slice(4 * i, 4 * i + 3)];
+  const pixel = (i: number): number[] => [...colors.slice(4 * i, 4 * i + 3)];
   const zero = Math.round(254 / 4);
   assert.ok(apart(pixel(zero) as unknown as Rgb, DIVERGING[2]) < 4);
   assert.deepEqual(pixel(255), [232, 0, 232]);
-  assert.deepEqual([...palette(0, 1, false).colours.slice(0, 3)], [...RISING[0]]);
-  assert.deepEqual([...palette(-1, 0, false).colours.slice(0, 3)], [...RISING[4]]);
+  assert.deepEqual([...palette(0, 1, false).colors.slice(0, 3)], [...RISING[0]]);
+  assert.deepEqual([...palette(-1, 0, false).colors.slice(0, 3)], [...RISING[4]]);
 });

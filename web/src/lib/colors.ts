@@ -1,4 +1,4 @@
-// Colours for numbers: ramps that also readers with red-green blindness tell apart, and the scales that lead onto them.
+// Color scales for numbers, with ramps that are safe for red-green color blindness.
 
 import { symlog } from "./charts/symlog";
 import type { Measure } from "./wire";
@@ -13,8 +13,8 @@ export const RISING: Ramp = [[238, 233, 218], [246, 204, 132], [233, 140, 84], [
 /** … and the brighter on dark ground. */
 export const RISING_DARK: Ramp = [[52, 50, 66], [106, 44, 112], [190, 62, 90], [238, 142, 82], [252, 232, 164]];
 
-/** From what to what a measure is coloured, and how it gets there. */
-export interface ColourScale {
+/** From what to what a measure is colored, and how it gets there. */
+export interface ColorScale {
   readonly low: number;
   readonly high: number;
   readonly scale: Measure["scale"] | "symlog";
@@ -23,8 +23,8 @@ export interface ColourScale {
   readonly knee?: number;
 }
 
-/** The colour at `t` of a ramp, from 0 to 1. */
-export function at(ramp: Ramp, t: number): Rgb {
+/** The color at `t` of a ramp, from 0 to 1. */
+export function colorAt(ramp: Ramp, t: number): Rgb {
   const x = Math.max(0, Math.min(1, t)) * (ramp.length - 1);
   const i = Math.min(Math.floor(x), ramp.length - 2);
   const [a, b] = [ramp[i], ramp[i + 1]];
@@ -32,7 +32,7 @@ export function at(ramp: Ramp, t: number): Rgb {
   return [mix(0), mix(1), mix(2)];
 }
 
-/** A colour as CSS and the canvas take it. */
+/** A color as CSS and the canvas take it. */
 export function css([red, green, blue]: Rgb): string {
   return `rgb(${red},${green},${blue})`;
 }
@@ -49,7 +49,7 @@ export function rampOf(measure: Measure, isDark: boolean): Ramp {
 }
 
 /** The scale on which these values are spread; null if none of them is a number. */
-export function scaleOf(measure: Measure, values: Iterable<number | null>, isDark: boolean): ColourScale | null {
+export function scaleOf(measure: Measure, values: Iterable<number | null>, isDark: boolean): ColorScale | null {
   const finite = [...values].filter((value): value is number => value !== null && Number.isFinite(value));
   if (!finite.length) return null;
   const ramp = rampOf(measure, isDark);
@@ -66,7 +66,7 @@ export function scaleOf(measure: Measure, values: Iterable<number | null>, isDar
 }
 
 /** Where a value lies on a scale, from 0 to 1; one value alone lies in the middle. */
-export function position({ low, high, scale, knee = 1 }: ColourScale, value: number): number {
+export function position({ low, high, scale, knee = 1 }: ColorScale, value: number): number {
   if (Number.isNaN(value)) return 1;
   if (!(high > low)) return 0.5;
   if (scale === "symlog") return clamp(0.5 + symlog(value, knee) / (2 * symlog(high, knee)));
@@ -75,12 +75,12 @@ export function position({ low, high, scale, knee = 1 }: ColourScale, value: num
 }
 
 /** Whether a value has a place on a scale: on a logarithmic one, zero has none. */
-export function isOn({ scale }: ColourScale, value: number | null | undefined): value is number {
+export function isOnScale({ scale }: ColorScale, value: number | null | undefined): value is number {
   return value !== null && value !== undefined && (scale !== "log" || !(value <= 0));
 }
 
 /** The value in the middle of a scale. */
-export function middle({ low, high, scale }: ColourScale): number {
+export function middle({ low, high, scale }: ColorScale): number {
   return scale === "log" ? Math.sqrt(low) * Math.sqrt(high) : (low + high) / 2;
 }
 
@@ -88,19 +88,19 @@ function clamp(t: number): number {
   return Math.max(0, Math.min(1, t));
 }
 
-/** 256 colours for the pixels of an image: 0 is low, 254 high, 255 not finite. */
-export function palette(low: number, high: number, isDark: boolean): { colours: Uint8ClampedArray; isDiverging: boolean } {
+/** 256 colors for the pixels of an image: 0 is low, 254 high, 255 not finite. */
+export function palette(low: number, high: number, isDark: boolean): { colors: Uint8ClampedArray; isDiverging: boolean } {
   const isDiverging = low < 0 && high > 0;
   const most = Math.max(-low, high);
-  const colours = new Uint8ClampedArray(256 * 4);
+  const colors = new Uint8ClampedArray(256 * 4);
   for (let i = 0; i < 255; i++) {
     const value = low + ((high - low) * i) / 254;
     const t = isDiverging ? 0.5 + value / (2 * most) : high > low ? i / 254 : 0.5;
     // Negative values alone: the smallest is the most remarkable one.
     const rising = high <= 0 && low < 0 ? 1 - t : t;
-    const [red, green, blue] = isDiverging ? at(DIVERGING, t) : at(isDark ? RISING_DARK : RISING, rising);
-    colours.set([red, green, blue, 255], i * 4);
+    const [red, green, blue] = isDiverging ? colorAt(DIVERGING, t) : colorAt(isDark ? RISING_DARK : RISING, rising);
+    colors.set([red, green, blue, 255], i * 4);
   }
-  colours.set([232, 0, 232, 255], 255 * 4);
-  return { colours, isDiverging };
+  colors.set([232, 0, 232, 255], 255 * 4);
+  return { colors, isDiverging };
 }

@@ -1,4 +1,4 @@
-// What differs between two traces, sorted for walking through it.
+// Differences between two traces, by kind and in graph order.
 
 import type { Comparison } from "./wire";
 

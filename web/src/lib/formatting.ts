@@ -1,4 +1,4 @@
-// Numbers as people read them: 1.2 ms, 3.4 MB, 5.6 GFLOPs.
+// Formats numbers with units: 1.2 ms, 3.4 MB, 5.6 GFLOPs.
 
 const THOUSANDS = ["", "k", "M", "G", "T", "P"];
 const BYTES = ["B", "KB", "MB", "GB", "TB", "PB"];
@@ -59,7 +59,7 @@ export function counted(n: number, one: string, many = `${one}s`): string {
   return `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
 }
 
-/** As many figures as tell a number of single precision from its neighbours. */
+/** As many figures as tell a number of single precision from its neighbors. */
 export function exact(value: number): string {
   if (!Number.isFinite(value) || value === 0) return short(value);
   const figures = [6, 7, 8, 9].find((n) => Math.fround(Number(value.toPrecision(n))) === Math.fround(value)) ?? 9;

@@ -1,13 +1,13 @@
-// What colours the nodes of a run: a statistic of one step, or its change since another, for every node of the graph.
+// The number behind the color of each node of a run: a statistic at one step, or its change since another step.
 
-import { DIVERGING, position, type ColourScale } from "./colors";
+import { DIVERGING, position, type ColorScale } from "./colors";
 import { quantityTitle } from "./quantity";
 import { statisticOf, titleOf } from "./statistics";
 import { kneeOf } from "./charts/symlog";
 import { STATISTICS, type NodeRows, type RowView } from "./wire";
 
-/** What cannot be told by a colour: values that are not finite, nothing but zeros, or nothing recorded. */
-export type Oddity = "" | "nonfinite" | "zero" | "none";
+/** What a color cannot show: non-finite values, all zeros, or nothing recorded. */
+export type Anomaly = "" | "nonfinite" | "zero" | "none";
 
 /** All statistics of a step: row, statistic. NaN where there is none. */
 export interface Matrix {
@@ -18,8 +18,8 @@ export interface Matrix {
   readonly z?: { readonly names: readonly string[]; readonly values: Float32Array };
 }
 
-/** Which tensors of the nodes are looked at. */
-export interface Wanted {
+/** Selects one tensor per node. */
+export interface TensorFilter {
   readonly of: string;
   readonly iteration: number;
   /** Within the iteration, from 1; 0 for any. */
@@ -27,19 +27,19 @@ export interface Wanted {
   readonly part: string;
 }
 
-/** A number and an oddity for every node. */
-export interface Tints {
+/** A number and an anomaly for every node. */
+export interface NodeValues {
   readonly title: string;
   readonly isChange: boolean;
   readonly values: Float64Array;
-  readonly oddities: readonly Oddity[];
+  readonly anomalies: readonly Anomaly[];
   /** How many elements each tensor has; NaN where that is not known. */
   readonly counts: Float64Array;
   /** Behind a change, the statistic at both ends. */
   readonly ends?: { readonly then: Float64Array; readonly now: Float64Array };
 }
 
-/** The smallest of all, in parts, have the colour of the one above them. */
+/** The smallest of all, in parts, have the color of the one above them. */
 const LEAST = 0.05;
 const FAULTS = STATISTICS.filter(({ is_fault }) => is_fault).map(({ name }) => name);
 
@@ -48,7 +48,7 @@ export function isSigned(statistic: string): boolean {
 }
 
 /** By node, the row of the wanted tensor; -1 for none. What has no iterations is the same in each of them; a node of one has that. */
-export function rowsAt(nodes: readonly NodeRows[], rows: readonly RowView[], { of, iteration: wanted, pass, part }: Wanted): Int32Array {
+export function rowsAt(nodes: readonly NodeRows[], rows: readonly RowView[], { of, iteration: wanted, pass, part }: TensorFilter): Int32Array {
   const known = new Map(rows.map((row) => [row.row, row]));
   return Int32Array.from(nodes, (node) => {
     const iteration = node.iteration || wanted;
@@ -76,8 +76,8 @@ export function zAt({ n_rows, z }: Matrix, row: number, statistic: string): numb
   return z && column >= 0 && row >= 0 && row < n_rows ? z.values[row * z.names.length + column] : NaN;
 }
 
-/** The oddity of a row. */
-export function oddityAt(matrix: Matrix, statistics: readonly string[], row: number): Oddity {
+/** The anomaly of a row. */
+export function anomalyAt(matrix: Matrix, statistics: readonly string[], row: number): Anomaly {
   const of = (name: string): number => statisticAt(matrix, row, statistics.indexOf(name));
   if (row < 0 || row >= matrix.n_rows) return "none";
   if (FAULTS.some((name) => of(name) > 0)) return "nonfinite";
@@ -86,7 +86,7 @@ export function oddityAt(matrix: Matrix, statistics: readonly string[], row: num
   return "none";
 }
 
-interface Asked {
+interface NodeValuesInput {
   readonly statistics: readonly string[];
   readonly statistic: string;
   readonly of: string;
@@ -97,16 +97,16 @@ interface Asked {
   readonly over?: string;
 }
 
-/** The numbers behind the colours; changes are how often the size has doubled. */
-export function tints(rows: Int32Array, { statistics, statistic, of, matrix, since, over = "" }: Asked): Tints {
+/** The numbers behind the colors; changes are how often the size has doubled. */
+export function nodeValues(rows: Int32Array, { statistics, statistic, of, matrix, since, over = "" }: NodeValuesInput): NodeValues {
   const column = statistics.indexOf(statistic);
-  const oddities = Array.from(rows, (row) => oddityAt(matrix, statistics, row));
+  const anomalies = Array.from(rows, (row) => anomalyAt(matrix, statistics, row));
   const now = Float64Array.from(rows, (row) => statisticAt(matrix, row, column));
   const then = since && Float64Array.from(rows, (row) => statisticAt(since.matrix, row, column));
   const values = then ? now.map((value, node) => doublings(value, then[node])) : now;
   const counts = Float64Array.from(rows, (row) => statisticAt(matrix, row, statistics.indexOf("count")));
   const named = `${titleOf(statistic)} of the ${quantityTitle(of)}${over && `, ${over}`}`;
-  return { title: since ? `${named}, change since step ${since.step.toLocaleString("en")}` : named, isChange: since !== null, values, oddities, counts, ...(then && { ends: { then, now } }) };
+  return { title: since ? `${named}, change since step ${since.step.toLocaleString("en")}` : named, isChange: since !== null, values, anomalies, counts, ...(then && { ends: { then, now } }) };
 }
 
 /** None where there was nothing: biases begin at zero, and that they moved is no explosion. */
@@ -114,8 +114,8 @@ function doublings(now: number, then: number): number {
   return then === 0 ? (now === 0 ? 0 : NaN) : Math.log2(Math.abs(now) / Math.abs(then));
 }
 
-/** How many times as large things are as they usually are, by the median; NaN where that cannot be told. */
-export function drift(now: Tints, usually: Tints): number {
+/** Median ratio between two sets of values; NaN if it is undefined. */
+export function medianRatio(now: NodeValues, usually: NodeValues): number {
   const times = [...now.values].map((value, node) => Math.abs(value) / Math.abs(usually.values[node])).filter((ratio) => ratio > 0 && Number.isFinite(ratio));
   return times.sort((a, b) => a - b)[times.length >> 1] ?? NaN;
 }
@@ -125,46 +125,46 @@ export function drift(now: Tints, usually: Tints): number {
  *
  * @param isLoose nodes that do not count where there are others: numbers of words say nothing beside activations.
  */
-export function scaleFor({ values, isChange }: Tints, statistic: string, isLoose: (node: number) => boolean = () => false): ColourScale | null {
+export function scaleFor({ values, isChange }: NodeValues, statistic: string, isLoose: (node: number) => boolean = () => false): ColorScale | null {
   const tight = [...values].filter((value, node) => Number.isFinite(value) && !isLoose(node));
   const finite = tight.length ? tight : [...values].filter(Number.isFinite);
   if (!finite.length) return null;
   if (isChange || isSigned(statistic)) {
     const most = finite.reduce((largest, value) => Math.max(largest, Math.abs(value)), 0);
-    // Half and double are the least that is worth a full colour.
+    // Half and double are the least that is worth a full color.
     if (isChange) return { low: -Math.max(1, most), high: Math.max(1, most), scale: "diverging", ramp: DIVERGING };
     return { low: -(most || 1), high: most || 1, scale: "symlog", knee: kneeOf(finite), ramp: DIVERGING };
   }
   const positive = finite.filter((value) => value > 0);
   if (!positive.length) return { low: 0, high: 1, scale: "linear", ramp: DIVERGING };
-  // A few that are next to nothing, such as biases without influence, would leave one colour to all the others.
+  // A few that are next to nothing, such as biases without influence, would leave one color to all the others.
   positive.sort((a, b) => a - b);
   const [low, high] = [positive[Math.floor(LEAST * positive.length)], positive.at(-1)!];
   return { low, high, scale: "log", ramp: DIVERGING };
 }
 
-/** A scale that holds both: while one goes from step to step, a colour goes on meaning the same. */
-export function joined(one: ColourScale | null, other: ColourScale | null): ColourScale | null {
+/** A scale that covers both, so that a color keeps its meaning from step to step. */
+export function joinScales(one: ColorScale | null, other: ColorScale | null): ColorScale | null {
   if (!one || !other || one.scale !== other.scale) return other ?? one;
   if (one.low <= other.low && one.high >= other.high) return one;
   return { ...other, low: Math.min(one.low, other.low), high: Math.max(one.high, other.high), knee: one.knee };
 }
 
 /** What a box shows for several nodes: the node with the number largest in size, -1 for none, and what is odd about them. */
-export function foremost({ values, oddities }: Tints, nodes: readonly number[]): { node: number; oddity: Oddity } {
+export function foremost({ values, anomalies }: NodeValues, nodes: readonly number[]): { node: number; anomaly: Anomaly } {
   let best = -1;
-  const met = new Set<Oddity>();
+  const met = new Set<Anomaly>();
   for (const node of nodes) {
-    met.add(oddities[node]);
+    met.add(anomalies[node]);
     const value = values[node];
     if (!Number.isNaN(value) && (best < 0 || Math.abs(value) > Math.abs(values[best]))) best = node;
   }
-  const oddity = met.has("nonfinite") ? "nonfinite" : met.has("") ? "" : met.has("zero") ? "zero" : "none";
-  return { node: best, oddity };
+  const anomaly = met.has("nonfinite") ? "nonfinite" : met.has("") ? "" : met.has("zero") ? "zero" : "none";
+  return { node: best, anomaly };
 }
 
-/** Colours of numbers on a scale, as places from 0 to 1; null where it has no place. */
-export function placeOn(scale: ColourScale | null, value: number): number | null {
+/** Colors of numbers on a scale, as places from 0 to 1; null where it has no place. */
+export function positionOn(scale: ColorScale | null, value: number): number | null {
   if (!scale || Number.isNaN(value) || (scale.scale === "log" && value <= 0)) return null;
   return position(scale, value);
 }

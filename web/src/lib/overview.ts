@@ -1,4 +1,4 @@
-// All tensors of a step beside each other: the range of each.
+// The value range of each tensor at a step.
 
 import { statisticAt, type Matrix } from "./node-colors";
 

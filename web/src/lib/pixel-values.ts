@@ -1,4 +1,4 @@
-// The numbers behind the pixels of a picture, where the value itself is at hand: which element a pixel shows.
+// Maps pixels of an image to elements of the tensor, for exact values.
 
 import { placeOf } from "./pixels";
 import type { Image } from "./wire";

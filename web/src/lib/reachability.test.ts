@@ -1,9 +1,11 @@
+// Tests of reachability.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { ancestors, between, descendants, ways } from "./reachability";
+import { ancestors, between, descendants, adjacency } from "./reachability";
 
-const diamond = ways(6, [0, 0, 1, 2, 3], [1, 2, 3, 3, 4]); // 0 → 1, 2 → 3 → 4; 5 stands alone
+const diamond = adjacency(6, [0, 0, 1, 2, 3], [1, 2, 3, 3, 4]); // 0 → 1, 2 → 3 → 4; 5 stands alone
 
 const members = (reached: Uint8Array): number[] => [...reached.keys()].filter((node) => reached[node] === 1);
 
@@ -37,7 +39,7 @@ test("reach agrees with the transitive closure on random graphs", () => {
     for (const [a, b] of edges) closed[a][b] = true;
     for (let via = 0; via < n; via++)
       for (let a = 0; a < n; a++) for (let b = 0; b < n; b++) if (closed[a][via] && closed[via][b]) closed[a][b] = true;
-    const graph = ways(n, edges.map(([a]) => a), edges.map(([, b]) => b));
+    const graph = adjacency(n, edges.map(([a]) => a), edges.map(([, b]) => b));
     const [one, other] = [random(n), random(n)];
     const all = Array.from({ length: n }, (_, node) => node);
     assert.deepEqual(members(descendants(graph, [one])), all.filter((node) => closed[one][node]));
@@ -53,7 +55,7 @@ test("20,000 nodes take no longer than a frame", () => {
   const children: number[] = [];
   for (let node = 1; node < n; node++)
     for (const back of [1, 7, 100]) if (node >= back) parents.push(node - back), children.push(node);
-  const graph = ways(n, parents, children);
+  const graph = adjacency(n, parents, children);
   const times = Array.from({ length: 7 }, () => {
     const begin = performance.now();
     between(graph, [0], [n - 1]);

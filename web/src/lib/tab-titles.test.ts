@@ -1,3 +1,5 @@
+// Tests of tab-titles.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { tabNames } from "./tab-titles";

@@ -1,4 +1,4 @@
-// What stands on the tabs of several views.
+// Unique titles for the tabs of several views.
 
 /** Titles; those that are there more than once are numbered. */
 export function tabNames(titles: readonly string[]): string[] {

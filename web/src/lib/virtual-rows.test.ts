@@ -1,6 +1,8 @@
+// Tests of virtual-rows.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { heightOf, inOrder, rowAfter, scrollTo, tabbed, upTo, windowAt } from "./virtual-rows";
+import { heightOf, sortRows, rowAfter, scrollTo, toTsv, upTo, windowAt } from "./virtual-rows";
 
 test("every row in view is drawn, at its place, however far one has scrolled", () => {
   const [n, height, rowHeight] = [100_000, 600, 26];
@@ -53,29 +55,29 @@ test("keys walk, and stop at both ends", () => {
 test("rows without a number stand last, up or down, and equal ones keep their places", () => {
   const values = [3, NaN, 1, 3, -Infinity, NaN, Infinity];
   const by = (row: number): number => values[row];
-  assert.deepEqual([...inOrder(upTo(7), by, false)], [4, 2, 0, 3, 6, 1, 5]);
-  assert.deepEqual([...inOrder(upTo(7), by, true)], [6, 0, 3, 2, 4, 1, 5]);
+  assert.deepEqual([...sortRows(upTo(7), by, false)], [4, 2, 0, 3, 6, 1, 5]);
+  assert.deepEqual([...sortRows(upTo(7), by, true)], [6, 0, 3, 2, 4, 1, 5]);
 });
 
 test("names are sorted as people count: h.2 before h.10", () => {
   const names = ["h.10", "h.2", "a"];
-  assert.deepEqual([...inOrder(upTo(3), (row) => names[row], false)], [2, 1, 0]);
+  assert.deepEqual([...sortRows(upTo(3), (row) => names[row], false)], [2, 1, 0]);
 });
 
 test("numbers that single precision cannot tell apart are told apart", () => {
   const values = [1 + 2e-12, 1, 1 + 1e-12, NaN];
-  assert.deepEqual([...inOrder(upTo(4), (row) => values[row], false)], [1, 2, 0, 3]);
+  assert.deepEqual([...sortRows(upTo(4), (row) => values[row], false)], [1, 2, 0, 3]);
   const tiny = [-1e-45, 1e-45, 0, -0, -3e38, 3e38].map(Math.fround);
-  assert.deepEqual([...inOrder(upTo(6), (row) => tiny[row], false)], [4, 0, 2, 3, 1, 5]);
+  assert.deepEqual([...sortRows(upTo(6), (row) => tiny[row], false)], [4, 0, 2, 3, 1, 5]);
 });
 
 test("sorting agrees with the sort of the language on random numbers", () => {
   const values = Array.from({ length: 2000 }, (_, i) => ((i * 7919) % 1009) - 500);
   const rows = upTo(values.length);
   const expected = [...rows].sort((a, b) => values[b] - values[a] || a - b);
-  assert.deepEqual([...inOrder(rows, (row) => values[row], true)], expected);
+  assert.deepEqual([...sortRows(rows, (row) => values[row], true)], expected);
 });
 
 test("copied cells cannot break out of their place", () => {
-  assert.equal(tabbed(["a", "b"], [0, 1], (row, column) => `${row}\t${column}\n`), "a\tb\n0 0 \t0 1 \n1 0 \t1 1 ");
+  assert.equal(toTsv(["a", "b"], [0, 1], (row, column) => `${row}\t${column}\n`), "a\tb\n0 0 \t0 1 \n1 0 \t1 1 ");
 });

@@ -1,4 +1,4 @@
-// The arithmetic of long tables: which rows are in view, in which order they stand, where a key leads.
+// Virtual scrolling for long tables: visible rows, sort order, keyboard movement.
 
 /** A browser gives up on taller elements: beyond it, the scroll bar stands for more rows than it has pixels. */
 const TALLEST = 8_000_000;
@@ -12,7 +12,7 @@ export interface Window {
   readonly top: number;
 }
 
-/** How tall the element is that holds so many rows. */
+/** Height of the element that holds `n` rows. */
 export function heightOf(n: number, rowHeight: number): number {
   return Math.min(n * rowHeight, TALLEST);
 }
@@ -42,7 +42,7 @@ export function scrollTo(row: number, scrolled: number, height: number, rowHeigh
   return Math.max(0, Math.min(room, isSqueezed ? (to / full) * room : to));
 }
 
-/** Where a key leads from a row, of `n`, with so many on a screen; null where the key means nothing here. */
+/** The row that a key moves to, of `n`; null if the key does not move. */
 export function rowAfter(key: string, row: number, n: number, onScreen: number): number | null {
   const page = Math.max(1, onScreen - 1);
   const by: Record<string, number> = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -n, End: n };
@@ -55,13 +55,13 @@ export function rowAfter(key: string, row: number, n: number, onScreen: number):
 export type Sorted = (row: number) => number | string;
 
 /** The rows in order: numbers by size, texts by the alphabet; rows without a number last, whichever way it goes. */
-export function inOrder(rows: Int32Array, by: Sorted, isDown: boolean): Int32Array {
+export function sortRows(rows: Int32Array, by: Sorted, isDown: boolean): Int32Array {
   if (!rows.length) return rows;
   const first = by(rows[0]);
   return typeof first === "string" ? byText(rows, by as (row: number) => string, isDown) : byNumber(rows, by as (row: number) => number, isDown);
 }
 
-/** A number of 32 bits and a place among so many fit into one number of 53 bits, which sorts without a function. */
+/** A 32-bit number and an index below this fit into one 53-bit number, which sorts without a comparator. */
 const PLACES = 2 ** 21;
 
 function byNumber(rows: Int32Array, by: (row: number) => number, isDown: boolean): Int32Array {
@@ -109,7 +109,7 @@ export function upTo(n: number): Int32Array {
 }
 
 /** Rows as text with tabs between the cells, as spreadsheets take it. */
-export function tabbed(titles: readonly string[], rows: Iterable<number>, cell: (row: number, column: number) => string): string {
+export function toTsv(titles: readonly string[], rows: Iterable<number>, cell: (row: number, column: number) => string): string {
   const clean = (text: string): string => text.replace(/[\t\r\n]+/g, " ");
   const lines = [titles.map(clean).join("\t")];
   for (const row of rows) lines.push(titles.map((_, column) => clean(cell(row, column))).join("\t"));

@@ -1,4 +1,4 @@
-// The views as they come from Python. Made from the dataclasses in views/ by `python -m tests.wire`: change those.
+// Types of the views that Python sends, generated from their dataclasses by `python -m tests.wire`: change those.
 
 export type Kind = "input" | "buffer" | "constant" | "plain" | "parametric" | "made" | "standin" | "failed" | "target" | "loss";
 export type Form = "function" | "leaf" | "folded" | "small";
@@ -542,7 +542,7 @@ export interface TensorView {
   /** The chosen sample. */
   sample: SampleItem | null;
   /** Whether the picture shows z-scores over the batch. */
-  is_normalised: boolean;
+  is_normalized: boolean;
   picture: ValuePicture | null;
   tokens: TokenValues | null;
   beside: Beside[];
@@ -673,15 +673,15 @@ export interface Statistic {
   undefined: string;
 }
 
-/** From this z-score on, a number stands out. */
+/** Numbers with at least this z-score are outliers. */
 export const FAR = 5;
-/** Larger z-scores are cut off. */
+/** Z-scores are clipped to this. */
 export const LARGEST = 99;
-/** The most elements of a tensor that quantiles and histogram are taken of. */
+/** Maximum number of elements that quantiles and histogram sample from a tensor. */
 export const N_SAMPLED = 1024;
-/** What holds of a statistic that is not in the table. */
+/** Defaults, also used for a statistic that is not in the table. */
 export const UNKNOWN: Statistic = { name: "", title: "", about: "", tier: "core", unit: "value", scale: "linear", is_signed: true, is_comparable: false, is_tracked: true, is_size: false, is_fault: false, part: "number", undefined: "" };
-/** All statistics, in the order in which they are shown. */
+/** All statistics, in display order. */
 export const STATISTICS: readonly Statistic[] = [
   { ...UNKNOWN, name: "mean", title: "mean", about: "mean over all elements" },
   { ...UNKNOWN, name: "abs_mean", title: "abs mean", about: "mean of the magnitudes", scale: "log", is_signed: false, is_comparable: true, is_size: true },

@@ -1,7 +1,7 @@
-// Plates as text with tabs between the cells, as spreadsheets and editors take it: every number with all its figures.
+// Page items as tab-separated text in full precision, for spreadsheets and editors.
 
 import { raw, type Maybe } from "./numbers";
-import type { Bars, ColouredText, Facts, Heatmap, Histogram, Lines, Section, Table } from "./wire";
+import type { Bars, ColoredText, Facts, Heatmap, Histogram, Lines, Section, Table } from "./wire";
 
 export type Plate = Section["plates"][number];
 
@@ -19,40 +19,40 @@ export function asText(plate: Plate): string {
 }
 
 /** Lines of cells; what would break a cell becomes a space. */
-function tabbed(lines: Iterable<readonly (string | Maybe)[]>): string {
+function toTsv(lines: Iterable<readonly (string | Maybe)[]>): string {
   const cell = (value: string | Maybe): string => (typeof value === "string" ? value.replace(/[\t\r\n]+/g, " ") : raw(value));
   return Array.from(lines, (line) => line.map(cell).join("\t")).join("\n");
 }
 
 function ofFacts({ items }: Facts): string {
-  return tabbed(items.map(({ name, value, remark }) => [name, value, ...(remark ? [remark] : [])]));
+  return toTsv(items.map(({ name, value, remark }) => [name, value, ...(remark ? [remark] : [])]));
 }
 
 function ofTable({ columns, rows }: Table): string {
-  return tabbed([columns.map(({ name }) => name), ...rows]);
+  return toTsv([columns.map(({ name }) => name), ...rows]);
 }
 
 function ofLines({ x_name, x_names, x, lines }: Lines): string {
   const heads = lines.flatMap(({ name, low, high }) => [name, ...(low.length ? [`${name} low`] : []), ...(high.length ? [`${name} high`] : [])]);
   const rows = x.map((at, i) => [at, ...(x_names.length ? [x_names[i]] : []), ...lines.flatMap(({ y, low, high }) => [y[i], ...(low.length ? [low[i]] : []), ...(high.length ? [high[i]] : [])])]);
-  return tabbed([[x_name, ...(x_names.length ? [""] : []), ...heads], ...rows]);
+  return toTsv([[x_name, ...(x_names.length ? [""] : []), ...heads], ...rows]);
 }
 
 function ofBars({ names, values, low, high }: Bars): string {
-  return tabbed(names.map((name, i) => [name, values[i], ...(low.length ? [low[i]] : []), ...(high.length ? [high[i]] : [])]));
+  return toTsv(names.map((name, i) => [name, values[i], ...(low.length ? [low[i]] : []), ...(high.length ? [high[i]] : [])]));
 }
 
 function ofHistogram({ edges, series }: Histogram): string {
   const bins = edges.slice(1).map((edge, i) => [edges[i], edge, ...series.map(({ counts }) => counts[i])]);
-  return tabbed([["from", "to", ...series.map(({ name }) => name)], ...bins]);
+  return toTsv([["from", "to", ...series.map(({ name }) => name)], ...bins]);
 }
 
 function ofHeatmap({ row_names, column_names, values, texts }: Heatmap): string {
   const columns = column_names.flatMap((name) => (texts.length ? [name, ""] : [name]));
-  return tabbed([["", ...columns], ...row_names.map((name, i) => [name, ...values[i].flatMap((value, j) => (texts.length ? [value, texts[i][j]] : [value]))])]);
+  return toTsv([["", ...columns], ...row_names.map((name, i) => [name, ...values[i].flatMap((value, j) => (texts.length ? [value, texts[i][j]] : [value]))])]);
 }
 
-function ofText({ channels, texts }: ColouredText): string {
+function ofText({ channels, texts }: ColoredText): string {
   const rows = texts.flatMap(({ title, tokens, values }, i) => tokens.map((token, at) => [title || String(i + 1), token, ...values.map((row) => row[at])]));
-  return tabbed([["text", "token", ...channels], ...rows]);
+  return toTsv([["text", "token", ...channels], ...rows]);
 }

@@ -1,16 +1,16 @@
-// Text for other programs.
+// Copies text to the clipboard; returns whether it worked.
 
 /** Put a text onto the clipboard; whether that worked. Pages that did not come over a safe connection have to ask the old way. */
-export async function copied(text: string): Promise<boolean> {
+export async function copyText(text: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text);
     return true;
   } catch {
-    return copiedTheOldWay(text);
+    return copyWithExecCommand(text);
   }
 }
 
-function copiedTheOldWay(text: string): boolean {
+function copyWithExecCommand(text: string): boolean {
   const area = document.createElement("textarea");
   area.value = text;
   area.style.cssText = "position: fixed; opacity: 0";

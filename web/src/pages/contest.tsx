@@ -1,8 +1,8 @@
-// Channels that contend for the tokens: a line for each beside the text, and the colour of the strongest at each token.
+// Channels that compete for tokens, as factors do: a sparkline for each, and each token in the color of its strongest channel.
 
 import { Swatch } from "./legend";
-import { seriesColour } from "./colors";
-import type { ColouredText, Text } from "./wire";
+import { seriesColor } from "./colors";
+import type { ColoredText, Text } from "./wire";
 
 export const STRONGEST = "strongest";
 const WIDTH = 150;
@@ -19,35 +19,35 @@ export function strongestAt(text: Text, token: number): number {
   return best;
 }
 
-export interface Contested {
+export interface StrongestChannel {
   readonly values: readonly (number | null)[];
-  readonly tints: readonly (Readonly<Record<string, string>> | undefined)[];
+  readonly styles: readonly (Readonly<Record<string, string>> | undefined)[];
 }
 
-/** The numbers and colours of the tokens: of one channel, or of the strongest at each. */
-export function contested(plate: ColouredText, text: Text, chosen: string): Contested {
+/** The numbers and colors of the tokens: of one channel, or of the strongest at each. */
+export function strongestChannel(plate: ColoredText, text: Text, chosen: string): StrongestChannel {
   const at = text.tokens.map((_, token) => (chosen === STRONGEST ? strongestAt(text, token) : Number(chosen)));
   const values = at.map((channel, token) => (channel < 0 ? null : text.values[channel][token]));
-  const tints = values.map((value, token) => {
+  const styles = values.map((value, token) => {
     const full = plate.most[at[token]]; // its own: one that is far larger at one token would leave all others pale
     if (value === null || !value || !(full > 0)) return undefined;
-    // Never so strong that the letters could not be read in the colour of the page's own ink.
+    // Never so strong that the letters could not be read in the color of the page's own ink.
     const share = Math.round(8 + 47 * Math.min(1, Math.abs(value) / full));
-    const colour = seriesColour(at[token]);
-    return { background: `linear-gradient(${colour}, ${colour}) bottom / 100% 2px no-repeat, color-mix(in srgb, ${colour} ${share}%, transparent)` };
+    const color = seriesColor(at[token]);
+    return { background: `linear-gradient(${color}, ${color}) bottom / 100% 2px no-repeat, color-mix(in srgb, ${color} ${share}%, transparent)` };
   });
-  return { values, tints };
+  return { values, styles };
 }
 
 interface Props {
-  readonly plate: ColouredText;
+  readonly plate: ColoredText;
   readonly chosen: string;
   onChoose(value: string): void;
   onPreview(value: string | null): void;
 }
 
-/** One line a channel over all tokens. Pointing at one shows its colours, a click keeps them. */
-export function Contenders({ plate, chosen, onChoose, onPreview }: Props) {
+/** One line a channel over all tokens. Pointing at one shows its colors, a click keeps them. */
+export function ChannelList({ plate, chosen, onChoose, onPreview }: Props) {
   const { channels, texts } = plate;
   const choices = [STRONGEST, ...channels.keys()].map(String);
   const walk = (event: KeyboardEvent): void => {
@@ -61,7 +61,7 @@ export function Contenders({ plate, chosen, onChoose, onPreview }: Props) {
     event.stopPropagation();
   };
   return (
-    <div class="contenders" role="radiogroup" aria-label="Coloured by" onKeyDown={walk} onPointerLeave={() => onPreview(null)}>
+    <div class="contenders" role="radiogroup" aria-label="Colored by" onKeyDown={walk} onPointerLeave={() => onPreview(null)}>
       {choices.map((value) => (
         <button type="button" role="radio" aria-checked={value === chosen} class={value === chosen ? "on" : ""} tabIndex={value === chosen ? 0 : -1} key={value}
           onClick={() => onChoose(value)} onPointerEnter={() => onPreview(value)}>
@@ -94,7 +94,7 @@ function Spark({ rows, place }: { rows: readonly (readonly (number | null)[])[];
   return (
     <svg class="spark" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} aria-hidden="true" preserveAspectRatio="none">
       <line x1={0} x2={WIDTH} y1={y(0)} y2={y(0)} />
-      <path d={way} style={{ stroke: seriesColour(place) }} />
+      <path d={way} style={{ stroke: seriesColor(place) }} />
     </svg>
   );
 }

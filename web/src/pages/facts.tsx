@@ -1,4 +1,4 @@
-// Names and what they are, each in as much room as its words need.
+// Name-value pairs, laid out by the length of their text.
 
 import type { ComponentChildren } from "preact";
 import type { Facts } from "./wire";

@@ -1,4 +1,4 @@
-// Where a key leads in a grid of things.
+// Keyboard movement in a grid.
 
 export type Place = readonly [row: number, column: number];
 
@@ -7,7 +7,7 @@ const STEPS: Readonly<Record<string, Place>> = {
 };
 
 /** The place after a key; the first of all where there was none before; null where the key means nothing here. */
-export function after(key: string, at: Place | null, rows: number, columns: number): Place | null {
+export function cellAfterKey(key: string, at: Place | null, rows: number, columns: number): Place | null {
   const step = STEPS[key];
   if (!step || rows < 1 || columns < 1) return null;
   if (rows === 1 && step[0] !== 0) return null;

@@ -1,6 +1,6 @@
-// Which colour is which; each can be taken out.
+// A legend whose entries toggle their series.
 
-import { seriesColour } from "./colors";
+import { seriesColor } from "./colors";
 
 interface Props {
   readonly names: readonly string[];
@@ -14,7 +14,7 @@ export function Key({ names, dashes, hidden, onToggle }: Props) {
   return (
     <div class="plate-key">
       {names.map((name, place) => (
-        <button type="button" key={place} aria-pressed={!hidden.has(place)} title={hidden.has(place) ? "Show it" : "Hide it"} onClick={() => onToggle(place)}>
+        <button type="button" key={place} aria-pressed={!hidden.has(place)} title={hidden.has(place) ? "Show" : "Hide"} onClick={() => onToggle(place)}>
           <Swatch place={place} isDashed={dashes?.[place]} />{name}
         </button>
       ))}
@@ -25,7 +25,7 @@ export function Key({ names, dashes, hidden, onToggle }: Props) {
 export function Swatch({ place, isDashed = false }: { place: number; isDashed?: boolean }) {
   return (
     <svg class="swatch" viewBox="0 0 18 8" aria-hidden="true">
-      <line x1={1} x2={17} y1={4} y2={4} style={{ stroke: seriesColour(place) }} stroke-dasharray={isDashed ? "5 3" : undefined} />
+      <line x1={1} x2={17} y1={4} y2={4} style={{ stroke: seriesColor(place) }} stroke-dasharray={isDashed ? "5 3" : undefined} />
     </svg>
   );
 }

@@ -1,33 +1,33 @@
-// Which channel a coloured text shows, and texts of one page that always show the same.
+// The channel that a colored text shows, shared by linked texts of a page.
 
 import { createContext } from "preact";
 import { useContext, useEffect, useState } from "preact/hooks";
 
-export interface Shown {
+export interface ChannelChoice {
   /** The number of a channel, or a word for several. */
   readonly kept: string;
   /** What is only pointed at. */
   readonly preview: string | null;
 }
 
-type Hearer = (shown: Shown) => void;
+type Listener = (shown: ChannelChoice) => void;
 
 /** Tells every text of a link what one of them shows. */
-export class Linked {
-  private readonly newest = new Map<string, Shown>();
-  private readonly hearers = new Map<string, Set<Hearer>>();
+export class LinkedChannels {
+  private readonly newest = new Map<string, ChannelChoice>();
+  private readonly hearers = new Map<string, Set<Listener>>();
 
-  of(link: string): Shown | undefined {
+  of(link: string): ChannelChoice | undefined {
     return this.newest.get(link);
   }
 
-  tell(link: string, shown: Shown): void {
+  tell(link: string, shown: ChannelChoice): void {
     this.newest.set(link, shown);
     for (const hearer of this.hearers.get(link) ?? []) hearer(shown);
   }
 
-  /** Hear of a link from now on; call what it gives to stop. */
-  hear(link: string, hearer: Hearer): () => void {
+  /** Subscribe to a link; returns a function that unsubscribes. */
+  listen(link: string, hearer: Listener): () => void {
     const all = this.hearers.get(link) ?? new Set();
     this.hearers.set(link, all.add(hearer));
     return () => void all.delete(hearer);
@@ -35,15 +35,15 @@ export class Linked {
 }
 
 /** One for each page. */
-export const LinkedContext = createContext<Linked | null>(null);
+export const LinkedContext = createContext<LinkedChannels | null>(null);
 
 /** What is shown, and the way to change it for all texts of the link; a text without one is by itself. */
-export function useShown(link: string, first: string): [Shown, (change: Partial<Shown>) => void] {
+export function useLinkedChannel(link: string, first: string): [ChannelChoice, (change: Partial<ChannelChoice>) => void] {
   const around = useContext(LinkedContext);
   const linked = link ? around : null;
-  const [shown, setShown] = useState<Shown>(linked?.of(link) ?? { kept: first, preview: null });
-  useEffect(() => linked?.hear(link, setShown), [linked, link]);
-  const show = (change: Partial<Shown>): void => {
+  const [shown, setShown] = useState<ChannelChoice>(linked?.of(link) ?? { kept: first, preview: null });
+  useEffect(() => linked?.listen(link, setShown), [linked, link]);
+  const show = (change: Partial<ChannelChoice>): void => {
     const next = { ...shown, ...change };
     if (next.kept === shown.kept && next.preview === shown.preview) return;
     setShown(next);

@@ -1,4 +1,4 @@
-// Where texts in tables lead: whoever draws a page knows, the plates do not.
+// Context for links in tables: the host of a page resolves them.
 
 import { createContext } from "preact";
 

@@ -1,23 +1,23 @@
-// Numbers of plates: short where they stand, a figure more for who points at them, whole for who copies them.
+// Formats numbers of page items: short in place, longer in tooltips, full precision when copied.
 
 import { short } from "../lib/formatting";
 
 export type Maybe = number | null;
 
-/** As it stands in a plate. */
-export function said(value: Maybe, isShare = false): string {
+/** Short form, in place. */
+export function shortNumber(value: Maybe, isShare = false): string {
   return value === null ? "–" : isShare ? percent(value) : short(value);
 }
 
-/** As it is told to who points at it: four figures, or a share as percent. */
-export function told(value: Maybe, isShare = false): string {
+/** Tooltip form: four significant digits, or a fraction as percent. */
+export function exactNumber(value: Maybe, isShare = false): string {
   if (value === null) return "no number";
   return isShare ? `${figures(100 * value, 3)} %` : figures(value, 4);
 }
 
-/** As it stands at an end of a scale. */
-export function ended(value: number, isShare: boolean): string {
-  return isShare ? told(value, true) : short(value);
+/** Form at the ends of a scale. */
+export function scaleEndNumber(value: number, isShare: boolean): string {
+  return isShare ? exactNumber(value, true) : short(value);
 }
 
 /** All its figures, as programs read it; "" for none. */
@@ -25,7 +25,7 @@ export function raw(value: Maybe): string {
   return value === null ? "" : String(value);
 }
 
-/** A share as percent; what is there is never told as nothing. */
+/** A fraction as percent; nonzero values never show as 0 %. */
 export function percent(value: Maybe): string {
   if (value !== null && value > 0 && value < 0.0005) return "< 0.1 %";
   return value === null ? "–" : `${(100 * value).toFixed(1).replace("-", "−")} %`;
@@ -38,7 +38,7 @@ export function largest(values: Iterable<Maybe | undefined>): number {
   return most;
 }
 
-/** A number of so many figures at most; whole numbers have all of theirs. */
+/** A number with at most `n` significant digits; integers in full. */
 function figures(value: number, n: number): string {
   const size = Math.abs(value);
   const isWhole = Number.isInteger(value) && size < 1e15;

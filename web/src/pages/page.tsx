@@ -1,4 +1,4 @@
-// A page of plates: its sections as cards, and a way to each of them.
+// A page: sections as cards, with navigation.
 
 import { useRef, useState } from "preact/hooks";
 import { IconButton } from "../graph/controls";
@@ -6,7 +6,7 @@ import { Logo } from "../graph/icons";
 import { useTheme } from "../graph/hooks/use-theme";
 import "../style/index.css";
 import "../style/pages.css";
-import { Linked, LinkedContext } from "./linked-channels";
+import { LinkedChannels, LinkedContext } from "./linked-channels";
 import { PlateView } from "./plate";
 import type { Page, Section } from "./wire";
 
@@ -20,7 +20,7 @@ export function PlatesPage({ page }: { page: Page }) {
         <div class="logo" title="Cutaway"><Logo /><span>Cutaway</span></div>
         <h1 title={page.title}>{page.title}</h1>
         <PlatesNav page={page} scroller={() => scroller.current} />
-        <div class="header-buttons"><IconButton icon="theme" title="Light or dark" onClick={turn} /></div>
+        <div class="header-buttons"><IconButton icon="theme" title="Toggle dark mode" onClick={turn} /></div>
       </header>
       <main class="plates-body" ref={scroller}>
         <PlatesBody page={page} isDark={isDark} />
@@ -44,9 +44,9 @@ export function PlatesNav({ page, scroller }: { page: Page; scroller(): HTMLElem
   );
 }
 
-/** What stands below the title. */
+/** The content below the title. */
 export function PlatesBody({ page, isDark }: { page: Page; isDark: boolean }) {
-  const [linked] = useState(() => new Linked());
+  const [linked] = useState(() => new LinkedChannels());
   return (
     <LinkedContext.Provider value={linked}>
       {page.about && <p class="plates-about">{page.about}</p>}

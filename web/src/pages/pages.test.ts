@@ -1,37 +1,39 @@
+// Tests of the files in this folder.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { asText, type Plate } from "./as-text";
 import type { Frame } from "./charts/chart";
-import { contested, STRONGEST, strongestAt } from "./contest";
+import { strongestChannel, STRONGEST, strongestAt } from "./contest";
 import { sidesOf } from "./scroll-edges";
 import { roomOf } from "./facts";
 import { outline } from "./charts/histogram";
 import { band, path } from "./charts/lines";
-import { Linked } from "./linked-channels";
-import { largest, percent, raw, said, told } from "./numbers";
-import { nearest, roomy, scaleOf } from "./charts/scale";
-import { cellShare, cellTint, contrast, rampOf, seriesColour, tokenTint } from "./colors";
-import { beside } from "./tooltip";
-import { shownAtFirst, written } from "./tokens";
-import { after } from "./grid-keys";
-import { at } from "../lib/colors";
+import { LinkedChannels } from "./linked-channels";
+import { largest, percent, raw, shortNumber, exactNumber } from "./numbers";
+import { nearest, paddedScale, scaleOf } from "./charts/scale";
+import { cellShare, cellStyle, contrast, rampOf, seriesColor, tokenStyle } from "./colors";
+import { tipPlace } from "./tooltip";
+import { initialTextCount, visibleToken } from "./tokens";
+import { cellAfterKey } from "./grid-keys";
+import { colorAt } from "../lib/colors";
 
 const frame: Frame = { width: 100, height: 100, x: (value) => value * 10, y: (value) => 100 - value };
 
 test("a number is short where it stands, four figures where it is pointed at, whole where it is copied", () => {
-  assert.deepEqual([said(-0.123456789), told(-0.123456789), raw(-0.123456789)], ["−0.123", "−0.1235", "-0.123456789"]);
-  assert.deepEqual([said(null), told(null), raw(null), percent(null)], ["–", "no number", "", "–"]);
-  assert.deepEqual([told(1234567), told(12345.678), told(1.23456e-9), told(1e20), told(0)], ["1,234,567", "12,346", "1.235e−9", "1e20", "0"]);
-  assert.deepEqual([told(0.123456, true), told(1, true), told(0.000012345, true), told(null, true)], ["12.3 %", "100 %", "0.00123 %", "no number"]);
-  assert.deepEqual([percent(0.1234), percent(-0.5), percent(1e-5), percent(0), said(0.1234, true)], ["12.3 %", "−50.0 %", "< 0.1 %", "0.0 %", "12.3 %"]);
+  assert.deepEqual([shortNumber(-0.123456789), exactNumber(-0.123456789), raw(-0.123456789)], ["−0.123", "−0.1235", "-0.123456789"]);
+  assert.deepEqual([shortNumber(null), exactNumber(null), raw(null), percent(null)], ["–", "no number", "", "–"]);
+  assert.deepEqual([exactNumber(1234567), exactNumber(12345.678), exactNumber(1.23456e-9), exactNumber(1e20), exactNumber(0)], ["1,234,567", "12,346", "1.235e−9", "1e20", "0"]);
+  assert.deepEqual([exactNumber(0.123456, true), exactNumber(1, true), exactNumber(0.000012345, true), exactNumber(null, true)], ["12.3 %", "100 %", "0.00123 %", "no number"]);
+  assert.deepEqual([percent(0.1234), percent(-0.5), percent(1e-5), percent(0), shortNumber(0.1234, true)], ["12.3 %", "−50.0 %", "< 0.1 %", "0.0 %", "12.3 %"]);
   assert.deepEqual([largest([1, -7, null, undefined]), largest([])], [7, 0]);
 });
 
 test("a tip stands below what is pointed at, above it where the window ends, and to the left of the right side", () => {
   const around = { left: 100, right: 600, top: 200, bottom: 1000 };
-  assert.deepEqual(beside({ left: 150, right: 170, top: 300, bottom: 320 }, around, 900), { left: "50px", top: "125px" });
-  assert.deepEqual(beside({ left: 550, right: 570, top: 860, bottom: 880 }, around, 900), { right: "30px", bottom: "145px" });
+  assert.deepEqual(tipPlace({ left: 150, right: 170, top: 300, bottom: 320 }, around, 900), { left: "50px", top: "125px" });
+  assert.deepEqual(tipPlace({ left: 550, right: 570, top: 860, bottom: 880 }, around, 900), { right: "30px", bottom: "145px" });
 });
 
 test("it is told at which sides of what is scrolled there is more", () => {
@@ -41,10 +43,10 @@ test("it is told at which sides of what is scrolled there is more", () => {
 });
 
 test("texts of one link hear of each other, and of no other link", () => {
-  const linked = new Linked();
+  const linked = new LinkedChannels();
   const heard: string[] = [];
-  const stop = linked.hear("a", ({ kept }) => heard.push(kept));
-  linked.hear("b", () => assert.fail("another link"));
+  const stop = linked.listen("a", ({ kept }) => heard.push(kept));
+  linked.listen("b", () => assert.fail("another link"));
   linked.tell("a", { kept: "2", preview: null });
   stop();
   linked.tell("a", { kept: "3", preview: null });
@@ -56,86 +58,86 @@ test("a fact takes so much room that its longest word is not broken", () => {
 });
 
 test("keys walk through a line, a list and a grid, and stop at the ends", () => {
-  assert.deepEqual(after("ArrowRight", null, 1, 3), [0, 0]);
-  assert.deepEqual(after("ArrowRight", [0, 2], 1, 3), [0, 2]);
-  assert.deepEqual(after("End", [0, 0], 1, 3), [0, 2]);
-  assert.deepEqual(after("Home", [0, 2], 1, 3), [0, 0]);
-  assert.equal(after("ArrowDown", [0, 0], 1, 3), null, "the page scrolls");
-  assert.deepEqual(after("ArrowDown", [0, 0], 4, 1), [1, 0]);
-  assert.deepEqual(after("End", [0, 0], 4, 1), [3, 0]);
-  assert.equal(after("ArrowRight", [0, 0], 4, 1), null);
-  assert.deepEqual(after("ArrowDown", [1, 1], 3, 3), [2, 1]);
-  assert.equal(after("a", [0, 0], 3, 3), null);
-  assert.equal(after("ArrowDown", null, 0, 0), null);
+  assert.deepEqual(cellAfterKey("ArrowRight", null, 1, 3), [0, 0]);
+  assert.deepEqual(cellAfterKey("ArrowRight", [0, 2], 1, 3), [0, 2]);
+  assert.deepEqual(cellAfterKey("End", [0, 0], 1, 3), [0, 2]);
+  assert.deepEqual(cellAfterKey("Home", [0, 2], 1, 3), [0, 0]);
+  assert.equal(cellAfterKey("ArrowDown", [0, 0], 1, 3), null, "the page scrolls");
+  assert.deepEqual(cellAfterKey("ArrowDown", [0, 0], 4, 1), [1, 0]);
+  assert.deepEqual(cellAfterKey("End", [0, 0], 4, 1), [3, 0]);
+  assert.equal(cellAfterKey("ArrowRight", [0, 0], 4, 1), null);
+  assert.deepEqual(cellAfterKey("ArrowDown", [1, 1], 3, 3), [2, 1]);
+  assert.equal(cellAfterKey("a", [0, 0], 3, 3), null);
+  assert.equal(cellAfterKey("ArrowDown", null, 0, 0), null);
 });
 
-test("tokens without a number, or where all are zero, have no colour", () => {
+test("tokens without a number, or where all are zero, have no color", () => {
   for (const isSigned of [true, false]) {
-    for (const [value, most] of [[null, 1], [0, 1], [0, 0], [1, 0], [1, NaN]] as const) assert.equal(tokenTint(value, most, isSigned, false), null);
+    for (const [value, most] of [[null, 1], [0, 1], [0, 0], [1, 0], [1, NaN]] as const) assert.equal(tokenStyle(value, most, isSigned, false), null);
   }
-  assert.equal(tokenTint(-1, 1, false, false), null, "what has no sign shows nothing below zero");
+  assert.equal(tokenStyle(-1, 1, false, false), null, "what has no sign shows nothing below zero");
 });
 
-test("signs have colours of their own, and more than the most is the most", () => {
-  const [above, below] = [tokenTint(1, 1, true, false), tokenTint(-1, 1, true, false)];
+test("signs have colors of their own, and more than the most is the most", () => {
+  const [above, below] = [tokenStyle(1, 1, true, false), tokenStyle(-1, 1, true, false)];
   assert.notDeepEqual(above, below);
-  assert.deepEqual(tokenTint(9, 1, true, false), above);
-  assert.deepEqual(tokenTint(-9, 1, true, false), below);
+  assert.deepEqual(tokenStyle(9, 1, true, false), above);
+  assert.deepEqual(tokenStyle(-9, 1, true, false), below);
 });
 
-test("letters can be read on every colour, by day and by night", () => {
+test("letters can be read on every color, by day and by night", () => {
   for (const isDark of [false, true]) {
     for (const isSigned of [false, true]) {
       for (let step = -50; step <= 50; step++) {
-        const tint = tokenTint(step / 50, 1, isSigned, isDark) ?? cellTint(step / 50, cells(-1, 1, isSigned), isDark)!;
-        assert.ok(contrast(rgb(tint.background), rgb(tint.color)) >= 4.5, JSON.stringify([tint, isDark, isSigned, step]));
+        const style = tokenStyle(step / 50, 1, isSigned, isDark) ?? cellStyle(step / 50, cells(-1, 1, isSigned), isDark)!;
+        assert.ok(contrast(rgb(style.background), rgb(style.color)) >= 4.5, JSON.stringify([style, isDark, isSigned, step]));
       }
     }
   }
 });
 
-test("the middle of signed colours is the ground, and both ends are far from it", () => {
+test("the middle of signed colors is the ground, and both ends are far from it", () => {
   for (const isDark of [false, true]) {
     const ramp = rampOf(true, isDark);
-    const ground = at(ramp, 0.5);
-    assert.ok(contrast(at(ramp, 0), ground) > 4.5 && contrast(at(ramp, 1), ground) > 4.5);
+    const ground = colorAt(ramp, 0.5);
+    assert.ok(contrast(colorAt(ramp, 0), ground) > 4.5 && contrast(colorAt(ramp, 1), ground) > 4.5);
   }
 });
 
 const cells = (low: number, high: number, isSigned = false, isLog = false) => ({ low, high, is_diverging: isSigned, is_log: isLog });
 
-test("a rank of one has the full colour, and colours go by its logarithm", () => {
+test("a rank of one has the full color, and colors go by its logarithm", () => {
   const ranks = cells(10000, 1, false, true);
   assert.deepEqual([1, 100, 10000, 1e6].map((rank) => Math.round(100 * cellShare(rank, ranks)) / 100), [1, 0.5, 0, 0]);
 });
 
-test("a cell between equal ends is in the middle, and one without a number has no colour", () => {
-  assert.ok(cellTint(3, cells(3, 3), false));
-  assert.equal(cellTint(null, cells(0, 1, true), true), null);
+test("a cell between equal ends is in the middle, and one without a number has no color", () => {
+  assert.ok(cellStyle(3, cells(3, 3), false));
+  assert.equal(cellStyle(null, cells(0, 1, true), true), null);
 });
 
-test("a token has the colour of the channel that is largest there, and none where all are zero", () => {
+test("a token has the color of the channel that is largest there, and none where all are zero", () => {
   const text = { tokens: ["a", "b", "c", "d"], values: [[1, -3, 0, null], [2, 1, 0, 4]], title: "", marks: [], chooses: [] };
   const plate = { kind: "text" as const, title: "", channels: ["u", "v"], texts: [text], is_signed: true, is_contest: true, is_share: false, missing: "", link: "", most: [3, 4] };
   assert.deepEqual(text.tokens.map((_, token) => strongestAt(text, token)), [1, 0, -1, 1]);
-  const { values, tints } = contested(plate, text, STRONGEST);
+  const { values, styles } = strongestChannel(plate, text, STRONGEST);
   assert.deepEqual(values, [2, -3, null, 4]);
-  assert.deepEqual(tints.map((tint) => tint?.background.includes(seriesColour(0))), [false, true, undefined, false]);
-  assert.deepEqual(contested(plate, text, "0").values, [1, -3, 0, null]);
-  assert.deepEqual(contested(plate, text, "0").tints.map(Boolean), [true, true, false, false]);
+  assert.deepEqual(styles.map((style) => style?.background.includes(seriesColor(0))), [false, true, undefined, false]);
+  assert.deepEqual(strongestChannel(plate, text, "0").values, [1, -3, 0, null]);
+  assert.deepEqual(strongestChannel(plate, text, "0").styles.map(Boolean), [true, true, false, false]);
 });
 
-test("colours of series begin anew after the last", () => {
-  assert.equal(seriesColour(0), seriesColour(8));
-  assert.notEqual(seriesColour(0), seriesColour(1));
+test("colors of series begin anew after the last", () => {
+  assert.equal(seriesColor(0), seriesColor(8));
+  assert.notEqual(seriesColor(0), seriesColor(1));
 });
 
 test("what cannot be seen in a token is written as a sign", () => {
-  assert.deepEqual(["", " the", "a b", "\n", "x\t", "  "].map(written), ["∅", "·the", "a b", "↵", "x→", "··"]);
+  assert.deepEqual(["", " the", "a b", "\n", "x\t", "  "].map(visibleToken), ["∅", "·the", "a b", "↵", "x→", "··"]);
 });
 
 test("so many texts are drawn at first as stay within the limit, one at least", () => {
-  assert.deepEqual([shownAtFirst([10, 10, 10], 25), shownAtFirst([90], 25), shownAtFirst([90, 1], 25), shownAtFirst([], 25)], [2, 1, 1, 0]);
+  assert.deepEqual([initialTextCount([10, 10, 10], 25), initialTextCount([90], 25), initialTextCount([90, 1], 25), initialTextCount([], 25)], [2, 1, 1, 0]);
 });
 
 test("scales lead from numbers to shares and back, also where all numbers are one", () => {
@@ -148,10 +150,10 @@ test("scales lead from numbers to shares and back, also where all numbers are on
 });
 
 test("a roomy scale reaches zero where numbers are near it, and holds them all", () => {
-  assert.equal(roomy([0.1, 1], 4).low, 0);
-  assert.ok(roomy([90, 91, null], 4).low > 80);
-  assert.equal(roomy([-1, -0.1], 4).high, 0);
-  assert.ok(roomy([], 4).high > 0);
+  assert.equal(paddedScale([0.1, 1], 4).low, 0);
+  assert.ok(paddedScale([90, 91, null], 4).low > 80);
+  assert.equal(paddedScale([-1, -0.1], 4).high, 0);
+  assert.ok(paddedScale([], 4).high > 0);
 });
 
 test("the nearest number is nearest on the scale", () => {
@@ -185,6 +187,6 @@ test("every plate is copied as text with whole numbers", () => {
   for (const [plate, text] of said) assert.equal(asText(plate), text);
 });
 
-function rgb(colour: string): [number, number, number] {
-  return colour.match(/\d+/g)!.map(Number) as [number, number, number];
+function rgb(color: string): [number, number, number] {
+  return color.match(/\d+/g)!.map(Number) as [number, number, number];
 }

@@ -1,12 +1,12 @@
-// One plate with its title, and the way to take its numbers along.
+// One page item with its title and copy button.
 
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { IconButton } from "../graph/controls";
 import { asText, type Plate } from "./as-text";
 import { BarsPlate } from "./charts/bars";
-import { copied } from "./clipboard";
-import { ColouredTextPlate } from "./colored-text";
+import { copyText } from "./clipboard";
+import { ColoredTextPlate } from "./colored-text";
 import { FactsPlate } from "./facts";
 import { HeatmapPlate } from "./charts/heatmap";
 import { HistogramPlate } from "./charts/histogram";
@@ -15,17 +15,17 @@ import { TablePlate } from "./table";
 import type { Prose } from "./wire";
 
 export function PlateView({ plate, isDark }: { plate: Plate; isDark: boolean }) {
-  const [told, setTold] = useState("");
+  const [status, setStatus] = useState("");
   const copy = async (): Promise<void> => {
-    setTold((await copied(asText(plate))) ? "copied" : "could not be copied");
-    setTimeout(() => setTold(""), 1500);
+    setStatus((await copyText(asText(plate))) ? "copied" : "copy failed");
+    setTimeout(() => setStatus(""), 1500);
   };
   return (
     <figure class="plate" data-kind={plate.kind}>
       <div class="plate-head">
         {plate.title && <figcaption>{plate.title}</figcaption>}
         <span class="plate-copy">
-          <span role="status">{told}</span>
+          <span role="status">{status}</span>
           <IconButton icon="copy" title={`Copy as text${plate.title ? `: ${plate.title}` : ""}`} onClick={() => void copy()} />
         </span>
       </div>
@@ -43,8 +43,8 @@ function drawn(plate: Plate, isDark: boolean): ComponentChildren {
     case "bars": return <BarsPlate plate={plate} />;
     case "histogram": return <HistogramPlate plate={plate} />;
     case "heatmap": return <HeatmapPlate plate={plate} isDark={isDark} />;
-    case "text": return <ColouredTextPlate plate={plate} isDark={isDark} />;
-    default: return <p class="quiet">This plate needs a newer Cutaway.</p>;
+    case "text": return <ColoredTextPlate plate={plate} isDark={isDark} />;
+    default: return <p class="quiet">This item needs a newer version of Cutaway.</p>;
   }
 }
 

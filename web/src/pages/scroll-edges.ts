@@ -1,4 +1,4 @@
-// Where more lies beyond the edge of something that is scrolled: the edge fades, so that it is seen.
+// Fades the edges of a scrollable element while there is more to see.
 
 import type { RefObject } from "preact";
 import { useLayoutEffect } from "preact/hooks";

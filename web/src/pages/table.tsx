@@ -1,10 +1,10 @@
-// A table whose numbers can be sorted, and compared as bars.
+// A sortable table with numbers, bars and links.
 
 import { useContext, useMemo, useRef, useState } from "preact/hooks";
 import { VirtualTable, type Column as Drawn } from "../viewer/virtual-table";
 import { useEdges } from "./scroll-edges";
 import { LinksContext, type Links } from "./links";
-import { largest, percent, raw, said, told, type Maybe } from "./numbers";
+import { largest, percent, raw, shortNumber, exactNumber, type Maybe } from "./numbers";
 import { sideOf } from "./colors";
 import type { Column, Table } from "./wire";
 
@@ -56,9 +56,9 @@ function drawn({ name, kind, about }: Column, place: number, { rows }: Table, ro
   return {
     ...shared, isNumber: true, ...(kind === "bar" ? { least: 150 } : { width: Math.max(84, 22 + 7 * Math.min(18, name.length)) }),
     text: (row) => raw(value(row)),
-    told: (row) => told(value(row), kind === "share"),
+    tooltip: (row) => exactNumber(value(row), kind === "share"),
     by: (row) => value(row) ?? NaN,
-    draw: (row) => (kind === "bar" ? <Bar value={value(row)} most={most} isSigned={isSigned} /> : kind === "share" ? percent(value(row)) : said(value(row))),
+    draw: (row) => (kind === "bar" ? <Bar value={value(row)} most={most} isSigned={isSigned} /> : kind === "share" ? percent(value(row)) : shortNumber(value(row))),
   };
 }
 
@@ -70,7 +70,7 @@ function Bar({ value, most, isSigned }: { value: Maybe; most: number; isSigned: 
   return (
     <span class="cell-bar">
       {value === null ? <i hidden /> : <i class={sideOf(value, isSigned)} style={{ width: `${most ? (100 * Math.abs(value)) / most : 0}%` }} />}
-      <span>{said(value)}</span>
+      <span>{shortNumber(value)}</span>
     </span>
   );
 }

@@ -1,17 +1,17 @@
-// The tokens of one text in the colours of one channel, pointed at, walked through and chosen by.
+// The tokens of one text in the colors of one channel, with hover, keyboard and selection.
 
 import { Component } from "preact";
-import { said } from "./numbers";
-import { tokenTint } from "./colors";
-import { written } from "./tokens";
-import { after } from "./grid-keys";
+import { shortNumber } from "./numbers";
+import { tokenStyle } from "./colors";
+import { visibleToken } from "./tokens";
+import { cellAfterKey } from "./grid-keys";
 import type { Text } from "./wire";
 
-export interface WordsProps {
+export interface TokenTextProps {
   readonly text: Text;
   readonly values: readonly (number | null)[];
   /** The style of each token, where it does not follow from its number. */
-  readonly tints?: readonly (Readonly<Record<string, string>> | undefined)[];
+  readonly styles?: readonly (Readonly<Record<string, string>> | undefined)[];
   /** The channel that is shown; -1 for none. */
   readonly channel: number;
   readonly name: string;
@@ -23,16 +23,16 @@ export interface WordsProps {
   readonly isNumbered: boolean;
   /** Whether tokens choose channels, here or in a text beside this one: then those without a number are faint. */
   readonly isChoice: boolean;
-  /** The token that is looked at; -1 for none. */
+  /** The token at the cursor; -1 for none. */
   readonly at: number;
   onAt(token: number, element: HTMLElement | null): void;
   onChoose(token: number): void;
 }
 
-/** Made anew only where it looks otherwise: thousands of tokens must not be, at every move of the pointer. */
-export class Words extends Component<WordsProps> {
-  shouldComponentUpdate(next: WordsProps): boolean {
-    return (Object.keys(next) as (keyof WordsProps)[]).some((name) => name !== "onAt" && name !== "onChoose" && next[name] !== this.props[name]);
+/** Rerendered only when it changes: thousands of tokens must not be on every pointer move. */
+export class TokenText extends Component<TokenTextProps> {
+  shouldComponentUpdate(next: TokenTextProps): boolean {
+    return (Object.keys(next) as (keyof TokenTextProps)[]).some((name) => name !== "onAt" && name !== "onChoose" && next[name] !== this.props[name]);
   }
 
   private readonly over = (event: PointerEvent): void => {
@@ -54,7 +54,7 @@ export class Words extends Component<WordsProps> {
   };
 
   private walk(event: KeyboardEvent, at: number, n: number): boolean {
-    const next = after(event.key, at < 0 ? null : [0, at], 1, n);
+    const next = cellAfterKey(event.key, at < 0 ? null : [0, at], 1, n);
     if (!next && !(event.key === "Escape" && at >= 0)) return false;
     const element = next ? (event.currentTarget as HTMLElement).querySelector<HTMLElement>(`[data-token="${next[1]}"]`) : null;
     element?.scrollIntoView({ block: "nearest" });
@@ -62,18 +62,18 @@ export class Words extends Component<WordsProps> {
     return true;
   }
 
-  render({ text, values, tints, name, isNamed, most, isSigned, isShare, isDark, isNumbered, isChoice }: WordsProps) {
+  render({ text, values, styles, name, isNamed, most, isSigned, isShare, isDark, isNumbered, isChoice }: TokenTextProps) {
     return (
       <>
-        {isNamed && <div class="coloured-channel">{name}</div>}
+        {isNamed && <div class="colored-channel">{name}</div>}
         <div class={`tokens${isNumbered ? " numbered" : ""}${isChoice ? " choosing" : ""}`} role="group" tabIndex={0}
-          aria-label={`${text.title || "Text"}, coloured by ${name}${text.chooses.length ? "; Enter chooses the token at the cursor" : ""}`}
+          aria-label={`${text.title || "Text"}, colored by ${name}${text.chooses.length ? "; Enter selects the token at the cursor" : ""}`}
           onPointerOver={this.over} onClick={this.click} onKeyDown={this.key} onBlur={() => this.props.onAt(-1, null)}>
           {text.tokens.map((token, place) => (
             <span key={place} data-token={place} class={this.classOf(place)}
-              style={(tints ? tints[place] : tokenTint(values[place], most, isSigned, isDark)) ?? undefined}>
-              {written(token)}
-              {isNumbered && <small>{said(values[place], isShare)}</small>}
+              style={(styles ? styles[place] : tokenStyle(values[place], most, isSigned, isDark)) ?? undefined}>
+              {visibleToken(token)}
+              {isNumbered && <small>{shortNumber(values[place], isShare)}</small>}
             </span>
           ))}
         </div>

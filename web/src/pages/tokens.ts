@@ -1,16 +1,16 @@
-// Tokens as they are written on a page.
+// Formats tokens for display: whitespace and empty tokens become visible.
 
 /** Signs for what would not be seen: the space that a token begins with, the end of a line, nothing at all. */
-export function written(token: string): string {
+export function visibleToken(token: string): string {
   if (token === "") return "∅";
   return token.replace(/\r?\n/g, "↵").replace(/\t/g, "→").replace(/^ +| +$/g, (spaces) => "·".repeat(spaces.length));
 }
 
-/** So many tokens of a plate are drawn before the reader asks for the rest. */
+/** Tokens that are rendered before the user clicks "Show all". */
 export const MOST_TOKENS = 3000;
 
 /** How many of the texts are drawn at first: all that stay within the limit together, one at least. */
-export function shownAtFirst(sizes: readonly number[], most = MOST_TOKENS): number {
+export function initialTextCount(sizes: readonly number[], most = MOST_TOKENS): number {
   let total = 0;
   for (const [place, size] of sizes.entries()) {
     total += size;

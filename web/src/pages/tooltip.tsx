@@ -1,4 +1,4 @@
-// What is read at the pointer or the keys, in a box beside it.
+// The tooltip of a page item, and its placement.
 
 import type { ComponentChildren } from "preact";
 
@@ -9,7 +9,7 @@ export interface Box {
   readonly bottom: number;
 }
 
-/** Where a tip stands, in pixels from the sides of what it lies in. */
+/** Position of a tooltip, in pixels from the sides of its container. */
 export type TipPlace = Readonly<Partial<Record<"left" | "right" | "top" | "bottom", string>>>;
 
 /** So tall a tip may be, about. */
@@ -17,7 +17,7 @@ const ROOM = 150;
 const GAP = 5;
 
 /** Below what is pointed at, or above it where the window ends; at the side where there is room. */
-export function beside(own: Box, around: Box, end: number): TipPlace {
+export function tipPlace(own: Box, around: Box, end: number): TipPlace {
   const isRight = own.left - around.left > (around.right - around.left) * 0.6;
   const isAbove = own.bottom + ROOM > end && own.top > ROOM;
   const pixels = (n: number): string => `${Math.max(0, Math.round(n))}px`;

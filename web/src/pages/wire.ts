@@ -1,4 +1,4 @@
-// The views as they come from Python. Made from the dataclasses in views/ by `python -m tests.wire`: change those.
+// Types of the views that Python sends, generated from their dataclasses by `python -m tests.wire`: change those.
 
 export type ColumnKind = "text" | "number" | "share" | "bar";
 
@@ -16,7 +16,7 @@ export interface Page {
 export interface Section {
   title: string;
   about: string;
-  plates: (Prose | Facts | Table | Lines | Bars | Histogram | Heatmap | ColouredText)[];
+  plates: (Prose | Facts | Table | Lines | Bars | Histogram | Heatmap | ColoredText)[];
   /** Whether it takes the full width; other sections may be side by side. */
   is_wide: boolean;
 }
@@ -133,7 +133,7 @@ export interface Heatmap {
 }
 
 /** Texts with tokens colored by one channel at a time: a unit, a head, a factor. */
-export interface ColouredText {
+export interface ColoredText {
   channels: string[];
   texts: Text[];
   /** Whether negative values have their own color. */

@@ -1,7 +1,7 @@
-// Text for other programs to paste.
+// Copies text to the clipboard; throws if that fails.
 
 /** Put a text where it can be pasted from; also where a page from another machine is not let near the clipboard itself. */
-export async function copied(text: string): Promise<void> {
+export async function copyText(text: string): Promise<void> {
   if (navigator.clipboard) return navigator.clipboard.writeText(text);
   const area = document.createElement("textarea");
   area.value = text;

@@ -1,11 +1,14 @@
+// Tests of commands.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { choose } from "./choice";
 import { exampleRun } from "./example";
-import { offers } from "./palette-search";
-import { COMMANDS, commandOf, KEYS, PALETTE, sheetOf, type Command } from "./keys";
+import { paletteItems } from "./palette-search";
+import { COMMANDS, commandOf, KEYS, PALETTE, helpOf, type Command } from "./keys";
 import { actionOf, whyNot } from "./commands";
-import { INITIAL, reduce, TABS, type Action, type State } from "./state";
+import { INITIAL, reduce, type Action, type State } from "./state";
+import { TAB_IDS } from "./tabs";
 
 const run = exampleRun("a");
 const walk = (state: State, ...commands: Command[]): State => commands.reduce((now, command) => {
@@ -52,18 +55,18 @@ test("keys mean nothing where somebody types, and the picture of ops has its own
   assert.equal(commandOf(key("1"), false, "ops"), "tensors");
 });
 
-test("a sample can be wished for before it is known how many there are", () => {
-  const wish = (nKept: number | null): Action | null => actionOf("next sample", { run, state: INITIAL, choice: choose(run, INITIAL), nKept });
-  assert.deepEqual([wish(null), wish(2), wish(0)], [{ do: "sample", sample: 0 }, { do: "sample", sample: 0 }, null]);
-  assert.match(whyNot("next sample", { run, choice: choose(run, INITIAL), nKept: 0 }), /No samples were kept/);
+test("a sample can be selected before it is known how many there are", () => {
+  const select = (nKept: number | null): Action | null => actionOf("next sample", { run, state: INITIAL, choice: choose(run, INITIAL), nKept });
+  assert.deepEqual([select(null), select(2), select(0)], [{ do: "sample", sample: 0 }, { do: "sample", sample: 0 }, null]);
+  assert.match(whyNot("next sample", { run, choice: choose(run, INITIAL), nKept: 0 }), /No samples kept/);
   assert.equal(whyNot("later", { run, choice: choose(run, INITIAL), nKept: 0 }), "");
 });
 
 const TYPED = [...Array.from({ length: 94 }, (_, i) => String.fromCharCode(33 + i)), " ", "Home", "End", "Enter", "Escape", "Delete", "PageUp"];
 
 test("the sheet says all that keys do on each tab, and nothing else", () => {
-  for (const tab of TABS) {
-    const { everywhere } = sheetOf(tab);
+  for (const tab of TAB_IDS) {
+    const { everywhere } = helpOf(tab);
     const said = new Map(everywhere.flatMap(([, , commands]) => Object.entries(commands)));
     const done = new Map(TYPED.flatMap((typed) => {
       const command = commandOf(key(typed), false, tab);
@@ -84,10 +87,10 @@ test("each key is shown on the sheet as it is typed, and each command has a key"
 
 test("the palette names the key of what it does, and all that has a key is in it", () => {
   const keys = new Map(KEYS.flatMap(([, , commands]) => Object.entries(commands)));
-  const deeds = offers(run, []).filter(({ group }) => group === "Do");
-  for (const { about, does } of deeds) assert.equal(keys.get(about), does[0]);
-  const found = new Set(deeds.map(({ does }) => does[0]));
-  const walked = ["earlier", "later", "earlier of kind", "later of kind", "search", "palette", ...TABS];
+  const commandItems = paletteItems(run, []).filter(({ group }) => group === "Commands");
+  for (const { about, actions } of commandItems) assert.equal(keys.get(about), actions[0]);
+  const found = new Set(commandItems.map(({ actions }) => actions[0]));
+  const walked = ["earlier", "later", "earlier of kind", "later of kind", "search", "palette", ...TAB_IDS];
   assert.deepEqual(COMMANDS.filter((command) => !found.has(command) && !walked.includes(command)), []);
 });
 

@@ -1,4 +1,4 @@
-// What stands where there is nothing to show: why, and what would change that.
+// Empty states and error messages of panels.
 
 import type { ComponentChildren } from "preact";
 import { Icon } from "../graph/icons";

@@ -1,15 +1,15 @@
-// The step that the pointer is over, on the slider or on the strip: both show it, and nothing else is drawn anew for it.
+// Shares the hovered step between slider and timeline without rendering anything else.
 
 import { useEffect, useState } from "preact/hooks";
 
-export interface Pointing {
-  /** Null where the pointer has left. `from` tells who says so, and is not told itself. */
+export interface HoverSync {
+  /** Null when the pointer has left. `from` names the sender, which is not notified. */
   point(step: number | null, from: string): void;
   /** Gives a function that ends it. */
   listen(from: string, hear: (step: number | null) => void): () => void;
 }
 
-export function makePointing(): Pointing {
+export function makeHoverSync(): HoverSync {
   const hearing = new Map<string, (step: number | null) => void>();
   return {
     point: (step, from) => hearing.forEach((hear, to) => void (to !== from && hear(step))),
@@ -21,8 +21,8 @@ export function makePointing(): Pointing {
 }
 
 /** Where the pointer is over the other one; null for nowhere. */
-export function usePointed(pointing: Pointing, own: string): number | null {
+export function useHoveredStep(hoverSync: HoverSync, own: string): number | null {
   const [step, setStep] = useState<number | null>(null);
-  useEffect(() => pointing.listen(own, setStep), [pointing, own]);
+  useEffect(() => hoverSync.listen(own, setStep), [hoverSync, own]);
   return step;
 }

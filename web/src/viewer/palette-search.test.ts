@@ -1,11 +1,13 @@
+// Tests of palette-search.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { exampleItem, exampleRun } from "./example";
-import { found, offers } from "./palette-search";
+import { searchPalette, paletteItems } from "./palette-search";
 
 const run = exampleRun("a");
-const all = offers(run, [exampleItem("a"), exampleItem("b")]);
-const titles = (query: string): string[] => found(all, query, run).map(({ title }) => title);
+const all = paletteItems(run, [exampleItem("a"), exampleItem("b")]);
+const titles = (query: string): string[] => searchPalette(all, query, run).map(({ title }) => title);
 
 test("tensors are found by parts of their names, the plainest first", () => {
   assert.deepEqual(titles("blocks.2").slice(0, 2), ["blocks.2", "blocks.2.weight"]);
@@ -19,20 +21,20 @@ test("a tensor is found by its further names, too", () => {
 });
 
 test("a number is a step, the next recorded one where it was not", () => {
-  assert.deepEqual(found(all, "120", run)[0].does, [{ do: "step", step: 120 }]);
-  assert.deepEqual(found(all, "step 1,04", run)[0].does, [{ do: "step", step: 100 }]);
-  assert.match(found(all, "104", run)[0].about, /not recorded/);
+  assert.deepEqual(searchPalette(all, "120", run)[0].actions, [{ do: "step", step: 120 }]);
+  assert.deepEqual(searchPalette(all, "step 1,04", run)[0].actions, [{ do: "step", step: 100 }]);
+  assert.match(searchPalette(all, "104", run)[0].about, /not recorded/);
 });
 
 test("notes lead to their step, names to runs and tabs", () => {
-  assert.deepEqual(found(all, "jumped", run)[0].does, [{ do: "step", step: 30 }]);
-  assert.deepEqual(found(all, "demo/b", run)[0].does, [{ do: "run", id: "b" }]);
-  assert.deepEqual(found(all, "curves", run)[0].does, [{ do: "tab", tab: "curves" }]);
+  assert.deepEqual(searchPalette(all, "jumped", run)[0].actions, [{ do: "step", step: 30 }]);
+  assert.deepEqual(searchPalette(all, "demo/b", run)[0].actions, [{ do: "run", id: "b" }]);
+  assert.deepEqual(searchPalette(all, "curves", run)[0].actions, [{ do: "tab", tab: "curves" }]);
 });
 
 test("what was taken lately comes first, and before what fits as well", () => {
-  const recent = ["Tensors blocks.2.weight", "Go to Notes"];
-  const lately = (query: string): string[] => found(all, query, run, { recent }).map(({ title }) => title);
+  const recent = ["Tensors blocks.2.weight", "Tabs Notes"];
+  const lately = (query: string): string[] => searchPalette(all, query, run, { recent }).map(({ title }) => title);
   assert.deepEqual(lately("").slice(0, 3), ["blocks.2.weight", "Notes", "Tensors"]);
   assert.equal(lately("weight")[0], "blocks.2.weight");
   assert.equal(lately("blocks.1.w")[0], "blocks.1.weight");
@@ -40,6 +42,6 @@ test("what was taken lately comes first, and before what fits as well", () => {
 
 test("nothing typed offers the tabs first, and never more than asked for", () => {
   assert.equal(titles("")[0], "Tensors");
-  assert.equal(found(all, "", run, { most: 7 }).length, 7);
-  assert.ok(offers(null, []).length > 0);
+  assert.equal(searchPalette(all, "", run, { most: 7 }).length, 7);
+  assert.ok(paletteItems(null, []).length > 0);
 });

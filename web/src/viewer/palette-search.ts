@@ -1,71 +1,71 @@
-// What the palette offers, and how well each of it fits what was typed.
+// Items of the command palette and how they rank for a query.
 
 import { quantityName } from "../lib/quantity";
 import type { RunItem, RunView } from "../lib/wire";
-import { TAB_NAMES } from "./address";
-import { nearest, offerOf } from "./choice";
+import { nearest, optionsOf } from "./choice";
 import type { Command } from "./keys";
-import { TABS, type Action, type Tab } from "./state";
+import type { Action } from "./state";
+import { TAB_IDS, tabOf, type Tab } from "./tabs";
 
-export interface Offered {
-  readonly group: "Go to" | "Tensors" | "Steps" | "Runs" | "Do";
+export interface PaletteItem {
+  readonly group: "Tabs" | "Tensors" | "Steps" | "Runs" | "Commands";
   readonly title: string;
   readonly about: string;
   /** What to do: a change of state, or a command. */
-  readonly does: readonly (Action | Command)[];
+  readonly actions: readonly (Action | Command)[];
 }
 
-const DEEDS: readonly (readonly [string, string, Command])[] = [
+const COMMAND_ITEMS: readonly (readonly [string, string, Command])[] = [
   ["Follow the newest step", "l", "follow"],
   ["Go to the first step", "Home", "first"],
   ["Go to the last step", "End", "last"],
   ["Next kind of step", "k", "next kind"],
   ["Next iteration", "e", "next iteration"],
   ["Next pass", "E", "next pass"],
-  ["Show value, gradient, update", "s", "next of"],
+  ["Show next: value, gradient, update", "s", "next of"],
   ["Next sample", "b", "next sample"],
   ["Statistics of the whole batch", "B", "batch"],
   ["Next tensor of the node", "m", "next part"],
-  ["Next of the runs on the page", "x", "next run"],
-  ["Go to a step by its number", "g", "type step"],
-  ["Open or shut the inspector", "i", "inspector"],
-  ["Light or dark", "t", "theme"],
-  ["Keys and help", "?", "help"],
+  ["Next shown run", "x", "next run"],
+  ["Go to a step by number", "g", "type step"],
+  ["Open or close the inspector", "i", "inspector"],
+  ["Toggle dark mode", "t", "theme"],
+  ["Help and keyboard shortcuts", "?", "help"],
 ];
 
 /** All that can be found in a run, in the order of the page. */
-export function offers(run: RunView | null, items: readonly RunItem[], tabs: readonly Tab[] = TABS): Offered[] {
-  const out: Offered[] = tabs.map((tab) => ({ group: "Go to", title: TAB_NAMES[tab], about: `${TABS.indexOf(tab) + 1}`, does: [{ do: "tab", tab }] }));
-  for (const item of items) out.push({ group: "Runs", title: item.name, about: item.path === item.name ? `${item.n_steps} steps` : item.path, does: [{ do: "run", id: item.id }] });
-  for (const [title, about, command] of DEEDS) out.push({ group: "Do", title, about, does: [command] });
+export function paletteItems(run: RunView | null, items: readonly RunItem[], tabs: readonly Tab[] = TAB_IDS): PaletteItem[] {
+  const out: PaletteItem[] = tabs.map((tab) => ({ group: "Tabs", title: tabOf(tab).title, about: tabOf(tab).key, actions: [{ do: "tab", tab }] }));
+  for (const item of items) out.push({ group: "Runs", title: item.name, about: item.path === item.name ? `${item.n_steps} steps` : item.path, actions: [{ do: "run", id: item.id }] });
+  for (const [title, about, command] of COMMAND_ITEMS) out.push({ group: "Commands", title, about, actions: [command] });
   if (!run) return out;
-  for (const [node, rows] of offerOf(run).nodes) {
+  for (const [node, rows] of optionsOf(run).nodes) {
     const names = [...new Set(rows.flatMap((row) => [row.site, ...row.names]))].filter((name) => name !== node);
     const ofs = [...new Set(rows.map((row) => quantityName(row.of)))];
     const about = [names.slice(0, 3).join(", "), ofs.length > 1 ? ofs.join(", ") : "", rows[0].role].filter(Boolean).join(" · ");
-    out.push({ group: "Tensors", title: node, about, does: [{ do: "node", node }, { do: "tab", tab: "tensors" }] });
+    out.push({ group: "Tensors", title: node, about, actions: [{ do: "node", node }, { do: "tab", tab: "tensors" }] });
   }
   for (const { step, text } of run.notes) {
-    if (step !== null) out.push({ group: "Steps", title: `step ${step}`, about: text.slice(0, 120), does: [{ do: "step", step }] });
+    if (step !== null) out.push({ group: "Steps", title: `step ${step}`, about: text.slice(0, 120), actions: [{ do: "step", step }] });
   }
   return out;
 }
 
 /** By which an offer is known again. */
-export function nameOf({ group, title }: Offered): string {
+export function nameOf({ group, title }: PaletteItem): string {
   return `${group} ${title}`;
 }
 
 /** The best of them for what was typed, what was taken lately before others that fit as well; a number is a step. */
-export function found(all: readonly Offered[], query: string, run: RunView | null, { most = 60, recent = [] }: { most?: number; recent?: readonly string[] } = {}): Offered[] {
+export function searchPalette(all: readonly PaletteItem[], query: string, run: RunView | null, { most = 60, recent = [] }: { most?: number; recent?: readonly string[] } = {}): PaletteItem[] {
   const asked = query.trim().toLowerCase();
   const [, digits] = /^(?:step\s*)?([\d,._]+)$/.exec(asked) ?? [];
-  const out: { offered: Offered; cost: number }[] = [];
+  const out: { offered: PaletteItem; cost: number }[] = [];
   if (digits && run?.steps.length) {
     const step = Number(digits.replace(/\D/g, ""));
     const to = run.steps[nearest(run.steps, (own) => own, step)];
-    const about = to === step ? run.kinds[run.kind_of[run.steps.indexOf(to)]] ?? "" : `${step} was not recorded: the next that was`;
-    out.push({ offered: { group: "Steps", title: `step ${to.toLocaleString("en")}`, about, does: [{ do: "step", step: to }] }, cost: -1 });
+    const about = to === step ? run.kinds[run.kind_of[run.steps.indexOf(to)]] ?? "" : `${step} was not recorded; nearest recorded step`;
+    out.push({ offered: { group: "Steps", title: `step ${to.toLocaleString("en")}`, about, actions: [{ do: "step", step: to }] }, cost: -1 });
   }
   for (const offered of all) {
     const cost = asked ? costOf(offered, asked) : 0;
@@ -77,7 +77,7 @@ export function found(all: readonly Offered[], query: string, run: RunView | nul
 }
 
 /** How far an offer is from words; null where one of them is not in it. Beginnings of parts count most, then short titles. */
-function costOf({ title, about }: Offered, asked: string): number | null {
+function costOf({ title, about }: PaletteItem, asked: string): number | null {
   const [name, whole] = [title.toLowerCase(), `${title} ${about}`.toLowerCase()];
   let cost = 0;
   for (const word of asked.split(/\s+/)) {

@@ -1,19 +1,19 @@
-// How long a change takes from the event to the pixels, as marks that a benchmark reads: "cutaway:selected", "cutaway:shown".
+// Performance marks from event to pixels, for benchmarks: "cutaway:selected", "cutaway:shown".
 
 import type { Client } from "./data/client";
 
 export const SELECTED = "cutaway:selected";
 export const SHOWN = "cutaway:shown";
 
-export interface Pace {
-  /** Something was asked for. */
+export interface PerfMarks {
+  /** An action was dispatched. */
   selected(): void;
   /** The page was rendered; called before it is painted. */
   rendered(): void;
   end(): void;
 }
 
-export function makePace(client: Client): Pace {
+export function makePerfMarks(client: Client): PerfMarks {
   let n = 0;
   let isOpen = false;
   const channel = new MessageChannel();
@@ -43,7 +43,7 @@ export function makePace(client: Client): Pace {
   };
 }
 
-/** Only the last of each name is kept: an hour of clicking leaves no more behind than a minute. */
+/** Keep only the last mark of each name, so that marks do not pile up. */
 function mark(name: string, detail: number): void {
   performance.clearMarks(name);
   performance.mark(name, { detail });

@@ -1,4 +1,4 @@
-// Something with the inspector beside it, or below it where there is little room.
+// A panel with the inspector beside it, or below it in narrow windows.
 
 import type { ComponentChildren } from "preact";
 import { useRef, useState } from "preact/hooks";
@@ -13,7 +13,7 @@ import { useNarrow } from "./use-narrow";
 const KEPT = "inspector";
 /** A press that moved no farther than this is a click. */
 const CLICK = 4;
-/** So much is left of what lies above. */
+/** Minimum height left for the panel above, in pixels. */
 const ABOVE = 120;
 
 /** In a narrow window it comes with the first tensor that is selected. */
@@ -22,20 +22,20 @@ function isOpen({ kept }: State, { row }: Choice, isNarrow: boolean): boolean {
 }
 
 /** Open the inspector, or shut it. */
-export function turnInspector(state: State, choice: Choice, isNarrow: boolean): Action {
+export function toggleInspector(state: State, choice: Choice, isNarrow: boolean): Action {
   const text = isOpen(state, choice, isNarrow) ? "shut" : choice.row === null && isNarrow ? "open" : "";
   return { do: "keep", name: KEPT, text };
 }
 
-export function Beside({ children, ...props }: PanelProps & { children: ComponentChildren }) {
+export function SplitPane({ children, ...props }: PanelProps & { children: ComponentChildren }) {
   const { state, choice, act } = props;
   const isNarrow = useNarrow();
   const box = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(() => Math.round(Math.min(640, Math.max(360, innerWidth * 0.385))));
   const [height, setHeight] = useState<number | null>(null);
   const is = isOpen(state, choice, isNarrow);
-  const turn = (): void => act(turnInspector(state, choice, isNarrow));
-  const title = `${is ? "Shut" : "Open"} the inspector (i)`;
+  const turn = (): void => act(toggleInspector(state, choice, isNarrow));
+  const title = `${is ? "Close" : "Open"} the inspector (i)`;
   return (
     <div class={`body${is ? "" : " alone"}`} ref={box} style={{ "--panel-width": `${width}px`, "--panel-height": height === null ? "52%" : `${height}px` }}>
       <div class="main-pane">{children}</div>

@@ -1,24 +1,24 @@
-// A sentence in passing: why a key did nothing. It goes away by itself.
+// Short messages that disappear by themselves, such as why a key did nothing.
 
 import { useEffect, useState } from "preact/hooks";
 
 const [SECONDS, LONGER] = [2.5, 0.03];
 
-interface Said {
+interface Message {
   readonly sentence: string;
   readonly n: number;
 }
 
-export function useSaying(): { said: Said | null; say(sentence: string): void } {
-  const [said, setSaid] = useState<Said | null>(null);
+export function useToast(): { message: Message | null; notify(sentence: string): void } {
+  const [message, setMessage] = useState<Message | null>(null);
   useEffect(() => {
-    if (!said) return undefined;
-    const timer = setTimeout(() => setSaid(null), 1000 * (SECONDS + LONGER * said.sentence.length));
+    if (!message) return undefined;
+    const timer = setTimeout(() => setMessage(null), 1000 * (SECONDS + LONGER * message.sentence.length));
     return () => clearTimeout(timer);
-  }, [said]);
-  return { said, say: (sentence) => setSaid((before) => ({ sentence, n: (before?.n ?? 0) + 1 })) };
+  }, [message]);
+  return { message, notify: (sentence) => setMessage((before) => ({ sentence, n: (before?.n ?? 0) + 1 })) };
 }
 
-export function Saying({ said }: { said: Said | null }) {
-  return <div class="saying" role="status">{said && <span key={said.n}>{said.sentence}</span>}</div>;
+export function Toast({ message }: { message: Message | null }) {
+  return <div class="toast" role="status">{message && <span key={message.n}>{message.sentence}</span>}</div>;
 }

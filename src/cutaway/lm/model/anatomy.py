@@ -85,7 +85,12 @@ def shorten(inputs: Mapping[str, Any], most: int = 8) -> dict[str, Any]:
 
 def _trace_anatomy(model: nn.Module, inputs: Mapping[str, Any], pattern: str | None) -> Anatomy:
     # With autograd on: without it, torch modules take fused fast paths that show no ops.
-    with token_window(PROBE_PROMPT_LENGTH), eval_mode(model, gradients=True), torch.enable_grad(), watch(model, save=None) as trace:
+    with (
+        token_window(PROBE_PROMPT_LENGTH),
+        eval_mode(model, gradients=True),
+        torch.enable_grad(),
+        watch(model, save=None) as trace,
+    ):
         model(**inputs)
     wiring = Wiring(trace, model)
     name = trace.model_name

@@ -36,8 +36,8 @@ from cutaway.server.view_json import to_json
 from cutaway.views.run.run_view import run_view
 
 _MAX_CACHED: Final = 8
-_MAX_WISHES: Final = 64_000
-"""Maximum length of the `wishes` parameter, in characters."""
+_MAX_LAYOUT: Final = 64_000
+"""Maximum length of the `layout` parameter, in characters."""
 
 
 def routes(cache: ArchiveCache, catalog: Catalog) -> list[Route]:
@@ -51,9 +51,9 @@ def routes(cache: ArchiveCache, catalog: Catalog) -> list[Route]:
 
     async def graph(request: Request) -> Response:
         structure, with_hidden = request.query_params.get("structure") or None, flag_parameter(request, "hidden")
-        wishes = request.query_params.get("wishes") or ""
+        layout = request.query_params.get("layout") or ""
         return await respond(
-            request, cache, lambda entry: graph_payload(entry, structure, wishes, with_hidden=with_hidden)
+            request, cache, lambda entry: graph_payload(entry, structure, layout, with_hidden=with_hidden)
         )
 
     async def network(request: Request) -> Response:
@@ -73,7 +73,11 @@ def routes(cache: ArchiveCache, catalog: Catalog) -> list[Route]:
 
             rows = rows_of(entry)
             matrix = rows.matrix(step) if sample is None else sample_matrix(rows, step, sample)
-            return as_matrix(matrix, z_of_step(rows, matrix), comparable_statistics(rows)) if with_z else as_numbers(matrix)
+            return (
+                as_matrix(matrix, z_of_step(rows, matrix), comparable_statistics(rows))
+                if with_z
+                else as_numbers(matrix)
+            )
 
         return await respond(request, cache, payload, tag=step_etag(step))
 
@@ -157,25 +161,25 @@ def run_payload(entry: OpenArchive) -> Payload:
     return _cached(entry, "run", make, tag=_run_state_etag(entry))
 
 
-def graph_payload(entry: OpenArchive, structure: str | None, wishes: str = "", *, with_hidden: bool = False) -> Payload:
+def graph_payload(entry: OpenArchive, structure: str | None, layout: str = "", *, with_hidden: bool = False) -> Payload:
     """The dependency graph; cached, because layout is slow."""
     from cutaway.views.run.run_graph import run_graph
 
-    parsed = _wishes(wishes)
-    asked = f"graph {structure} {with_hidden} {wishes}"
+    parsed = _layout_overrides(layout)
+    asked = f"graph {structure} {with_hidden} {layout}"
     return _cached(
         entry, asked, lambda: as_json(run_graph(rows_of(entry), structure, with_hidden=with_hidden, overrides=parsed))
     )
 
 
-def _wishes(text: str) -> list[Any]:
+def _layout_overrides(text: str) -> list[Any]:
     """Parse the layout overrides of the reader; an empty text means none."""
     try:
-        parsed = json.loads(text[:_MAX_WISHES]) if text else []
+        parsed = json.loads(text[:_MAX_LAYOUT]) if text else []
     except (ValueError, RecursionError):
         parsed = None
     if not isinstance(parsed, list):
-        raise InputError(f'wishes={text[:40]!r} is not a JSON list such as [{{"at": "encoder", "within": "mine"}}].')
+        raise InputError(f'layout={text[:40]!r} must be a JSON list such as [{{"at": "encoder", "within": "mine"}}].')
     return parsed
 
 

@@ -42,7 +42,7 @@ def routes(cache: ArchiveCache) -> list[Route]:
             int_parameter(request, "step"),
             optional_int_parameter(request, "sample"),
         )
-        is_normalised, is_each = flag_parameter(request, "normalised"), flag_parameter(request, "each")
+        is_normalized, is_each = flag_parameter(request, "normalized"), flag_parameter(request, "each")
         tile = optional_int_parameter(request, "tile")
 
         def payload(entry: OpenArchive) -> Payload:
@@ -53,7 +53,7 @@ def routes(cache: ArchiveCache) -> list[Route]:
                 row,
                 step=step,
                 sample=sample,
-                is_normalised=is_normalised,
+                is_normalized=is_normalized,
                 is_each=is_each,
                 tile=tile,
             )
@@ -67,7 +67,7 @@ def routes(cache: ArchiveCache) -> list[Route]:
             int_parameter(request, "step"),
             optional_int_parameter(request, "sample"),
         )
-        is_normalised = flag_parameter(request, "normalised")
+        is_normalized = flag_parameter(request, "normalized")
         format_ = request.query_params.get("format", "bin")
         if format_ not in FORMATS:
             raise InputError(f"format={format_[:40]!r} is not one of {', '.join(FORMATS)}.")
@@ -75,7 +75,7 @@ def routes(cache: ArchiveCache) -> list[Route]:
         def payload(entry: OpenArchive) -> Payload:
             from cutaway.views.run.tensor_view import tensor_values
 
-            array = tensor_values(rows_of(entry), row, step=step, sample=sample, is_normalised=is_normalised)
+            array = tensor_values(rows_of(entry), row, step=step, sample=sample, is_normalized=is_normalized)
             name = _name_of(entry, row, step) + ("" if sample is None else f"-sample-{sample}")
             if format_ == "npy":
                 return as_file(as_npy(array), BINARY, f"{name}.npy")

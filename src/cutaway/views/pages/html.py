@@ -15,7 +15,7 @@ from cutaway.views.draw.color_scale import DIVERGING, SEQUENTIAL, contrast, inte
 from cutaway.views.pages.model import (
     Bars,
     Cell,
-    ColouredText,
+    ColoredText,
     Column,
     Facts,
     Heatmap,
@@ -158,7 +158,7 @@ def _note(plate: Heatmap, row: int, column: int) -> str:
     return escape(f"{exact} {plate.notes[row][column]}") if plate.notes else exact
 
 
-def _colored_text(plate: ColouredText) -> str:
+def _colored_text(plate: ColoredText) -> str:
     parts = _strongest_channel(plate) if plate.is_contest else []
     for channel, name in enumerate(plate.channels):
         most = plate.most[channel]
@@ -169,7 +169,7 @@ def _colored_text(plate: ColouredText) -> str:
     return "".join(parts)
 
 
-def _strongest_channel(plate: ColouredText) -> list[str]:
+def _strongest_channel(plate: ColoredText) -> list[str]:
     """The texts, each token in the color of its strongest channel."""
     parts = [f'<div style="{_SOFT}">the strongest at each token</div>', _legend(plate.channels)]
     for text in plate.texts:
@@ -191,7 +191,7 @@ def _strongest_channel(plate: ColouredText) -> list[str]:
     return parts
 
 
-def _line_of_text(plate: ColouredText, text: Text, channel: int, most: float) -> str:
+def _line_of_text(plate: ColoredText, text: Text, channel: int, most: float) -> str:
     tokens = []
     for place, (token, value) in enumerate(zip(text.tokens, text.values[channel], strict=True)):
         share = max(-1.0, min(1.0, (value or 0.0) / most)) if most else 0.0

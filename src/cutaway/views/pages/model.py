@@ -265,7 +265,7 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class ColouredText:
+class ColoredText:
     """Texts with tokens colored by one channel at a time: a unit, a head, a factor."""
 
     channels: Sequence[str]
@@ -304,7 +304,7 @@ class ColouredText:
         _set_fields(self, most=tuple(float(value) for value in own))
 
 
-Plate = Prose | Facts | Table | Lines | Bars | Histogram | Heatmap | ColouredText
+Plate = Prose | Facts | Table | Lines | Bars | Histogram | Heatmap | ColoredText
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,7 +347,7 @@ class Page(Result):
         _set_fields(self, topic=str(self.topic))
         linked: dict[str, int] = {}
         for plate in (plate for section in self.sections for plate in section.plates):
-            if isinstance(plate, ColouredText) and plate.link:
+            if isinstance(plate, ColoredText) and plate.link:
                 n = linked.setdefault(plate.link, len(plate.channels))
                 _check_same_length(
                     len(plate.channels), n, f"channels of a text linked by {plate.link!r}", "channels of another one"

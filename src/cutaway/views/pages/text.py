@@ -12,7 +12,7 @@ from cutaway.core.formatting import figures, percent
 from cutaway.views.pages.model import (
     Bars,
     Cell,
-    ColouredText,
+    ColoredText,
     Column,
     Facts,
     Heatmap,
@@ -236,7 +236,7 @@ def _heatmap_table(plate: Heatmap, width: int) -> Iterator[str]:
     yield from _table(Table(columns, rows), width)
 
 
-def _colored_text(plate: ColouredText, width: int) -> Iterator[str]:
+def _colored_text(plate: ColoredText, width: int) -> Iterator[str]:
     """Each token with shading characters as dense as its value is large, and `+` or `-` before it."""
     if plate.is_contest:
         yield from _strongest_channel(plate, width)
@@ -257,7 +257,7 @@ def _colored_text(plate: ColouredText, width: int) -> Iterator[str]:
             )
 
 
-def _strongest_channel(plate: ColouredText, width: int) -> Iterator[str]:
+def _strongest_channel(plate: ColoredText, width: int) -> Iterator[str]:
     """Each token with the number of its strongest channel."""
     yield _cut("the strongest at each token, numbered as below", width)
     for text in plate.texts:

@@ -12,7 +12,7 @@ from cutaway.core.errors import InputError
 from cutaway.core.formatting import plural
 from cutaway.results.words import Context, TopContexts
 from cutaway.store.activations.activations import Activations
-from cutaway.views.pages.model import ColouredText, Page, Section, Text
+from cutaway.views.pages.model import ColoredText, Page, Section, Text
 
 Scale = Literal["std", "raw"]
 """What colors tokens: z-scores over all rows, or raw values."""
@@ -27,7 +27,7 @@ def units_text(
     n: int = 12,
     scale: Scale = "std",
     title: str = "",
-) -> ColouredText:
+) -> ColoredText:
     """Sentences colored by units, one channel per unit.
 
     >>> acts = Activations.of({"h": np.array([[0.0, 1], [2, 1], [4, 1]])}, words=[["a", "b"], ["c"]])
@@ -46,7 +46,7 @@ def units_text(
     texts = [
         Text(_words(acts, rows), values[rows].T.tolist(), title=f"sentence {acts.items[rows[0]]}") for rows in rows_of
     ]
-    return ColouredText([acts.names[index] for index in indices], texts, title=title)
+    return ColoredText([acts.names[index] for index in indices], texts, title=title)
 
 
 def units_page(acts: Activations, units: int | str | Iterable[int | str], **how: Any) -> Page:
@@ -57,13 +57,13 @@ def units_page(acts: Activations, units: int | str | Iterable[int | str], **how:
     return Page(title, f"{n} of {acts.n_items:,}.", sections, topic="neurons")
 
 
-def contexts_text(contexts: TopContexts, acts: Activations | None = None, *, title: str = "") -> ColouredText:
+def contexts_text(contexts: TopContexts, acts: Activations | None = None, *, title: str = "") -> ColoredText:
     """The top contexts of a unit; with `acts`, more of the surrounding words are shown."""
     values = None
     if acts is not None:
         values = _scale_values(acts.columns(unit_numbers(contexts.unit, acts.names)), "std")[:, 0]
     texts = [_context(each, acts, values) for each in contexts.contexts]
-    return ColouredText([contexts.unit], texts, title=title)
+    return ColoredText([contexts.unit], texts, title=title)
 
 
 def unit_numbers(units: int | str | Iterable[int | str], names: Sequence[str] | None) -> list[int]:

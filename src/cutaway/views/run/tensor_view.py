@@ -116,7 +116,7 @@ class TensorView:
     """Size of the first dimension if it is the samples, else 0."""
     sample: SampleItem | None
     """The chosen sample."""
-    is_normalised: bool
+    is_normalized: bool
     """Whether the picture shows z-scores over the batch."""
     picture: ValuePicture | None
     tokens: TokenValues | None
@@ -135,7 +135,7 @@ def tensor_view(
     *,
     step: int,
     sample: int | None = None,
-    is_normalised: bool = False,
+    is_normalized: bool = False,
     is_each: bool = False,
     tile: int | None = None,
 ) -> TensorView:
@@ -147,7 +147,7 @@ def tensor_view(
     Args:
         number: the viewer's number of the row.
         sample: one of the kept samples; None for the whole batch.
-        is_normalised: whether the picture shows z-scores over the batch.
+        is_normalized: whether the picture shows z-scores over the batch.
         is_each: whether each channel, head… has its own color scale.
         tile: the channel, head… to show alone.
     """
@@ -166,7 +166,7 @@ def tensor_view(
             problems.append(str(error))
     part = _ValueReader(rows, row, at)
     try:
-        part.read(sample, recorded, is_normalised=is_normalised, tile=tile, is_each=is_each)
+        part.read(sample, recorded, is_normalized=is_normalized, tile=tile, is_each=is_each)
     except CutawayError as error:
         problems.append(str(error))
     return TensorView(
@@ -189,7 +189,7 @@ def tensor_view(
         shape=part.shape,
         n_samples=part.n_samples,
         sample=part.sample,
-        is_normalised=is_normalised,
+        is_normalized=is_normalized,
         picture=part.picture,
         tokens=part.tokens,
         beside=() if sample is None else companions(rows, at, number, sample),
@@ -201,13 +201,13 @@ def tensor_view(
 
 
 def tensor_values(
-    rows: RunRows, number: int, *, step: int, sample: int | None = None, is_normalised: bool = False
+    rows: RunRows, number: int, *, step: int, sample: int | None = None, is_normalized: bool = False
 ) -> Array:
     """All kept values of a row at a step, or those of one sample without the sample dimension."""
     row, at = rows.row(number), rows.run.at(step)
     found = kept_values(rows.run, at, row)
     array = kept_array(found)
-    if is_normalised:
+    if is_normalized:
         stats = dict(zip(rows.statistics, rows.matrix(at)[number].tolist(), strict=True))
         array = standardize(kept_numbers(found), found, recorded_table(at, row, "unit"), stats)
     return array if sample is None else one_sample(array, found, sample)[0]
@@ -322,17 +322,17 @@ class _ValueReader:
     shape: tuple[int, ...]
 
     def read(
-        self, sample: int | None, recorded: Mapping[str, float], *, is_normalised: bool, tile: int | None, is_each: bool
+        self, sample: int | None, recorded: Mapping[str, float], *, is_normalized: bool, tile: int | None, is_each: bool
     ) -> None:
         found = self.kept = kept_values(self.rows.run, self.at, self.row)
         self.dtype, self.shape, self.n_samples = found.raw.dtype, found.shape, found.n_samples
         array = kept_numbers(found)
-        if is_normalised:
+        if is_normalized:
             array = standardize(array, found, recorded_table(self.at, self.row, "unit"), recorded)
         if sample is not None and found.n_samples:
             array = one_sample(array, found, sample)
         layout = Layout(found.unit_dimension, found.n_samples > 0, tile, is_each)
-        dtype = "float32" if is_normalised else found.raw.dtype
+        dtype = "float32" if is_normalized else found.raw.dtype
         self.picture = value_picture(array, _MOST_PIXELS, layout=layout, dtype=dtype)
         if sample is not None and found.n_samples:
             text = value_picture(array[0], 0).text if self.picture.text else ""

@@ -1,4 +1,4 @@
-"""Factors as a page: text in the colour of each, curves, layers and overlaps."""
+"""Factors as a page: text in the color of each, curves, layers and overlaps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from cutaway.results.factors import Factors, FactorText
 from cutaway.results.token_names import readable
-from cutaway.views.pages.model import ColouredText, Heatmap, Lines, Page, Table
+from cutaway.views.pages.model import ColoredText, Heatmap, Lines, Page, Table
 from cutaway.views.pages.result_pages import page_of
 
 PIECES = ("one", ",", " two", ",", " three")
@@ -41,8 +41,8 @@ def plates(page: Page, kind: type) -> list[object]:
 def test_given_tokens_have_responses_and_written_ones_causes() -> None:
     page = page_of(made())
     assert page is not None
-    (text,) = plates(page, ColouredText)
-    assert isinstance(text, ColouredText)
+    (text,) = plates(page, ColoredText)
+    assert isinstance(text, ColoredText)
     assert text.channels == ("0 ,", "1 ·two")
     assert text.is_contest
     assert text.texts[0].tokens == PIECES
@@ -53,8 +53,8 @@ def test_given_tokens_have_responses_and_written_ones_causes() -> None:
 
 
 def test_a_text_that_was_only_read_has_a_value_for_each_token() -> None:
-    (text,) = plates(made(texts=(FactorText(0, 4, PIECES),)).page(), ColouredText)
-    assert isinstance(text, ColouredText)
+    (text,) = plates(made(texts=(FactorText(0, 4, PIECES),)).page(), ColoredText)
+    assert isinstance(text, ColoredText)
     assert text.texts[0].values[0] == (0, pytest.approx(2 * 2**0.5), 0, pytest.approx(3 * 2**0.5), None)
     assert text.texts[0].marks == ()
 
@@ -79,15 +79,15 @@ def test_curves_units_layers_and_overlaps_are_told() -> None:
 
 def test_without_tokens_and_layers_there_are_curves_all_the_same() -> None:
     page = made(texts=(), layer_names=("",), layers=np.zeros(3, np.int64), method="kmeans").page()
-    assert plates(page, ColouredText) == plates(page, Heatmap) == []
+    assert plates(page, ColoredText) == plates(page, Heatmap) == []
     assert len(plates(page, Lines)) == 1
     assert "2 factors of 3 units" in made()._repr_html_()
 
 
 def test_factors_of_pca_contend_by_their_own_spread() -> None:
     weights = np.array([[90.0, -30, -30, -30], [1, -2, 0, 1]])
-    (plate,) = plates(made(method="pca", weights=weights, texts=(FactorText(0, 4, PIECES[:4]),)).page(), ColouredText)
-    assert isinstance(plate, ColouredText)
+    (plate,) = plates(made(method="pca", weights=weights, texts=(FactorText(0, 4, PIECES[:4]),)).page(), ColoredText)
+    assert isinstance(plate, ColoredText)
     assert np.allclose(numbers(plate.texts[0].values), weights / weights.std(axis=1, keepdims=True))
     assert np.abs(numbers(plate.texts[0].values)).argmax(axis=0).tolist() == [0, 1, 0, 1]
 
@@ -95,8 +95,8 @@ def test_factors_of_pca_contend_by_their_own_spread() -> None:
 def test_each_text_has_its_own_values() -> None:
     texts = (FactorText(0, 1, ("a", "b"), 1, "first"), FactorText(1, 4, ("c", "d", "e"), None, "second"))
     page = made(texts=texts).page()
-    (plate,) = plates(page, ColouredText)
-    assert isinstance(plate, ColouredText)
+    (plate,) = plates(page, ColoredText)
+    assert isinstance(plate, ColoredText)
     assert [text.title for text in plate.texts] == ["first", "second"]
     assert np.allclose(numbers(plate.texts[0].values), np.sqrt([[2], [8]]) * [[0, 0], [1, 1]])
     assert np.allclose(numbers(plate.texts[1].values), np.sqrt([[2], [8]]) * [[2, 0, 3], [0, 4, 0]])

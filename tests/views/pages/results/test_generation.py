@@ -12,7 +12,7 @@ from tests.results.generations import ASKED
 
 from cutaway.results.generation import Beams, Generation
 from cutaway.views.pages.html import static_html
-from cutaway.views.pages.model import ColouredText, Page, Table
+from cutaway.views.pages.model import ColoredText, Page, Table
 from cutaway.views.pages.results.beams import beams_section
 from cutaway.views.pages.results.generation import generation_page, surprisal
 
@@ -62,7 +62,7 @@ def test_an_encoder_decoder_has_two_texts_and_masks_show_what_filled_them() -> N
 
 
 def test_labels_of_a_text_are_bars_and_those_of_tokens_stand_at_them() -> None:
-    whole, tagged = ASKED["labelled"](), ASKED["tagged"]()
+    whole, tagged = ASKED["labeled"](), ASKED["tagged"]()
     (bars,) = plates(whole.page(), "All labels")
     assert sum(bars.values) == pytest.approx(1.0)
     assert len(bars.names) == 3
@@ -118,7 +118,7 @@ def test_beams_are_lines_that_split_where_the_search_did() -> None:
     )
     table, texts = beams_section(beams).plates
     assert isinstance(table, Table)
-    assert isinstance(texts, ColouredText)
+    assert isinstance(texts, ColoredText)
     assert [row[0] for row in table.rows] == ["·a·b", "│ c", "│ ↵", "·e·f"]
     assert [row[1] for row in table.rows] == ["0–1", "2", "2", "0–1"]
     assert [row[-1] for row in table.rows] == ["✓", "✓", "", ""]

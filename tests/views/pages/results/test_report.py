@@ -14,7 +14,7 @@ from cutaway.results.evaluation import Estimate, Evaluation, Layers, Setting
 from cutaway.results.ranking import ranked
 from cutaway.results.report import Asked, Report
 from cutaway.results.words import Context, Histograms, TopContexts, TopWords
-from cutaway.views.pages.model import ColouredText, Lines, Page, Table
+from cutaway.views.pages.model import ColoredText, Lines, Page, Table
 from cutaway.views.pages.result_pages import page_of
 from cutaway.views.pages.results.report import report_page
 
@@ -118,9 +118,9 @@ def test_units_alike_are_counted_once() -> None:
     assert table.rows == (("a#1", 2, 2, "b#0"),)
 
 
-def test_words_around_are_coloured() -> None:
+def test_words_around_are_colored() -> None:
     text = plate(report_page(FULL), "Unit a#1", 2)
-    assert isinstance(text, ColouredText)
+    assert isinstance(text, ColoredText)
     assert text.texts[0].values == ((0.1, 2.5, -0.2),)
     assert text.texts[0].marks == (1,)
 

@@ -10,7 +10,7 @@ from tests.lm.tiny_lms import tiny, tokenizer
 
 import cutaway
 from cutaway.results.saliency import Saliency
-from cutaway.views.pages.model import ColouredText, Heatmap, Prose, Table
+from cutaway.views.pages.model import ColoredText, Heatmap, Prose, Table
 
 
 def made(**fields: Any) -> Saliency:
@@ -42,7 +42,7 @@ def test_the_text_comes_first_and_the_model_has_its_name() -> None:
     page = made(notes=("Not converged.",)).page()
     assert page.title == "Saliency by gradient × input"
     assert page.about == "tiny-llama · gradient × input of the log-probability · 2 targets"
-    assert [type(plate) for plate in page.sections[0].plates] == [Prose, ColouredText]
+    assert [type(plate) for plate in page.sections[0].plates] == [Prose, ColoredText]
     assert page.sections[-1].title == "Provenance"
     assert "/home" not in page.text()
 

@@ -42,13 +42,13 @@ def test_layers_are_a_map_with_short_names_and_each_beside_the_next() -> None:
 
 
 @pytest.mark.parametrize(("least", "low"), [(0.83, 0.8), (0.3, 0.0), (-0.12, -0.2), (1.0, 0.9), (float("nan"), 0.9)])
-def test_the_palest_colour_leaves_room_for_what_differs(least: float, low: float) -> None:
+def test_the_palest_color_leaves_room_for_what_differs(least: float, low: float) -> None:
     found = plate(made([[1, least], [least, 1]], ("a", "b"), ("c", "d")).page(), Heatmap)
     assert isinstance(found, Heatmap)
     assert found.low == pytest.approx(low)
 
 
-def test_many_layers_have_colours_alone() -> None:
+def test_many_layers_have_colors_alone() -> None:
     names = tuple(f"layers.{i}" for i in range(20))
     page = made(np.eye(20), names, names, is_within=True).page()
     heatmap = plate(page, Heatmap)

@@ -13,7 +13,7 @@ from cutaway.results.comparison import Comparison
 from cutaway.results.ranking import Ranking, ranked
 from cutaway.results.words import Context, Histograms, TopContexts, TopWords
 from cutaway.store.activations.activations import Activations
-from cutaway.views.pages.model import Bars, ColouredText, Heatmap, Histogram, Lines, Page, Plate, Table
+from cutaway.views.pages.model import Bars, ColoredText, Heatmap, Histogram, Lines, Page, Plate, Table
 from cutaway.views.pages.result_pages import clusters_page, page_of
 from cutaway.views.pages.results.units import neuron_page, ranking_page
 from cutaway.views.pages.unit_texts import contexts_text, unit_numbers, units_text
@@ -40,7 +40,7 @@ def ranking() -> Ranking:
     }
     return ranked(
         "probeless", [6, 7, 5, 4, 0.5, 9], names=NAMES, signs=[1, -1, 0, 1, 0, 1], dead=[4], per_label=per_label,
-        about={"standardised": True, "l1": 0.125, "seen": [1, 2]},
+        about={"standardized": True, "l1": 0.125, "seen": [1, 2]},
     )  # fmt: skip
 
 
@@ -89,7 +89,7 @@ def test_a_ranking_says_what_it_is_in_a_line_and_how_it_was_made_at_the_end(rank
     assert page.sections[-1].title == "How it was made"
     (table,) = page.sections[-1].plates
     assert isinstance(table, Table)
-    assert table.rows == (("standardised", "yes"), ("l1", "0.125")), "only what is simple is told"
+    assert table.rows == (("standardized", "yes"), ("l1", "0.125")), "only what is simple is told"
 
 
 def test_a_plain_array_has_indices_and_no_sites() -> None:
@@ -99,7 +99,7 @@ def test_a_plain_array_has_indices_and_no_sites() -> None:
     assert "sign" not in [each.name for each in plates(page, Table)[0].columns]
 
 
-def test_with_activations_and_labels_values_are_counted_and_text_is_coloured(
+def test_with_activations_and_labels_values_are_counted_and_text_is_colored(
     acts: Activations, ranking: Ranking
 ) -> None:
     page = ranking_page(ranking, acts, LABELS)
@@ -110,7 +110,7 @@ def test_with_activations_and_labels_values_are_counted_and_text_is_coloured(
     values = acts.columns([5])[:, 0]
     expected = np.histogram(values[[label == "x" for label in LABELS]], np.array(spread[0].edges))[0]
     assert spread[0].series[0].counts == tuple(expected.tolist())
-    (text,) = plates(page, ColouredText)
+    (text,) = plates(page, ColoredText)
     assert text.channels == ("c#0", "a#1", "a#0", "a#2", "b#0")
 
 
@@ -119,7 +119,7 @@ def test_labels_of_another_corpus_are_refused(acts: Activations, ranking: Rankin
         ranking_page(ranking, acts, ["x", "y", "x"])
 
 
-def test_text_is_coloured_by_standard_deviations_or_by_values(acts: Activations) -> None:
+def test_text_is_colored_by_standard_deviations_or_by_values(acts: Activations) -> None:
     columns = acts.columns([0, 3]).astype(float)
     for scale, values in (("raw", columns), ("std", (columns - columns.mean(0)) / columns.std(0))):
         text = units_text(acts, ["a#0", 3], [1, 3], scale=scale)  # type: ignore[arg-type]
@@ -137,7 +137,7 @@ def test_sentences_are_chosen_by_their_strongest_word_and_equal_ones_once(acts: 
     assert text.texts[0].tokens == tuple(WORDS[strongest])
 
 
-def test_a_unit_that_never_changes_colours_nothing(acts: Activations) -> None:
+def test_a_unit_that_never_changes_colors_nothing(acts: Activations) -> None:
     text = units_text(acts, "b#1")
     assert text.most == (0.0,)
     assert all(value == 0 for each in text.texts for value in each.values[0])
@@ -199,7 +199,7 @@ def test_a_page_about_nothing_is_refused() -> None:
         neuron_page("a#1")
 
 
-def test_contexts_are_framed_and_with_activations_coloured_throughout(acts: Activations) -> None:
+def test_contexts_are_framed_and_with_activations_colored_throughout(acts: Activations) -> None:
     (bare,) = contexts_text(contexts()).texts
     assert (bare.tokens, bare.values, bare.marks) == (("the", "cat", "sat"), ((None, 2.5, None),), (1,))
     (whole,) = contexts_text(contexts(), acts).texts

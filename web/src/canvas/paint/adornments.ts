@@ -1,4 +1,4 @@
-/** Draws what boxes carry: strips, bars, chevrons, signs, badges, rings and notes. */
+/** Paints the decorations of boxes: color strips, bars, chevrons, signs, badges, rings and notes. */
 
 import { EM, LEAD, LINE, NAME, SMALL } from "./detail";
 import { inkOn } from "../color";
@@ -11,7 +11,7 @@ import type { Context, View } from "../view";
 /** Width of the chevron's side of a folded box, in units: a click there opens it. */
 export const CHEVRON = 17;
 
-/** Width of the strip of a box, in units: what the box says stands beside it. */
+/** Width of the color strip of a box, in units; its text starts beside it. */
 export function stripOf({ look, box }: BoxItem): number {
   return look?.strip === undefined ? 0 : box.form === "small" ? 5 : 7;
 }
@@ -30,11 +30,11 @@ export function paintStrips(ctx: Context, view: View, items: readonly BoxItem[])
 }
 
 // The left end of the box up to a straight line, also where that end is round.
-function strip(ctx: Context, view: View, item: BoxItem, colour: string): void {
+function strip(ctx: Context, view: View, item: BoxItem, color: string): void {
   const { x, y, width, height } = pixels(item, view);
   const radius = radiusOf(item.style, { x, y, width, height }, view);
   const wide = Math.min(Math.max(stripOf(item) * view.k, 3 * view.dpr), width / 2);
-  ctx.fillStyle = colour;
+  ctx.fillStyle = color;
   if (item.style.shape !== "plain") {
     ctx.save();
     ctx.beginPath();
@@ -65,17 +65,17 @@ function bar(ctx: Context, view: View, item: BoxItem, size: number): void {
   ctx.fillRect(x + radius, y + height - thick, room * Math.min(1, Math.max(0, size)), thick);
 }
 
-/** A cell for each of the identical blocks a box stands for: what differs among them is seen without opening them. */
-function cells(ctx: Context, view: View, item: BoxItem, colours: readonly string[]): void {
+/** One cell per identical block that a box stands for, so that differences are visible without opening them. */
+function cells(ctx: Context, view: View, item: BoxItem, colors: readonly string[]): void {
   const { x, y, width, height } = pixels(item, view);
   const inset = radiusOf(item.style, { x, y, width, height }, view) / 2;
   const left = x + Math.max(inset, stripOf(item) * view.k);
-  const wide = (x + width - inset - left) / colours.length;
+  const wide = (x + width - inset - left) / colors.length;
   if (wide < 1) return;
   const thick = Math.min(Math.max(4.5 * view.k, 3 * view.dpr), height / 3);
   const gap = wide > 5 * view.dpr ? view.dpr : 0;
-  colours.forEach((colour, i) => {
-    ctx.fillStyle = colour;
+  colors.forEach((color, i) => {
+    ctx.fillStyle = color;
     ctx.fillRect(left + i * wide, y + height - thick, wide - gap, thick);
   });
 }
@@ -124,7 +124,7 @@ function chevron(ctx: Context, view: View, item: BoxItem): void {
   ctx.fill();
 }
 
-/** How far down the chevron stands: beside the first line that leaves room for it, or the shortest. */
+/** Vertical position of the chevron: beside the first line that leaves room for it, or the shortest. */
 function chevronLine({ box, width, height }: BoxItem): number {
   const room = (line: string, i: number): number => (width - line.length * (i ? LINE : NAME) * EM) / 2;
   let best = 0;
@@ -135,10 +135,10 @@ function chevronLine({ box, width, height }: BoxItem): number {
   return (height - LEAD * box.lines.length) / 2 + (best + 0.5) * LEAD;
 }
 
-function ring(ctx: Context, view: View, item: BoxItem, colour: string): void {
+function ring(ctx: Context, view: View, item: BoxItem, color: string): void {
   const { x, y, width, height } = pixels(item, view);
   const off = 3.5 * view.dpr;
-  ctx.strokeStyle = colour;
+  ctx.strokeStyle = color;
   ctx.lineWidth = 2 * view.dpr;
   ctx.beginPath();
   ctx.roundRect(x - off, y - off, width + 2 * off, height + 2 * off, radiusOf(item.style, { x, y, width, height }, view) + off);
@@ -149,11 +149,11 @@ function sign(ctx: Context, view: View, item: BoxItem): void {
   const { x, y, height } = pixels(item, view);
   const size = Math.min(Math.max(7 * view.k, 5 * view.dpr), Math.max(height / 2, 3 * view.dpr), 9 * view.dpr);
   const at = item.style.isRound ? Math.min(4 * view.k, height / 6) : 0;
-  ctx.fillStyle = item.style.signColour;
+  ctx.fillStyle = item.style.signColor;
   ctx.beginPath();
   ctx.arc(x + at, y + at, size, 0, 2 * Math.PI);
   ctx.fill();
-  ctx.fillStyle = inkOn(item.style.signColour);
+  ctx.fillStyle = inkOn(item.style.signColor);
   ctx.font = `700 ${size * 1.7}px ${view.theme.mono}`;
   ctx.textAlign = "center";
   ctx.textBaseline = "middle";

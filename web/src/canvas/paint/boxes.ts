@@ -1,4 +1,4 @@
-/** Draws boxes: all of one style in one path. */
+/** Paints boxes, batched: one path per style. */
 
 import type { BoxItem } from "../stage";
 import type { Style } from "./style";
@@ -26,9 +26,9 @@ export function radiusOf(style: Style, rect: Pixels, view: View): number {
   return Math.min(style.isRound ? 14 * view.k : 4 * view.k, rect.height / 2, rect.width / 2);
 }
 
-/** Only rectangles in the one colour that matters most. */
+/** Only rectangles in the one color that matters most. */
 export function paintCoarse(ctx: Context, view: View, items: readonly BoxItem[]): void {
-  const groups = grouped(items, (item) => `${item.look?.strip ?? item.style.coarse}|${item.alpha * item.style.alpha}`);
+  const groups = groupByKeys(items, (item) => `${item.look?.strip ?? item.style.coarse}|${item.alpha * item.style.alpha}`);
   const { k, ox, oy } = view;
   for (const group of groups) {
     const first = group[0]!;
@@ -44,7 +44,7 @@ export function paintCoarse(ctx: Context, view: View, items: readonly BoxItem[])
 /** Bodies and outlines. */
 export function paintBodies(ctx: Context, view: View, items: readonly BoxItem[]): void {
   for (const item of items) if (item.box.stack > 1) cards(ctx, view, item);
-  for (const group of grouped(items, (item) => item.style, (item) => item.alpha)) {
+  for (const group of groupByKeys(items, (item) => item.style, (item) => item.alpha)) {
     const { style, alpha } = group[0]!;
     ctx.globalAlpha = style.alpha * alpha;
     ctx.beginPath();
@@ -105,14 +105,14 @@ function polygon(ctx: Context, path: readonly Corner[]): void {
   if (path.length) ctx.closePath();
 }
 
-/** Stroke the outline of one box, inset by so many pixels. */
+/** Stroke the outline of one box, inset by some pixels. */
 export function outlineOf(ctx: Context, view: View, item: BoxItem, inset: number): void {
   ctx.beginPath();
   outline(ctx, view, item, inset);
   ctx.stroke();
 }
 
-// Two more cards look out behind it: it stands for several.
+// Two more cards behind it show that it stands for several.
 function cards(ctx: Context, view: View, item: BoxItem): void {
   const rect = pixels(item, view);
   const radius = radiusOf(item.style, rect, view);
@@ -136,7 +136,7 @@ function cards(ctx: Context, view: View, item: BoxItem): void {
 }
 
 /** Items with the same keys together. */
-function grouped(items: readonly BoxItem[], ...keys: ((item: BoxItem) => unknown)[]): BoxItem[][] {
+function groupByKeys(items: readonly BoxItem[], ...keys: ((item: BoxItem) => unknown)[]): BoxItem[][] {
   let groups: BoxItem[][] = [[...items]];
   for (const key of keys) {
     groups = groups.flatMap((group) => {

@@ -1,6 +1,8 @@
+// Tests of detail.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { EM, detailAt, fittedName, shortened } from "./detail";
+import { EM, detailAt, fittedName, shortenName } from "./detail";
 
 test("nearer never shows less", () => {
   let before = detailAt(0.001);
@@ -30,12 +32,12 @@ test("a part that is read with ease is worth more than a whole that is not", () 
 });
 
 test("of a long name the telling part is kept", () => {
-  assert.equal(shortened("h.11.attn.softmax", 20), "h.11.attn.softmax");
-  assert.equal(shortened("h.11 (Block)", 8), "h.11");
-  assert.equal(shortened("h.11.attn.softmax", 12), "attn.softmax");
-  assert.equal(shortened("h.11.attn.softmax", 8), "softmax");
-  assert.equal(shortened("model.h.11.heads.7 (Att)", 9), "heads.7");
-  assert.equal(shortened("model.h.11.heads.7 (Att)", 3), "7");
-  assert.equal(shortened("h.11.attn.softmax", 6), "softm…");
-  assert.equal(shortened("h.11.attn.softmax", 5), "");
+  assert.equal(shortenName("h.11.attn.softmax", 20), "h.11.attn.softmax");
+  assert.equal(shortenName("h.11 (Block)", 8), "h.11");
+  assert.equal(shortenName("h.11.attn.softmax", 12), "attn.softmax");
+  assert.equal(shortenName("h.11.attn.softmax", 8), "softmax");
+  assert.equal(shortenName("model.h.11.heads.7 (Att)", 9), "heads.7");
+  assert.equal(shortenName("model.h.11.heads.7 (Att)", 3), "7");
+  assert.equal(shortenName("h.11.attn.softmax", 6), "softm…");
+  assert.equal(shortenName("h.11.attn.softmax", 5), "");
 });

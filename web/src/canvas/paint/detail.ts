@@ -1,4 +1,4 @@
-/** How much is drawn at which zoom, so that what is drawn can be read. */
+/** Level of detail: how much is painted at which zoom, so that all painted text is readable. */
 
 import { EM, NAME } from "../../layout/text-size";
 
@@ -50,10 +50,10 @@ export function fittedName(name: string, width: number, height: number, scale: n
   const sized = (text: string): FittedText => ({ text, size: Math.max(LEAST, halves(Math.min(most, width / (text.length * EM)))) });
   const fits = width / (name.length * EM);
   if (fits >= Math.min(EASY, most)) return sized(name);
-  const part = shortened(name, Math.floor(width / (Math.min(EASY, most) * EM)));
+  const part = shortenName(name, Math.floor(width / (Math.min(EASY, most) * EM)));
   if (part && !part.endsWith("…")) return sized(part);
   if (fits >= LEAST) return sized(name);
-  const text = shortened(name, Math.floor(width / (LEAST * EM)));
+  const text = shortenName(name, Math.floor(width / (LEAST * EM)));
   return text ? { text, size: LEAST } : null;
 }
 
@@ -61,7 +61,7 @@ export function fittedName(name: string, width: number, height: number, scale: n
  * At most so many characters: without what stands in brackets, the last part of a dotted name, or its beginning with an
  * ellipsis; "" if that says nothing.
  */
-export function shortened(name: string, room: number): string {
+export function shortenName(name: string, room: number): string {
   if (name.length <= room) return name;
   const [address = name] = name.split(/ [(·]/, 1);
   if (address.length <= room) return address;

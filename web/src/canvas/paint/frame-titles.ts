@@ -1,4 +1,4 @@
-/** The titles of the frames of a stage, as a camera sees them. */
+/** The frame titles of a stage, as seen by a camera. */
 
 import { toScreen } from "../camera";
 import type { Size } from "../camera";

@@ -1,4 +1,4 @@
-/** Draws frames: each lays a thin veil over what is around it. Their titles are drawn later, over everything. */
+/** Paints frames, each with a translucent fill. Their titles are painted last, over everything. */
 
 import { DIM } from "./style";
 import type { FrameItem } from "../stage";
@@ -17,7 +17,7 @@ export function paintFrames(ctx: Context, view: View, frames: readonly FrameItem
     ctx.globalAlpha = item.alpha * (item.look?.dim ? DIM * 2 : 1);
     if (item.frame.stack > 1 && view.detail.outlines) cards(ctx, view, x, y, width, height, radius);
     ctx.fillStyle = item.look?.fill ?? theme.veil;
-    ctx.strokeStyle = colourOf(item, theme);
+    ctx.strokeStyle = colorOf(item, theme);
     const line = (item.frame.mark || item.look?.strong ? 2 : 1) * dpr;
     ctx.lineWidth = line;
     ctx.setLineDash(item.frame.mark === "gone" ? [4 * dpr, 4 * dpr] : []);
@@ -31,14 +31,14 @@ export function paintFrames(ctx: Context, view: View, frames: readonly FrameItem
   ctx.setLineDash([]);
 }
 
-function colourOf({ frame, look }: FrameItem, theme: Theme): string {
+function colorOf({ frame, look }: FrameItem, theme: Theme): string {
   if (look?.strong) return theme.accent;
   if (look?.ring) return look.ring;
   if (frame.mark) return { new: theme.ok, gone: theme.bad, changed: theme.plum }[frame.mark];
   return frame.flags & 8 ? theme.bad : theme.frame;
 }
 
-// The edges of further cards look out below: this frame stands for several.
+// The edges of further cards below show that this frame stands for several.
 function cards(ctx: Context, view: View, x: number, y: number, width: number, height: number, radius: number): void {
   ctx.strokeStyle = view.theme.frame;
   ctx.lineWidth = view.dpr;

@@ -1,4 +1,4 @@
-/** Draws edges: one path for each way an edge can look, then tips, then labels. */
+/** Paints edges, batched: one path per line style, then arrowheads, then labels. */
 
 import { SMALL } from "./detail";
 import type { LineItem } from "../stage";
@@ -13,7 +13,7 @@ const FLAT = 0.05;
 export function paintLines(ctx: Context, view: View, lines: readonly LineItem[]): void {
   const groups = new Map<string, LineItem[]>();
   for (const line of lines) {
-    if (line.look === "hidden" || line.alpha <= 0 || isSpeck(line, view)) continue;
+    if (line.look === "hidden" || line.alpha <= 0 || isTooShort(line, view)) continue;
     const key = `${line.look}|${line.isFeedback}|${line.isGone}|${line.alpha}`;
     const group = groups.get(key);
     if (group) group.push(line);
@@ -29,9 +29,9 @@ export function paintLines(ctx: Context, view: View, lines: readonly LineItem[])
 function paintGroup(ctx: Context, view: View, group: readonly LineItem[]): void {
   const first = group[0]!;
   const isStrong = first.look === "strong";
-  const colour = isStrong ? view.theme.accent : first.isGone ? view.theme.bad : view.theme.edge;
+  const color = isStrong ? view.theme.accent : first.isGone ? view.theme.bad : view.theme.edge;
   ctx.globalAlpha = ALPHA[first.look] * first.alpha * (isStrong ? 1 : view.detail.edgeAlpha);
-  ctx.strokeStyle = colour;
+  ctx.strokeStyle = color;
   ctx.lineWidth = strokeWidth(view, WIDTH[first.look]);
   const isDashed = (first.isFeedback || first.isGone) && view.detail.curves;
   ctx.setLineDash(isDashed ? [5 * view.k, 3 * view.k] : []);
@@ -39,7 +39,7 @@ function paintGroup(ctx: Context, view: View, group: readonly LineItem[]): void 
   for (const line of group) trace(ctx, view, line.points);
   ctx.stroke();
   if (!view.detail.tips) return;
-  ctx.fillStyle = colour;
+  ctx.fillStyle = color;
   ctx.beginPath();
   for (const line of group) if (line.hasTip) tip(ctx, view, line, isStrong ? 1.3 : 1);
   ctx.fill();
@@ -51,7 +51,7 @@ export function strokeWidth(view: View, width: number): number {
 }
 
 // With thousands of lines on a screen, the short ones are most of the work and nothing of the picture.
-function isSpeck(line: LineItem, view: View): boolean {
+function isTooShort(line: LineItem, view: View): boolean {
   return !view.detail.tips && line.length * view.scale < 5 && line.look !== "strong";
 }
 

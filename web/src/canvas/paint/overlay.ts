@@ -1,4 +1,4 @@
-/** Draws what lies over the picture and changes often: the selected, the one under the pointer, titles of frames. */
+/** Paints the layer that changes often: selection, hover, frame titles. */
 
 import { mix, withAlpha } from "../color";
 import { paintCorners } from "./adornments";
@@ -56,13 +56,13 @@ export function paintHovered(ctx: Context, view: View, stage: Stage, key: string
   around(ctx, view, stage, key, mix(view.theme.accent, view.theme.paper, 0.7), 1.5);
 }
 
-function around(ctx: Context, view: View, stage: Stage, key: string, colour: string, width: number): void {
+function around(ctx: Context, view: View, stage: Stage, key: string, color: string, width: number): void {
   const box = stage.boxOf.get(key);
-  ctx.strokeStyle = colour;
+  ctx.strokeStyle = color;
   ctx.lineWidth = width * view.dpr;
   if (box !== undefined) {
     ctx.save();
-    ctx.shadowColor = withAlpha(colour, 0.55);
+    ctx.shadowColor = withAlpha(color, 0.55);
     ctx.shadowBlur = 6 * view.dpr;
     outlineOf(ctx, view, stage.boxes[box]!, -1 * view.dpr);
     ctx.restore();

@@ -1,4 +1,4 @@
-/** Draws a part of the picture, from back to front. */
+/** Paints a part of the picture, from back to front. */
 
 import { intersects } from "../camera";
 import { paintAdornments, paintStrips } from "./adornments";
@@ -22,12 +22,12 @@ export function itemsIn(stage: Stage, area: Rect): Items {
   return {
     frames: stage.frames.filter((frame, i) => i > 0 && intersects(frame, area)),
     lines: stage.lineGrid.within(area).map((i) => stage.lines[i]!),
-    boxes: stage.boxGrid.within(reaching(area)).map((i) => stage.boxes[i]!),
+    boxes: stage.boxGrid.within(growArea(area)).map((i) => stage.boxes[i]!),
   };
 }
 
 /** Boxes have cards behind them, signs and badges at their corners, notes below: all that may reach into an area. */
-function reaching({ x, y, width, height }: Rect): Rect {
+function growArea({ x, y, width, height }: Rect): Rect {
   return { x: x - 18, y: y - 22, width: width + 30, height: height + 34 };
 }
 

@@ -1,3 +1,5 @@
+// Tests of style.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Form, Kind, Mark } from "../../lib/wire";
@@ -28,14 +30,14 @@ test("text is readable in every box, light and dark", () => {
   }
 });
 
-test("text is readable on any colour that is given", () => {
+test("text is readable on any color that is given", () => {
   for (let i = 0; i < 64; i++) {
     const fill = `rgb(${(i & 3) * 85},${((i >> 2) & 3) * 85},${(i >> 4) * 85})`;
     assert.ok(contrast(styleOf(box(), { fill }, LIGHT_THEME).name, fill) >= 4.4, fill);
   }
 });
 
-test("what colour tells, a sign, a dash or a second outline tells too", () => {
+test("what color tells, a sign, a dash or a second outline tells too", () => {
   const look = (given: Partial<Box>): unknown[] => {
     const { sign, dash, isDouble, isRound, isItalic } = styleOf(box(given), undefined, LIGHT_THEME);
     return [sign, dash.join(), isDouble, isRound, isItalic];

@@ -1,4 +1,4 @@
-/** The visual code: how a box looks, from its kind, its form, its flags and what was said of it. */
+/** The style of a box: derived from its kind, form, flags and decorations. */
 
 import { CONDITION, FAILED, LIGHT, OUTPUT } from "../../lib/wire";
 import type { Form, Kind, Mark } from "../../lib/wire";
@@ -14,17 +14,17 @@ export interface Style {
   readonly width: number;
   readonly dash: readonly number[];
   readonly isRound: boolean;
-  /** What is no rectangle, round or not: so that roles are told by more than colours. */
+  /** A shape other than a rectangle, so that roles are distinguishable without color. */
   readonly shape: "plain" | "hexagon" | "octagon";
   readonly isItalic: boolean;
   readonly isDouble: boolean;
   readonly name: string;
   readonly more: string;
   readonly alpha: number;
-  /** A sign at the corner, so that nothing is told by colour alone. */
+  /** A sign at the corner, so that nothing depends on color alone. */
   readonly sign: string;
-  readonly signColour: string;
-  /** The one colour that is left where boxes are too small for more. */
+  readonly signColor: string;
+  /** The one color that is left where boxes are too small for more. */
   readonly coarse: string;
 }
 
@@ -47,9 +47,9 @@ export class Styles {
 
   of(box: Box, look: Look | undefined): Style {
     const code = codeOf(box);
-    if (!look) return found(this.plain, code, () => styleOf(box, undefined, this.theme));
+    if (!look) return cached(this.plain, code, () => styleOf(box, undefined, this.theme));
     const key = `${code}|${look.fill ?? ""}|${look.dim ?? ""}|${look.strong ?? ""}`;
-    return found(this.decorated, key, () => styleOf(box, look, this.theme));
+    return cached(this.decorated, key, () => styleOf(box, look, this.theme));
   }
 }
 
@@ -59,7 +59,7 @@ function codeOf(box: Box): number {
   return ((KINDS.indexOf(box.kind) * 16 + form) * 16 + (box.flags & 15)) * 8 + Math.min(box.shade, 4);
 }
 
-function found<Key>(known: Map<Key, Style>, key: Key, make: () => Style): Style {
+function cached<Key>(known: Map<Key, Style>, key: Key, make: () => Style): Style {
   let style = known.get(key);
   if (!style) known.set(key, (style = make()));
   return style;
@@ -69,7 +69,7 @@ function found<Key>(known: Map<Key, Style>, key: Key, make: () => Style): Style 
 export function styleOf(box: Box, look: Look | undefined, theme: Theme): Style {
   const style: Draft = {
     fill: theme.panel, stroke: theme.outline, width: 1, dash: [], name: theme.ink, more: theme.soft, alpha: 1,
-    isRound: box.form !== "leaf" && box.form !== "folded", shape: "plain", isItalic: false, isDouble: false, sign: "", signColour: "",
+    isRound: box.form !== "leaf" && box.form !== "folded", shape: "plain", isItalic: false, isDouble: false, sign: "", signColor: "",
     coarse: mix(theme.value, theme.paper, 0.6),
   };
   byKind(style, box, theme);
@@ -100,7 +100,7 @@ function byKind(style: Draft, { kind }: Box, theme: Theme): void {
     style.stroke = mix(theme.param, theme.panel, 0.75);
     style.coarse = theme.param;
   } else if (kind === "buffer" || kind === "constant") {
-    style.fill = theme.grey;
+    style.fill = theme.gray;
     style.stroke = style.coarse = mix(theme.soft, theme.panel, 0.6);
     if (kind === "constant") style.dash = [2, 2];
   } else if (kind === "made") {
@@ -156,14 +156,14 @@ function byComparison(style: Draft, { mark, shade }: Box, theme: Theme): void {
 }
 
 function byMark(style: Draft, mark: Exclude<Mark, "">, theme: Theme): void {
-  const colour = { new: theme.ok, gone: theme.bad, changed: theme.plum }[mark];
-  style.stroke = style.coarse = colour;
+  const color = { new: theme.ok, gone: theme.bad, changed: theme.plum }[mark];
+  style.stroke = style.coarse = color;
   style.name = theme.ink;
   style.width = 2;
   style.dash = mark === "gone" ? [3, 3] : [];
   if (mark === "new") style.fill = mix(theme.ok, theme.panel, theme.isDark ? 0.24 : 0.14);
   if (mark === "gone") style.fill = mix(theme.bad, theme.paper, 0.06);
-  sign(style, { new: "+", gone: "−", changed: "~" }[mark], colour);
+  sign(style, { new: "+", gone: "−", changed: "~" }[mark], color);
 }
 
 function byLook(style: Draft, look: Look, theme: Theme): void {
@@ -179,9 +179,9 @@ function byLook(style: Draft, look: Look, theme: Theme): void {
   if (look.dim) style.alpha = DIM;
 }
 
-function sign(style: Draft, text: string, colour: string): void {
+function sign(style: Draft, text: string, color: string): void {
   style.sign = text;
-  style.signColour = colour;
+  style.signColor = color;
 }
 
 /** Ink for a ground that may be anything: as it is where that can be read, otherwise nearer to black or white. */

@@ -1,4 +1,4 @@
-/** Draws what boxes say: all lines from near, names alone from farther away. */
+/** Paints the text of boxes: all lines when zoomed in, only names when zoomed out. */
 
 import { EM, LEAD, LINE, NAME, fittedName } from "./detail";
 import { stripOf } from "./adornments";
@@ -17,7 +17,7 @@ export function paintText(ctx: Context, view: View, items: readonly BoxItem[]): 
   ctx.globalAlpha = 1;
 }
 
-/** The name without the sign of a comparison: that stands at the corner already. */
+/** The name without the diff sign, which is painted at the corner. */
 function nameOf({ lines: [name = ""], mark }: Box): string {
   return mark ? name.replace(/^[+−~] /, "") : name;
 }
@@ -28,13 +28,13 @@ function middleOf(item: BoxItem): number {
 }
 
 /** What the ends of a box that is no rectangle take of its width, in units. */
-function pointed({ style, height }: BoxItem): number {
+function tipWidth({ style, height }: BoxItem): number {
   return style.shape === "plain" ? 0 : height * 0.35;
 }
 
 /** The room for text, in units. */
 function roomOf(item: BoxItem): number {
-  return item.width - stripOf(item) - 4 - pointed(item);
+  return item.width - stripOf(item) - 4 - tipWidth(item);
 }
 
 function firstLine(item: BoxItem): number {
@@ -87,7 +87,7 @@ function paintFitted(ctx: Context, view: View, items: readonly BoxItem[]): void 
   const seconds = new Map(items.flatMap((item) => secondOf(item, scale) ? [[item, secondOf(item, scale)] as const] : []));
   const bySize = new Map<number, [BoxItem, string][]>();
   for (const item of items) {
-    const side = (item.box.form === "folded" ? 32 : 6) + stripOf(item) + pointed(item);
+    const side = (item.box.form === "folded" ? 32 : 6) + stripOf(item) + tipWidth(item);
     const fitted = fittedName(nameOf(item.box), item.width * scale - side * Math.max(scale, 0.4), item.height * scale, scale);
     if (!fitted) continue;
     const same = bySize.get(fitted.size);

@@ -1,4 +1,4 @@
-/** The colours of the page as the canvas uses them, with tones mixed from them. */
+/** The theme of the canvas: colors read from CSS variables, and tones mixed from them. */
 
 import { luminance, mix, parse, withAlpha } from "../color";
 
@@ -21,7 +21,7 @@ export interface Theme {
   readonly loss: string;
   readonly yellow: string;
   readonly gold: string;
-  readonly grey: string;
+  readonly gray: string;
   /** Of boxes. */
   readonly outline: string;
   readonly edge: string;
@@ -60,7 +60,7 @@ export function readTheme(host: HTMLElement): Theme {
   return themeOf(tokens as typeof LIGHT, isDark, given("mono") || MONO);
 }
 
-/** All tones from the few colours of the page. */
+/** All tones from the few colors of the page. */
 export function themeOf(tokens: typeof LIGHT, isDark: boolean, mono = MONO): Theme {
   const { bg, panel, ink, soft, a, b, bad, ok, input, param, value, target, loss } = tokens;
   return {
@@ -68,7 +68,7 @@ export function themeOf(tokens: typeof LIGHT, isDark: boolean, mono = MONO): The
     plum: isDark ? "#dc96e0" : "#8a3b8f",
     yellow: isDark ? "#5c4b08" : "#ffe58a",
     gold: isDark ? "#f2c83a" : "#a67c00",
-    grey: mix(soft, panel, isDark ? 0.3 : 0.22),
+    gray: mix(soft, panel, isDark ? 0.3 : 0.22),
     outline: mix(soft, panel, isDark ? 0.55 : 0.5),
     edge: mix(soft, bg, isDark ? 0.7 : 0.75),
     veil: isDark ? "rgba(150,175,215,0.055)" : "rgba(70,80,70,0.038)",

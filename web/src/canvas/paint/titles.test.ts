@@ -1,3 +1,5 @@
+// Tests of titles.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { titlesOf } from "./titles";

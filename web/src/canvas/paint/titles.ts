@@ -1,6 +1,6 @@
-/** Where the titles of frames stand: always in view as long as the frame is, always readable, never over each other. */
+/** Placement of frame titles: visible while the frame is, readable, never overlapping. */
 
-import { EM, LINE, shortened } from "./detail";
+import { EM, LINE, shortenName } from "./detail";
 
 /** A frame on the screen, in CSS pixels. */
 export interface Titled {
@@ -27,7 +27,7 @@ export interface Title {
   readonly size: number;
   /** Whether it left the top of its frame to stay in view. */
   readonly isStuck: boolean;
-  /** Whether it stands at the right of the picture. */
+  /** Whether it is at the right of the picture. */
   readonly isOutside: boolean;
   /** The button behind the text, where there is room for it: what it says, and how far from `x` it begins. */
   readonly action?: { readonly text: string; readonly from: number };
@@ -86,7 +86,7 @@ function outerFirst(frames: readonly Titled[]): number[] {
 function outsideOf(frame: Titled, number: number, above: Title | undefined, screen: Screen, scale: number, border: number): Title | null {
   if (scale > FAR || frame.y + frame.height < 0 || frame.y > screen.height) return null;
   const x = above?.isOutside ? above.x + LEAST : border + LEAST;
-  const text = shortened(frame.title, Math.floor((screen.width - x) / (LEAST * EM) - INDENT - 1));
+  const text = shortenName(frame.title, Math.floor((screen.width - x) / (LEAST * EM) - INDENT - 1));
   const y = Math.max(frame.y, 0);
   if (!text || text.endsWith("…")) return null;
   return { frame: number, text, x, y, size: LEAST, height: LEAST * 1.35, width: LEAST * INDENT + text.length * LEAST * EM, isStuck: false, isOutside: true };
@@ -100,7 +100,7 @@ function titleOf(frame: Titled, number: number, above: Title | undefined, screen
   const size = sizeOf(frame, room, scale);
   const height = size * 1.5;
   const chars = Math.floor((room - size * INDENT) / (size * EM));
-  const text = shortened(frame.title, chars);
+  const text = shortenName(frame.title, chars);
   if (!text || frame.height < height) return null;
   const floor = above?.isStuck ? above.y + above.height : 0;
   // Where the strip at the top of the frame is lower than the text, the title reaches over the border, not over boxes.
@@ -116,7 +116,7 @@ function titleOf(frame: Titled, number: number, above: Title | undefined, screen
 function withAction(title: Title, whole: string, action: string, room: number): Title | null {
   const { size } = title;
   const more = (1.5 + action.length * EM) * size;
-  const short = shortened(whole, Math.floor((room - more) / (size * EM) - INDENT / EM));
+  const short = shortenName(whole, Math.floor((room - more) / (size * EM) - INDENT / EM));
   for (const text of [title.text, short]) {
     const width = size * INDENT + text.length * size * EM;
     // What is left of an address must still be one.

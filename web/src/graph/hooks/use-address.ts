@@ -1,4 +1,4 @@
-// Keeps the address of the page in step with its state, so that a reload shows the same.
+// Keeps the URL in sync with the state, so that a reload shows the same view.
 
 import { useEffect, useRef } from "preact/hooks";
 import type { GraphView } from "../../lib/wire";
@@ -10,13 +10,13 @@ interface Shown {
   readonly camera: Camera | null;
 }
 
-/** Write the state into the address, and hear of addresses that the reader types or goes back to. */
+/** Write the state to the URL, and follow URLs that the user enters or goes back to. */
 export function useAddress(view: GraphView, shown: Shown, isOn: boolean, onGo: (to: Shown) => void): void {
   const { state, camera } = shown;
   const written = useRef<string | null>(null);
   useEffect(() => {
     if (!isOn) return undefined;
-    // Not at every step: browsers allow only so many changes in a while.
+    // Debounced: browsers limit how often the URL may change.
     const timer = setTimeout(() => {
       const hash = toHash(view, state, camera);
       if (hash === written.current || `#${hash}` === location.hash) return;
@@ -39,7 +39,7 @@ export function useAddress(view: GraphView, shown: Shown, isOn: boolean, onGo: (
 
 /** A larger page of which this is a part. */
 export interface Frame {
-  /** What `onAddress` was told last, here or before a reload. */
+  /** The last value passed to `onAddress`, here or before a reload. */
   readonly address: string;
   onAddress(hash: string): void;
   onTheme(): void;
@@ -48,14 +48,14 @@ export interface Frame {
 
 /** The same for a part of a larger page, which keeps what is shown in an address of its own. */
 export function useFrame(view: GraphView, { state, camera }: Shown, frame: Frame | undefined, onGo: (to: Shown) => void): void {
-  const told = useRef(frame?.address ?? "");
+  const lastReported = useRef(frame?.address ?? "");
   const newest = useRef(frame);
   newest.current = frame;
   const hash = frame ? toHash(view, state, camera) : "";
   useEffect(() => {
     const tell = (): void => {
-      if (!newest.current || hash === told.current) return;
-      told.current = hash;
+      if (!newest.current || hash === lastReported.current) return;
+      lastReported.current = hash;
       newest.current.onAddress(hash);
     };
     // The way of the camera is not of interest, only where it ends.
@@ -63,8 +63,8 @@ export function useFrame(view: GraphView, { state, camera }: Shown, frame: Frame
     return () => clearTimeout(timer);
   }, [hash]);
   useEffect(() => {
-    if (!frame || frame.address === told.current) return;
-    told.current = frame.address;
+    if (!frame || frame.address === lastReported.current) return;
+    lastReported.current = frame.address;
     onGo(fromHash(view, frame.address));
   }, [frame?.address]);
 }

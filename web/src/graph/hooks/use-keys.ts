@@ -1,4 +1,4 @@
-// Hears keys and does what they mean.
+// Listens to the keyboard and runs the commands of its keys.
 
 import { useEffect, useRef } from "preact/hooks";
 import { commandOf, takesKeys, type Command } from "../keyboard";

@@ -1,4 +1,4 @@
-// Ways through a graph that the page and the viewer share: to a box, into a module, from one thing found to the next.
+// Navigation that the page and the viewer share: go to a box, open a module, step through search matches.
 
 import { useRef } from "preact/hooks";
 import type { GraphCanvas } from "../../canvas";

@@ -1,4 +1,4 @@
-// From the state to what is drawn: folded, placed, decorated; each step anew only where something it reads changed.
+// From state to picture: fold, place, decorate. Each step is memoized on what it reads.
 
 import { useMemo, useRef } from "preact/hooks";
 import type { Decorations } from "../../canvas";
@@ -6,12 +6,12 @@ import { folded } from "../../layout/fold";
 import { without } from "../../layout/hidden-boxes";
 import { withLoops } from "../../layout/back-links";
 import { place, placeCache, type Placement } from "../../layout/place";
-import { ancestors, between, descendants, type Reached, type Ways } from "../../lib/reachability";
+import { ancestors, between, descendants, type NodeMask, type Adjacency } from "../../lib/reachability";
 import { hits as listed, search, searchIndex, type Found, type Hit } from "../../lib/search";
 import { nodesOf, shown } from "../../layout/box-of-node";
 import { Representatives } from "../../layout/representatives";
 import type { GraphView } from "../../lib/wire";
-import { coloured, decorations, type Coloured, type Drawn } from "../decorate";
+import { boxMeasure, decorations, type BoxMeasure, type Drawn } from "../decorate";
 import { drawnAs, foldOf, type State } from "../state";
 
 const NONE: ReadonlySet<number> = new Set();
@@ -35,7 +35,7 @@ export function usePicture(
 }
 
 /** What fits the query; `names` are further names of the nodes. */
-export function useFound(view: GraphView, query: string, names?: readonly string[]): { found: Found | null; hits: readonly Hit[] } {
+export function useSearch(view: GraphView, query: string, names?: readonly string[]): { found: Found | null; hits: readonly Hit[] } {
   const index = useMemo(() => searchIndex(view, names), [view, names]);
   return useMemo(() => {
     if (!query.trim()) return { found: null, hits: [] };
@@ -45,15 +45,15 @@ export function useFound(view: GraphView, query: string, names?: readonly string
 }
 
 /** A measure on the boxes that are shown; null for none of that name. */
-export function useColoured(drawn: Drawn, name: string, isDark: boolean): Coloured | null {
+export function useBoxMeasure(drawn: Drawn, name: string, isDark: boolean): BoxMeasure | null {
   return useMemo(() => {
     const measure = drawn.view.measures.find((known) => known.name === name);
-    return measure ? coloured(drawn, measure, isDark) : null;
+    return measure ? boxMeasure(drawn, measure, isDark) : null;
   }, [drawn, name, isDark]);
 }
 
-/** The nodes that hang together with the selection in the way that is asked for; null for no highlight. */
-function reachedBy(drawn: Drawn, ways: Ways, { highlight, selection, second }: State): Reached | null {
+/** The nodes to highlight: ancestors, descendants or paths of the selection; null for no highlight. */
+function highlightedNodes(drawn: Drawn, ways: Adjacency, { highlight, selection, second }: State): NodeMask | null {
   if (!highlight || selection === null) return null;
   const of = (key: string): readonly number[] => nodesOf(drawn.view, drawn.picture, drawn.shown, key);
   if (highlight === "paths") return second === null ? null : between(ways, of(selection), of(second));
@@ -61,19 +61,19 @@ function reachedBy(drawn: Drawn, ways: Ways, { highlight, selection, second }: S
 }
 
 interface Asking {
-  readonly colour: Coloured | null;
-  readonly size: Coloured | null;
+  readonly color: BoxMeasure | null;
+  readonly size: BoxMeasure | null;
   readonly found: Found | null;
 }
 
 /** The looks of all boxes. */
-export function useDecorations(drawn: Drawn, ways: Ways, state: State, asked: Asking): Decorations {
+export function useDecorations(drawn: Drawn, ways: Adjacency, state: State, asked: Asking): Decorations {
   const { highlight, selection, second } = state;
-  const reached = useMemo(() => reachedBy(drawn, ways, state), [drawn, ways, highlight, selection, second]);
-  const { colour, size, found } = asked;
+  const reached = useMemo(() => highlightedNodes(drawn, ways, state), [drawn, ways, highlight, selection, second]);
+  const { color, size, found } = asked;
   return useMemo(() => {
-    return decorations(drawn, { colour, size, reached, found, second: second && visible(drawn, second) });
-  }, [drawn, colour, size, reached, found, second]);
+    return decorations(drawn, { color, size, reached, found, second: second && visible(drawn, second) });
+  }, [drawn, color, size, reached, found, second]);
 }
 
 /** The box or frame in which something is to be seen: itself, or what it is folded into. */

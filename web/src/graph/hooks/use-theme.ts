@@ -1,4 +1,4 @@
-// Light or dark: as the system prefers, as the notebook says, or as the reader chose.
+// Light or dark: by system preference, notebook theme or user choice.
 
 import { useEffect, useState } from "preact/hooks";
 

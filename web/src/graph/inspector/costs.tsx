@@ -1,4 +1,4 @@
-// What costs most: names with bars, by whichever cost is asked for.
+// The most expensive items as a bar list, by a selectable cost.
 
 import { useMemo, useState } from "preact/hooks";
 import { quantity } from "../../lib/formatting";
@@ -14,7 +14,7 @@ export interface CostRow {
   readonly value: number;
 }
 
-/** The largest of the rows that `rowsOf` gives for a measure of cost; each leads to its box. They are found anew for another `rowsOf`. */
+/** The largest of the rows that `rowsOf` gives for a cost; a click goes to the box. Pass a stable `rowsOf`: rows are recomputed when it changes. */
 export function Costs({ title, n, rowsOf }: { title: string; n: number; rowsOf(measure: Measure): CostRow[] }) {
   const { view, go } = usePage();
   const [name, setName] = useState("");
@@ -29,7 +29,7 @@ export function Costs({ title, n, rowsOf }: { title: string; n: number; rowsOf(m
   return (
     <Card title={title}>
       {costs.length > 1 && <Segments name="By" value={measure.name} onChoose={(next: string) => setName(next)} choices={choices} />}
-      {rows.length === 0 && <p class="quiet">Nothing here has this number.</p>}
+      {rows.length === 0 && <p class="quiet">No values for this measure.</p>}
       <ol class="bars">
         {rows.map(({ key, name: text, about, value }) => (
           <li key={key}>

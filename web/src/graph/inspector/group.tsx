@@ -1,13 +1,13 @@
-// All about a module: what is in it, what it costs, and the ways to open and fold it.
+// Inspector of a module: its contents, its costs, and buttons to open and fold it.
 
 import { useCallback, useMemo } from "preact/hooks";
 import type { Measure } from "../../lib/wire";
 import { usePage } from "../context";
 import { around } from "../state";
-import { Alike } from "./represented";
+import { RepresentedStepper } from "./represented";
 import { Costs, type CostRow } from "./costs";
 import { Highlights, Numbers } from "./measures";
-import { Card, Copied, Facts, Path } from "./parts";
+import { Card, CopyableText, Facts, Path } from "./parts";
 
 export function GroupPanel({ group }: { group: number }) {
   const { view, state, drawn, toggle, part } = usePage();
@@ -30,18 +30,18 @@ export function GroupPanel({ group }: { group: number }) {
   const facts: [string, string][] = [
     ["ops", groups.n_ops[group].toLocaleString("en") + (n > 1 ? " in each block" : "")],
     ["returns", groups.size[group]], ["parameters", groups.parameters[group] || "none"],
-    ["modules in it", modules.toLocaleString("en")],
+    ["modules inside", modules.toLocaleString("en")],
   ];
   return (
     <article class="panel" key={group}>
       <Path groups={around(view, `g${group}`)} />
       <h2>{address === "." ? groups.class_name[group] : label || view.title}</h2>
-      {address && <Copied text={address} />}
+      {address && <CopyableText text={address} />}
       <div class="badges">
         <span class="badge">{groups.class_name[group]}</span>
         {n > 1 && <span class="badge">{runs[run].label}, {n} identical blocks</span>}
       </div>
-      <Alike own={`g${group}`} keys={alike.map((other) => `g${other}`)} />
+      <RepresentedStepper own={`g${group}`} keys={alike.map((other) => `g${other}`)} />
       <div class="highlights">
         {group > 0 && (
           <button type="button" class="button main" onClick={() => toggle(group)}>{isOpen ? "Fold" : "Open"}</button>

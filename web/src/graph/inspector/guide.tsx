@@ -1,4 +1,4 @@
-// What the panel says while nothing is selected: what the model is, how to read the picture, where the cost lies.
+// Inspector without a selection: the model, how to read the graph, and the most expensive boxes.
 
 import { useCallback } from "preact/hooks";
 import { together } from "../../layout/box-of-node";
@@ -14,18 +14,18 @@ export function Guide() {
     <article class="panel">
       <h2>{view.title}</h2>
       {view.subtitle && <p class="quiet lead">{view.subtitle}</p>}
-      <Card title="The model"><Facts facts={view.facts} /></Card>
+      <Card title="Model"><Facts facts={view.facts} /></Card>
       <CostlyBoxes />
-      <Card title="How to read it">
+      <Card title="Reading the graph">
         <KindLegend />
         <ul class="hints">
-          <li>Edges carry tensors. Names on them are arguments, where it matters which is which.</li>
-          <li>Double-click a module to open it, its title to fold it; <kbd>[</kbd> <kbd>]</kbd> fold and open a level.</li>
-          {view.runs.length > 0 && <li>A stack of cards stands for identical blocks. Open one to see what is in each.</li>}
-          <li>Click an op to see its values, its arguments and the line of code that ran it.</li>
+          <li>Edges are tensors. Labels on edges are argument names.</li>
+          <li>Double-click a module to open it and its title to fold it. <kbd>[</kbd> <kbd>]</kbd> fold and open one level.</li>
+          {view.runs.length > 0 && <li>A stack of cards stands for identical blocks. Open it to see one of them.</li>}
+          <li>Click an op to see its values, arguments and source line.</li>
           <li>
-            <kbd>←</kbd> <kbd>↑</kbd> <kbd>↓</kbd> <kbd>→</kbd> walk, <kbd>a</kbd> <kbd>d</kbd> <kbd>p</kbd> highlight,{" "}
-            <kbd>/</kbd> searches, <kbd>?</kbd> tells all keys.
+            <kbd>←</kbd> <kbd>↑</kbd> <kbd>↓</kbd> <kbd>→</kbd> follow edges. <kbd>a</kbd> <kbd>d</kbd> <kbd>p</kbd> highlight ancestors, descendants, paths.{" "}
+            <kbd>/</kbd> searches. <kbd>?</kbd> lists all shortcuts.
           </li>
         </ul>
       </Card>
@@ -39,5 +39,5 @@ function CostlyBoxes() {
   const rowsOf = useCallback((measure: Measure): CostRow[] => drawn.picture.boxes.map(({ key, lines, stands_for }, box) => (
     { key, name: lines[0], about: lines.join(" · "), value: stands_for.length ? 0 : together(measure, drawn.shown.nodes[box]) ?? 0 }
   )), [drawn]);
-  return <Costs title="Most expensive of what is shown" n={7} rowsOf={rowsOf} />;
+  return <Costs title="Most expensive visible boxes" n={7} rowsOf={rowsOf} />;
 }

@@ -1,4 +1,4 @@
-// How the values of a tensor are spread.
+// Histogram of the values of a tensor.
 
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
@@ -12,7 +12,7 @@ interface HistogramProps {
   readonly title?: string;
   /** Whether the counts are only shares of the whole. */
   readonly areShares?: boolean;
-  /** Heights grow with the logarithm; kept here where nobody else keeps it. */
+  /** Logarithmic y axis; local state where the caller does not control it. */
   readonly isLog?: boolean;
   readonly onLog?: (isLog: boolean) => void;
   /** Drawn below the bars, over the same axis: a place goes from 0 to 1. */
@@ -28,7 +28,7 @@ export function Histogram({ histogram: { low, high, counts }, title = "distribut
   const step = WIDTH / counts.length;
   const edge = (bin: number): number => low + ((high - low) * bin) / counts.length;
   const zero = low < 0 && high > 0 ? (-low / (high - low)) * WIDTH : null;
-  const said = (bin: number): string => {
+  const describeBin = (bin: number): string => {
     const share = ((100 * counts[bin]) / all).toPrecision(2);
     return `${short(edge(bin))} to ${short(edge(bin + 1))}: ${areShares ? `${share} %` : `${counts[bin].toLocaleString("en")} (${share} %)`}`;
   };
@@ -38,10 +38,10 @@ export function Histogram({ histogram: { low, high, counts }, title = "distribut
   return (
     <figure class="histogram">
       <figcaption>
-        <span>{over >= 0 ? said(over) : title}</span>
-        <button type="button" class="toggle" aria-pressed={isLog} title="Logarithmic heights" onClick={() => setLog(!isLog)}>log</button>
+        <span>{over >= 0 ? describeBin(over) : title}</span>
+        <button type="button" class="toggle" aria-pressed={isLog} title="Logarithmic y axis" onClick={() => setLog(!isLog)}>log</button>
       </figcaption>
-      <span class="histogram-top" title="The share of the values in the tallest bar">{((100 * Math.max(...counts)) / Math.max(all, 1)).toPrecision(2)} %</span>
+      <span class="histogram-top" title="Share of values in the tallest bar">{((100 * Math.max(...counts)) / Math.max(all, 1)).toPrecision(2)} %</span>
       <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img"
         aria-label={`Histogram from ${short(low)} to ${short(high)}`} onPointerLeave={() => setOver(-1)}
         onPointerMove={(event) => {

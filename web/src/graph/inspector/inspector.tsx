@@ -1,4 +1,4 @@
-// The panel beside the graph: all about what is selected, or how to read the picture.
+// The inspector beside the graph: details of the selection, or a guide.
 
 import { usePage } from "../context";
 import { GroupPanel } from "./group";
@@ -12,7 +12,7 @@ export function Inspector() {
   const number = Number(key.slice(1));
   if (key.startsWith("n")) return <OpPanel node={number} />;
   if (key.startsWith("g")) return <GroupPanel group={number} />;
-  // A stand-in: what is selected is what it stands for.
+  // A stand-in: the selection is the box that it stands for.
   const standin = drawn.picture.boxes.find((box) => box.key === key);
   if (!standin) return <Guide />;
   return <StandIn keys={standin.stands_for} />;
@@ -27,7 +27,7 @@ function StandIn({ keys }: { keys: readonly string[] }) {
     <>
       <p class="note">
         {keys.length === 1
-          ? "A stand-in: so many ops read this tensor that it is drawn again beside each of them."
+          ? "A stand-in: many ops read this tensor, so it is drawn again beside each of them."
           : `A stand-in for ${keys.length} tensors that many ops read.`}{" "}
         {keys.map((key) => <button type="button" class="link" key={key} onClick={() => go(key)}>{name(key)}</button>)}
       </p>

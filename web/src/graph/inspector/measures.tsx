@@ -1,17 +1,17 @@
-// The measures of what is selected, as cards; and the ways to highlight what hangs together with it.
+// Measures of the selection as cards, and buttons to highlight ancestors, descendants and paths.
 
 import { together } from "../../layout/box-of-node";
 import { quantity } from "../../lib/formatting";
 import { usePage } from "../context";
 import type { Highlight } from "../state";
 
-/** One card a measure: its number here, and the share of the whole where it adds up. A click colours by it. */
+/** One card a measure: its number here, and the share of the whole where it adds up. A click colors by it. */
 export function Numbers({ nodes }: { nodes: readonly number[] }) {
   const { view, state, act } = usePage();
   const found = view.measures.flatMap((measure) => {
     const value = together(measure, nodes);
-    // Of a single op the statistics are told with its value.
-    const isTold = nodes.length === 1 && measure.total === "max" && measure.name !== state.colour && !measure.name.startsWith("grad");
+    // The statistics of a single op are shown with its value.
+    const isTold = nodes.length === 1 && measure.total === "max" && measure.name !== state.color && !measure.name.startsWith("grad");
     return value === null || isTold || (value === 0 && measure.total === "sum") ? [] : [{ measure, value }];
   });
   if (!found.length) return null;
@@ -21,15 +21,15 @@ export function Numbers({ nodes }: { nodes: readonly number[] }) {
         const whole = measure.total === "sum" ? together(measure, measure.values.keys()) : null;
         const share = whole ? value / whole : null;
         return (
-          <button type="button" key={measure.name} class={`stat${state.colour === measure.name ? " on" : ""}`}
-            title={`Colour the graph by ${measure.title}`}
-            onClick={() => act({ do: "colour", measure: state.colour === measure.name ? "" : measure.name })}>
+          <button type="button" key={measure.name} class={`stat${state.color === measure.name ? " on" : ""}`}
+            title={`Color the graph by ${measure.title}`}
+            onClick={() => act({ do: "color", measure: state.color === measure.name ? "" : measure.name })}>
             <span class="label">{measure.title}</span>
             <b>{quantity(value, measure.unit)}</b>
             {share !== null && (
-              <small>{percent(share)} of all{share > 0.005 && <i style={{ width: `${100 * Math.min(1, share)}%` }} />}</small>
+              <small>{percent(share)} of total{share > 0.005 && <i style={{ width: `${100 * Math.min(1, share)}%` }} />}</small>
             )}
-            {measure.total === "max" && nodes.length > 1 && <small>the most of any op</small>}
+            {measure.total === "max" && nodes.length > 1 && <small>maximum over all ops</small>}
           </button>
         );
       })}
@@ -52,8 +52,8 @@ export function Highlights() {
   );
   return (
     <div class="highlights">
-      {one("ancestors", "made from", "Highlight all ancestors (a)")}
-      {one("descendants", "leads to", "Highlight all descendants (d)")}
+      {one("ancestors", "ancestors", "Highlight all ancestors (a)")}
+      {one("descendants", "descendants", "Highlight all descendants (d)")}
       <button type="button" class={`button${state.isPicking || state.highlight === "paths" ? " on" : ""}`}
         title="Highlight the paths to another box (p)" onClick={() => act({ do: "pick" })}>
         {state.isPicking ? "click the other end …" : "paths to …"}

@@ -1,4 +1,4 @@
-// All that an op or a source holds.
+// Inspector of an op: value, gradient, arguments, source.
 
 import { useEffect, useState } from "preact/hooks";
 import type { Detail } from "../../lib/wire";
@@ -6,9 +6,9 @@ import { CONDITION, FAILED, OUTPUT } from "../../lib/wire";
 import { Link } from "../controls";
 import { usePage } from "../context";
 import { around } from "../state";
-import { Alike } from "./represented";
+import { RepresentedStepper } from "./represented";
 import { Highlights, Numbers } from "./measures";
-import { Card, Copied, Facts, NodeLinks, Path } from "./parts";
+import { Card, CopyableText, Facts, NodeLinks, Path } from "./parts";
 import { SourceLines } from "./source";
 import { ValueView } from "./value";
 
@@ -17,8 +17,8 @@ const KINDS = {
   plain: "", standin: "", failed: "", target: "target", loss: "loss",
 };
 
-const NOT_KEPT = "What this op holds is not in this picture: a file keeps only as many details as fit its size.";
-const NOT_READ = "What this op holds can no longer be read: the trace is closed, or its file is gone.";
+const NOT_KEPT = "Details of this op are not in this file: only as many are stored as fit its size limit.";
+const NOT_READ = "Details of this op are not available: the trace is closed or its file was deleted.";
 /** From then on an answer takes long. */
 const LONG_MS = 4000;
 
@@ -39,22 +39,22 @@ export function OpPanel({ node }: { node: number }) {
     <article class="panel" key={node}>
       <Path groups={around(view, `n${node}`)} />
       <h2>{nodes.label[node]}</h2>
-      {nodes.site[node] && <Copied text={nodes.site[node]} />}
+      {nodes.site[node] && <CopyableText text={nodes.site[node]} />}
       <div class="badges">
         {badges.filter(Boolean).map((text) => <span class={text.startsWith("Δ") ? "badge apart" : "badge"} key={text}>{text}</span>)}
         {(flags & FAILED) !== 0 && <span class="badge bad">raised here</span>}
       </div>
-      <Alike own={`n${node}`} keys={alike.map((other) => `n${other}`)} />
+      <RepresentedStepper own={`n${node}`} keys={alike.map((other) => `n${other}`)} />
       <Highlights />
       <Numbers nodes={[node]} />
-      <Held node={node} />
-      <Neighbours node={node} />
+      <OpDetails node={node} />
+      <Neighbors node={node} />
     </article>
   );
 }
 
-/** What has to be asked for: values, gradient, arguments, source. */
-function Held({ node }: { node: number }) {
+/** Details that are loaded on demand: value, gradient, arguments, source. */
+function OpDetails({ node }: { node: number }) {
   const { view, host } = usePage();
   const row = view.nodes.row[node];
   const [detail, setDetail] = useState<Detail | null | "asked" | "delayed">("asked");
@@ -71,10 +71,10 @@ function Held({ node }: { node: number }) {
   if (row < 0) {
     const isFailed = view.nodes.kind[node] === "failed";
     if (isFailed) return <Failure lines={view.nodes.lines[node]} />;
-    return <p class="note">{"Only the other trace has this op; its values are not in this picture."}</p>;
+    return <p class="note">{"This op is only in the other trace; its values are not available here."}</p>;
   }
-  if (detail === "asked") return <p class="note loading">Asking for what it holds …</p>;
-  if (detail === "delayed") return <p class="note loading">{host.delay ?? "Still asking for what it holds …"}</p>;
+  if (detail === "asked") return <p class="note loading">Loading details…</p>;
+  if (detail === "delayed") return <p class="note loading">{host.delay ?? "Still loading details…"}</p>;
   if (detail === null) return <p class="note">{host.delay ? NOT_READ : NOT_KEPT}</p>;
   return <Details detail={detail} />;
 }
@@ -84,7 +84,7 @@ function Failure({ lines }: { lines: readonly string[] }) {
   const { view } = usePage();
   return (
     <div class="note failure">
-      <p>This op raised, so it has no value.</p>
+      <p>This op raised an exception, so it has no value.</p>
       <code>{view.error}</code>
       {lines.slice(1).map((line) => <div key={line}><code>{line}</code></div>)}
     </div>
@@ -116,8 +116,8 @@ function Details({ detail }: { detail: Detail }) {
       {detail.source && <SourceLines source={detail.source} stack={detail.stack} />}
       {detail.facts.length > 0 && <Card title="Facts"><Facts facts={detail.facts} /></Card>}
       {detail.parameters.map(({ name, shape, value, grad }) => (
-        <Card title={name} aside={shape} isShut key={name}>
-          {value ? <ValueView value={value} /> : <p class="quiet">Its values are not in this picture.</p>}
+        <Card title={name} aside={shape} isClosed key={name}>
+          {value ? <ValueView value={value} /> : <p class="quiet">Its values are not available in this picture.</p>}
           {grad && <ValueView title="Gradient" value={grad} />}
         </Card>
       ))}
@@ -125,7 +125,7 @@ function Details({ detail }: { detail: Detail }) {
   );
 }
 
-function Neighbours({ node }: { node: number }) {
+function Neighbors({ node }: { node: number }) {
   const { view, ways } = usePage();
   const near = ({ start, to }: { start: Int32Array; to: Int32Array }): number[] => [...new Set(to.subarray(start[node], start[node + 1]))];
   const [parents, children] = [near(ways.up), near(ways.down)];
@@ -136,8 +136,8 @@ function Neighbours({ node }: { node: number }) {
   };
   return (
     <>
-      {parents.length > 0 && <Card title="Made from" aside={parents.length}><NodeLinks nodes={parents} about={taken} /></Card>}
-      {children.length > 0 && <Card title="Goes into" aside={children.length}><NodeLinks nodes={children} /></Card>}
+      {parents.length > 0 && <Card title="Parents" aside={parents.length}><NodeLinks nodes={parents} about={taken} /></Card>}
+      {children.length > 0 && <Card title="Children" aside={children.length}><NodeLinks nodes={children} /></Card>}
     </>
   );
 }

@@ -1,4 +1,4 @@
-// Pieces that the panels share.
+// Building blocks that the inspectors share.
 
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
@@ -11,10 +11,10 @@ interface CardProps {
   readonly title: string;
   readonly aside?: ComponentChildren;
   readonly children: ComponentChildren;
-  readonly isShut?: boolean;
+  readonly isClosed?: boolean;
 }
 
-export function Card({ title, aside, children, isShut = false }: CardProps) {
+export function Card({ title, aside, children, isClosed: isShut = false }: CardProps) {
   return (
     <details class="card" open={!isShut}>
       <summary><span>{title}</span>{aside !== undefined && <span class="aside">{aside}</span>}</summary>
@@ -32,7 +32,7 @@ export function Facts({ facts }: { facts: readonly (readonly [string, string])[]
 }
 
 /** A text that can be taken along. */
-export function Copied({ text }: { text: string }) {
+export function CopyableText({ text }: { text: string }) {
   const [isDone, setDone] = useState(false);
   const copy = async (): Promise<void> => {
     try {

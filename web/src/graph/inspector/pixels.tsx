@@ -1,4 +1,4 @@
-// The values of a tensor as pixels, which can be enlarged and asked for their numbers.
+// The values of a tensor as an image that zooms and shows the number behind each pixel.
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
@@ -43,9 +43,9 @@ export function Pixels({ image, isDark, read, children, name, unit = "", onTile 
   const [over, setOver] = useState<{ row: number; column: number } | null>(null);
   const data = useMemo(() => decodedPixels(image), [image]);
   const { hasFinite, hasBroken } = useMemo(() => kindsOf(image, data), [image, data]);
-  // Where each tile has a range of its own, no colour stands for zero.
+  // Where each tile has a range of its own, no color stands for zero.
   const [low, high] = image.ranges.length ? [0, 1] : [image.low, image.high];
-  const { colours, isDiverging } = useMemo(() => palette(low, high, isDark), [low, high, isDark]);
+  const { colors, isDiverging } = useMemo(() => palette(low, high, isDark), [low, high, isDark]);
   useLayoutEffect(() => {
     const element = frame.current!;
     const observer = new ResizeObserver(() => setWidth(element.clientWidth));
@@ -57,13 +57,13 @@ export function Pixels({ image, isDark, read, children, name, unit = "", onTile 
     const context = canvas.current?.getContext("2d");
     if (!context) return;
     const pixels = context.createImageData(image.columns, image.rows);
-    const [shades, painted] = [new Uint32Array(colours.buffer), new Uint32Array(pixels.data.buffer)];
+    const [shades, painted] = [new Uint32Array(colors.buffer), new Uint32Array(pixels.data.buffer)];
     for (let i = 0; i < data.length; i++) {
       // Behind the last tile there is nothing.
       if (data[i] !== BROKEN || placeOf(image, Math.floor(i / image.columns), i % image.columns)) painted[i] = shades[data[i]];
     }
     context.putImageData(pixels, 0, 0);
-  }, [data, colours, image]);
+  }, [data, colors, image]);
   // Pixels are square as far as that fits; a long vector or a tall matrix is stretched to be seen at all.
   const hasTiles = image.kind === "tiles";
   const highest = hasTiles ? HIGHEST_TILES : HIGHEST;
@@ -76,7 +76,7 @@ export function Pixels({ image, isDark, read, children, name, unit = "", onTile 
   const place = over && placeOf(image, over.row, over.column);
   const element = over && read ? read(over.row, over.column) : null;
   const about = element ? `${name?.(element.index) ?? ""}[${element.index.join(", ")}]: ${exact(element.value)}${unit}`
-    : place && `${said(image, place)}: ${value === null ? "not finite" : `≈ ${short(value)}${unit}`}`;
+    : place && `${describePixel(image, place)}: ${value === null ? "not finite" : `≈ ${short(value)}${unit}`}`;
   const canPick = hasTiles && onTile !== undefined;
   return (
     <figure class="pixels">
@@ -84,8 +84,8 @@ export function Pixels({ image, isDark, read, children, name, unit = "", onTile 
         <span>{about ?? image.caption}</span>
         <span class="zoom">
           {children}
-          <IconButton icon="minus" title="Smaller" isOff={zoom === 1} onClick={() => setZoom(zoom / 2)} />
-          <IconButton icon="plus" title="Larger" isOff={zoom >= 16} onClick={() => setZoom(zoom * 2)} />
+          <IconButton icon="minus" title="Zoom out" isOff={zoom === 1} onClick={() => setZoom(zoom / 2)} />
+          <IconButton icon="plus" title="Zoom in" isOff={zoom >= 16} onClick={() => setZoom(zoom * 2)} />
         </span>
       </figcaption>
       <div class="pixels-frame" ref={frame} style={{ maxHeight: `${highest + 40}px` }}>
@@ -107,7 +107,7 @@ export function Pixels({ image, isDark, read, children, name, unit = "", onTile 
             <span>{image.ranges.length ? `highest of each ${image.tile_word}` : short(isDiverging ? Math.max(-low, high) : high)}</span>
           </>
         )}
-        {hasBroken && <span class="pixels-broken"><b style={{ background: css([...colours.subarray(4 * BROKEN, 4 * BROKEN + 3)] as unknown as Rgb) }} />{hasFinite ? "NaN or Inf" : "NaN or Inf, nothing else"}</span>}
+        {hasBroken && <span class="pixels-broken"><b style={{ background: css([...colors.subarray(4 * BROKEN, 4 * BROKEN + 3)] as unknown as Rgb) }} />{hasFinite ? "NaN or Inf" : "NaN or Inf, nothing else"}</span>}
       </div>
     </figure>
   );
@@ -118,7 +118,7 @@ function at(share: number, n: number): number {
   return Math.max(0, Math.min(n - 1, Math.floor(share * n)));
 }
 
-function said(image: Image, { tile, row, column }: { tile: number; row: number; column: number }): string {
+function describePixel(image: Image, { tile, row, column }: { tile: number; row: number; column: number }): string {
   const place = image.tile_rows === 1 ? `[${column}]` : `[${row}, ${column}]`;
   return image.kind === "tiles" ? `${image.tile_word} ${(image.first[image.axes[0]] ?? 0) + tile + 1} ${place}` : place;
 }

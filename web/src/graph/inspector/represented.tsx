@@ -1,11 +1,11 @@
-// Where one box stands for several things: which of them is looked at.
+// Where one box represents several ops or modules: selects which of them is shown.
 
 import { IconButton, Link } from "../controls";
 import { usePage } from "../context";
 import { around } from "../state";
 
 /** Steps through what is drawn as the same box, and a way to draw the blocks one by one. */
-export function Alike({ own, keys }: { own: string; keys: readonly string[] }) {
+export function RepresentedStepper({ own, keys }: { own: string; keys: readonly string[] }) {
   const { view, state, act, part } = usePage();
   const place = keys.indexOf(own);
   if (keys.length < 2 || place < 0) return null;
@@ -14,9 +14,9 @@ export function Alike({ own, keys }: { own: string; keys: readonly string[] }) {
   const run = groups.map((group) => view.groups.run[group]).find((one) => one >= 0 && !state.apart.has(one));
   return (
     <div class="alike">
-      <IconButton icon="left" title="The one before" onClick={() => show(-1)} />
+      <IconButton icon="left" title="Previous" onClick={() => show(-1)} />
       <span>{place + 1} of {keys.length.toLocaleString("en")} drawn as this box</span>
-      <IconButton icon="right" title="The next one" onClick={() => show(1)} />
+      <IconButton icon="right" title="Next" onClick={() => show(1)} />
       {run !== undefined && own.startsWith("n") && <Link onGo={() => part(run, true)}>show all {view.runs[run].groups.length} blocks</Link>}
     </div>
   );

@@ -1,6 +1,6 @@
-// The line of the user's program that ran an op, with its surroundings.
+// The source line that ran an op, with its context.
 
-import { tinted } from "../../lib/python";
+import { highlightPython } from "../../lib/python";
 import type { Source } from "../../lib/wire";
 import { Card } from "./parts";
 
@@ -9,18 +9,18 @@ export function SourceLines({ source, stack }: { source: Source; stack: readonly
   return (
     <Card title="Source" aside={<span title={source.file}>{file}:{source.line}</span>}>
       {source.function && <div class="quiet">in <code>{source.function}</code></div>}
-      {source.text.length === 0 && <p class="quiet">The file is not at hand any more.</p>}
+      {source.text.length === 0 && <p class="quiet">Source file not found.</p>}
       {source.text.length > 0 && <pre class="code">
         {source.text.map((text, i) => (
           <div class={source.first + i === source.line ? "line here" : "line"} key={i}>
             <i>{source.first + i}</i>
-            <span>{tinted(text).map(([piece, tint], place) => <span class={tint && `tint-${tint}`} key={place}>{piece}</span>)}</span>
+            <span>{highlightPython(text).map(([piece, tint], place) => <span class={tint && `tint-${tint}`} key={place}>{piece}</span>)}</span>
           </div>
         ))}
       </pre>}
       {stack.length > 1 && (
         <details class="stack">
-          <summary>called through {stack.length - 1} more</summary>
+          <summary>called from {stack.length - 1} more</summary>
           <ol>
             {stack.map(([path, line, name], place) => (
               <li key={place} title={path}>

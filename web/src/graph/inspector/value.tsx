@@ -1,4 +1,4 @@
-// A tensor in pictures: its statistics, how its values are spread, and the values themselves.
+// A tensor: statistics, histogram and values.
 
 import { short } from "../../lib/formatting";
 import type { ValuePicture } from "../../lib/wire";
@@ -23,7 +23,7 @@ export function ValueView({ value, title }: { value: ValuePicture; title?: strin
           {value.statistics.map(([name, number]) => (
             <div key={name} class={`stat${ALARMING.test(name) && number ? " out" : ""}`}>
               <span class="label">{name}</span>
-              <b>{said(name, number)}</b>
+              <b>{formatStatistic(name, number)}</b>
             </div>
           ))}
         </div>
@@ -36,8 +36,8 @@ export function ValueView({ value, title }: { value: ValuePicture; title?: strin
   return title === undefined ? body : <Card title={title} aside={about}>{body}</Card>;
 }
 
-/** Shares are told in percent, all else as it is. */
-function said(name: string, number: number | null): string {
+/** Fractions as percent, other numbers unchanged. */
+function formatStatistic(name: string, number: number | null): string {
   if (number === null) return "–";
   return name === "zeros" ? `${short(100 * number)} %` : short(number);
 }

@@ -1,3 +1,5 @@
+// Tests of axes.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 

@@ -1,4 +1,4 @@
-// Axes: how a number becomes a place, and which numbers stand beside the line.
+// Axes: map numbers to positions and choose ticks.
 
 import type { Numbers } from "./decimate";
 import { short } from "../formatting";
@@ -34,7 +34,7 @@ export function extent(y: Numbers, places: Iterable<number>, known: Extent | nul
   return low <= high ? { low, high, tiny: Number.isFinite(tiny) ? tiny : 1 } : null;
 }
 
-/** At most so many powers of ten are told apart below the largest number, where a scale has to reach zero. */
+/** Maximum number of powers of ten below the largest value on a log scale that reaches zero. */
 const DEEPEST = 12;
 
 /** The axis on which numbers of this extent are spread, with a little room, and about `n` ticks. */
@@ -110,7 +110,7 @@ export function powers(low: number, high: number, n: number): number[] {
   return rounds(low, high, n);
 }
 
-/** What stands beside the ticks; powers of ten as such where some are too long to be written out. */
+/** Tick labels; powers of ten in exponent form where some would be too long. */
 export function tickTexts(ticks: readonly number[]): string[] {
   const isPower = (tick: number): boolean => tick === 0 || Number.isInteger(Number(Math.log10(Math.abs(tick)).toFixed(9)));
   const isLong = (tick: number): boolean => tick !== 0 && (Math.abs(tick) >= 1e4 || Math.abs(tick) < 1e-3);

@@ -1,16 +1,16 @@
-// Curves made ready to be drawn: thinned, smoothed, brought onto one axis. What a reader points at is looked up in the whole.
+// Curves prepared for drawing: decimated, smoothed, on one axis. Values at the cursor are read from the full data.
 
 import { axisOf, extent, type Axis, type Extent } from "./axes";
-import { decimated, nearest, type Numbers } from "./decimate";
-import { smoothed } from "./smooth";
+import { decimate, nearest, type Numbers } from "./decimate";
+import { smooth } from "./smooth";
 
 /** One curve. `x` ascends; what is not finite in `y` is a gap. */
 export interface Line {
   readonly key: string;
   readonly name: string;
   /** As CSS knows it, variables included. */
-  readonly colour: string;
-  /** Lengths of strokes and gaps; solid if nothing is said. */
+  readonly color: string;
+  /** Dash pattern; solid by default. */
   readonly dash?: readonly number[];
   readonly x: Numbers;
   readonly y: Numbers;
@@ -18,22 +18,22 @@ export interface Line {
   readonly band?: { readonly low: Numbers; readonly high: Numbers };
 }
 
-export interface SheetOptions {
-  /** The part of x that is looked at; null for all. */
+export interface ChartOptions {
+  /** The zoomed range of x; null for all. */
   readonly zoom: readonly [number, number] | null;
   /** Room in pixels. */
   readonly width: number;
   readonly isLog: boolean;
   /** How much older points count, from 0 (no smoothing) to 1. */
   readonly smoothing: number;
-  /** About so many ticks at the side. */
+  /** Approximate number of y ticks. */
   readonly nTicks?: number;
 }
 
 /** A column of places on the y axis: null for a gap, undefined where another curve has a point and this one has not. */
 export type Column = (number | null | undefined)[];
 
-export interface Sheet {
+export interface ChartData {
   readonly low: number;
   readonly high: number;
   readonly y: Axis;
@@ -48,21 +48,21 @@ export interface Sheet {
   readonly isEmpty: boolean;
 }
 
-/** Kept as long as the numbers themselves: a drag of the slider or a zoom smooths nothing twice. */
-const quiet = new WeakMap<object, { weight: number; y: Float64Array }>();
+/** Cache of smoothed curves, so that a zoom does not smooth again. */
+const smoothedCache = new WeakMap<object, { weight: number; y: Float64Array }>();
 
 /** Numbers of a curve as they are drawn. */
 export function drawnOf(y: Numbers, smoothing: number): Numbers {
   if (!(smoothing > 0)) return y;
-  const known = quiet.get(y);
+  const known = smoothedCache.get(y);
   if (known?.weight === smoothing) return known.y;
-  const made = { weight: smoothing, y: smoothed(y, smoothing) };
-  quiet.set(y, made);
+  const made = { weight: smoothing, y: smooth(y, smoothing) };
+  smoothedCache.set(y, made);
   return made.y;
 }
 
 /** From the first x to the last of all lines. */
-export function reach(lines: readonly Line[]): [number, number] {
+export function xRange(lines: readonly Line[]): [number, number] {
   let [low, high] = [Infinity, -Infinity];
   for (const { x } of lines) {
     if (!x.length) continue;
@@ -72,12 +72,12 @@ export function reach(lines: readonly Line[]): [number, number] {
   return low <= high ? [low, high] : [0, 1];
 }
 
-export function sheetOf(lines: readonly Line[], { zoom, width, isLog, smoothing, nTicks = 4 }: SheetOptions): Sheet {
-  let [low, high] = zoom ?? reach(lines);
+export function chartData(lines: readonly Line[], { zoom, width, isLog, smoothing, nTicks = 4 }: ChartOptions): ChartData {
+  let [low, high] = zoom ?? xRange(lines);
   if (low === high) [low, high] = [low - 0.5, high + 0.5];
   const stretches = Math.max(50, Math.floor(width));
   const places = lines.map(({ x, y, band }) => {
-    const kept = [y, ...(band ? [band.low, band.high] : [])].map((numbers) => decimated(x, numbers, low, high, stretches));
+    const kept = [y, ...(band ? [band.low, band.high] : [])].map((numbers) => decimate(x, numbers, low, high, stretches));
     return kept.length === 1 ? kept[0] : [...new Set(kept.flat())].sort((a, b) => a - b);
   });
   let known: Extent | null = null;
@@ -113,8 +113,8 @@ export function stretches(low: Column, high: Column): number[][] {
   return found.filter((places) => places.length);
 }
 
-/** Points of a column with no neighbour to draw a line to. */
-export function lonely(column: Column): number[] {
+/** Points of a column with no neighbor to draw a line to. */
+export function isolatedPoints(column: Column): number[] {
   const own = column.flatMap((value, place) => (value === undefined ? [] : [place]));
   const isPoint = (i: number): boolean => i >= 0 && i < own.length && column[own[i]] !== null;
   return own.filter((_, i) => isPoint(i) && !isPoint(i - 1) && !isPoint(i + 1));
@@ -132,7 +132,7 @@ export interface Reading {
 }
 
 /** The x of a point of any line that is nearest to a place; null if there is none. */
-export function snapped(lines: readonly Line[], x: number): number | null {
+export function nearestX(lines: readonly Line[], x: number): number | null {
   let best: number | null = null;
   for (const line of lines) {
     const place = nearest(line.x, x);

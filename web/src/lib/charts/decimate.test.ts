@@ -1,7 +1,9 @@
+// Tests of decimate.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { below, decimated, nearest } from "./decimate";
+import { below, decimate, nearest } from "./decimate";
 
 const line = (n: number, of: (i: number) => number): [Float64Array, Float64Array] => [
   Float64Array.from({ length: n }, (_, i) => i), Float64Array.from({ length: n }, (_, i) => of(i)),
@@ -15,13 +17,13 @@ function dice(seed: number): () => number {
 
 test("a short curve is kept as it is", () => {
   const [x, y] = line(50, (i) => i * i);
-  assert.deepEqual(decimated(x, y, 0, 49, 100), [...x.keys()]);
+  assert.deepEqual(decimate(x, y, 0, 49, 100), [...x.keys()]);
 });
 
 test("every stretch keeps its extremes, in order, and few points are left", () => {
   const roll = dice(7);
   const [x, y] = line(100_000, () => roll() - 0.5);
-  const kept = decimated(x, y, 0, 99_999, 300);
+  const kept = decimate(x, y, 0, 99_999, 300);
   assert.ok(kept.length <= 4 * 301, String(kept.length));
   assert.ok(kept.every((place, i) => i === 0 || place > kept[i - 1]));
   const width = 99_999 / 300;
@@ -35,23 +37,23 @@ test("every stretch keeps its extremes, in order, and few points are left", () =
 
 test("one spike among a million is seen", () => {
   const [x, y] = line(1_000_000, (i) => (i === 765_432 ? 9 : 0));
-  assert.ok(decimated(x, y, 0, 999_999, 200).includes(765_432));
+  assert.ok(decimate(x, y, 0, 999_999, 200).includes(765_432));
 });
 
 test("one number that is not finite among many is kept", () => {
   const [x, y] = line(10_000, (i) => (i === 1234 ? NaN : 1));
-  assert.ok(decimated(x, y, 0, 9_999, 50).includes(1234));
+  assert.ok(decimate(x, y, 0, 9_999, 50).includes(1234));
 });
 
-test("of a part only the part and its neighbours are kept", () => {
+test("of a part only the part and its neighbors are kept", () => {
   const [x, y] = line(1000, (i) => i);
-  const kept = decimated(x, y, 100.5, 110, 400);
+  const kept = decimate(x, y, 100.5, 110, 400);
   assert.deepEqual([kept[0], kept[kept.length - 1]], [100, 111]);
 });
 
 test("nothing of nothing, and one of one", () => {
-  assert.deepEqual(decimated([], [], 0, 1, 10), []);
-  assert.deepEqual(decimated([5], [1], 5, 5, 10), [0]);
+  assert.deepEqual(decimate([], [], 0, 1, 10), []);
+  assert.deepEqual(decimate([5], [1], 5, 5, 10), [0]);
 });
 
 test("the nearest number is found from both sides", () => {

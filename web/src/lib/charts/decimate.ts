@@ -1,14 +1,14 @@
-// Long curves with no more points than can be seen: what a screen shows of them stays the same.
+// Decimation of long curves: no more points than pixels, with the same appearance.
 
 /** Numbers in a row, of whichever precision they came. */
 export type Numbers = Float32Array | Float64Array | readonly number[];
 
 /**
  * Which points between `low` and `high` are to be drawn, in their order, so that each of `n` equal stretches of x keeps
- * its first, smallest, largest and last point, and one that is not finite if there is any. The neighbours on both sides
+ * its first, smallest, largest and last point, and one that is not finite if there is any. The neighbors on both sides
  * belong to it, so that lines go on beyond the edge. `x` ascends.
  */
-export function decimated(x: Numbers, y: Numbers, low: number, high: number, n: number): number[] {
+export function decimate(x: Numbers, y: Numbers, low: number, high: number, n: number): number[] {
   const first = Math.max(0, below(x, low) - 1);
   const end = Math.min(x.length, below(x, high, true) + 1);
   if (end - first <= 4 * n) return span(first, end);

@@ -1,14 +1,16 @@
+// Tests of lines.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { exampleRun } from "../../viewer/example";
-import { allKinds, linesOf, stepAt, valueAtStep, xOf, type Recorded } from "./lines";
+import { allKinds, linesOf, stepAt, valueAtStep, xOf, type RecordedCurve } from "./lines";
 
 const run = exampleRun("a"); // steps 0, 10…; every third is long, every tenth rare
-const recorded: Recorded = {
+const recorded: RecordedCurve = {
   steps: Float64Array.from(run.steps), values: Float32Array.from(run.steps, (step) => step / 10), seconds: Float32Array.from(run.steps, (step) => step * 2),
 };
-const plain = { colour: "red", isOneOfMany: false, kind: null, isByKind: true, xName: "step" as const };
+const plain = { color: "red", isOneOfMany: false, kind: null, isByKind: true, xName: "step" as const };
 
 test("each kind of step has a line of its own, and together they have all points", () => {
   const lines = linesOf(run, recorded, plain);

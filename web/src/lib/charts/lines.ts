@@ -1,11 +1,11 @@
-// What was recorded over steps, as lines: one for each run, and for each kind of step where these are told apart.
+// Recorded curves as lines: one per run, and one per kind of step where kinds are separate.
 
 import { nearest } from "./decimate";
 import type { Line } from "./chart-data";
 import type { RunView } from "../wire";
 
 /** Numbers over steps, as they come from the server. */
-export interface Recorded {
+export interface RecordedCurve {
   readonly steps: Float64Array;
   readonly values: Float32Array;
   /** Since the session began, which may be a resumed one. */
@@ -22,8 +22,8 @@ export interface StepLine extends Line {
 }
 
 export interface LineOptions {
-  readonly colour: string;
-  /** By which it is told from other runs where kinds are not told apart. */
+  readonly color: string;
+  /** Dash pattern that distinguishes the run where kinds are merged. */
   readonly dash?: readonly number[];
   /** Whether there are other runs beside it. */
   readonly isOneOfMany: boolean;
@@ -56,7 +56,7 @@ function kindsOf(run: RunView): ReadonlyMap<number, number> {
   return found;
 }
 
-export function linesOf(run: RunView, recorded: Recorded, options: LineOptions): StepLine[] {
+export function linesOf(run: RunView, recorded: RecordedCurve, options: LineOptions): StepLine[] {
   const { kind, isByKind, isOneOfMany } = options;
   const kindAt = kindsOf(run);
   const wanted = kind !== null ? [run.kinds.indexOf(kind)] : isByKind && run.kinds.length > 1 ? [...run.kinds.keys()] : [-1];
@@ -65,9 +65,9 @@ export function linesOf(run: RunView, recorded: Recorded, options: LineOptions):
     const steps = Float64Array.from(places, (place) => recorded.steps[place]);
     const words = [isOneOfMany || number < 0 ? run.item.name : "", number >= 0 && kind === null ? run.kinds[number] || "no kind" : ""];
     return {
-      key: `${run.item.id} ${number}`, run: run.item.id, name: words.filter(Boolean).join(" · ") || run.item.name, colour: options.colour,
+      key: `${run.item.id} ${number}`, run: run.item.id, name: words.filter(Boolean).join(" · ") || run.item.name, color: options.color,
       dash: kind === null && number >= 0 ? dashOf((options.kinds ?? run.kinds).indexOf(run.kinds[number])) : options.dash, steps,
-      x: options.xName === "seconds" ? rising(recorded.seconds, places) ?? steps : steps,
+      x: options.xName === "seconds" ? monotonicSeconds(recorded.seconds, places) ?? steps : steps,
       y: Float32Array.from(places, (place) => recorded.values[place]),
       band: recorded.band && {
         low: Float32Array.from(places, (place) => recorded.band!.low[place]), high: Float32Array.from(places, (place) => recorded.band!.high[place]),
@@ -76,14 +76,14 @@ export function linesOf(run: RunView, recorded: Recorded, options: LineOptions):
   });
 }
 
-function placesOf({ steps }: Recorded, isWanted: (step: number) => boolean): number[] {
+function placesOf({ steps }: RecordedCurve, isWanted: (step: number) => boolean): number[] {
   const found: number[] = [];
   steps.forEach((step, place) => isWanted(step) && found.push(place));
   return found;
 }
 
-/** Seconds that go on where a resumed session begins anew at zero. */
-function rising(seconds: Float32Array | null, places: readonly number[]): Float64Array | null {
+/** Seconds made monotonic: a resumed session starts again at zero. */
+function monotonicSeconds(seconds: Float32Array | null, places: readonly number[]): Float64Array | null {
   if (!seconds || seconds.length === 0) return null;
   let [before, last] = [0, -Infinity];
   return Float64Array.from(places, (place) => {

@@ -1,4 +1,4 @@
-// Noisy curves made quiet.
+// Exponential smoothing of curves.
 
 import type { Numbers } from "./decimate";
 
@@ -6,7 +6,7 @@ import type { Numbers } from "./decimate";
  * The moving average in which each older point counts `weight` times the one after it. The first points are not drawn
  * towards zero; what is not finite stays as it is and counts for nothing.
  */
-export function smoothed(y: Numbers, weight: number): Float64Array {
+export function smooth(y: Numbers, weight: number): Float64Array {
   const out = new Float64Array(y.length);
   let [sum, all] = [0, 0];
   for (let i = 0; i < y.length; i++) {

@@ -1,7 +1,7 @@
-// A curve as small as a word.
+// Sparklines.
 
 import { axisOf, extent } from "./axes";
-import { decimated, nearest, type Numbers } from "./decimate";
+import { decimate, nearest, type Numbers } from "./decimate";
 
 export interface Spark {
   /** For `d` of an SVG path; "" if there is nothing to draw. */
@@ -13,7 +13,7 @@ export interface Spark {
 export function sparkOf(x: Numbers, y: Numbers, size: readonly [number, number], isLog: boolean, at: number): Spark {
   const [width, height] = size;
   const [low, high] = [x[0] ?? 0, x[x.length - 1] ?? 1];
-  const places = decimated(x, y, low, high, width);
+  const places = decimate(x, y, low, high, width);
   const axis = axisOf(extent(y, places), isLog);
   const [bottom, top] = [axis.forward(axis.low), axis.forward(axis.high)];
   const point = (place: number): [number, number] => [

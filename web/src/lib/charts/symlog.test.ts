@@ -1,3 +1,5 @@
+// Tests of symlog.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { along, axisOf, ticks } from "./symlog";

@@ -1,4 +1,4 @@
-// An axis for numbers of any size and either sign: straight around zero, logarithmic beyond.
+// Symmetric log axis: linear around zero, logarithmic beyond.
 
 export interface Axis {
   readonly low: number;
@@ -12,7 +12,7 @@ export function symlog(value: number, knee: number): number {
   return Math.sign(value) * Math.log1p(Math.abs(value) / knee);
 }
 
-/** Where the axis bends: below nearly all of these values, so that they are told apart. */
+/** The linear threshold of the axis: below nearly all of these values. */
 export function kneeOf(values: Iterable<number>): number {
   const sizes = Float64Array.from(values, Math.abs).filter((size) => Number.isFinite(size) && size !== 0).sort();
   if (!sizes.length) return 1;

@@ -1,11 +1,11 @@
-// One number a name, as a bar; both ways from the middle where there are signs.
+// A bar chart: one number per name, diverging where numbers are signed.
 
 import { useRef, useState } from "preact/hooks";
 import { useEdges } from "../scroll-edges";
-import { largest, said, told } from "../numbers";
+import { largest, shortNumber, exactNumber } from "../numbers";
 import { sideOf } from "../colors";
 import type { Bars } from "../wire";
-import { after } from "../grid-keys";
+import { cellAfterKey } from "../grid-keys";
 
 /** More bars than these are scrolled. */
 const MOST = 60;
@@ -15,11 +15,11 @@ export function BarsPlate({ plate }: { plate: Bars }) {
   const [at, setAt] = useState(-1);
   const frame = useRef<HTMLDivElement>(null);
   useEdges(frame, ".plate-bars");
-  if (!names.length) return <p class="quiet">Nothing to compare.</p>;
+  if (!names.length) return <p class="quiet">No values.</p>;
   const most = largest([...values, ...low, ...high]) || 1;
   const place = (value: number): number => (isSigned ? 50 + (50 * value) / most : (100 * Math.max(0, value)) / most);
   const key = (event: KeyboardEvent): void => {
-    const next = after(event.key, at < 0 ? null : [at, 0], names.length, 1);
+    const next = cellAfterKey(event.key, at < 0 ? null : [at, 0], names.length, 1);
     if (!next) return;
     setAt(next[0]);
     (event.currentTarget as HTMLElement).children[next[0]]?.scrollIntoView({ block: "nearest" });
@@ -27,7 +27,7 @@ export function BarsPlate({ plate }: { plate: Bars }) {
     event.stopPropagation();
   };
   const widest = Math.min(26, Math.max(...names.map((name) => name.length)));
-  const number = Math.max(...values.map((value) => said(value).length));
+  const number = Math.max(...values.map((value) => shortNumber(value).length));
   return (
     <>
       <div class="plate-frame" ref={frame}>
@@ -44,17 +44,17 @@ export function BarsPlate({ plate }: { plate: Bars }) {
                   {value !== null && <i class={sideOf(value, isSigned)} style={{ left: `${from}%`, width: `${to - from}%` }} />}
                   {under !== null && over !== null && <u style={{ left: `${place(under)}%`, width: `${Math.max(0, place(over) - place(under))}%` }} />}
                 </span>
-                <span class="bar-number">{said(value)}</span>
+                <span class="bar-number">{shortNumber(value)}</span>
               </div>
             );
           })}
         </div>
       </div>
-      <div class="plate-said" aria-live="polite">{at >= 0 && at < names.length ? <><b>{names[at]}</b> {exactly(plate, at)}</> : " "}</div>
+      <div class="plate-readout" aria-live="polite">{at >= 0 && at < names.length ? <><b>{names[at]}</b> {exactly(plate, at)}</> : " "}</div>
     </>
   );
 }
 
 function exactly({ values, low, high }: Bars, i: number): string {
-  return told(values[i]) + (low.length && high.length ? `, from ${told(low[i])} to ${told(high[i])}` : "");
+  return exactNumber(values[i]) + (low.length && high.length ? `, from ${exactNumber(low[i])} to ${exactNumber(high[i])}` : "");
 }

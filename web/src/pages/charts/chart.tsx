@@ -1,10 +1,10 @@
-// The frame of a chart: axes with numbers, a cursor that the pointer and the keys move, and what is read there.
+// The frame of a chart: axes, a cursor for pointer and keyboard, and a readout.
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { short } from "../../lib/formatting";
 import type { Scale } from "./scale";
-import { after } from "../grid-keys";
+import { cellAfterKey } from "../grid-keys";
 
 export interface Frame {
   readonly width: number;
@@ -14,7 +14,7 @@ export interface Frame {
 }
 
 interface Props {
-  /** What it shows, for readers who do not see it. */
+  /** Accessible name of the chart. */
   readonly label: string;
   readonly xName: string;
   readonly yName: string;
@@ -24,7 +24,7 @@ interface Props {
   readonly n: number;
   /** The place for a number on x. */
   placeAt(x: number): number;
-  /** Where the cursor stands for a place. */
+  /** X of the cursor for an index. */
   xOf(place: number): number;
   draw(frame: Frame, place: number): ComponentChildren;
   read(place: number): ComponentChildren;
@@ -55,7 +55,7 @@ export function Chart({ label, xName, yName, x, y, n, placeAt, xOf, draw, read }
     setPlace(at < -20 || at > width + 20 ? -1 : placeAt(x.value(Math.max(0, Math.min(1, at / width)))));
   };
   const key = (event: KeyboardEvent): void => {
-    const next = after(event.key, place < 0 ? null : [0, place], 1, n);
+    const next = cellAfterKey(event.key, place < 0 ? null : [0, place], 1, n);
     if (event.key === "Escape" && place >= 0) setPlace(-1);
     else if (next) setPlace(next[1]);
     else return;

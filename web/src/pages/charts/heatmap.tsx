@@ -1,12 +1,12 @@
-// A matrix as colours: cells with numbers while they are few, pixels when they are many.
+// A heatmap: cells with numbers while there are few, pixels when there are many.
 
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { gradient } from "../../lib/colors";
 import { useEdges } from "../scroll-edges";
-import { ended, said, told } from "../numbers";
-import { cellColour, cellTint, rampOf } from "../colors";
-import { beside, Tip, type Box, type TipPlace } from "../tooltip";
-import { after, type Place } from "../grid-keys";
+import { scaleEndNumber, shortNumber, exactNumber } from "../numbers";
+import { cellColor, cellStyle, rampOf } from "../colors";
+import { tipPlace, Tip, type Box, type TipPlace } from "../tooltip";
+import { cellAfterKey, type Place } from "../grid-keys";
 import type { Heatmap } from "../wire";
 
 /** More cells than these are pixels. */
@@ -25,11 +25,11 @@ export function HeatmapPlate({ plate, isDark }: { plate: Heatmap; isDark: boolea
   useEdges(frame, ".heatmap");
   const look = (place: Place | null): void => {
     setAt(place);
-    setTip(place && frame.current ? beside(boxOf(frame.current, place, rows.length, columns.length), frame.current.getBoundingClientRect(), innerHeight) : null);
+    setTip(place && frame.current ? tipPlace(boxOf(frame.current, place, rows.length, columns.length), frame.current.getBoundingClientRect(), innerHeight) : null);
   };
   if (!rows.length || !columns.length) return <p class="quiet">No cells.</p>;
   const key = (event: KeyboardEvent): void => {
-    const next = after(event.key, at, rows.length, columns.length);
+    const next = cellAfterKey(event.key, at, rows.length, columns.length);
     if (!next && !(event.key === "Escape" && at)) return;
     if (next) cellOf(frame.current!, next)?.scrollIntoView({ block: "nearest", inline: "nearest" });
     look(next);
@@ -48,13 +48,13 @@ export function HeatmapPlate({ plate, isDark }: { plate: Heatmap; isDark: boolea
           {at && (
             <>
               <div class="tip-head"><b>{rows[at[0]]}</b> × <b>{columns[at[1]]}</b></div>
-              <div class="tip-line on"><b>{told(plate.values[at[0]][at[1]], isShare)}</b></div>
+              <div class="tip-line on"><b>{exactNumber(plate.values[at[0]][at[1]], isShare)}</b></div>
               {plate.notes.length > 0 && <span class="heatmap-note">{plate.notes[at[0]][at[1]]}</span>}
             </>
           )}
         </Tip>
       </div>
-      <div class="plate-said"><span class="plate-ramp">{ended(plate.low ?? 0, isShare)}<i style={{ background: gradient(rampOf(isSigned, isDark)) }} />{ended(plate.high ?? 0, isShare)}</span></div>
+      <div class="plate-readout"><span class="plate-ramp">{scaleEndNumber(plate.low ?? 0, isShare)}<i style={{ background: gradient(rampOf(isSigned, isDark)) }} />{scaleEndNumber(plate.high ?? 0, isShare)}</span></div>
     </>
   );
 }
@@ -83,8 +83,8 @@ function Grid({ plate, isDark, at, onAt }: CellsProps) {
             <th scope="row" class={at?.[0] === row ? "at" : ""} title={name}>{name}</th>
             {values[row].map((value, column) => (
               <td key={column} data-row={row} data-column={column} class={at?.[0] === row && at[1] === column ? "at" : ""}
-                style={cellTint(value, plate, isDark) ?? undefined}>
-                {hasTexts ? <><span>{texts[row][column]}</span>{hasNumbers && <small>{said(value, isShare)}</small>}</> : hasNumbers ? said(value, isShare) : ""}
+                style={cellStyle(value, plate, isDark) ?? undefined}>
+                {hasTexts ? <><span>{texts[row][column]}</span>{hasNumbers && <small>{shortNumber(value, isShare)}</small>}</> : hasNumbers ? shortNumber(value, isShare) : ""}
               </td>
             ))}
           </tr>
@@ -101,8 +101,8 @@ function Pixels({ plate, isDark, at, onAt }: CellsProps) {
     const context = canvas.current!.getContext("2d")!;
     const image = context.createImageData(columns, rows);
     plate.values.forEach((line, row) => line.forEach((value, column) => {
-      const colour = cellColour(value, plate, isDark);
-      image.data.set(colour ? [...colour, 255] : [0, 0, 0, 0], 4 * (row * columns + column));
+      const color = cellColor(value, plate, isDark);
+      image.data.set(color ? [...color, 255] : [0, 0, 0, 0], 4 * (row * columns + column));
     }));
     context.putImageData(image, 0, 0);
   }, [plate, isDark]);
@@ -133,5 +133,5 @@ function boxOf(frame: HTMLElement, place: Place, rows: number, columns: number):
 }
 
 function about({ title, row_names, column_names, low, high, is_share }: Heatmap): string {
-  return `${title || "Heatmap"}. ${row_names.length} rows, ${column_names.length} columns, from ${told(low, is_share)} to ${told(high, is_share)}`;
+  return `${title || "Heatmap"}. ${row_names.length} rows, ${column_names.length} columns, from ${exactNumber(low, is_share)} to ${exactNumber(high, is_share)}`;
 }

@@ -1,12 +1,12 @@
-// How values are spread: one outline for each kind of them, on the same bins.
+// A histogram with one outline per series on shared bins.
 
 import { useState } from "preact/hooks";
 import { counted } from "../../lib/formatting";
 import { Chart, type Frame } from "./chart";
 import { Key, Swatch, toggled } from "../legend";
-import { said, told, type Maybe } from "../numbers";
-import { roomy, scaleOf } from "./scale";
-import { seriesColour } from "../colors";
+import { shortNumber, exactNumber, type Maybe } from "../numbers";
+import { paddedScale, scaleOf } from "./scale";
+import { seriesColor } from "../colors";
 import type { Histogram } from "../wire";
 
 export function HistogramPlate({ plate }: { plate: Histogram }) {
@@ -20,29 +20,29 @@ export function HistogramPlate({ plate }: { plate: Histogram }) {
   const shown = plate.series.map((series, place) => ({ ...series, place })).filter(({ place }) => !hidden.has(place));
   const height = (count: Maybe, place: number): number => (isShare ? (count ?? 0) / (totals[place] || 1) : count ?? 0);
   const x = scaleOf(edges[0], edges[n], false, 6);
-  const y = roomy([0, ...shown.flatMap(({ counts, place }) => counts.map((count) => height(count, place)))], 4);
+  const y = paddedScale([0, ...shown.flatMap(({ counts, place }) => counts.map((count) => height(count, place)))], 4);
   return (
     <>
       {plate.series.length > 1 && (
-        <button type="button" class="toggle plate-toggle" aria-pressed={isShare} title="Each kind as a share of its own values" onClick={() => setShare(!isShare)}>shares</button>
+        <button type="button" class="toggle plate-toggle" aria-pressed={isShare} title="Normalize each series to its own number of values" onClick={() => setShare(!isShare)}>normalize</button>
       )}
-      <Chart label={about(plate, totals)} xName={isShare ? "share of values by their size" : "number of values by their size"} yName="" x={x} y={y} n={n}
+      <Chart label={about(plate, totals)} xName={isShare ? "value (height: share of values)" : "value (height: number of values)"} yName="" x={x} y={y} n={n}
         placeAt={(value) => Math.max(0, Math.min(n - 1, edges.findIndex((edge) => edge > value) - 1 + (value >= edges[n] ? n + 1 : 0)))}
         xOf={(bin) => (edges[bin] + edges[bin + 1]) / 2}
         draw={(frame, at) => (
           <>
             {at >= 0 && <rect class="bin-at" x={frame.x(edges[at])} width={Math.max(1, frame.x(edges[at + 1]) - frame.x(edges[at]))} y={0} height={frame.height} />}
             {shown.map(({ counts, place }) => (
-              <path key={place} class="outline" style={{ color: seriesColour(place) }} d={outline(edges, counts.map((count) => height(count, place)), frame)} />
+              <path key={place} class="outline" style={{ color: seriesColor(place) }} d={outline(edges, counts.map((count) => height(count, place)), frame)} />
             ))}
           </>
         )}
         read={(bin) => (
           <>
-            <div class="tip-head">{said(edges[bin])} to {said(edges[bin + 1])}</div>
+            <div class="tip-head">{shortNumber(edges[bin])} to {shortNumber(edges[bin + 1])}</div>
             {shown.map(({ name, counts, place }) => (
-              <div class="tip-line" key={place}><Swatch place={place} /><span>{name}</span><b>{told(counts[bin])}</b>
-                <small>{told((counts[bin] ?? 0) / (totals[place] || 1), true)}</small></div>
+              <div class="tip-line" key={place}><Swatch place={place} /><span>{name}</span><b>{exactNumber(counts[bin])}</b>
+                <small>{exactNumber((counts[bin] ?? 0) / (totals[place] || 1), true)}</small></div>
             ))}
           </>
         )} />
@@ -60,5 +60,5 @@ export function outline(edges: readonly number[], heights: readonly number[], fr
 
 function about({ title, edges, series }: Histogram, totals: readonly number[]): string {
   const parts = series.map(({ name }, place) => `${name}: ${counted(totals[place], "value")}`);
-  return [title || "Histogram", `from ${told(edges[0])} to ${told(edges[edges.length - 1])}`, ...parts.slice(0, 6)].join(". ");
+  return [title || "Histogram", `from ${exactNumber(edges[0])} to ${exactNumber(edges[edges.length - 1])}`, ...parts.slice(0, 6)].join(". ");
 }

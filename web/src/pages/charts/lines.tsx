@@ -1,14 +1,14 @@
-// Lines over a number, with the intervals around them.
+// A line chart with confidence bands.
 
 import { useState } from "preact/hooks";
 import { Chart, type Frame } from "./chart";
 import { Key, Swatch, toggled } from "../legend";
-import { told, type Maybe } from "../numbers";
-import { nearest, roomy, scaleOf } from "./scale";
-import { seriesColour } from "../colors";
+import { exactNumber, type Maybe } from "../numbers";
+import { nearest, paddedScale, scaleOf } from "./scale";
+import { seriesColor } from "../colors";
 import type { Line, Lines } from "../wire";
 
-/** So few points are drawn as points, too. */
+/** Up to this many points, a line also shows its points. */
 const FEW = 40;
 
 export function LinesPlate({ plate }: { plate: Lines }) {
@@ -19,18 +19,18 @@ export function LinesPlate({ plate }: { plate: Lines }) {
   const scale = scaleOf(xs[0], xs[xs.length - 1], plate.is_log_x, 6);
   // Between the second and the third site there is none.
   const x = xs.every(Number.isInteger) ? { ...scale, ticks: scale.ticks.filter(Number.isInteger) } : scale;
-  const y = roomy(shown.flatMap(({ line }) => [...line.y, ...line.low, ...line.high]), 5);
+  const y = paddedScale(shown.flatMap(({ line }) => [...line.y, ...line.low, ...line.high]), 5);
   return (
     <>
       <Chart label={about(plate)} xName={plate.x_name} yName={plate.y_name} x={x} y={y} n={xs.length}
         placeAt={(value) => nearest(plate.x, value, x)} xOf={(place) => xs[place]}
-        draw={(frame, at) => shown.map(({ line, place }) => <Drawn key={place} line={line} xs={xs} colour={seriesColour(place)} frame={frame} at={at} />)}
+        draw={(frame, at) => shown.map(({ line, place }) => <Drawn key={place} line={line} xs={xs} color={seriesColor(place)} frame={frame} at={at} />)}
         read={(at) => (
           <>
-            <div class="tip-head">{plate.x_name} {told(xs[at])}{plate.x_names.length > 0 && <> <q>{plate.x_names[at]}</q></>}</div>
+            <div class="tip-head">{plate.x_name} {exactNumber(xs[at])}{plate.x_names.length > 0 && <> <q>{plate.x_names[at]}</q></>}</div>
             {shown.map(({ line, place }) => (
               <div class="tip-line" key={place}><Swatch place={place} isDashed={line.is_dashed} /><span>{line.name}</span>
-                <b>{told(line.y[at])}</b>{line.low.length > 0 && line.high.length > 0 && <small>{told(line.low[at])} to {told(line.high[at])}</small>}</div>
+                <b>{exactNumber(line.y[at])}</b>{line.low.length > 0 && line.high.length > 0 && <small>{exactNumber(line.low[at])} to {exactNumber(line.high[at])}</small>}</div>
             ))}
           </>
         )} />
@@ -40,10 +40,10 @@ export function LinesPlate({ plate }: { plate: Lines }) {
   );
 }
 
-function Drawn({ line, xs, colour, frame, at }: { line: Line; xs: readonly number[]; colour: string; frame: Frame; at: number }) {
+function Drawn({ line, xs, color, frame, at }: { line: Line; xs: readonly number[]; color: string; frame: Frame; at: number }) {
   const value = at >= 0 ? line.y[at] : null;
   return (
-    <g style={{ color: colour }}>
+    <g style={{ color }}>
       {line.low.length > 0 && line.high.length > 0 && <path class="band" d={band(xs, line.low, line.high, frame)} />}
       <path class="line" d={path(xs, line.y, frame)} stroke-dasharray={line.is_dashed ? "6 4" : undefined} />
       {xs.length <= FEW && line.y.map((y, place) => y !== null && <circle key={place} class="dot-of-line" cx={frame.x(xs[place])} cy={frame.y(y)} r={2.6} />)}
@@ -78,6 +78,6 @@ export function band(xs: readonly number[], low: readonly Maybe[], high: readonl
 }
 
 function about({ title, x_name, y_name, lines }: Lines): string {
-  const ends = lines.slice(0, 4).map(({ name, y }) => `${name} ends at ${told(y[y.length - 1] ?? null)}`);
+  const ends = lines.slice(0, 4).map(({ name, y }) => `${name} ends at ${exactNumber(y[y.length - 1] ?? null)}`);
   return [title || `${y_name} by ${x_name}`, ...ends].join(". ");
 }

@@ -1,4 +1,4 @@
-// From numbers to pixels of a chart, and back to the number that is nearest.
+// Scales of charts: number to position and back.
 
 import { powers, rounds } from "../../lib/charts/axes";
 
@@ -11,9 +11,9 @@ export interface Scale {
   value(share: number): number;
 }
 
-/** From the first number to the last, logarithmic if it is asked for and all are above zero; with about `n` ticks. */
+/** A scale with about `n` ticks, logarithmic if requested and all numbers are positive. */
 export function scaleOf(low: number, high: number, isLog: boolean, n: number): Scale {
-  if (!(high > low)) [low, high] = widened(low);
+  if (!(high > low)) [low, high] = widen(low);
   if (isLog && low > 0) {
     const all = Math.log(high / low);
     const ticks = powers(low, high, n).filter((tick) => tick >= low * (1 - 1e-9) && tick <= high * (1 + 1e-9));
@@ -22,13 +22,13 @@ export function scaleOf(low: number, high: number, isLog: boolean, n: number): S
   return { low, high, ticks: rounds(low, high, n), share: (value) => (value - low) / (high - low), value: (share) => low + share * (high - low) };
 }
 
-function widened(value: number): [number, number] {
+function widen(value: number): [number, number] {
   const room = Math.abs(value) * 0.1 || 1;
   return [value - room, value + room];
 }
 
 /** A scale that has a little room at its ends, and reaches zero where numbers of one sign are near it. */
-export function roomy(values: Iterable<number | null>, n: number): Scale {
+export function paddedScale(values: Iterable<number | null>, n: number): Scale {
   let [low, high] = [Infinity, -Infinity];
   for (const value of values) if (value !== null) [low, high] = [Math.min(low, value), Math.max(high, value)];
   if (low > high) [low, high] = [0, 1];

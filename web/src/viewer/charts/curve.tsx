@@ -1,23 +1,23 @@
-// Curves that can be looked into: drag to zoom, double-click to go back, point to read the numbers, click to go to a step.
+// Interactive curves: drag to zoom, double-click to reset, hover to read values, click to go to a step.
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
-import { readings, reach, sheetOf, snapped, type Line } from "../../lib/charts/chart-data";
+import { readings, xRange, chartData, nearestX, type Line } from "../../lib/charts/chart-data";
 import { duration, exact } from "../../lib/formatting";
-import { Plot, type Looks, type Shown } from "./plot";
+import { Plot, type ChartStyle, type PlotInput } from "./plot";
 import "../../style/curves.css";
 
 export type { Line } from "../../lib/charts/chart-data";
 
 export interface CurveProps {
   readonly lines: readonly Line[];
-  /** What it is a curve of, for readers who do not see it. */
+  /** Accessible name of the curve. */
   readonly name: string;
   readonly height: number;
   readonly isLog?: boolean;
   /** How much older points count, from 0 (as they are) to 1. */
   readonly smoothing?: number;
   readonly xName?: "step" | "seconds";
-  /** Where the vertical line stands: the selected step. */
+  /** X of the vertical line: the selected step. */
   readonly mark?: number | null;
   /** What of x is shown where nothing is zoomed into; else all of the lines. */
   readonly span?: readonly [number, number];
@@ -27,21 +27,21 @@ export interface CurveProps {
   readonly onPoint?: (x: number | null) => void;
   /** A point was clicked: its x. */
   readonly onPick?: (x: number) => void;
-  /** Said in place of curves while there are none. */
+  /** Shown when there are no curves. */
   readonly hint?: string;
-  /** Said where there are numbers and none of them is finite. */
+  /** Shown when no value is finite. */
   readonly broken?: string;
   /** Without axes: a strip. */
   readonly isBare?: boolean;
   readonly isDark: boolean;
 }
 
-/** So many lines are read out at the cursor. */
+/** Maximum number of lines in the readout. */
 const MOST_READ = 12;
-/** So many pixels from the cursor a point may be to be read. */
+/** Maximum distance in pixels between the cursor and a point in the readout. */
 const FAR = 28;
 
-interface Over {
+interface CursorPosition {
   readonly x: number;
   /** In pixels. */
   readonly left: number;
@@ -53,10 +53,10 @@ export function Curve(props: CurveProps) {
   const plot = useRef<Plot | null>(null);
   const [width, setWidth] = useState(0);
   const [zoom, setZoom] = useState<readonly [number, number] | null>(null);
-  const [over, setOver] = useState<Over | null>(null);
+  const [over, setOver] = useState<CursorPosition | null>(null);
   const nTicks = Math.max(2, Math.round(height / 42));
   const { pointed = null, span } = props;
-  const sheet = useMemo(() => sheetOf(lines, { zoom: zoom ?? span ?? null, width, isLog, smoothing, nTicks }), [lines, zoom, span?.[0], span?.[1], width, isLog, smoothing, nTicks]);
+  const sheet = useMemo(() => chartData(lines, { zoom: zoom ?? span ?? null, width, isLog, smoothing, nTicks }), [lines, zoom, span?.[0], span?.[1], width, isLog, smoothing, nTicks]);
   const isEmpty = sheet.isEmpty && !sheet.broken.length;
   const isElsewhere = useRef(false);
   const newest = useRef({ ...props, zoom, setZoom });
@@ -107,19 +107,19 @@ export function Curve(props: CurveProps) {
   // Steps and seconds have nothing in common.
   useEffect(() => setZoom(null), [xName]);
 
-  function shown(): Shown {
-    return { sheet, looks: looksOf(host.current!, lines), isSmooth: smoothing > 0, isSparse, xName, isBare };
+  function shown(): PlotInput {
+    return { data: sheet, style: chartStyle(host.current!, lines), isSmooth: smoothing > 0, isSparse, xName, isBare };
   }
   function pick(x: number): void {
-    const to = snapped(newest.current.lines, x);
+    const to = nearestX(newest.current.lines, x);
     if (to !== null) newest.current.onPick?.(to);
   }
   const onKeyDown = (event: KeyboardEvent): void => {
     const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (by) {
-      const [low, high] = zoom ?? reach(lines);
+      const [low, high] = zoom ?? xRange(lines);
       const from = over?.x ?? mark ?? low;
-      const next = beside(lines, from, by);
+      const next = nextX(lines, from, by);
       if (next !== null && next >= low && next <= high) plot.current?.point(next);
     } else if (event.key === "Enter" && over) pick(over.x);
     else if (event.key === "Escape" && zoom) setZoom(null);
@@ -132,17 +132,17 @@ export function Curve(props: CurveProps) {
       tabIndex={isEmpty ? -1 : 0} onKeyDown={onKeyDown} onBlur={() => setOver(null)}>
       <div class="curve-plot" ref={host} />
       {!isEmpty && sheet.isEmpty && <p class="curve-hint clear">{props.broken ?? "NaN or infinite at every step."}</p>}
-      {sheet.broken.length > 0 && !sheet.isEmpty && !isBare && <span class="curve-broken" title="Steps where it was not finite"><i />NaN or Inf</span>}
-      {isEmpty && <p class="curve-hint">{props.hint ?? "Nothing was recorded here."}</p>}
-      {zoom && !isEmpty && <button type="button" class="curve-reset" title="Show all of it (double click, Escape)" onClick={() => setZoom(null)}>all</button>}
+      {sheet.broken.length > 0 && !sheet.isEmpty && !isBare && <span class="curve-broken" title="Steps with NaN or Inf"><i />NaN or Inf</span>}
+      {isEmpty && <p class="curve-hint">{props.hint ?? "No data recorded."}</p>}
+      {zoom && !isEmpty && <button type="button" class="curve-reset" title="Reset zoom (double-click, Esc)" onClick={() => setZoom(null)}>reset zoom</button>}
       {over && !isEmpty && width > 0 && <Readout {...props} over={over} width={width} perPixel={(sheet.high - sheet.low) / width} />}
     </div>
   );
 }
 
 /** The numbers at the cursor. */
-function Readout({ lines, over, width, perPixel, smoothing = 0, xName = "step" }: CurveProps & { over: Over; width: number; perPixel: number }) {
-  const x = snapped(lines, over.x);
+function Readout({ lines, over, width, perPixel, smoothing = 0, xName = "step" }: CurveProps & { over: CursorPosition; width: number; perPixel: number }) {
+  const x = nearestX(lines, over.x);
   if (x === null) return null;
   const found = readings(lines, x, Math.max(FAR * perPixel, 1e-9), smoothing);
   const side = over.left > width / 2 ? { right: `${width - over.left + 12}px` } : { left: `${over.left + 12}px` };
@@ -165,10 +165,10 @@ function Readout({ lines, over, width, perPixel, smoothing = 0, xName = "step" }
 }
 
 /** How a line looks, as long as a dash. */
-export function Swatch({ line }: { line: Pick<Line, "colour" | "dash"> }) {
+export function Swatch({ line }: { line: Pick<Line, "color" | "dash"> }) {
   return (
     <svg class="swatch" viewBox="0 0 18 8" aria-hidden="true">
-      <line x1={1} x2={17} y1={4} y2={4} style={{ stroke: line.colour }} stroke-dasharray={line.dash?.join(" ")} />
+      <line x1={1} x2={17} y1={4} y2={4} style={{ stroke: line.color }} stroke-dasharray={line.dash?.join(" ")} />
     </svg>
   );
 }
@@ -184,12 +184,12 @@ export function CurveLegend({ lines }: { lines: readonly Line[] }) {
 }
 
 function about(name: string, lines: readonly Line[]): string {
-  const said = lines.filter(({ y }) => y.length).map(({ name: own, y }) => `${own}: ${exact(y[y.length - 1])} at the end`);
-  return [name, ...said.slice(0, 4)].join(". ");
+  const lastValues = lines.filter(({ y }) => y.length).map(({ name: own, y }) => `${own}: last value ${exact(y[y.length - 1])}`);
+  return [name, ...lastValues.slice(0, 4)].join(". ");
 }
 
 /** The x of the next point of any line on one side. */
-function beside(lines: readonly Line[], x: number, by: number): number | null {
+function nextX(lines: readonly Line[], x: number, by: number): number | null {
   let best: number | null = null;
   for (const { x: own } of lines) {
     for (const one of own) {
@@ -199,15 +199,15 @@ function beside(lines: readonly Line[], x: number, by: number): number | null {
   return best;
 }
 
-function looksOf(element: HTMLElement, lines: readonly Line[]): Looks {
+function chartStyle(element: HTMLElement, lines: readonly Line[]): ChartStyle {
   const style = getComputedStyle(element);
   const read = (name: string): string => style.getPropertyValue(name).trim();
-  const plain = (colour: string): string => {
-    const variable = /^var\((--[\w-]+)\)$/.exec(colour)?.[1];
-    return variable ? read(variable) || read("--a") : colour;
+  const plain = (color: string): string => {
+    const variable = /^var\((--[\w-]+)\)$/.exec(color)?.[1];
+    return variable ? read(variable) || read("--a") : color;
   };
   return {
-    colours: lines.map(({ colour }) => plain(colour)), dashes: lines.map(({ dash }) => dash),
+    colors: lines.map(({ color }) => plain(color)), dashes: lines.map(({ dash }) => dash),
     text: read("--soft"), grid: read("--line"), bad: read("--bad"), font: `11px ${read("--mono") || "monospace"}`,
   };
 }

@@ -1,13 +1,13 @@
-// One uPlot: the lines of a sheet, the axes, the cursor. What it shows is decided elsewhere.
+// Wrapper around one uPlot instance: lines, axes, cursor.
 
 import uPlot from "uplot";
 import { rounds, tickTexts } from "../../lib/charts/axes";
-import { lonely, stretches, type Sheet } from "../../lib/charts/chart-data";
+import { isolatedPoints, stretches, type ChartData } from "../../lib/charts/chart-data";
 import { duration, short } from "../../lib/formatting";
 
-export interface Looks {
+export interface ChartStyle {
   /** By line, as a canvas takes it. */
-  readonly colours: readonly string[];
+  readonly colors: readonly string[];
   readonly dashes: readonly (readonly number[] | undefined)[];
   readonly text: string;
   readonly grid: string;
@@ -15,11 +15,11 @@ export interface Looks {
   readonly font: string;
 }
 
-export interface Shown {
-  readonly sheet: Sheet;
-  readonly looks: Looks;
+export interface PlotInput {
+  readonly data: ChartData;
+  readonly style: ChartStyle;
   readonly isSmooth: boolean;
-  /** Whether points are so few that dashes can be told from gaps. */
+  /** Whether there are few enough points to distinguish dashes from gaps. */
   readonly isSparse: boolean;
   readonly xName: "step" | "seconds";
   /** No axes: a strip. */
@@ -27,7 +27,7 @@ export interface Shown {
 }
 
 export interface PlotEvents {
-  /** The cursor is at an x, so many pixels from the left; null when it left. */
+  /** The cursor is at an x, `left` pixels from the left; null when it has left. */
   over(place: { x: number; left: number } | null): void;
   zoom(low: number, high: number): void;
   pick(x: number): void;
@@ -36,9 +36,9 @@ export interface PlotEvents {
 
 /** A press that moved no farther than this is a click. */
 const CLICK = 4;
-/** So few points of a line are drawn as points, too. */
+/** Up to this many points, a line also shows its points. */
 const FEW = 24;
-/** How much of its line's colour a band has. */
+/** How much of its line's color a band has. */
 const BAND = 0.2;
 
 export class Plot {
@@ -48,7 +48,7 @@ export class Plot {
   private pressed = NaN;
   private later: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(host: HTMLElement, private shown: Shown, size: { width: number; height: number }, events: PlotEvents, private readonly isZoomed: () => boolean) {
+  constructor(host: HTMLElement, private shown: PlotInput, size: { width: number; height: number }, events: PlotEvents, private readonly isZoomed: () => boolean) {
     this.plot = new uPlot({ ...size, ...this.options(events) }, this.data(), host);
     this.mark.className = "curve-mark";
     this.plot.over.append(this.mark);
@@ -56,7 +56,7 @@ export class Plot {
   }
 
   /** Draw other numbers; as many lines as before. */
-  set(shown: Shown): void {
+  set(shown: PlotInput): void {
     this.shown = shown;
     this.plot.setData(this.data());
     this.place();
@@ -67,7 +67,7 @@ export class Plot {
     this.place();
   }
 
-  /** Where the line of the selected step stands. */
+  /** Position of the line at the selected step. */
   markAt(x: number | null): void {
     this.marked = x;
     this.place();
@@ -84,7 +84,7 @@ export class Plot {
   }
 
   private place(): void {
-    const { low, high } = this.shown.sheet;
+    const { low, high } = this.shown.data;
     const isIn = this.marked !== null && this.marked >= low && this.marked <= high;
     this.mark.hidden = !isIn;
     // In percent: uPlot moves its axes a moment later.
@@ -92,31 +92,31 @@ export class Plot {
   }
 
   private data(): uPlot.AlignedData {
-    const { sheet, isSmooth } = this.shown;
+    const { data: sheet, isSmooth } = this.shown;
     const faint = isSmooth ? sheet.raw : [];
     return [sheet.xs, ...faint, ...sheet.drawn] as uPlot.AlignedData;
   }
 
   private options(events: PlotEvents): Omit<uPlot.Options, "width" | "height"> {
-    const { isSmooth, isBare, looks } = this.shown;
-    const n = looks.colours.length;
+    const { isSmooth, isBare, style: looks } = this.shown;
+    const n = looks.colors.length;
     return {
       legend: { show: false },
       padding: isBare ? [4, 2, 4, 2] : [8, 16, 0, 0],
       scales: {
-        x: { time: false, range: () => [this.shown.sheet.low, this.shown.sheet.high] },
-        y: { range: () => ends(this.shown.sheet) },
+        x: { time: false, range: () => [this.shown.data.low, this.shown.data.high] },
+        y: { range: () => ends(this.shown.data) },
       },
       axes: isBare ? [{ show: false }, { show: false }] : [this.xAxis(), this.yAxis()],
       cursor: {
         y: false,
         // What is a click is decided below: uPlot takes it for a drag where the hand trembles or an edge is near.
         drag: { x: true, y: false, dist: CLICK + 1, setScale: false, click: () => undefined },
-        points: { size: 7, width: 1.5, stroke: (_, i) => this.colour(i), fill: (_, i) => (isSmooth && i <= n ? "transparent" : this.colour(i)) },
+        points: { size: 7, width: 1.5, stroke: (_, i) => this.color(i), fill: (_, i) => (isSmooth && i <= n ? "transparent" : this.color(i)) },
         dataIdx: (plot, i, closest) => near(plot.data[i], closest),
         bind: { dblclick: () => () => null },
       },
-      series: [{}, ...(isSmooth ? looks.colours.map((_, i) => this.series(i + 1, true)) : []), ...looks.colours.map((_, i) => this.series(i + 1 + (isSmooth ? n : 0), false))],
+      series: [{}, ...(isSmooth ? looks.colors.map((_, i) => this.series(i + 1, true)) : []), ...looks.colors.map((_, i) => this.series(i + 1 + (isSmooth ? n : 0), false))],
       hooks: {
         setCursor: [(plot) => {
           const { left = -1 } = plot.cursor;
@@ -135,53 +135,53 @@ export class Plot {
   }
 
   private series(i: number, isFaint: boolean): uPlot.Series {
-    const dash = this.shown.looks.dashes[(i - 1) % this.shown.looks.colours.length];
+    const dash = this.shown.style.dashes[(i - 1) % this.shown.style.colors.length];
     // Dashes of a dense line are seen by nobody, and take longest to draw.
     const isDashed = dash !== undefined && !isFaint && this.shown.isSparse;
     return {
-      stroke: () => this.colour(i), width: isFaint ? 1 : 1.75, alpha: isFaint ? 0.28 : dash && !isDashed ? 0.55 : 1,
+      stroke: () => this.color(i), width: isFaint ? 1 : 1.75, alpha: isFaint ? 0.28 : dash && !isDashed ? 0.55 : 1,
       dash: isDashed ? [...dash] : undefined, spanGaps: false,
       points: {
-        show: !isFaint, size: 5, width: 0, fill: () => this.colour(i),
-        filter: (plot) => (this.shown.sheet.drawn.every(isFew) ? null : lonely([...plot.data[i]])),
+        show: !isFaint, size: 5, width: 0, fill: () => this.color(i),
+        filter: (plot) => (this.shown.data.drawn.every(isFew) ? null : isolatedPoints([...plot.data[i]])),
       },
     };
   }
 
-  private colour(i: number): string {
-    const { colours } = this.shown.looks;
-    return colours[(i - 1) % colours.length] ?? "transparent";
+  private color(i: number): string {
+    const { colors } = this.shown.style;
+    return colors[(i - 1) % colors.length] ?? "transparent";
   }
 
   private xAxis(): uPlot.Axis {
-    const font = (): string => this.shown.looks.font;
-    const say = (value: number): string => (this.shown.xName === "seconds" ? duration(value) : short(value));
+    const font = (): string => this.shown.style.font;
+    const format = (value: number): string => (this.shown.xName === "seconds" ? duration(value) : short(value));
     return {
-      size: 24, gap: 4, font: font(), stroke: () => this.shown.looks.text, grid: { show: false }, ticks: { show: false },
-      splits: (plot) => xTicks(this.shown.sheet, this.shown.xName, Math.max(2, (plot.width - 70) / 75)),
-      values: (_, splits) => splits.map(say),
+      size: 24, gap: 4, font: font(), stroke: () => this.shown.style.text, grid: { show: false }, ticks: { show: false },
+      splits: (plot) => xTicks(this.shown.data, this.shown.xName, Math.max(2, (plot.width - 70) / 75)),
+      values: (_, splits) => splits.map(format),
     };
   }
 
   private yAxis(): uPlot.Axis {
     return {
       size: (_, values) => 14 + 6.7 * Math.max(3, ...(values ?? []).map((value) => String(value).length)),
-      gap: 6, font: this.shown.looks.font, stroke: () => this.shown.looks.text, ticks: { show: false },
-      grid: { stroke: () => this.shown.looks.grid, width: 1 },
-      splits: () => this.ticks().map(this.shown.sheet.y.forward),
+      gap: 6, font: this.shown.style.font, stroke: () => this.shown.style.text, ticks: { show: false },
+      grid: { stroke: () => this.shown.style.grid, width: 1 },
+      splits: () => this.ticks().map(this.shown.data.y.forward),
       values: () => tickTexts(this.ticks()),
     };
   }
 
   /** Where nothing is finite there is nothing to measure. */
   private ticks(): readonly number[] {
-    const { sheet } = this.shown;
+    const { data: sheet } = this.shown;
     return sheet.isEmpty ? [] : sheet.y.ticks;
   }
 
   /** Below the lines, so that each stays to be seen on the band of another. */
   private drawBands({ ctx, bbox, valToPos }: uPlot): void {
-    const { sheet, looks } = this.shown;
+    const { data: sheet, style: looks } = this.shown;
     if (!sheet.bands.some((band) => band !== null)) return;
     const at = (x: number, y: number): [number, number] => [valToPos(x, "x", true), valToPos(y, "y", true)];
     ctx.save();
@@ -191,13 +191,13 @@ export class Plot {
     ctx.globalAlpha = BAND;
     sheet.bands.forEach((band, line) => {
       if (!band) return;
-      ctx.fillStyle = ctx.strokeStyle = looks.colours[line];
+      ctx.fillStyle = ctx.strokeStyle = looks.colors[line];
       ctx.lineWidth = 3 * devicePixelRatio;
       for (const stretch of stretches(band.low, band.high)) {
         ctx.beginPath();
         stretch.forEach((i) => ctx.lineTo(...at(sheet.xs[i], band.high[i]!)));
         [...stretch].reverse().forEach((i) => ctx.lineTo(...at(sheet.xs[i], band.low[i]!)));
-        // A point without neighbours has no breadth to be filled.
+        // A point without neighbors has no breadth to be filled.
         if (stretch.length > 1) ctx.fill();
         else ctx.stroke();
       }
@@ -205,9 +205,9 @@ export class Plot {
     ctx.restore();
   }
 
-  /** What is not finite has no place on the axis: it stands as a tick on the ground. */
+  /** Non-finite values are shown as ticks at the bottom. */
   private drawBroken({ ctx, bbox, valToPos }: uPlot): void {
-    const { sheet, looks } = this.shown;
+    const { data: sheet, style: looks } = this.shown;
     if (!sheet.broken.length) return;
     ctx.save();
     ctx.fillStyle = looks.bad;
@@ -238,12 +238,12 @@ export class Plot {
   }
 }
 
-function ends({ y }: Sheet): [number, number] {
+function ends({ y }: ChartData): [number, number] {
   return [y.forward(y.low), y.forward(y.high)];
 }
 
 /** Seconds are counted in minutes or hours where there are many of them. */
-function xTicks({ low, high }: Sheet, name: Shown["xName"], n: number): number[] {
+function xTicks({ low, high }: ChartData, name: PlotInput["xName"], n: number): number[] {
   const unit = name === "step" || high < 120 ? 1 : high < 7200 ? 60 : 3600;
   const ticks = rounds(low / unit, high / unit, n).map((tick) => tick * unit);
   return name === "step" ? ticks.filter((tick) => Number.isInteger(tick)) : ticks;

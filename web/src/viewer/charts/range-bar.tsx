@@ -1,4 +1,4 @@
-// The range of a tensor's values on an axis that all of them share.
+// The value range of a tensor on a shared axis.
 
 import type { Range } from "../../lib/overview";
 import { along, ticks, type Axis } from "../../lib/charts/symlog";
@@ -14,9 +14,9 @@ export function RangeBar({ axis, range }: { axis: Axis; range: Range }) {
     const [a, b] = [along(axis, from), along(axis, to)];
     return { left: percent(a), width: percent(b - a) };
   };
-  const said = [["min", min], ["p5", low], ["median", middle], ["p95", high], ["max", max]] as const;
+  const quantiles = [["min", min], ["p5", low], ["median", middle], ["p95", high], ["max", max]] as const;
   return (
-    <span class="range-bar" title={said.map(([name, value]) => `${name} ${short(value)}`).join(" · ")}>
+    <span class="range-bar" title={quantiles.map(([name, value]) => `${name} ${short(value)}`).join(" · ")}>
       <i class="zero" style={{ left: percent(along(axis, 0)) }} />
       <i class="whole" style={span(min, max)} />
       {!Number.isNaN(low) && <i class="most" style={span(low, high)} />}

@@ -1,10 +1,10 @@
-// The recorded steps of a run on a line, with marks for what was noted: drag, click, or go by keys.
+// The step slider: recorded steps with marks for notes; drag, click or use the keyboard.
 
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { NoteView, RunView } from "../../lib/wire";
-import { nearest, offerOf, stepped, type Choice } from "../choice";
-import { usePointed, type Pointing } from "../hover-sync";
-import { perform, type Running } from "../commands";
+import { nearest, optionsOf, stepBy, type Choice } from "../choice";
+import { useHoveredStep, type HoverSync } from "../hover-sync";
+import { perform, type CommandContext } from "../commands";
 import type { Command } from "../keys";
 
 /** Room beside the line, so that the thumb is whole at both ends. */
@@ -20,16 +20,16 @@ const OF_KIND: Readonly<Record<string, Command>> = { ArrowLeft: "earlier of kind
 const HERE = "slider";
 
 interface Props {
-  readonly running: Running;
-  /** From the first step to the last, as on the strip. */
+  readonly running: CommandContext;
+  /** From the first step to the last, as on the timeline. */
   readonly span: readonly [number, number];
-  readonly pointing: Pointing;
+  readonly hoverSync: HoverSync;
   readonly isDark: boolean;
 }
 
-export function StepSlider({ running, span, pointing, isDark }: Props) {
+export function StepSlider({ running, span, hoverSync, isDark }: Props) {
   const { run, choice, act } = running;
-  const pointed = usePointed(pointing, HERE);
+  const pointed = useHoveredStep(hoverSync, HERE);
   const wasPressed = useRef(false);
   const [typed, setTyped] = useState<string | null>(null);
   const host = useRef<HTMLDivElement>(null);
@@ -66,7 +66,7 @@ export function StepSlider({ running, span, pointing, isDark }: Props) {
   };
   const move = (event: PointerEvent): void => {
     setOver(at(event));
-    pointing.point(stepAt(run, choice, scale.step(at(event))), HERE);
+    hoverSync.point(stepAt(run, choice, scale.step(at(event))), HERE);
     if ((event.currentTarget as HTMLElement).hasPointerCapture(event.pointerId)) go(at(event), false);
   };
   const key = (event: KeyboardEvent): void => {
@@ -74,8 +74,8 @@ export function StepSlider({ running, span, pointing, isDark }: Props) {
     const command = (event.shiftKey ? OF_KIND : ROWS)[event.key];
     const by = { PageUp: 0.1, PageDown: -0.1 }[event.key];
     if (command) perform(command, running);
-    else if (by && choice.place >= 0) act({ do: "step", step: far(run, choice, by) });
-    // Whoever came by the mouse means the tabs.
+    else if (by && choice.place >= 0) act({ do: "step", step: stepsForPage(run, choice, by) });
+    // After a click, digit keys switch tabs; they type a step number only with keyboard focus.
     else if (/^\d$/.test(event.key) && !wasPressed.current) setTyped((before) => (before ?? "") + event.key);
     else return;
     event.preventDefault();
@@ -84,7 +84,7 @@ export function StepSlider({ running, span, pointing, isDark }: Props) {
   const x = choice.step < 0 ? EDGE : scale.x(choice.step);
   const leave = (): void => {
     setOver(null);
-    pointing.point(null, HERE);
+    hoverSync.point(null, HERE);
   };
   const side: Record<string, string> = x > width - 90 ? { right: `${width - x + 13}px` } : { left: `${x + 13}px` };
   return (
@@ -95,16 +95,16 @@ export function StepSlider({ running, span, pointing, isDark }: Props) {
         <canvas ref={canvas} />
         {choice.step >= 0 && <i class="thumb" style={{ transform: `translateX(${x}px)` }} />}
         {pointed !== null && <i class="step-pointed" style={{ transform: `translateX(${scale.x(pointed)}px)` }} />}
-        {over !== null && width > 0 && <Over run={run} choice={choice} scale={scale} x={over} />}
+        {over !== null && width > 0 && <StepTooltip run={run} choice={choice} scale={scale} x={over} />}
       </div>
       {choice.step >= 0 && typed === null && (
-        <button type="button" class="step-number" style={side} tabIndex={-1} aria-label="Go to a step" title="Type the number of a step (g)" onClick={() => setTyped("")}>
+        <button type="button" class="step-number" style={side} tabIndex={-1} aria-label="Go to step" title="Enter a step number (g)" onClick={() => setTyped("")}>
           {choice.step.toLocaleString("en")}
         </button>
       )}
       {typed !== null && (
         <StepField typed={typed} side={side} onType={setTyped} onLeave={() => setTyped(null)} onClose={() => { setTyped(null); host.current?.focus({ preventScroll: true }); }}
-          onStep={(wish) => { const step = stepAt(run, choice, wish); if (step !== null) act({ do: "step", step }); }} />
+          onStep={(typedStep) => { const step = stepAt(run, choice, typedStep); if (step !== null) act({ do: "step", step }); }} />
       )}
     </div>
   );
@@ -137,19 +137,19 @@ function StepField({ typed, side, onType, onStep, onClose, onLeave }: FieldProps
     onClose();
   };
   return (
-    <input class="step-number" type="text" inputMode="numeric" size={7} ref={field} style={side} value={typed} aria-label="Number of a step" placeholder="step"
+    <input class="step-number" type="text" inputMode="numeric" size={7} ref={field} style={side} value={typed} aria-label="Step number" placeholder="step"
       onInput={(event) => onType(event.currentTarget.value)} onKeyDown={key} onBlur={onLeave} />
   );
 }
 
 /** A tenth of the recorded steps on, or at least one. */
-function far(run: RunView, { place, kind }: Choice, by: number): number {
-  const n = offerOf(run).places.get(kind ?? "")?.length ?? 1;
-  return run.steps[stepped(run, place, Math.sign(by) * Math.max(1, Math.round(Math.abs(by) * n)), kind)];
+function stepsForPage(run: RunView, { place, kind }: Choice, by: number): number {
+  const n = optionsOf(run).places.get(kind ?? "")?.length ?? 1;
+  return run.steps[stepBy(run, place, Math.sign(by) * Math.max(1, Math.round(Math.abs(by) * n)), kind)];
 }
 
 /** What lies under the pointer: a step, and what was noted there. */
-function Over({ run, choice, scale, x }: { run: RunView; choice: Choice; scale: Scale; x: number }) {
+function StepTooltip({ run, choice, scale, x }: { run: RunView; choice: Choice; scale: Scale; x: number }) {
   const note = noteAt(run, scale, x);
   const step = note?.step ?? stepAt(run, choice, scale.step(x));
   if (step === null) return null;
@@ -191,7 +191,7 @@ function scaleOf([low, high]: readonly [number, number], width: number): Scale {
 }
 
 function stepAt(run: RunView, { kind }: Choice, step: number): number | null {
-  const places = offerOf(run).places.get(kind ?? "") ?? [];
+  const places = optionsOf(run).places.get(kind ?? "") ?? [];
   return places.length ? run.steps[places[nearest(places, (place) => run.steps[place], step)]] : null;
 }
 
@@ -212,11 +212,11 @@ export function isBad({ level }: NoteView): boolean {
 }
 
 function spoken(run: RunView, { place, step }: Choice): string {
-  if (place < 0) return "no step was recorded";
+  if (place < 0) return "no steps recorded";
   return `step ${step}, ${run.kinds[run.kind_of[place]] || "any kind"}, ${place + 1} of ${run.steps.length} recorded`;
 }
 
-/** A tick for every step; where they are dense, so much ink as there are steps. */
+/** A tick for every step; where they are dense, opacity shows their density. */
 function draw(canvas: HTMLCanvasElement, run: RunView, scale: Scale, kind: string | null): void {
   const [width, height, ratio] = [scale.width, canvas.clientHeight, devicePixelRatio || 1];
   if (!width) return;
@@ -224,10 +224,10 @@ function draw(canvas: HTMLCanvasElement, run: RunView, scale: Scale, kind: strin
   canvas.height = Math.round(height * ratio);
   const pen = canvas.getContext("2d")!;
   const style = getComputedStyle(canvas);
-  const colour = (name: string): string => style.getPropertyValue(name).trim();
+  const color = (name: string): string => style.getPropertyValue(name).trim();
   pen.scale(ratio, ratio);
   const middle = Math.round(height / 2) + 2;
-  pen.fillStyle = colour("--line");
+  pen.fillStyle = color("--line");
   pen.fillRect(EDGE, middle - 0.5, width - 2 * EDGE, 1);
   // Where this run has steps; others on the page may be longer.
   const [from, to] = [scale.x(run.steps[0] ?? scale.low), scale.x(run.steps.at(-1) ?? scale.low)];
@@ -241,7 +241,7 @@ function draw(canvas: HTMLCanvasElement, run: RunView, scale: Scale, kind: strin
     else column.other += 1;
     columns.set(x, column);
   });
-  pen.fillStyle = colour("--soft");
+  pen.fillStyle = color("--soft");
   // Ticks side by side are a band, which needs less ink.
   const ink = columns.size > width / 3 ? 0.5 : 1;
   for (const [x, { own, other }] of columns) {
@@ -251,11 +251,11 @@ function draw(canvas: HTMLCanvasElement, run: RunView, scale: Scale, kind: strin
   }
   pen.globalAlpha = 1;
   for (const isLoud of [false, true]) {
-    pen.fillStyle = colour(isLoud ? "--bad" : "--soft");
+    pen.fillStyle = color(isLoud ? "--bad" : "--soft");
     for (const note of run.notes) {
       if (note.step === null || isBad(note) !== isLoud) continue;
       pen.beginPath();
-      // Told apart without colour, too: what is bad is a triangle.
+      // Distinguishable without color: warnings are triangles.
       const x = scale.x(note.step);
       if (isLoud) {
         pen.moveTo(x - 4, 1);

@@ -1,6 +1,8 @@
+// Tests of treemap.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { squarified, tiles, type Area } from "./treemap";
+import { squarify, tiles, type Area } from "./treemap";
 
 const room: Area = { x: 10, y: 20, width: 300, height: 200 };
 const size = ({ width, height }: Area): number => width * height;
@@ -9,7 +11,7 @@ const overlap = (a: Area, b: Area): number =>
 
 test("areas are as the sizes, fill the room, and do not overlap", () => {
   const sizes = [6, 1, 6, 4, 0, 3, 2, 2, 1];
-  const areas = squarified(sizes, room);
+  const areas = squarify(sizes, room);
   const total = sizes.reduce((a, b) => a + b);
   areas.forEach((area, i) => {
     assert.ok(Math.abs(size(area) - (size(room) * sizes[i]) / total) < 1e-6);
@@ -19,12 +21,12 @@ test("areas are as the sizes, fill the room, and do not overlap", () => {
 });
 
 test("shapes are near to squares", () => {
-  for (const { width, height } of squarified(Array(12).fill(1), room)) assert.ok(Math.max(width / height, height / width) < 2);
+  for (const { width, height } of squarify(Array(12).fill(1), room)) assert.ok(Math.max(width / height, height / width) < 2);
 });
 
 test("nothing at all has no room", () => {
-  assert.deepEqual(squarified([0, 0], room).map(size), [0, 0]);
-  assert.deepEqual(squarified([], room), []);
+  assert.deepEqual(squarify([0, 0], room).map(size), [0, 0]);
+  assert.deepEqual(squarify([], room), []);
 });
 
 test("parts lie inside what they are part of, and small ones are not divided", () => {

@@ -1,4 +1,4 @@
-// Rectangles whose areas are as numbers, one inside the other as modules are: the squarified treemap.
+// Squarified treemap layout of nested modules.
 
 export interface Area {
   readonly x: number;
@@ -8,7 +8,7 @@ export interface Area {
 }
 
 /** One rectangle for each size, in the order given, that together fill an area; shapes near to squares. Sizes of 0 have no room. */
-export function squarified(sizes: readonly number[], area: Area): Area[] {
+export function squarify(sizes: readonly number[], area: Area): Area[] {
   const total = sizes.reduce((sum, size) => sum + size, 0);
   const out: Area[] = sizes.map(() => ({ x: area.x, y: area.y, width: 0, height: 0 }));
   if (!(total > 0) || area.width <= 0 || area.height <= 0) return out;
@@ -51,7 +51,7 @@ function lay(row: readonly number[], sizes: readonly number[], perSize: number, 
 }
 
 export interface Tile extends Area {
-  /** The number of what it stands for. */
+  /** Index of the item that it represents. */
   readonly of: number;
   /** How many are around it. */
   readonly depth: number;
@@ -73,7 +73,7 @@ export function tiles(of: number, area: Area, { size, inside, depth = 0 }: { siz
   const room = { x: area.x + GAP, y: area.y + TITLE, width: area.width - 2 * GAP, height: area.height - TITLE - GAP };
   const own = size(of) - parts.reduce((sum, part) => sum + size(part), 0);
   // What a module has beside its parts is room that stays free.
-  const areas = squarified([...parts.map(size), Math.max(0, own)], room);
+  const areas = squarify([...parts.map(size), Math.max(0, own)], room);
   return [here, ...parts.flatMap((part, i) => tiles(part, shrunk(areas[i]), { size, inside, depth: depth + 1 }))];
 }
 

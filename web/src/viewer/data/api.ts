@@ -1,11 +1,11 @@
-// What can be asked of the server: the address of each thing, and how its answer is read.
+// Queries to the server: URL, cache key and decoder of each.
 
 import type { PageView } from "../../pages/wire";
 import type { Matrix } from "../../lib/node-colors";
 import type { Detail, GraphView, NetworkView, RunGraph, RunItem, RunView, SamplesView, TensorView } from "../../lib/wire";
 
-/** One thing to ask for. Two with the same key are the same. */
-export interface Ask<T> {
+/** One thing to query for. Two with the same key are the same. */
+export interface Query<T> {
   readonly key: string;
   /** Id of the run it belongs to; "" for none. */
   readonly run: string;
@@ -24,7 +24,7 @@ export interface CurveData {
   readonly band?: { readonly low: Float32Array; readonly high: Float32Array };
 }
 
-/** Between the id of a run and a rank of it that is asked for, if that is not the first. */
+/** Separates the id of a run from a rank, if that is not the first. */
 export const RANK = "~";
 
 /** The id of a run without a rank. */
@@ -34,13 +34,13 @@ export function baseOf(id: string): string {
 
 const json = <T>(response: Response): Promise<T> => response.json() as Promise<T>;
 
-export const runsAsk = (): Ask<RunItem[]> => ({ key: "/api/runs", run: "", isGrowing: true, read: json });
-export const runAsk = (run: string): Ask<RunView> => grown(run, "");
+export const runsQuery = (): Query<RunItem[]> => ({ key: "/api/runs", run: "", isGrowing: true, read: json });
+export const runQuery = (run: string): Query<RunView> => growingQuery(run, "");
 /** `digest` is that of the run: new rows are new rows of nodes. */
-export const graphAsk = (run: string, structure: string, digest = "", wishes = ""): Ask<RunGraph> =>
-  marked(fixed(run, "/graph", { structure, wishes: wishes || null }), digest);
-export const networkAsk = (run: string, digest = ""): Ask<NetworkView> => marked(fixed(run, "/network", {}), digest);
-export const samplesAsk = (run: string, step: number): Ask<SamplesView> => fixed(run, "/samples", { step });
+export const graphQuery = (run: string, structure: string, digest = "", layout = ""): Query<RunGraph> =>
+  withVersion(constantQuery(run, "/graph", { structure, layout: layout || null }), digest);
+export const networkQuery = (run: string, digest = ""): Query<NetworkView> => withVersion(constantQuery(run, "/network", {}), digest);
+export const samplesQuery = (run: string, step: number): Query<SamplesView> => constantQuery(run, "/samples", { step });
 /** How the picture of a tensor is painted. */
 export interface Paint {
   readonly scale: "raw" | "batch" | "each";
@@ -49,63 +49,63 @@ export interface Paint {
 }
 
 /** `row` is the `row` of a RowView. */
-export const tensorAsk = (run: string, row: number, step: number, sample: number | null = null, paint: Paint | null = null): Ask<TensorView> =>
-  fixed(run, "/tensor", { row, step, sample, normalised: paint?.scale === "batch" ? 1 : null, each: paint?.scale === "each" ? 1 : null, tile: paint?.tile ?? null });
+export const tensorQuery = (run: string, row: number, step: number, sample: number | null = null, paint: Paint | null = null): Query<TensorView> =>
+  constantQuery(run, "/tensor", { row, step, sample, normalized: paint?.scale === "batch" ? 1 : null, each: paint?.scale === "each" ? 1 : null, tile: paint?.tile ?? null });
 /** All statistics of a step with their z-scores: of the whole batch, or of one of the kept samples. */
-export const matrixAsk = (run: string, step: number, sample: number | null = null): Ask<Matrix> =>
-  ({ ...fixed(run, "/matrix", { z: 1, step, sample }), read: matrix });
+export const matrixQuery = (run: string, step: number, sample: number | null = null): Query<Matrix> =>
+  ({ ...constantQuery(run, "/matrix", { z: 1, step, sample }), read: matrix });
 /** One statistic of one row over steps, those of one kind if one is given. */
-export const curveAsk = (run: string, row: number, stat: string, kind: string | null = null): Ask<CurveData> =>
-  ({ ...grown(run, "/curve", { row, stat, kind }), read: curve });
+export const curveQuery = (run: string, row: number, stat: string, kind: string | null = null): Query<CurveData> =>
+  ({ ...growingQuery(run, "/curve", { row, stat, kind }), read: curve });
 /** The same of all passes of its tensor together, or of those that are picked. */
-export const bandAsk = (run: string, row: number, stat: string, iteration: number | null, pass: number | null): Ask<CurveData> =>
-  ({ ...grown(run, "/band", { row, stat, iteration, pass }), read: band });
-export const scalarAsk = (run: string, name: string): Ask<CurveData> => ({ ...grown(run, "/scalar", { name }), read: curve });
+export const bandQuery = (run: string, row: number, stat: string, iteration: number | null, pass: number | null): Query<CurveData> =>
+  ({ ...growingQuery(run, "/band", { row, stat, iteration, pass }), read: band });
+export const scalarQuery = (run: string, name: string): Query<CurveData> => ({ ...growingQuery(run, "/scalar", { name }), read: curve });
 /** A number for each unit and statistic of one tensor. */
-export const unitsAsk = (run: string, row: number, step: number): Ask<Matrix> => ({ ...fixed(run, "/units", { row, step }), read: matrix });
+export const unitsQuery = (run: string, row: number, step: number): Query<Matrix> => ({ ...constantQuery(run, "/units", { row, step }), read: matrix });
 /** A number for each sample and statistic of one tensor. */
-export const samplesTableAsk = (run: string, row: number, step: number): Ask<Matrix> =>
-  ({ ...fixed(run, "/samples_table", { row, step }), read: matrix });
+export const samplesTableQuery = (run: string, row: number, step: number): Query<Matrix> =>
+  ({ ...constantQuery(run, "/samples_table", { row, step }), read: matrix });
 /** All kept values of one tensor, or of one of its samples, row by row, as numbers; see `shape` of its picture. */
-export const valuesAsk = (run: string, row: number, step: number, sample: number | null = null, isNormalised = false): Ask<Float32Array> =>
-  ({ ...fixed(run, "/values", { row, step, sample, format: "bin", normalised: isNormalised ? 1 : null }), read: async (response) => new Float32Array(await response.arrayBuffer()) });
+export const valuesQuery = (run: string, row: number, step: number, sample: number | null = null, isNormalized = false): Query<Float32Array> =>
+  ({ ...constantQuery(run, "/values", { row, step, sample, format: "bin", normalized: isNormalized ? 1 : null }), read: async (response) => new Float32Array(await response.arrayBuffer()) });
 /** The same as a table, with all the figures that the values have. */
-export const tableAsk = (run: string, row: number, step: number, sample: number | null = null): Ask<string> =>
-  ({ ...fixed(run, "/values", { row, step, sample, format: "csv" }), read: (response: Response) => response.text() });
-export const traceAsk = (id: string): Ask<GraphView> => ({ key: `/api/trace/${encodeURIComponent(id)}`, run: id, isGrowing: false, read: json });
-export const detailAsk = (id: string, row: number): Ask<Detail | null> =>
+export const csvQuery = (run: string, row: number, step: number, sample: number | null = null): Query<string> =>
+  ({ ...constantQuery(run, "/values", { row, step, sample, format: "csv" }), read: (response: Response) => response.text() });
+export const traceQuery = (id: string): Query<GraphView> => ({ key: `/api/trace/${encodeURIComponent(id)}`, run: id, isGrowing: false, read: json });
+export const detailQuery = (id: string, row: number): Query<Detail | null> =>
   ({ key: `/api/trace/${encodeURIComponent(id)}/detail?row=${row}`, run: id, isGrowing: false, read: json });
 
 /** `edition` is that of the thing, as the list tells it. */
-export const pageAsk = (id: string, edition: string): Ask<PageView> =>
-  marked({ key: `/api/page/${encodeURIComponent(id)}`, run: id, isGrowing: false, read: json<PageView> }, edition);
-export const unitAsk = (id: string, unit: string, edition: string): Ask<PageView> =>
-  marked({ key: `/api/page/${encodeURIComponent(id)}/unit?${new URLSearchParams({ name: unit })}`, run: id, isGrowing: false, read: json<PageView> }, edition);
+export const pageQuery = (id: string, edition: string): Query<PageView> =>
+  withVersion({ key: `/api/page/${encodeURIComponent(id)}`, run: id, isGrowing: false, read: json<PageView> }, edition);
+export const unitQuery = (id: string, unit: string, edition: string): Query<PageView> =>
+  withVersion({ key: `/api/page/${encodeURIComponent(id)}/unit?${new URLSearchParams({ name: unit })}`, run: id, isGrowing: false, read: json<PageView> }, edition);
 
 /** Where the values of a tensor can be downloaded. */
 export function valuesLink(run: string, row: number, step: number, format: "npy" | "csv", sample: number | null = null): string {
   return address(run, "/values", { row, step, sample, format });
 }
 
-type Query = Readonly<Record<string, string | number | null>>;
+type QueryParams = Readonly<Record<string, string | number | null>>;
 
-function address(run: string, path: string, query: Query): string {
-  const pairs = Object.entries(query).filter(([, value]) => value !== null).map(([name, value]) => [name, String(value)]);
+function address(run: string, path: string, params: QueryParams): string {
+  const pairs = Object.entries(params).filter(([, value]) => value !== null).map(([name, value]) => [name, String(value)]);
   const text = new URLSearchParams(pairs).toString();
   return `/api/run/${encodeURIComponent(run)}${path}${text && `?${text}`}`;
 }
 
-function fixed<T>(run: string, path: string, query: Query): Ask<T> {
-  return { key: address(run, path, query), run, isGrowing: false, read: json };
+function constantQuery<T>(run: string, path: string, params: QueryParams): Query<T> {
+  return { key: address(run, path, params), run, isGrowing: false, read: json };
 }
 
-function grown<T>(run: string, path: string, query: Query = {}): Ask<T> {
-  return { key: address(run, path, query), run, isGrowing: true, read: json };
+function growingQuery<T>(run: string, path: string, params: QueryParams = {}): Query<T> {
+  return { key: address(run, path, params), run, isGrowing: true, read: json };
 }
 
-/** The same address at another time. What stands behind `#` is not sent. */
-function marked<T>(ask: Ask<T>, mark: string): Ask<T> {
-  return mark ? { ...ask, key: `${ask.key}#${mark}` } : ask;
+/** The same URL with a version for the cache key. The part after `#` is not sent. */
+function withVersion<T>(query: Query<T>, mark: string): Query<T> {
+  return mark ? { ...query, key: `${query.key}#${mark}` } : query;
 }
 
 /** Float32 numbers, behind them the z-scores of the statistics that a header names. */
@@ -116,7 +116,7 @@ async function matrix(response: Response): Promise<Matrix> {
   return { n_rows, n_columns, values, ...(names && { z: { names: names.split(","), values: new Float32Array(numbers, values.byteLength) } }) };
 }
 
-/** int32 n, int64 steps[n], float32 values[n], and float32 seconds[n] if they are told; all little-endian. */
+/** int32 n, int64 steps[n], float32 values[n], and optionally float32 seconds[n]; all little-endian. */
 async function curve(response: Response): Promise<CurveData> {
   const { steps, columns: [values, seconds = null] } = columnsOf(await response.arrayBuffer());
   return { steps, values, seconds };

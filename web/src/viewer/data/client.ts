@@ -1,22 +1,22 @@
-// Asks the server, remembers its answers, and never asks twice for the same thing at once.
+// HTTP client with a cache: deduplicates requests in flight and prefetches when idle.
 
-import type { Ask } from "./api";
+import type { Query } from "./api";
 
 export interface Client {
   /** The answer, if it is at hand. */
-  peek<T>(ask: Ask<T>): T | undefined;
+  peek<T>(query: Query<T>): T | undefined;
   /** The answer, even one from before the run grew. */
-  old<T>(ask: Ask<T>): T | undefined;
-  /** The answer; a rejection is an `AskError` whose message is a sentence for the reader. An aborted wait lets go of the request. */
-  load<T>(ask: Ask<T>, signal?: AbortSignal): Promise<T>;
+  old<T>(query: Query<T>): T | undefined;
+  /** The response; rejects with a `QueryError` whose message is for the user. Aborting the last waiter cancels the request. */
+  load<T>(query: Query<T>, signal?: AbortSignal): Promise<T>;
   /** Ask when nothing else is being asked: it will probably be wanted soon. Replaces what was wanted so before. */
-  prefetch(asks: readonly Ask<unknown>[]): void;
+  prefetch(queries: readonly Query<unknown>[]): void;
   /** A run has grown: what may have changed is asked again when it is next wanted; the old is shown until then. "" for the list of runs. */
   grew(run: string): void;
   /** Counts up with each growth of a run, and for all of them when the server answers again. */
   version(run: string): number;
-  /** Nothing that was asked of a run holds any more, also what is on its way, but for one answer: it was resumed or written anew. */
-  forget(run: string, but: Ask<unknown>): void;
+  /** Invalidate everything of a run, including requests in flight, except one response: the run was resumed or rewritten. */
+  forget(run: string, but: Query<unknown>): void;
   /** How many answers somebody waits for. */
   readonly n_waiting: number;
   /** Called whenever nobody waits any more. Gives a function that ends it. */
@@ -24,7 +24,7 @@ export interface Client {
 }
 
 /** Why there is no answer, as a sentence. */
-export class AskError extends Error {
+export class QueryError extends Error {
   constructor(message: string, readonly status: number) {
     super(message);
   }
@@ -45,14 +45,14 @@ interface Flight {
 
 export interface ClientOptions {
   readonly fetch?: typeof fetch;
-  /** So many bytes of answers are remembered. */
+  /** Cache size in bytes. */
   readonly budget?: number;
 }
 
-const AWAY = "The server does not answer. Is cutaway view still running?";
-/** So many requests of those that nobody waits for run at once. */
+const AWAY = "The server is not responding. Is cutaway view still running?";
+/** Maximum number of concurrent prefetches. */
 const AHEAD = 2;
-/** So many milliseconds an answer waits for the others that were asked for with it: the page is drawn once for all of them. */
+/** Milliseconds that a response waits for others of the same batch, so that the page renders once for all. */
 const TOGETHER = 20;
 
 export function makeClient({ fetch: get = (...args) => fetch(...args), budget = 100_000_000 }: ClientOptions = {}): Client {
@@ -64,18 +64,18 @@ export function makeClient({ fetch: get = (...args) => fetch(...args), budget = 
   let held = 0;
   let landed: (() => void)[] = [];
   let timer: ReturnType<typeof setTimeout> | undefined;
-  let ahead: Ask<unknown>[] = [];
+  let ahead: Query<unknown>[] = [];
 
   const version = (run: string): number => versions.get(run) ?? 0;
-  const current = (ask: Ask<unknown>): number => (ask.isGrowing ? version(ask.run) : 0);
-  const flightKey = (ask: Ask<unknown>): string => `${editions.get(ask.run) ?? 0} ${current(ask)} ${ask.key}`;
+  const current = (query: Query<unknown>): number => (query.isGrowing ? version(query.run) : 0);
+  const flightKey = (query: Query<unknown>): string => `${editions.get(query.run) ?? 0} ${current(query)} ${query.key}`;
 
-  const remember = (ask: Ask<unknown>, own: number, value: unknown, size: number): void => {
-    drop(ask.key);
-    known.set(ask.key, { value, version: own, size, run: ask.run });
+  const remember = (query: Query<unknown>, own: number, value: unknown, size: number): void => {
+    drop(query.key);
+    known.set(query.key, { value, version: own, size, run: query.run });
     held += size;
     for (const key of known.keys()) {
-      if (held <= budget || key === ask.key) break;
+      if (held <= budget || key === query.key) break;
       drop(key);
     }
   };
@@ -83,19 +83,19 @@ export function makeClient({ fetch: get = (...args) => fetch(...args), budget = 
     held -= known.get(key)?.size ?? 0;
     known.delete(key);
   };
-  const look = <T>(ask: Ask<T>, isOldToo: boolean): T | undefined => {
-    const entry = known.get(ask.key);
-    if (!entry || (!isOldToo && entry.version !== current(ask))) return undefined;
-    known.delete(ask.key);
-    known.set(ask.key, entry);
+  const look = <T>(query: Query<T>, isOldToo: boolean): T | undefined => {
+    const entry = known.get(query.key);
+    if (!entry || (!isOldToo && entry.version !== current(query))) return undefined;
+    known.delete(query.key);
+    known.set(query.key, entry);
     return entry.value as T;
   };
 
-  const begin = (ask: Ask<unknown>, isAhead: boolean): Flight => {
-    const [key, own, stop] = [flightKey(ask), current(ask), new AbortController()];
-    const edition = editions.get(ask.run);
-    const promise = asked(get, ask, stop.signal, isAhead).then(({ value, size }) => {
-      if (edition === editions.get(ask.run)) remember(ask, own, value, size);
+  const begin = (query: Query<unknown>, isAhead: boolean): Flight => {
+    const [key, own, stop] = [flightKey(query), current(query), new AbortController()];
+    const edition = editions.get(query.run);
+    const promise = fetchQuery(get, query, stop.signal, isAhead).then(({ value, size }) => {
+      if (edition === editions.get(query.run)) remember(query, own, value, size);
       return value;
     }).finally(() => {
       if (flights.get(key) === flight) flights.delete(key);
@@ -125,23 +125,23 @@ export function makeClient({ fetch: get = (...args) => fetch(...args), budget = 
     release();
     for (const call of calls) call();
     while (ahead.length && flights.size < AHEAD) {
-      const ask = ahead.shift()!;
-      if (look(ask, false) === undefined && !flights.has(flightKey(ask))) begin(ask, true);
+      const query = ahead.shift()!;
+      if (look(query, false) === undefined && !flights.has(flightKey(query))) begin(query, true);
     }
   };
 
   return {
-    peek: (ask) => look(ask, false),
-    old: (ask) => look(ask, true),
-    async load<T>(ask: Ask<T>, signal?: AbortSignal): Promise<T> {
-      const ready = look(ask, false);
+    peek: (query) => look(query, false),
+    old: (query) => look(query, true),
+    async load<T>(query: Query<T>, signal?: AbortSignal): Promise<T> {
+      const ready = look(query, false);
       if (ready !== undefined) return ready;
-      const flight = flights.get(flightKey(ask)) ?? begin(ask, false);
+      const flight = flights.get(flightKey(query)) ?? begin(query, false);
       flight.nWaiting += 1;
       const leave = (): void => {
         flight.nWaiting -= 1;
         if (flight.nWaiting > 0) return;
-        const key = flightKey(ask);
+        const key = flightKey(query);
         if (flights.get(key) === flight) flights.delete(key);
         flight.stop.abort();
       };
@@ -154,8 +154,8 @@ export function makeClient({ fetch: get = (...args) => fetch(...args), budget = 
         signal?.removeEventListener("abort", leave);
       }
     },
-    prefetch(asks) {
-      ahead = asks.filter((ask) => look(ask, false) === undefined);
+    prefetch(queries) {
+      ahead = queries.filter((query) => look(query, false) === undefined);
       settle();
     },
     grew: (run) => void versions.set(run, version(run) + 1),
@@ -179,22 +179,22 @@ export function makeClient({ fetch: get = (...args) => fetch(...args), budget = 
   };
 }
 
-async function asked(get: typeof fetch, ask: Ask<unknown>, signal: AbortSignal, isAhead: boolean): Promise<{ value: unknown; size: number }> {
+async function fetchQuery(get: typeof fetch, query: Query<unknown>, signal: AbortSignal, isAhead: boolean): Promise<{ value: unknown; size: number }> {
   let response: Response;
   try {
-    response = await get(ask.key, { signal, priority: isAhead ? "low" : "auto" });
+    response = await get(query.key, { signal, priority: isAhead ? "low" : "auto" });
   } catch (error) {
     if (signal.aborted) throw error;
-    throw new AskError(AWAY, 0);
+    throw new QueryError(AWAY, 0);
   }
-  if (!response.ok) throw new AskError(await sentence(response), response.status);
-  const value = await ask.read(response);
+  if (!response.ok) throw new QueryError(await sentence(response), response.status);
+  const value = await query.read(response);
   return { value, size: sizeOf(value, Number(response.headers.get("Content-Length") ?? 0)) };
 }
 
 async function sentence(response: Response): Promise<string> {
-  const said = await response.json().catch(() => null) as { error?: unknown } | null;
-  return typeof said?.error === "string" && said.error ? said.error : `The server answered ${response.status} ${response.statusText}.`.replace(/ \.$/, ".");
+  const body = await response.json().catch(() => null) as { error?: unknown } | null;
+  return typeof body?.error === "string" && body.error ? body.error : `The server returned ${response.status} ${response.statusText}.`.replace(/ \.$/, ".");
 }
 
 /** About how much memory an answer takes: objects several times that of their text. */

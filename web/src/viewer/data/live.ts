@@ -1,4 +1,4 @@
-// Hears from the server when runs grow and when new ones appear.
+// Server-sent events: runs that grow, runs that appear.
 
 /** What the server says of a run that has grown. */
 export interface Growth {
@@ -10,7 +10,7 @@ export interface Growth {
   readonly edition: string;
 }
 
-export interface Hearing {
+export interface LiveEvents {
   /** A run has grown, or its state has changed. */
   onGrowth(growth: Growth): void;
   /** The list of runs has changed. */
@@ -21,8 +21,8 @@ export interface Hearing {
 
 const AGAIN = 2000;
 
-/** Listen while the page is looked at: a browser gives only a few connections to all tabs together. Gives a function that ends it. */
-export function listen(hearing: Hearing, url = "/api/events"): () => void {
+/** Listen while the page is visible: browsers limit connections per host over all tabs. Returns a function that stops. */
+export function listen(events: LiveEvents, url = "/api/events"): () => void {
   let source: EventSource | null = null;
   let timer: ReturnType<typeof setTimeout> | undefined;
   let wasAway = false;
@@ -31,12 +31,12 @@ export function listen(hearing: Hearing, url = "/api/events"): () => void {
     source?.close();
     source = new EventSource(url);
     source.onopen = () => {
-      if (wasAway) hearing.onThere(true);
+      if (wasAway) events.onThere(true);
       wasAway = false;
     };
-    source.onmessage = ({ data }) => hear(hearing, String(data));
+    source.onmessage = ({ data }) => handleMessage(events, String(data));
     source.onerror = () => {
-      if (!wasAway) hearing.onThere(false);
+      if (!wasAway) events.onThere(false);
       wasAway = true;
       // The browser tries again by itself, except where it was refused.
       if (source?.readyState === EventSource.CLOSED) timer = setTimeout(open, AGAIN);
@@ -61,13 +61,13 @@ export function listen(hearing: Hearing, url = "/api/events"): () => void {
   };
 }
 
-export function hear(hearing: Pick<Hearing, "onGrowth" | "onRuns">, data: string): void {
-  let said: Partial<Growth> & { runs?: boolean };
+export function handleMessage(events: Pick<LiveEvents, "onGrowth" | "onRuns">, data: string): void {
+  let message: Partial<Growth> & { runs?: boolean };
   try {
-    said = JSON.parse(data);
+    message = JSON.parse(data);
   } catch {
     return;
   }
-  if (said?.runs) hearing.onRuns();
-  else if (typeof said?.run === "string") hearing.onGrowth(said as Growth);
+  if (message?.runs) events.onRuns();
+  else if (typeof message?.run === "string") events.onGrowth(message as Growth);
 }

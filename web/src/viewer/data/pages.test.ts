@@ -1,9 +1,12 @@
+// Tests of pages.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { PageItem, RunItem } from "../../lib/wire";
 import { toHash } from "../address";
 import { exampleItem } from "../example";
-import { editionOf, firstTab, leadsTo, onTab, sizeOf, tabsOf, typeName, whenOf } from "./pages";
+import { editionOf, leadsTo, onTab, sizeOf, typeName, whenOf } from "./pages";
+import { firstTab, visibleTabs } from "../tabs";
 import { INITIAL, reduce, type Action } from "../state";
 
 function shelved(id: string, page: Partial<PageItem>, also: Partial<RunItem> = {}): RunItem {
@@ -38,10 +41,10 @@ test("a folder without a run is opened where something lies", () => {
 
 test("the tab of language is there when something is on it, or it is looked at", () => {
   const without = ITEMS.filter(({ id }) => id !== "lens");
-  assert.ok(tabsOf(ITEMS, "tensors").includes("language"));
-  assert.ok(!tabsOf(without, "tensors").includes("language"));
-  assert.ok(tabsOf(without, "language").includes("language"));
-  assert.ok(tabsOf([], "tensors").includes("neurons"));
+  assert.ok(visibleTabs(ITEMS, "tensors").includes("language"));
+  assert.ok(!visibleTabs(without, "tensors").includes("language"));
+  assert.ok(visibleTabs(without, "language").includes("language"));
+  assert.ok(visibleTabs([], "tensors").includes("neurons"));
 });
 
 test("the name of a unit leads to its page, if a collection has it", () => {
@@ -61,7 +64,7 @@ test("what is saved under a name is led to, and a site to its first unit", () =>
 test("the list says what it is, how much, and whether it is whole", () => {
   assert.deepEqual(ITEMS.slice(1, 3).map(sizeOf), ["Ranking", "1 row × 6 units"]);
   assert.equal(sizeOf({ ...ITEMS[2], state: "live" }), "1 row × 6 units, being written");
-  assert.equal(sizeOf({ ...ITEMS[2], state: "killed" }), "1 row × 6 units, not written to its end");
+  assert.equal(sizeOf({ ...ITEMS[2], state: "killed" }), "1 row × 6 units, incomplete");
   assert.equal(sizeOf(broken), "result, cannot be opened");
   assert.equal(whenOf(ITEMS[1]), "");
   assert.match(whenOf(shelved("x", { made: 1.7e9 })), /^2023-11-1\d \d\d:\d\d$/);

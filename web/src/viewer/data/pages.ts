@@ -1,21 +1,14 @@
-// Collections and saved results of a folder: which stand on a tab, what the list says of them, and where names in their tables lead.
+// Collections and saved results: which tab lists them, how they are described, and where links in their tables lead.
 
 import { unitOf } from "../../lib/unit-names";
 import { counted } from "../../lib/formatting";
 import type { RunItem, Topic } from "../../lib/wire";
-import { TABS, type Action, type Tab } from "../state";
+import type { Action } from "../state";
 
-/** In the address: the unit of a collection that is looked at. */
+/** Name in the URL of the selected unit of a collection. */
 export const UNIT = "unit";
 /** The column of a table that names what lies in the folder. */
 const SAVED_AS = "saved as";
-
-/** The tabs of pages, each a topic of its own. */
-export const PAGE_TABS: readonly Topic[] = ["neurons", "language"];
-
-export function isPageTab(tab: Tab): tab is Topic {
-  return (PAGE_TABS as readonly string[]).includes(tab);
-}
 
 /** A class as words: `LogitAttribution` is a logit attribution. */
 export function typeName(type: string): string {
@@ -23,14 +16,7 @@ export function typeName(type: string): string {
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
-/** Where a folder without a run is opened: on the tab that has something; null where nothing lies there. */
-export function firstTab(items: readonly RunItem[]): Tab | null {
-  if (items.some(({ kind }) => kind === "run")) return null;
-  const tab = (["language", "neurons"] as const).find((topic) => onTab(items, topic).length);
-  return tab ?? (items.some(({ kind }) => kind === "trace") ? "ops" : null);
-}
-
-/** What stands on a tab, collections first, results as they were made: a generation before what explains it. What cannot be opened does not say its topic, and stands with the neurons. */
+/** The items of a tab: collections first, then results by time. Items that cannot be opened have no topic and are listed under Neurons. */
 export function onTab(items: readonly RunItem[], topic: Topic): RunItem[] {
   const own = items.filter(({ kind, page }) => (kind === "activations" || kind === "result") && (page?.topic ?? "neurons") === topic);
   const when = ({ page }: RunItem): number => page?.made ?? Number.MAX_VALUE;
@@ -38,16 +24,11 @@ export function onTab(items: readonly RunItem[], topic: Topic): RunItem[] {
   return [...own.filter(({ kind }) => kind === "activations"), ...made];
 }
 
-/** The tabs there are: that of language only where something is on it, or it is asked for. */
-export function tabsOf(items: readonly RunItem[], tab: Tab): Tab[] {
-  return TABS.filter((each) => each !== "language" || each === tab || onTab(items, each).length > 0);
-}
-
 /** What it is and how much. */
 export function sizeOf({ kind, page, state }: RunItem): string {
   if (!page) return kind === "activations" ? "collection, cannot be opened" : "result, cannot be opened";
   const size = kind === "activations" ? `${counted(page.n_rows, "row")} × ${counted(page.n_units, "unit")}` : typeName(page.type);
-  return state === "live" ? `${size}, being written` : state === "killed" ? `${size}, not written to its end` : size;
+  return state === "live" ? `${size}, being written` : state === "killed" ? `${size}, incomplete` : size;
 }
 
 /** The time in this part of the world, to the minute; "" where it is not known. */
@@ -55,7 +36,7 @@ export function whenOf({ page }: RunItem): string {
   return page?.made ? new Date(page.made * 1000).toLocaleString("sv").slice(0, 16) : "";
 }
 
-/** What changes when an answer about a unit may: its collection, and the rankings that are asked where it stands. */
+/** Cache version of a unit's page: it depends on the collection and on all rankings in the folder. */
 export function editionOf(item: RunItem, items: readonly RunItem[]): string {
   const rankings = items.filter(({ page }) => page?.type === "Ranking").map(({ id, page }) => id + page!.edition);
   return [item.page?.edition ?? "", ...rankings].join("-");

@@ -1,54 +1,54 @@
-// Something asked of the server, in a component: from memory at once, else what was shown before until it comes.
+// Hooks for server queries: cached data at once, else the previous data until the response arrives.
 
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import type { Ask } from "./api";
+import type { Query } from "./api";
 import type { Client } from "./client";
 
-export interface Asked<T> {
+export interface QueryResult<T> {
   /** The answer, or that to the question before while this one is on its way. */
   readonly value: T | undefined;
-  /** Whether `value` is no answer to what is asked now. */
+  /** Whether `value` belongs to an earlier query. */
   readonly isOld: boolean;
   /** A sentence, if there is no answer. */
   readonly error: string | null;
 }
 
-const NOTHING: Asked<never> = { value: undefined, isOld: false, error: null };
+const NOTHING: QueryResult<never> = { value: undefined, isOld: false, error: null };
 
-/** Null asks for nothing. */
-export function useAsked<T>(client: Client, ask: Ask<T> | null): Asked<T> {
+/** Null queries for nothing. */
+export function useQuery<T>(client: Client, query: Query<T> | null): QueryResult<T> {
   const last = useRef<T | undefined>(undefined);
-  const [asked] = useAskedAll(client, ask ? [ask] : []);
+  const [asked] = useQueries(client, query ? [query] : []);
   const { value = last.current, isOld, error } = asked ?? NOTHING;
   last.current = asked && error === null ? value : undefined;
   return { value: last.current, isOld, error };
 }
 
 /** Several at once, in their order. Here `value` is at most an older answer to the same question. */
-export function useAskedAll<T>(client: Client, asks: readonly Ask<T>[]): readonly Asked<T>[] {
+export function useQueries<T>(client: Client, queries: readonly Query<T>[]): readonly QueryResult<T>[] {
   const [failed, setFailed] = useState<ReadonlyMap<string, string>>(new Map());
   const [, setCame] = useState(0);
-  const wanted = asks.map((ask) => `${client.version(ask.run)} ${ask.key}`);
-  const isMissing = (ask: Ask<T>, i: number): boolean => client.peek(ask) === undefined && !failed.has(wanted[i]);
+  const wanted = queries.map((query) => `${client.version(query.run)} ${query.key}`);
+  const isMissing = (query: Query<T>, i: number): boolean => client.peek(query) === undefined && !failed.has(wanted[i]);
   // Before the frame is painted: a frame later would be a frame lost.
   useLayoutEffect(() => {
     const stop = new AbortController();
-    asks.forEach((ask, i) => {
-      if (!isMissing(ask, i)) return;
-      client.load(ask, stop.signal).then(
+    queries.forEach((query, i) => {
+      if (!isMissing(query, i)) return;
+      client.load(query, stop.signal).then(
         () => stop.signal.aborted || setCame((n) => n + 1),
         (error: Error) => stop.signal.aborted || setFailed((before) => new Map(before).set(wanted[i], error.message)),
       );
     });
     return () => stop.abort();
   }, [client, wanted.join("\n")]);
-  // Errors of what is no longer asked for are let go.
+  // Ignore errors of queries that are no longer current.
   useEffect(() => {
     if ([...failed.keys()].some((key) => !wanted.includes(key))) setFailed(new Map([...failed].filter(([key]) => wanted.includes(key))));
   }, [wanted.join("\n")]);
-  return asks.map((ask, i) => {
-    const value = client.peek(ask);
+  return queries.map((query, i) => {
+    const value = client.peek(query);
     const error = value === undefined ? failed.get(wanted[i]) ?? null : null;
-    return { value: value ?? (error === null ? client.old(ask) : undefined), isOld: value === undefined, error };
+    return { value: value ?? (error === null ? client.old(query) : undefined), isOld: value === undefined, error };
   });
 }

@@ -1,14 +1,14 @@
-// The runs of the folder and those on the page, kept up to date while they are written.
+// Hook for the runs of the folder and those shown, updated live.
 
 import { useEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
 import type { RunItem, RunView } from "../../lib/wire";
-import { baseOf, RANK, runAsk, runsAsk } from "./api";
+import { baseOf, RANK, runQuery, runsQuery } from "./api";
 import type { Client } from "./client";
-import { runColour, runDash } from "../header";
+import { runColor, runDash } from "../header";
 import { listen, type Growth } from "./live";
 import type { ShownRun } from "../panels/props";
 import type { State } from "../state";
-import { useAsked, useAskedAll } from "./use-query";
+import { useQuery, useQueries } from "./use-query";
 
 export interface Runs {
   /** Null until they are known. */
@@ -18,7 +18,7 @@ export interface Runs {
   /** Ids of those on the page. */
   readonly shown: readonly string[];
   readonly active: string;
-  /** The one looked at, or the one before it while it is on its way; null for none. */
+  /** The selected run, or the previous one while it loads; null for none. */
   readonly run: RunView | null;
   readonly runs: readonly ShownRun[];
   /** Id → why it cannot be shown. */
@@ -26,11 +26,11 @@ export interface Runs {
   /** Why nothing at all can be shown. */
   readonly error: string | null;
   /** Whether the server is heard. */
-  readonly isThere: boolean;
+  readonly isConnected: boolean;
 }
 
 export function useRuns(client: Client, state: State): Runs {
-  const { value: items, error } = useAsked(client, runsAsk());
+  const { value: items, error } = useQuery(client, runsQuery());
   const names = useRef(new Map<string, RunItem>());
   items?.forEach((item) => names.current.set(item.id, item));
   // The first run shown stays the one, whatever else comes into the folder or goes from it.
@@ -38,10 +38,10 @@ export function useRuns(client: Client, state: State): Runs {
   if (!first.current.length) first.current = firstOf(items ?? []);
   const wanted = state.runs.length ? state.runs : first.current;
   const active = wanted.includes(state.active) ? state.active : wanted[0] ?? "";
-  const asked = useAskedAll(client, wanted.map(runAsk));
+  const asked = useQueries(client, wanted.map(runQuery));
   const editions = useRef(new Map<string, string>());
   forgetOld(client, editions.current, asked.map(({ value }) => value));
-  const isThere = useHearing(client, wanted, asked.map(({ value }) => value));
+  const isThere = useLiveEvents(client, wanted, asked.map(({ value }) => value));
   const last = useRef<RunView | null>(null);
   const place = wanted.indexOf(active);
   const own = asked[place]?.value ?? null;
@@ -57,12 +57,12 @@ export function useRuns(client: Client, state: State): Runs {
   const runs = useMemo(() => wanted.flatMap((id, i): ShownRun[] => {
     const view = views[i];
     const number = Math.max(0, chips.findIndex((item) => item.id === id));
-    return view ? [{ view, colour: runColour(number), dash: runDash(i) }] : []; // the first one on the page is solid
+    return view ? [{ view, color: runColor(number), dash: runDash(i) }] : []; // the first one on the page is solid
   }), [chips, wanted.join(), ...views]);
   const errors = new Map(wanted.flatMap((id, i) => (asked[i].error ? [[id, asked[i].error!]] : [])));
-  // The newest word on a run is that of its own view; the list is asked for seldom.
+  // The view of a run is newer than its entry in the list, which is fetched rarely.
   const current = chips.map((item) => runs.find(({ view }) => view.item.id === item.id)?.view.item ?? item);
-  return { items: items ?? null, chips: current, shown: wanted, active, run: last.current, runs, errors, error: items ? null : error, isThere };
+  return { items: items ?? null, chips: current, shown: wanted, active, run: last.current, runs, errors, error: items ? null : error, isConnected: isThere };
 }
 
 /** A run that several ranks wrote has a chip for each of them that is on the page. */
@@ -71,18 +71,18 @@ function byRank(item: RunItem, wanted: readonly string[]): RunItem[] {
   return wanted.includes(item.id) || !ranks.length ? [item, ...ranks] : ranks;
 }
 
-/** What a run said before it was resumed or written anew is no answer any more. Before anybody looks at it. */
+/** Drop cached data of runs that were resumed or rewritten, before it is rendered. */
 function forgetOld(client: Client, editions: Map<string, string>, views: readonly (RunView | undefined)[]): void {
   for (const view of views) {
     if (!view) continue;
     const { item: { id }, edition } = view;
     const before = editions.get(id);
     editions.set(id, edition);
-    if (before !== undefined && before !== edition) client.forget(id, runAsk(id));
+    if (before !== undefined && before !== edition) client.forget(id, runQuery(id));
   }
 }
 
-/** What is being written is looked at first. */
+/** The default run: one that is recording, else the first. */
 function firstOf(items: readonly RunItem[]): string[] {
   const runs = items.filter(({ kind }) => kind === "run");
   const first = runs.find(({ state }) => state === "live") ?? runs.find(({ n_steps }) => n_steps > 0) ?? runs[0];
@@ -93,8 +93,8 @@ function unknown(id: string): RunItem {
   return { id, name: id, path: "not in this folder", kind: "run", state: "unknown", n_steps: 0, last_step: null, n_tensors: 0, kinds: [], problems: [], ranks: [], page: null };
 }
 
-/** Hear of growth; whatever is on the page is then asked again. */
-function useHearing(client: Client, wanted: readonly string[], views: readonly (RunView | undefined)[]): boolean {
+/** Listen to growth events and refetch what is shown. */
+function useLiveEvents(client: Client, wanted: readonly string[], views: readonly (RunView | undefined)[]): boolean {
   const [isThere, setThere] = useState(true);
   const [, redraw] = useReducer((n: number) => n + 1, 0);
   const heard = useRef(new Map<string, Growth>());
@@ -102,7 +102,7 @@ function useHearing(client: Client, wanted: readonly string[], views: readonly (
   const newest = useRef({ wanted, views });
   newest.current = { wanted, views };
   useEffect(() => wanted.forEach((run, i) => {
-    // What was said while a view was on its way may be newer than that.
+    // An event that arrived while a view was loading may be newer than the view.
     const [view, growth] = [views[i], heard.current.get(run)];
     if (view && growth && growth.n_steps > view.steps.length && !answered.current.has(growth)) {
       answered.current.add(growth); // once: a run that was resumed may have fewer steps than were ever written

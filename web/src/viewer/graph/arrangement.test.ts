@@ -1,8 +1,10 @@
+// Tests of arrangement.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { reduce } from "../../graph/state";
 import { exampleView } from "../../layout/example";
-import { fromText, tagged, toText, untagged } from "./arrangement";
+import { fromText, tagStructure, toText, untagStructure } from "./arrangement";
 
 const view = exampleView(3);
 
@@ -31,8 +33,8 @@ test("a text from elsewhere hides nothing that is not there", () => {
 });
 
 test("what was arranged for one structure is not taken for another", () => {
-  assert.equal(untagged("abcdef0123", tagged("abcdef0123", "depth=2")), "depth=2");
-  assert.equal(untagged("0000000000", tagged("abcdef0123", "depth=2")), null);
-  assert.equal(untagged("abcdef0123", undefined), null);
-  assert.equal(tagged("abcdef0123", ""), "");
+  assert.equal(untagStructure("abcdef0123", tagStructure("abcdef0123", "depth=2")), "depth=2");
+  assert.equal(untagStructure("0000000000", tagStructure("abcdef0123", "depth=2")), null);
+  assert.equal(untagStructure("abcdef0123", undefined), null);
+  assert.equal(tagStructure("abcdef0123", ""), "");
 });

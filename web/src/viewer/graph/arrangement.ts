@@ -1,10 +1,10 @@
-// The reader's own arrangement of a dependency graph: what is open, hidden and pinned, as text for the address and the browser's store.
+// The user's arrangement of a graph (open, hidden, pinned, moved) as text for the URL and local storage.
 
-import { fromHash, ranges, toHash, unranged, type Camera } from "../../graph/address";
+import { fromHash, formatRanges, toHash, parseRanges, type Camera } from "../../graph/address";
 import type { State } from "../../graph/state";
 import { offsetsOf, offsetsText, type Offsets } from "../../layout/moved-boxes";
 import type { GraphView } from "../../lib/wire";
-import { firstLook, type Room } from "./initial-layout";
+import { initialLayout, type Room } from "./initial-layout";
 
 export interface Arrangement {
   readonly state: State;
@@ -12,45 +12,45 @@ export interface Arrangement {
   /** Numbers of nodes of the view. */
   readonly hidden: ReadonlySet<number>;
   readonly pinned: ReadonlySet<number>;
-  /** Boxes that the reader has moved. */
+  /** Boxes that the user moved. */
   readonly offsets: Offsets;
 }
 
 function firstText(view: GraphView, room?: Room): string {
-  const { depth, direction } = firstLook(view, room);
+  const { depth, direction } = initialLayout(view, room);
   return `depth=${depth}&direction=${direction}`;
 }
 
-/** Only what the reader may want again: what is selected is told elsewhere, and a search is over when the page is left. */
+/** Without selection and search: the URL has the selection elsewhere, and a search is not restored. */
 export function toText(view: GraphView, own: Arrangement): string {
-  const text = wholeText(view, own);
-  return text === wholeText(view, fromText(view, "")) ? "" : text;
+  const text = formatArrangement(view, own);
+  return text === formatArrangement(view, fromText(view, "")) ? "" : text;
 }
 
-function wholeText(view: GraphView, { state, camera, hidden, pinned, offsets }: Arrangement): string {
+function formatArrangement(view: GraphView, { state, camera, hidden, pinned, offsets }: Arrangement): string {
   const { selection: _, second: __, highlight: ___, query: ____, ...lasting } = state;
-  const shown = toHash(view, { ...lasting, selection: null, second: null, highlight: "", query: "", colour: "", size: "" }, camera);
+  const shown = toHash(view, { ...lasting, selection: null, second: null, highlight: "", query: "", color: "", size: "" }, camera);
   // An empty text is how it is shown at first, which is not how a graph of ops is.
-  const parts = [shown || `direction=${state.direction}`, hidden.size ? `hide=${ranges(hidden)}` : "", pinned.size ? `pin=${ranges(pinned)}` : "", offsets.size ? `move=${offsetsText(offsets)}` : ""];
+  const parts = [shown || `direction=${state.direction}`, hidden.size ? `hide=${formatRanges(hidden)}` : "", pinned.size ? `pin=${formatRanges(pinned)}` : "", offsets.size ? `move=${offsetsText(offsets)}` : ""];
   return parts.filter(Boolean).join("&");
 }
 
 /** The arrangement behind such a text; "" for how the graph is shown at first, in such a room. */
 export function fromText(view: GraphView, text: string, room?: Room): Arrangement {
-  const said = new URLSearchParams(text);
+  const params = new URLSearchParams(text);
   const n = view.nodes.row.length;
   return {
     ...fromHash(view, text || firstText(view, room)),
-    hidden: unranged(said.get("hide") ?? "", n),
-    pinned: unranged(said.get("pin") ?? "", n),
-    offsets: offsetsOf(said.get("move") ?? ""),
+    hidden: parseRanges(params.get("hide") ?? "", n),
+    pinned: parseRanges(params.get("pin") ?? "", n),
+    offsets: offsetsOf(params.get("move") ?? ""),
   };
 }
 
 const STORE = "cutaway:graph:";
 
-/** What was kept of a structure in this browser; "" for nothing. */
-export function stored(structure: string): string {
+/** The text stored for a structure in local storage; "" for none. */
+export function loadStored(structure: string): string {
   try {
     return (structure && localStorage.getItem(STORE + structure)) || "";
   } catch {
@@ -69,12 +69,12 @@ export function store(structure: string, text: string): void {
 }
 
 /** An arrangement in the address belongs to one structure, and is nothing to another. */
-export function tagged(structure: string, text: string): string {
+export function tagStructure(structure: string, text: string): string {
   return text && `${structure.slice(0, 8)}:${text}`;
 }
 
 /** The arrangement of this structure in the address; null if there is none. */
-export function untagged(structure: string, tagged: string | undefined): string | null {
+export function untagStructure(structure: string, tagged: string | undefined): string | null {
   const tag = `${structure.slice(0, 8)}:`;
   return tagged?.startsWith(tag) ? tagged.slice(tag.length) : null;
 }

@@ -1,16 +1,16 @@
-// The bar over the dependency graph: search, what colours tell, how deep modules are open, what is hidden.
+// Toolbar of the dependency graph: search, color, depth, hidden nodes.
 
-import { IconButton, Labelled, Menu, Segments } from "../../graph/controls";
+import { IconButton, Labeled, Menu, Segments } from "../../graph/controls";
 import { Icon } from "../../graph/icons";
 import { usePage } from "../../graph/context";
 import { Search } from "../../graph/search";
-import { COLOUR_MENU, Depth } from "../../graph/toolbar";
-import { ranked, titleOf } from "../../lib/statistics";
+import { COLOR_MENU, Depth } from "../../graph/toolbar";
+import { selectableStatistics, titleOf } from "../../lib/statistics";
 import { counted } from "../../lib/formatting";
 
-export interface ColourChoice {
+export interface ColorChoice {
   readonly statistics: readonly string[];
-  /** "" colours by role alone. */
+  /** "" colors by role alone. */
   readonly statistic: string;
   readonly since: number | null;
   readonly step: number;
@@ -22,71 +22,70 @@ export interface ColourChoice {
 }
 
 interface Props {
-  readonly colour: ColourChoice;
+  readonly color: ColorChoice;
   readonly nHidden: number;
   /** How many edges there are where they are too many to be drawn; null where they are not. */
   readonly nEdges: number | null;
   readonly areEdgesShown: boolean;
   onEdges(are: boolean): void;
   onShowHidden(): void;
-  /** Takes back all that the reader arranged; null where nothing was. */
+  /** Resets the layout; null if it is unchanged. */
   readonly onReset: (() => void) | null;
 }
 
-export function GraphBar({ colour, nHidden, nEdges, areEdgesShown, onEdges, onShowHidden, onReset }: Props) {
+export function GraphBar({ color, nHidden, nEdges, areEdgesShown, onEdges, onShowHidden, onReset }: Props) {
   const { view, state, act, fit } = usePage();
   const hasIterations = view.nodes.rolled.some((first, node) => first !== node);
   return (
-    <div class="graph-bar" role="toolbar" aria-label="How the graph is shown">
+    <div class="graph-bar" role="toolbar" aria-label="Graph options">
       <Search example="attn, weight, h.*.mlp" />
-      <Colour {...colour} />
+      <ColorMenu {...color} />
       <Depth />
       {hasIterations && (
-        <Labelled name="Iterations">
+        <Labeled name="Iterations">
           <Segments name="Iterations" value={state.rolled} onChoose={(is) => act({ do: "rolled", is })} choices={[
-            { value: true, text: "in one", title: "A box stands for all iterations, and shows the one that is chosen (r)" },
-            { value: false, text: "apart", title: "Every iteration has its own boxes (r)" },
+            { value: true, text: "merged", title: "One box for all iterations; it shows the selected one (r)" },
+            { value: false, text: "split", title: "Separate boxes for each iteration (r)" },
           ]} />
-        </Labelled>
+        </Labeled>
       )}
       <span class="graph-bar-end">
         {nEdges !== null && (
           <button type="button" class={`button${areEdgesShown ? " on" : ""}`} aria-pressed={areEdgesShown} onClick={() => onEdges(!areEdgesShown)}
-            title="So many edges hide each other, so they are drawn when asked for; those of the selected node always are">
+            title="Large graphs hide their edges at first; edges of the selected node are always shown">
             {areEdgesShown ? "hide" : "show"} {counted(nEdges, "edge")}
           </button>
         )}
         {nHidden > 0 && (
-          <button type="button" class="button" onClick={onShowHidden} title="Show what was hidden">{nHidden.toLocaleString("en")} hidden<Icon name="close" /></button>
+          <button type="button" class="button" onClick={onShowHidden} title="Show hidden nodes">{nHidden.toLocaleString("en")} hidden<Icon name="close" /></button>
         )}
         {onReset && (
-          <button type="button" class="button" onClick={onReset} title="As it was at first: nothing hidden, moved, pinned or grouped, and folded as at first">reset</button>
+          <button type="button" class="button" onClick={onReset} title="Reset layout">reset</button>
         )}
-        <IconButton icon={state.direction === "right" ? "toRight" : "toDown"} title="From left to right, or from top to bottom (v)"
+        <IconButton icon={state.direction === "right" ? "toRight" : "toDown"} title="Left to right or top to bottom (v)"
           onClick={() => act({ do: "direction", direction: state.direction === "right" ? "down" : "right" })} />
-        <button type="button" class="button fit" title="All in view (0)" aria-label="Fit: all in view (0)" onClick={fit}><Icon name="fit" /><span>fit</span></button>
+        <button type="button" class="button fit" title="Fit to view (0)" aria-label="Fit to view (0)" onClick={fit}><Icon name="fit" /><span>fit</span></button>
       </span>
     </div>
   );
 }
 
-function Colour({ statistics, statistic, since, step, first, isFilled, onStatistic, onSince, onFill }: ColourChoice) {
-  const names = ranked(statistics).filter((name) => name !== "count");
+function ColorMenu({ statistics, statistic, since, step, first, isFilled, onStatistic, onSince, onFill }: ColorChoice) {
+  const names = selectableStatistics(statistics).filter((name) => name !== "count");
   const others = [...new Set([first, step, ...(since === null ? [] : [since])])].sort((a, b) => a - b);
-  const said = (other: number): string => (other === first ? `since the first step, ${other}` : other === step ? `since here, step ${step}` : `since step ${other}`);
   return (
-    <div class="labelled">
-      <span class="label">Colour</span>
-      <span class="colour-choice">
-        <Menu class={COLOUR_MENU} name="Colour by (c)" value={statistic} onChoose={onStatistic}
-          choices={[["", "role alone"], ...names.map((name) => [name, titleOf(name)] as const)]} />
+    <div class="labeled">
+      <span class="label">Color</span>
+      <span class="color-choice">
+        <Menu class={COLOR_MENU} name="Color by (c)" value={statistic} onChoose={onStatistic}
+          choices={[["", "role only"], ...names.map((name) => [name, titleOf(name)] as const)]} />
         {statistic && (
-          <Menu name="The statistic at this step, or its change since another" value={since === null ? "" : String(since)}
+          <Menu name="Value at this step or change since another step" value={since === null ? "" : String(since)}
             onChoose={(text) => onSince(text === "" ? null : Number(text))}
-            choices={[["", "at this step"], ...others.map((other) => [String(other), said(other)] as const)]} />
+            choices={[["", "at this step"], ...others.map((other) => [String(other), `since step ${other}`] as const)]} />
         )}
         {statistic && (
-          <button type="button" class={`button${isFilled ? " on" : ""}`} aria-pressed={isFilled} title="Fill the boxes with the colour"
+          <button type="button" class={`button${isFilled ? " on" : ""}`} aria-pressed={isFilled} title="Fill boxes with the color"
             onClick={() => onFill(!isFilled)}>fill</button>
         )}
       </span>

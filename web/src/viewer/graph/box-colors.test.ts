@@ -1,3 +1,5 @@
+// Tests of box-colors.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { PLAIN } from "../../canvas/types";
@@ -5,8 +7,8 @@ import { exampleView } from "../../layout/example";
 import { folded } from "../../layout/fold";
 import { shown } from "../../layout/box-of-node";
 import { Representatives } from "../../layout/representatives";
-import { scaleFor, type Oddity } from "../../lib/node-colors";
-import { ODD, tinted, withEdges } from "./box-colors";
+import { scaleFor, type Anomaly } from "../../lib/node-colors";
+import { ANOMALY_COLORS, colorBoxes, withEdges } from "./box-colors";
 
 const view = exampleView(1);
 const n = view.nodes.row.length;
@@ -17,16 +19,16 @@ function drawn(open: number[]) {
   return { view, fold, picture, shown: shown(picture, box), stands: new Representatives(view, fold) };
 }
 
-function tinting(values: number[], oddities: Oddity[], isFilled = false) {
-  const tints = { title: "", isChange: false, values: Float64Array.from(values), oddities, counts: new Float64Array(n) };
-  return { tints, scale: scaleFor(tints, "norm"), isFilled, chosen: (nodes: readonly number[]) => nodes };
+function coloring(values: number[], anomalies: Anomaly[], isFilled = false) {
+  const nodeValues = { title: "", isChange: false, values: Float64Array.from(values), anomalies, counts: new Float64Array(n) };
+  return { nodeValues, scale: scaleFor(nodeValues, "norm"), isFilled, chosen: (nodes: readonly number[]) => nodes };
 }
 
 const values = Array.from({ length: n }, (_, node) => 10 ** node);
-const fine = values.map((): Oddity => "");
+const fine = values.map((): Anomaly => "");
 
-test("every box has a colour, from blue for the smallest to red for the largest", () => {
-  const { boxes } = tinted(PLAIN, drawn(view.groups.parent.map((_, group) => group)), tinting(values, fine));
+test("every box has a color, from blue for the smallest to red for the largest", () => {
+  const { boxes } = colorBoxes(PLAIN, drawn(view.groups.parent.map((_, group) => group)), coloring(values, fine));
   assert.equal(boxes.size, n);
   assert.equal(boxes.get("n0")!.strip, "rgb(45,58,140)");
   assert.equal(boxes.get(`n${n - 1}`)!.strip, "rgb(179,37,63)");
@@ -40,42 +42,42 @@ test("a box that is drawn once for several blocks has a cell for each", () => {
   const stack = { view: many, fold, picture, shown: shown(picture, box), stands: new Representatives(many, fold) };
   const count = many.nodes.row.length;
   const numbers = many.nodes.group.map((group) => (many.groups.label[group].startsWith("h.2") ? 1e6 : 1));
-  const tints = { title: "", isChange: false, values: Float64Array.from(numbers), oddities: numbers.map((): Oddity => ""), counts: new Float64Array(count) };
-  const given = { tints, scale: scaleFor(tints, "norm"), isFilled: false, chosen: (nodes: readonly number[]) => nodes };
-  const { cells } = tinted(PLAIN, stack, given).boxes.get("g1")!;
+  const nodeValues = { title: "", isChange: false, values: Float64Array.from(numbers), anomalies: numbers.map((): Anomaly => ""), counts: new Float64Array(count) };
+  const given = { nodeValues, scale: scaleFor(nodeValues, "norm"), isFilled: false, chosen: (nodes: readonly number[]) => nodes };
+  const { cells } = colorBoxes(PLAIN, stack, given).boxes.get("g1")!;
   assert.deepEqual(cells, ["rgb(45,58,140)", "rgb(45,58,140)", "rgb(179,37,63)", "rgb(45,58,140)"]);
 });
 
 test("what leaps to the eye has a ring and a word", () => {
-  const given = { ...tinting(values, fine), striking: new Map([[2, { text: "NaN begins here", about: "", how: "broken" as const }]]) };
-  const { boxes } = tinted(PLAIN, drawn(view.groups.parent.map((_, group) => group)), given);
-  assert.deepEqual([boxes.get("n2")!.ring, boxes.get("n2")!.note], [ODD.nonfinite, "NaN begins here"]);
+  const given = { ...coloring(values, fine), marks: new Map([[2, { text: "NaN starts here", about: "", how: "broken" as const }]]) };
+  const { boxes } = colorBoxes(PLAIN, drawn(view.groups.parent.map((_, group) => group)), given);
+  assert.deepEqual([boxes.get("n2")!.ring, boxes.get("n2")!.note], [ANOMALY_COLORS.nonfinite, "NaN starts here"]);
   assert.equal(boxes.get("n3")!.ring, undefined);
 });
 
-test("an input beyond the scale has no colour and does not stretch it", () => {
-  const tints = tinting(values.with(0, 1e9), fine).tints;
-  const scale = scaleFor(tints, "norm", (node) => view.nodes.kind[node] === "input");
+test("an input beyond the scale has no color and does not stretch it", () => {
+  const nodeValues = coloring(values.with(0, 1e9), fine).nodeValues;
+  const scale = scaleFor(nodeValues, "norm", (node) => view.nodes.kind[node] === "input");
   assert.equal(scale!.high, values.at(-1));
-  const { boxes } = tinted(PLAIN, drawn(view.groups.parent.map((_, group) => group)), { ...tinting(values, fine), tints, scale });
+  const { boxes } = colorBoxes(PLAIN, drawn(view.groups.parent.map((_, group) => group)), { ...coloring(values, fine), nodeValues, scale });
   assert.equal(boxes.get("n0"), undefined);
 });
 
-test("NaN, zeros and gaps have signs of their own, not colours of the ramp", () => {
+test("NaN, zeros and gaps have signs of their own, not colors of the ramp", () => {
   const odd = fine.with(1, "nonfinite").with(2, "zero").with(4, "none");
-  const given = tinting(values.with(1, NaN).with(2, 0).with(4, NaN), odd, true);
-  const { boxes } = tinted(PLAIN, drawn(view.groups.parent.map((_, group) => group)), given);
-  assert.deepEqual([boxes.get("n1")!.strip, boxes.get("n1")!.badge, boxes.get("n1")!.fill], [ODD.nonfinite, "NaN", ODD.nonfinite]);
-  assert.deepEqual([boxes.get("n2")!.strip, boxes.get("n2")!.badge], [ODD.zero, "all 0"]);
+  const given = coloring(values.with(1, NaN).with(2, 0).with(4, NaN), odd, true);
+  const { boxes } = colorBoxes(PLAIN, drawn(view.groups.parent.map((_, group) => group)), given);
+  assert.deepEqual([boxes.get("n1")!.strip, boxes.get("n1")!.badge, boxes.get("n1")!.fill], [ANOMALY_COLORS.nonfinite, "NaN", ANOMALY_COLORS.nonfinite]);
+  assert.deepEqual([boxes.get("n2")!.strip, boxes.get("n2")!.badge], [ANOMALY_COLORS.zero, "all 0"]);
   assert.equal(boxes.get("n4"), undefined);
 });
 
 test("a folded module shows its largest number, and a NaN in it", () => {
   const closed = drawn([0]);
-  const module = (given: ReturnType<typeof tinting>) => tinted(PLAIN, closed, given).boxes.get("g1")!;
-  const flat = tinting(values, fine);
-  assert.equal(module(flat).strip, tinted(PLAIN, drawn(view.groups.parent.map((_, group) => group)), flat).boxes.get("n5")!.strip);
-  assert.equal(module(tinting(values.with(3, NaN), fine.with(3, "nonfinite"))).badge, "NaN");
+  const module = (given: ReturnType<typeof coloring>) => colorBoxes(PLAIN, closed, given).boxes.get("g1")!;
+  const flat = coloring(values, fine);
+  assert.equal(module(flat).strip, colorBoxes(PLAIN, drawn(view.groups.parent.map((_, group) => group)), flat).boxes.get("n5")!.strip);
+  assert.equal(module(coloring(values.with(3, NaN), fine.with(3, "nonfinite"))).badge, "NaN");
 });
 
 test("too many edges are hidden, edges without a gradient are faint, and a highlight stays", () => {

@@ -1,83 +1,83 @@
-// The looks of boxes under a statistic: a strip or a fill for each, and signs for what no colour can tell.
+// Decorations of boxes for a statistic: a color strip or fill, and signs for anomalies.
 
 import type { Decorations, EdgeLook, Look } from "../../canvas";
 import { edgeKey } from "../../canvas";
 import type { Drawn } from "../../graph/decorate";
-import { at, css, type ColourScale } from "../../lib/colors";
-import type { Striking } from "../../lib/outlier-marks";
-import { foremost, placeOn, type Oddity, type Tints } from "../../lib/node-colors";
+import { colorAt, css, type ColorScale } from "../../lib/colors";
+import type { OutlierMark } from "../../lib/outlier-marks";
+import { foremost, positionOn, type Anomaly, type NodeValues } from "../../lib/node-colors";
 
 /** Not on any ramp, by day and by night. */
-export const ODD: Readonly<Record<Exclude<Oddity, "">, string>> = { nonfinite: "#e000e0", zero: "#868c95", none: "transparent" };
+export const ANOMALY_COLORS: Readonly<Record<Exclude<Anomaly, "">, string>> = { nonfinite: "#e000e0", zero: "#868c95", none: "transparent" };
 
 /** Steps of a ramp that nobody can tell apart. */
 const SHADES = 200;
 
-export interface Tinting {
-  readonly tints: Tints;
-  readonly scale: ColourScale | null;
-  /** Whether colours fill the boxes, not only a strip. */
+export interface NodeColoring {
+  readonly nodeValues: NodeValues;
+  readonly scale: ColorScale | null;
+  /** Whether colors fill the boxes, not only a strip. */
   readonly isFilled: boolean;
   /** What should leap to the eye, by node. */
-  readonly striking?: ReadonlyMap<number, Striking>;
-  /** Which of the nodes of a box count: those of the iteration that is looked at, where it stands for several. */
+  readonly marks?: ReadonlyMap<number, OutlierMark>;
+  /** Filters the nodes of a box: those of the selected iteration, where it stands for several. */
   chosen(nodes: readonly number[]): readonly number[];
 }
 
 type Draft = { -readonly [K in keyof Look]: Look[K] };
 
 /** Rings around what leaps to the eye; seen by day and by night. */
-const RINGS: Readonly<Record<Striking["how"], string>> = { broken: ODD.nonfinite, above: "#d9304c", below: "#3f6fe0" };
+const RINGS: Readonly<Record<OutlierMark["how"], string>> = { broken: ANOMALY_COLORS.nonfinite, above: "#d9304c", below: "#3f6fe0" };
 const NO_CELL = "rgba(128,134,145,0.25)";
-/** More cells than this cannot be told apart; then several blocks share one. */
+/** Maximum number of cells; with more blocks, several share one. */
 const CELLS = 48;
 
-/** The looks there are, with colours over them. */
-export function tinted(base: Decorations, drawn: Drawn, tinting: Tinting): Decorations {
-  const { tints, scale, isFilled, chosen, striking } = tinting;
+/** The looks there are, with colors over them. */
+export function colorBoxes(base: Decorations, drawn: Drawn, coloring: NodeColoring): Decorations {
+  const { nodeValues, scale, isFilled, chosen, marks } = coloring;
   const boxes = new Map(base.boxes);
   const shades: string[] = [];
   const placeOf = placesIn(drawn);
-  const colourOf = (nodes: readonly number[]): { colour: string | null; oddity: Oddity } => {
-    const { node, oddity } = foremost(tints, nodes);
-    if (oddity === "nonfinite" || oddity === "zero") return { colour: ODD[oddity], oddity };
-    const place = node < 0 || isOff(drawn, scale, node, tints.values[node]) ? null : placeOn(scale, tints.values[node]);
-    if (place === null || !scale) return { colour: null, oddity };
+  const colorOf = (nodes: readonly number[]): { color: string | null; anomaly: Anomaly } => {
+    const { node, anomaly } = foremost(nodeValues, nodes);
+    if (anomaly === "nonfinite" || anomaly === "zero") return { color: ANOMALY_COLORS[anomaly], anomaly };
+    const place = node < 0 || isBeyondScale(drawn, scale, node, nodeValues.values[node]) ? null : positionOn(scale, nodeValues.values[node]);
+    if (place === null || !scale) return { color: null, anomaly };
     const step = Math.round(place * SHADES);
-    return { colour: (shades[step] ??= css(at(scale.ramp, step / SHADES))), oddity };
+    return { color: (shades[step] ??= css(colorAt(scale.ramp, step / SHADES))), anomaly };
   };
   drawn.picture.boxes.forEach(({ key, kind }, number) => {
     if (kind === "standin") return;
     const nodes = chosen(drawn.shown.nodes[number]);
-    const { colour, oddity } = colourOf(nodes);
-    const mark = first(nodes, striking);
-    if (colour === null && !mark) return;
+    const { color, anomaly } = colorOf(nodes);
+    const mark = first(nodes, marks);
+    if (color === null && !mark) return;
     const look: Draft = { ...base.boxes.get(key) };
-    if (colour !== null) look.strip = colour;
-    if (oddity === "nonfinite" || oddity === "zero") {
-      look.badge ??= oddity === "zero" ? "all 0" : "NaN";
-      look.about ??= oddity === "zero" ? "nothing but zeros" : "NaN or Inf in it";
+    if (color !== null) look.strip = color;
+    if (anomaly === "nonfinite" || anomaly === "zero") {
+      look.badge ??= anomaly === "zero" ? "all 0" : "NaN";
+      look.about ??= anomaly === "zero" ? "all zeros" : "contains NaN or Inf";
     }
     if (mark && !look.ring) [look.ring, look.note] = [RINGS[mark.how], mark.text];
     const cells = placeOf && inPlaces(nodes, placeOf);
-    if (cells) look.cells = cells.map((own) => colourOf(own).colour ?? NO_CELL);
-    if (isFilled && colour !== null) look.fill = colour;
+    if (cells) look.cells = cells.map((own) => colorOf(own).color ?? NO_CELL);
+    if (isFilled && color !== null) look.fill = color;
     boxes.set(key, look);
   });
   return { ...base, boxes };
 }
 
 /** Whether a number is beyond the scale and does not count: one of an input or a target. */
-function isOff({ view }: Drawn, scale: ColourScale | null, node: number, value: number): boolean {
-  return scale !== null && isLoose(view.nodes.kind[node]) && (value < scale.low || value > scale.high);
+function isBeyondScale({ view }: Drawn, scale: ColorScale | null, node: number, value: number): boolean {
+  return scale !== null && isGiven(view.nodes.kind[node]) && (value < scale.low || value > scale.high);
 }
 
-/** Inputs and targets are what the reader gave: words by their numbers, say. */
-export function isLoose(kind: string): boolean {
+/** Whether a node is given by the user (input or target): token ids, for example, have no meaningful scale. */
+export function isGiven(kind: string): boolean {
   return kind === "input" || kind === "target";
 }
 
-function first(nodes: readonly number[], marks: ReadonlyMap<number, Striking> | undefined): Striking | undefined {
+function first(nodes: readonly number[], marks: ReadonlyMap<number, OutlierMark> | undefined): OutlierMark | undefined {
   if (!marks?.size) return undefined;
   for (const node of nodes) if (marks.has(node)) return marks.get(node);
   return undefined;

@@ -1,19 +1,19 @@
-// What the colours of the nodes mean: the ramp with three numbers, the place of what is selected on it, and the signs beside it.
+// Color legend of the graph: the ramp with the selected value, and the signs for anomalies.
 
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { KindLegend } from "../../graph/legend";
 import { gradient, middle } from "../../lib/colors";
-import { placeOn, type Oddity } from "../../lib/node-colors";
+import { positionOn, type Anomaly } from "../../lib/node-colors";
 import { short } from "../../lib/formatting";
-import { ODD, type Tinting } from "./box-colors";
+import { ANOMALY_COLORS, type NodeColoring } from "./box-colors";
 
 interface Props {
-  readonly tinting: Tinting | null;
-  /** What to say where there are no colours. */
+  readonly coloring: NodeColoring | null;
+  /** What to say where there are no colors. */
   readonly missing: string;
   /** The number of what is selected; NaN for none. */
   readonly selected: number;
-  /** Whether colours reach further than this step needs, from steps seen before. */
+  /** Whether colors reach further than this step needs, from steps seen before. */
   readonly isWide: boolean;
   /** Whether boxes have cells for the blocks they stand for, and whether edges lead back. */
   readonly hasCells: boolean;
@@ -21,51 +21,51 @@ interface Props {
   onFit(): void;
 }
 
-const SIGNS: readonly (readonly [Oddity, string])[] = [["nonfinite", "NaN or Inf"], ["zero", "nothing but zeros"]];
+const SIGNS: readonly (readonly [Anomaly, string])[] = [["nonfinite", "NaN or Inf"], ["zero", "all zeros"]];
 
-/** With so much room the legend says all it knows. */
+/** Canvas size in pixels from which the legend starts expanded. */
 const ROOMY = { width: 800, height: 520 };
 
-export function TintLegend({ tinting, missing, selected, isWide, hasCells, hasLoops, onFit }: Props) {
+export function ColorLegend({ coloring, missing, selected, isWide, hasCells, hasLoops, onFit }: Props) {
   const shapes = useRef<HTMLDetailsElement>(null);
   useLayoutEffect(() => {
     const stage = shapes.current?.closest(".stage");
     if (stage) shapes.current!.open = stage.clientWidth > ROOMY.width && stage.clientHeight > ROOMY.height;
   }, []);
   return (
-    <div class="legend tint-legend">
+    <div class="legend color-legend">
       {missing && <p class="quiet">{missing}</p>}
-      {tinting?.scale && <Ramp tinting={tinting} selected={selected} />}
-      {tinting && (
-        <ul class="oddities">
-          {SIGNS.filter(([oddity]) => tinting.tints.oddities.includes(oddity)).map(([oddity, text]) => (
-            <li key={oddity}><i style={{ background: ODD[oddity as "zero"] }} />{text}</li>
+      {coloring?.scale && <Ramp coloring={coloring} selected={selected} />}
+      {coloring && (
+        <ul class="anomalies">
+          {SIGNS.filter(([anomaly]) => coloring.nodeValues.anomalies.includes(anomaly)).map(([anomaly, text]) => (
+            <li key={anomaly}><i style={{ background: ANOMALY_COLORS[anomaly as "zero"] }} />{text}</li>
           ))}
-          {tinting.tints.oddities.includes("none") && <li key="none"><i class="hollow" />not recorded</li>}
-          {hasCells && <li key="cells" title="A module that is drawn once for several identical ones"><i class="cells" />one cell for each block</li>}
+          {coloring.nodeValues.anomalies.includes("none") && <li key="none"><i class="hollow" />not recorded</li>}
+          {hasCells && <li key="cells" title="One box for several identical modules"><i class="cells" />one cell per block</li>}
         </ul>
       )}
-      {isWide && <button type="button" class="link" onClick={onFit} title="Colours reach over all steps seen so far">fit colours to this step</button>}
-      {hasLoops && <p class="looped"><i />on to the next iteration</p>}
+      {isWide && <button type="button" class="link" onClick={onFit} title="The color range covers all steps viewed so far">fit colors to this step</button>}
+      {hasLoops && <p class="looped"><i />to the next iteration</p>}
       <details ref={shapes}><summary>Roles</summary><KindLegend /></details>
     </div>
   );
 }
 
-function Ramp({ tinting: { tints, scale }, selected }: { tinting: Tinting; selected: number }) {
+function Ramp({ coloring: { nodeValues, scale }, selected }: { coloring: NodeColoring; selected: number }) {
   const { low, high, scale: how, ramp } = scale!;
-  const said = (value: number): string => (tints.isChange ? `×${short(2 ** value)}` : short(value));
-  const place = placeOn(scale, selected);
-  const way = tints.isChange ? "" : how === "log" ? ", log scale" : how === "symlog" ? ", around 0" : "";
+  const format = (value: number): string => (nodeValues.isChange ? `×${short(2 ** value)}` : short(value));
+  const place = positionOn(scale, selected);
+  const way = nodeValues.isChange ? "" : how === "log" ? ", log scale" : how === "symlog" ? ", around 0" : "";
   return (
     <div class="ramp-legend">
-      <div>{tints.title}{way}</div>
+      <div>{nodeValues.title}{way}</div>
       <div class="ramp" style={{ background: gradient(ramp) }}>
-        {place !== null && <b style={{ left: `${place * 100}%` }} title={`the selected tensor: ${said(selected)}`} />}
+        {place !== null && <b style={{ left: `${place * 100}%` }} title={`selected tensor: ${format(selected)}`} />}
       </div>
       <div class="ramp-ticks">
-        {low === high ? <span class="only">{said(low)}</span>
-          : <><span>{said(low)}</span><span>{said(middle(scale!))}</span><span>{said(high)}</span></>}
+        {low === high ? <span class="only">{format(low)}</span>
+          : <><span>{format(low)}</span><span>{format(middle(scale!))}</span><span>{format(high)}</span></>}
       </div>
     </div>
   );

@@ -1,4 +1,4 @@
-// A field for the name of a group.
+// The input field to rename a group.
 
 import { useLayoutEffect, useRef } from "preact/hooks";
 
@@ -12,8 +12,8 @@ export function GroupName({ name, onName, onClose }: { name: string; onName(name
     if (event.key === "Enter" || event.key === "Escape") onClose();
   };
   return (
-    <div class="graph-name" role="dialog" aria-label="Rename the group">
-      <label>Name of the group <input ref={field} type="text" defaultValue={name} maxLength={60} onKeyDown={key} onBlur={onClose} /></label>
+    <div class="graph-name" role="dialog" aria-label="Rename group">
+      <label>Group name <input ref={field} type="text" defaultValue={name} maxLength={60} onKeyDown={key} onBlur={onClose} /></label>
       <kbd>Enter</kbd>
     </div>
   );

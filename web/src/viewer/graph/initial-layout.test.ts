@@ -1,14 +1,16 @@
+// Tests of initial-layout.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { toDepth } from "../../graph/state";
 import { exampleView } from "../../layout/example";
 import { folded } from "../../layout/fold";
 import { place } from "../../layout/place";
-import { NARROW, USUAL, firstLook, type Room } from "./initial-layout";
+import { NARROW, USUAL, initialLayout, type Room } from "./initial-layout";
 
 function scaleAt(n: number, room: Room): number {
   const view = exampleView(n);
-  const { depth, direction } = firstLook(view, room);
+  const { depth, direction } = initialLayout(view, room);
   const { picture } = folded(view, { open: [...toDepth(view, depth)], rolled: false, apart: [] });
   const { width, height } = place(picture, direction);
   return Math.min(room.width / width, room.height / height);
@@ -22,11 +24,11 @@ test("a long chain stands upright where the room is", () => {
   const view = exampleView(3);
   const { groups } = view;
   const apart = { ...view, runs: [], groups: { ...groups, run: groups.run.map(() => -1) } };
-  assert.equal(firstLook(apart, { width: 420, height: 1200 }).direction, "down");
-  assert.equal(firstLook(apart, { width: 2400, height: 300 }).direction, "right");
+  assert.equal(initialLayout(apart, { width: 420, height: 1200 }).direction, "down");
+  assert.equal(initialLayout(apart, { width: 2400, height: 300 }).direction, "right");
 });
 
 test("what is shown at first is worked out once", () => {
   const view = exampleView(12);
-  assert.equal(firstLook(view), firstLook(view));
+  assert.equal(initialLayout(view), initialLayout(view));
 });

@@ -1,4 +1,4 @@
-// How a graph is shown at first: as deep as its names can still be read, and the way it lies best on the page.
+// Initial depth and direction of a graph: the deepest that keeps names readable.
 
 import { boxesAtDepths, toDepth, type Direction } from "../../graph/state";
 import { folded } from "../../layout/fold";
@@ -20,23 +20,23 @@ const MANY = 28;
 /** Names are read with ease from this scale on. */
 const EASY = 0.8;
 
-export interface First {
+export interface InitialLayout {
   readonly depth: number;
   readonly direction: Direction;
 }
 
-const known = new WeakMap<GraphView, Map<Room, First>>();
+const known = new WeakMap<GraphView, Map<Room, InitialLayout>>();
 
-/** Results stand to the right of what they were made from, or below it where that makes names so much larger. */
-export function firstLook(view: GraphView, room: Room = USUAL): First {
+/** Left to right, or top to bottom where that makes names much larger. */
+export function initialLayout(view: GraphView, room: Room = USUAL): InitialLayout {
   let looks = known.get(view);
   if (!looks) known.set(view, (looks = new Map()));
   let look = looks.get(room);
-  if (!look) looks.set(room, (look = found(view, room)));
+  if (!look) looks.set(room, (look = computeInitialLayout(view, room)));
   return look;
 }
 
-function found(view: GraphView, room: Room): First {
+function computeInitialLayout(view: GraphView, room: Room): InitialLayout {
   const depths = boxesAtDepths(view, view.is_rolled).map((count, at) => ({ count, depth: at + 1 })).filter(({ count }) => count <= MANY);
   for (const { depth } of depths.reverse()) {
     const look = best(view, depth, room);
@@ -45,9 +45,9 @@ function found(view: GraphView, room: Room): First {
   return best(view, 1, room);
 }
 
-function best(view: GraphView, depth: number, room: Room): First & { readonly scale: number } {
+function best(view: GraphView, depth: number, room: Room): InitialLayout & { readonly scale: number } {
   const { picture } = folded(view, { open: [...toDepth(view, depth)].sort((a, b) => a - b), rolled: view.is_rolled, apart: [] });
-  const at = (direction: Direction): First & { readonly scale: number } => {
+  const at = (direction: Direction): InitialLayout & { readonly scale: number } => {
     const { width, height } = place(picture, direction);
     return { depth, direction, scale: Math.min(1, room.width / width, room.height / height) };
   };

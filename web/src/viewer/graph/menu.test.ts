@@ -1,22 +1,24 @@
+// Tests of menu.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ways } from "../../lib/reachability";
-import { graphItems, type Arranging } from "./menu";
-import type { Wish } from "./layout-overrides";
+import { adjacency } from "../../lib/reachability";
+import { menuItems, type LayoutActions } from "./menu";
+import type { LayoutOverride } from "./layout-overrides";
 
-function arranging(told: Partial<Arranging> = {}): { how: Arranging; said: Record<string, unknown> } {
+function arranging(told: Partial<LayoutActions> = {}): { how: LayoutActions; said: Record<string, unknown> } {
   const said: Record<string, unknown> = {};
   const keep = (name: string) => (value?: unknown): void => void (said[name] = value);
-  const how: Arranging = {
-    n: 5, ways: ways(5, [0, 1, 2, 3], [1, 2, 3, 4]), hidden: new Set([4]), pinned: new Set(), isMoved: false, wishes: [],
-    hide: keep("hide"), pin: keep("pin"), back: keep("back"), move: keep("move"), wish: keep("wish"), rename: keep("rename"), ...told,
+  const how: LayoutActions = {
+    n: 5, ways: adjacency(5, [0, 1, 2, 3], [1, 2, 3, 4]), hidden: new Set([4]), pinned: new Set(), isMoved: false, overrides: [],
+    hide: keep("hide"), pin: keep("pin"), back: keep("back"), move: keep("move"), override: keep("override"), rename: keep("rename"), ...told,
   };
   return { how, said };
 }
 
-function run(text: string, about: Parameters<typeof graphItems>[0], told: Partial<Arranging> = {}): Record<string, unknown> {
+function run(text: string, about: Parameters<typeof menuItems>[0], told: Partial<LayoutActions> = {}): Record<string, unknown> {
   const { how, said } = arranging(told);
-  const item = graphItems(about, how).find((one) => one.text.startsWith(text));
+  const item = menuItems(about, how).find((one) => one.text.startsWith(text));
   assert.ok(item, `there is no '${text}'`);
   item.run();
   return said;
@@ -28,13 +30,13 @@ test("what is hidden joins what was hidden before", () => {
   assert.deepEqual(run("Hide", about).hide, new Set([2, 4]));
 });
 
-test("alone, a box is seen with its neighbours", () => {
+test("alone, a box is seen with its neighbors", () => {
   assert.deepEqual(run("Show only this", about).hide, new Set([0, 4]));
 });
 
 test("a box is grouped with the selected one, and taken out again", () => {
-  const { wish } = run("Group with a", about) as { wish: Wish[] };
-  assert.deepEqual(wish, [{ at: "a", within: "group 1" }, { at: "c", within: "group 1" }]);
-  assert.deepEqual((run("Take out of group 1", about, { wishes: wish }).wish as Wish[]).at(-1), { at: "c", within: "" });
-  assert.equal(run("Rename group 1", about, { wishes: wish }).rename, "group 1");
+  const { override } = run("Group with a", about) as { override: LayoutOverride[] };
+  assert.deepEqual(override, [{ at: "a", within: "group 1" }, { at: "c", within: "group 1" }]);
+  assert.deepEqual((run("Remove from group 1", about, { overrides: override }).override as LayoutOverride[]).at(-1), { at: "c", within: "" });
+  assert.equal(run("Rename group 1", about, { overrides: override }).rename, "group 1");
 });

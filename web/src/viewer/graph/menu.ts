@@ -1,12 +1,12 @@
-// What can be done with a box or module of a dependency graph: hide it, look at it alone, pin, move and group it.
+// Context menu of the dependency graph: hide, isolate, pin, move, group.
 
 import type { Item } from "../../graph/context-menu";
-import type { Ways } from "../../lib/reachability";
-import type { Wish } from "./layout-overrides";
-import { grouped, ordered, ungrouped } from "./layout-overrides";
+import type { Adjacency } from "../../lib/reachability";
+import type { LayoutOverride } from "./layout-overrides";
+import { groupNodes, orderNodes, ungroupNodes } from "./layout-overrides";
 
 /** What the menu is about. */
-export interface Meant {
+export interface MenuTarget {
   readonly key: string;
   /** Numbers of the nodes it stands for, and their names. */
   readonly nodes: readonly number[];
@@ -16,50 +16,50 @@ export interface Meant {
 }
 
 /** How things are arranged, and how that is changed. */
-export interface Arranging {
+export interface LayoutActions {
   readonly n: number;
-  readonly ways: Ways;
+  readonly ways: Adjacency;
   readonly hidden: ReadonlySet<number>;
   readonly pinned: ReadonlySet<number>;
   readonly isMoved: boolean;
-  readonly wishes: readonly Wish[];
+  readonly overrides: readonly LayoutOverride[];
   hide(hidden: ReadonlySet<number>, isFitted: boolean): void;
   pin(pinned: ReadonlySet<number>): void;
   back(): void;
   move(): void;
-  wish(wishes: readonly Wish[]): void;
+  override(overrides: readonly LayoutOverride[]): void;
   rename(group: string): void;
 }
 
-export function graphItems({ key, nodes, names, selected }: Meant, how: Arranging): Item[] {
-  const { hidden, pinned, wishes } = how;
+export function menuItems({ key, nodes, names, selected }: MenuTarget, how: LayoutActions): Item[] {
+  const { hidden, pinned, overrides } = how;
   const node = Number(key.slice(1));
-  const group = groupOf(wishes, names);
+  const group = groupOf(overrides, names);
   const isPinned = pinned.has(node);
   return [
     { text: "Hide", run: () => how.hide(new Set([...hidden, ...nodes]), false) },
-    { text: "Show only this, with its neighbours", run: () => how.hide(allBut(how.n, withNeighbours(nodes, how.ways)), true) },
-    ...(key.startsWith("n") ? [{ text: isPinned ? "Unpin" : "Pin: keep its number in view", run: () => how.pin(toggled(pinned, node)) }] : []),
+    { text: "Show only this and its neighbors", run: () => how.hide(allBut(how.n, withNeighbors(nodes, how.ways)), true) },
+    ...(key.startsWith("n") ? [{ text: isPinned ? "Unpin" : "Pin its value", run: () => how.pin(toggled(pinned, node)) }] : []),
     { text: "Move with the arrow keys", run: how.move },
-    ...(how.isMoved ? [{ text: "Back to its place", run: how.back }] : []),
-    { text: "Order: as early as can be", run: () => how.wish(ordered(wishes, names, true)) },
-    { text: "Order: as late as can be", run: () => how.wish(ordered(wishes, names, false)) },
-    ...(selected ? [{ text: `Group with ${selected.title}`, run: () => how.wish(grouped(wishes, [...selected.names, ...names])) }] : []),
+    ...(how.isMoved ? [{ text: "Reset position", run: how.back }] : []),
+    { text: "Place as early as possible", run: () => how.override(orderNodes(overrides, names, true)) },
+    { text: "Place as late as possible", run: () => how.override(orderNodes(overrides, names, false)) },
+    ...(selected ? [{ text: `Group with ${selected.title}`, run: () => how.override(groupNodes(overrides, [...selected.names, ...names])) }] : []),
     ...(group ? [
       { text: `Rename ${group}…`, run: () => how.rename(group) },
-      { text: `Take out of ${group}`, run: () => how.wish(ungrouped(wishes, names)) },
-    ] : [{ text: "Group by itself", run: () => how.wish(grouped(wishes, names)) }]),
+      { text: `Remove from ${group}`, run: () => how.override(ungroupNodes(overrides, names)) },
+    ] : [{ text: "New group", run: () => how.override(groupNodes(overrides, names)) }]),
   ];
 }
 
-/** The group of the reader's own in which all of these are; "" for none. */
-function groupOf(wishes: readonly Wish[], names: readonly string[]): string {
-  const known = new Map(wishes.map(({ at, within }) => [at, within ?? ""]));
+/** The user's group that holds all of these nodes; "" for none. */
+function groupOf(overrides: readonly LayoutOverride[], names: readonly string[]): string {
+  const known = new Map(overrides.map(({ at, within }) => [at, within ?? ""]));
   const groups = new Set(names.map((name) => known.get(name) ?? ""));
   return groups.size === 1 ? [...groups][0] : "";
 }
 
-function withNeighbours(nodes: readonly number[], { up, down }: Ways): Set<number> {
+function withNeighbors(nodes: readonly number[], { up, down }: Adjacency): Set<number> {
   const out = new Set(nodes);
   for (const node of nodes) {
     for (const { start, to } of [up, down]) for (let at = start[node]; at < start[node + 1]; at++) out.add(to[at]);

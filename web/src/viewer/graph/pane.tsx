@@ -1,4 +1,4 @@
-// One dependency graph on the canvas, with the bar over it and the legend in its corner.
+// The dependency graph on the canvas, with its toolbar and legend.
 
 import { useEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
 import { GraphPane } from "../../graph/graph-pane";
@@ -7,38 +7,38 @@ import { runner } from "../../graph/commands";
 import { reduce, type Action, type State } from "../../graph/state";
 import { useKeys } from "../../graph/hooks/use-keys";
 import { useMoves } from "../../graph/hooks/use-navigation";
-import { useDecorations, useFound, usePicture, visible } from "../../graph/hooks/use-picture";
+import { useDecorations, useSearch, usePicture, visible } from "../../graph/hooks/use-picture";
 import type { GraphCanvas } from "../../canvas";
 import type { Host } from "../../lib/host";
 import { moved, pushed, type Offsets } from "../../layout/moved-boxes";
 import { isGradient } from "../../lib/quantity";
-import { between, ways as waysOf } from "../../lib/reachability";
+import { between, adjacency as waysOf } from "../../lib/reachability";
 import { nodesOf } from "../../layout/box-of-node";
 import type { GraphView, RunGraph } from "../../lib/wire";
 import { toText } from "./arrangement";
-import { namesOf, renamed } from "./layout-overrides";
+import { namesOf, renameGroup } from "./layout-overrides";
 import { GraphBar } from "./bar";
 import { GroupName } from "./group-name";
-import { graphItems, toggled } from "./menu";
-import { keyIn, keyOf, nodeAt, recordedAt, selecting } from "./selection";
+import { menuItems, toggled } from "./menu";
+import { keyIn, keyOf, nodeAt, recordedAt, selectBox } from "./selection";
 import { GraphTooltip } from "./tooltip";
 import type { PanelProps } from "../panels/props";
 import { Pins } from "./pins";
-import { TintLegend } from "./color-legend";
-import { tinted, withEdges } from "./box-colors";
-import { firstArrangement, unarranged, useKept, type Carried } from "./use-arrangement";
-import { usePushes } from "./use-move-keys";
-import { useTinting } from "./use-node-colors";
-import type { Wishes } from "./use-layout-overrides";
+import { ColorLegend } from "./color-legend";
+import { colorBoxes, withEdges } from "./box-colors";
+import { firstArrangement, defaultArrangement, useStoredArrangement, type CarriedArrangement } from "./use-arrangement";
+import { useMoveKeys } from "./use-move-keys";
+import { useNodeColors } from "./use-node-colors";
+import type { LayoutOverrides } from "./use-layout-overrides";
 
 interface Props extends PanelProps {
   readonly graph: RunGraph;
   readonly view: GraphView;
-  /** Of the structure and the groups of the reader's own. */
-  readonly spot: string;
-  readonly wishes: Wishes;
-  /** Takes the arrangement along where other groups number all anew. */
-  readonly carried: { current: Carried | "nothing" | null };
+  /** Identifies the graph structure and the user's groups. */
+  readonly arrangementKey: string;
+  readonly overrides: LayoutOverrides;
+  /** Carries the arrangement over when new groups renumber nodes and modules. */
+  readonly carried: { current: CarriedArrangement | "nothing" | null };
 }
 
 /** More edges than this hide each other, and the boxes. */
@@ -62,35 +62,35 @@ export function RunGraphPane(props: Props) {
   const [isMoving, setMoving] = useState(false);
   const [naming, setNaming] = useState<string | null>(null);
   const own = { state, hidden, pinned, offsets, camera };
-  useKept(props, own);
+  useStoredArrangement(props, own);
 
   const ways = useMemo(() => waysOf(view.nodes.row.length, view.edges.parent, view.edges.child), [view]);
   const { drawn, placement: laid } = usePicture(view, state, hidden, graph.loops as [number, number][]);
   const { placement, shift } = useMemo(() => moved(laid, drawn.picture, offsets), [laid, offsets]);
   const names = useMemo(() => view.nodes.row.map((row) => [graph.nodes[row]?.name, ...(graph.nodes[row]?.sites ?? [])].join("\n")), [graph, view]);
-  const { found, hits } = useFound(view, state.query, names);
+  const { found, hits } = useSearch(view, state.query, names);
   const selected = state.selection === null ? null : visible(drawn, state.selection) ?? state.selection;
 
-  // What hangs together first, then edges, then colours: only the last changes from step to step.
-  const base = useDecorations(drawn, ways, state, { colour: null, size: null, found });
+  // What hangs together first, then edges, then colors: only the last changes from step to step.
+  const base = useDecorations(drawn, ways, state, { color: null, size: null, found });
   const isDense = drawn.picture.edges.length > DENSE;
   const isBackward = isGradient(choice.of);
   const edged = useMemo(
     () => withEdges(base, drawn, new Set(isBackward ? graph.no_gradient : []), isDense && !areEdgesShown),
     [base, drawn, graph, isBackward, isDense, areEdgesShown],
   );
-  const { drifted, tinting, missing, isWide, menu, rows, fit } = useTinting(props, { graph, view, isRolled: state.rolled });
-  const decorations = useMemo(() => (tinting ? tinted(edged, drawn, tinting) : edged), [edged, drawn, tinting]);
+  const { driftNote: drifted, coloring, missing, isWide, menu, rows, fit } = useNodeColors(props, { graph, view, isRolled: state.rolled });
+  const decorations = useMemo(() => (coloring ? colorBoxes(edged, drawn, coloring) : edged), [edged, drawn, coloring]);
   const hasCells = useMemo(() => [...decorations.boxes.values()].some(({ cells }) => cells !== undefined), [decorations]);
 
   const act = (action: Action): void => {
-    // Whoever selects a box selects its tensor on the whole page; the other end of a path is only looked at.
+    // Selecting a box selects its tensor on the whole page; picking the other end of a path does not.
     if (action.do !== "select" || state.isPicking) return dispatch(action);
     const node = nodeAt(graph, action.key);
     const own = node < 0 ? action.key : state.rolled ? keyIn(graph, view, `n${node}`, choice) : `n${node}`;
     dispatch({ do: "select", key: action.key?.startsWith("n") ? own : action.key });
-    const told = selecting(graph, view, own, props.state, state.rolled);
-    if (told) props.act(told);
+    const selection = selectBox(graph, view, own, props.state, state.rolled);
+    if (selection) props.act(selection);
   };
   const moves = useMoves({ view, state, drawn, hits, canvas, act, first: camera ? { camera } : {} });
   const isFirst = useRef(true);
@@ -107,7 +107,7 @@ export function RunGraphPane(props: Props) {
   }, [wanted]);
 
   const page: Page = {
-    view, host: HOST, state, drawn, ways, colour: null, size: null, hits, isDark, isCompact: false, act,
+    view, host: HOST, state, drawn, ways, color: null, size: null, hits, isDark, isCompact: false, act,
     go: moves.go, toggle: moves.toggle, part: moves.part, step: moves.step, fit: moves.fit,
   };
   const nothing = (): void => undefined;
@@ -132,7 +132,7 @@ export function RunGraphPane(props: Props) {
     if (at) moves.move.current = { camera: { ...at, x: at.x + then[0] - shift[0], y: at.y + then[1] - shift[1] } };
     setOffsets(next);
   };
-  usePushes(element, isMoving, (by) => {
+  useMoveKeys(element, isMoving, (by) => {
     if (!selected || !drawn.picture.boxes.some(({ key }) => key === selected)) return false;
     put(pushed(offsets, selected, by));
     return true;
@@ -140,9 +140,9 @@ export function RunGraphPane(props: Props) {
 
   const named = useMemo(() => namesOf(graph, view), [graph, view]);
   const nodesAt = (key: string): readonly number[] => nodesOf(view, drawn.picture, drawn.shown, key);
-  const wish = (wishes: Wishes["list"]): void => {
+  const override = (overrides: LayoutOverrides["list"]): void => {
     props.carried.current = { own, names: named };
-    props.wishes.set(wishes);
+    props.overrides.set(overrides);
   };
   const show = (next: ReadonlySet<number>, isFitted: boolean): void => {
     if (isFitted) moves.move.current = { fit: true };
@@ -155,11 +155,11 @@ export function RunGraphPane(props: Props) {
     const on = picked.length ? between(ways, picked, nodes) : null;
     const other = on ? [...new Set([...picked, ...drawn.shown.nodes.filter((inside) => inside.some((one) => on[one])).flat()])] : [];
     const title = (selected && drawn.picture.boxes.find((box) => box.key === selected)?.lines[0]) ?? "the selection";
-    return graphItems(
+    return menuItems(
       { key, nodes, names: nodes.map((one) => named.nodes[one]), selected: other.length ? { names: other.map((one) => named.nodes[one]), title } : null },
       {
-        n: view.nodes.row.length, ways, hidden, pinned, isMoved: offsets.has(key), wishes: props.wishes.list,
-        hide: show, pin: setPinned, wish, rename: setNaming,
+        n: view.nodes.row.length, ways, hidden, pinned, isMoved: offsets.has(key), overrides: props.overrides.list,
+        hide: show, pin: setPinned, override, rename: setNaming,
         back: () => put(new Map([...offsets].filter(([moved]) => moved !== key))),
         move: () => {
           act({ do: "select", key });
@@ -168,26 +168,26 @@ export function RunGraphPane(props: Props) {
       },
     );
   };
-  const isArranged = props.wishes.text !== "" || toText(view, { ...own, camera: null }) !== toText(view, unarranged(view));
+  const isArranged = props.overrides.text !== "" || toText(view, { ...own, camera: null }) !== toText(view, defaultArrangement(view));
   const reset = (): void => {
-    const fresh = unarranged(view);
+    const fresh = defaultArrangement(view);
     moves.move.current = { fit: true };
     setHidden(fresh.hidden);
     setPinned(fresh.pinned);
     setOffsets(fresh.offsets);
     dispatch({ do: "restore", state: { ...fresh.state, selection: state.selection } });
-    if (!props.wishes.text) return;
+    if (!props.overrides.text) return;
     props.carried.current = "nothing";
-    props.wishes.set([]);
+    props.overrides.set([]);
   };
   const node = nodeAt(graph, state.selection);
   return (
     <PageContext.Provider value={page}>
       <div class="run-graph" ref={setElement}>
-        <GraphBar colour={menu} nHidden={hidden.size} nEdges={isDense ? drawn.picture.edges.length : null}
+        <GraphBar color={menu} nHidden={hidden.size} nEdges={isDense ? drawn.picture.edges.length : null}
           areEdgesShown={areEdgesShown} onEdges={showEdges} onShowHidden={() => show(new Set(), true)} onReset={isArranged ? reset : null} />
         {graph.why_missing && <p class="graph-note quiet">{graph.why_missing}</p>}
-        <Pins pinned={pinned} view={view} tints={tinting?.tints ?? null} selected={state.selection}
+        <Pins pinned={pinned} view={view} values={coloring?.nodeValues ?? null} selected={state.selection}
           onGo={moves.go} onUnpin={(node) => setPinned(toggled(pinned, node))} />
         <GraphPane drawn={drawn} placement={placement} direction={state.direction} decorations={decorations} selected={selected}
           hasGuide={false} takeMove={moves.takeMove} onReady={(made) => (canvas.current = made)} onCamera={setCamera}
@@ -199,14 +199,14 @@ export function RunGraphPane(props: Props) {
           }}
           over={{
             legend: <>
-              <TintLegend tinting={tinting} missing={missing} selected={tinting && node >= 0 ? tinting.tints.values[node] : NaN}
+              <ColorLegend coloring={coloring} missing={missing} selected={coloring && node >= 0 ? coloring.nodeValues.values[node] : NaN}
                 isWide={isWide} hasCells={hasCells} hasLoops={drawn.picture.edges.some(({ parent, child }) => parent >= child)} onFit={fit} />
               {drifted && <p class="drifted" role="status">{drifted}</p>}
-              {isMoving && <div class="hint" role="status">Arrow keys move the box; Esc ends it.</div>}
-              {naming !== null && <GroupName name={naming} onName={(name) => wish(renamed(props.wishes.list, naming, name))} onClose={() => setNaming(null)} />}
+              {isMoving && <div class="hint" role="status">Use the arrow keys to move the box. Press Esc when done.</div>}
+              {naming !== null && <GroupName name={naming} onName={(name) => override(renameGroup(props.overrides.list, naming, name))} onClose={() => setNaming(null)} />}
             </>,
             tooltip: (hover) => (
-              <GraphTooltip hover={hover} drawn={drawn} look={decorations.boxes.get(hover.key)} tinting={tinting} rows={rows} run={props.run.item.id}
+              <GraphTooltip hover={hover} drawn={drawn} look={decorations.boxes.get(hover.key)} coloring={coloring} rows={rows} run={props.run.item.id}
                 step={choice.step} client={props.client} resultOf={(key) => nodeAt(graph, key)} />
             ),
             items,

@@ -1,8 +1,10 @@
+// Tests of selection.ts.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { exampleView } from "../../layout/example";
 import type { RunGraph } from "../../lib/wire";
-import { keyIn, keyOf, nodeAt, ofPass, selecting } from "./selection";
+import { keyIn, keyOf, nodeAt, ofPass, selectBox } from "./selection";
 import { INITIAL } from "../state";
 
 /** Two iterations of one block: nodes 1 to 5 are the first, 6 to 10 the second. */
@@ -42,11 +44,11 @@ test("a module means its result, and selecting tells the page node and iteration
   const { graph, view } = example();
   const group = view.groups.label.indexOf("h.1");
   assert.equal(nodeAt(graph, `g${group}`), 10);
-  const wish = { ...INITIAL, of: "grad", iteration: 1 };
-  assert.deepEqual(selecting(graph, view, "n8", wish), { do: "tensor", node: "t3", part: "", of: "grad", iteration: 2, pass: 0 });
-  assert.deepEqual(selecting(graph, view, "n0", wish), { do: "tensor", node: "t0", part: "", of: "grad", iteration: 1, pass: 0 });
-  assert.deepEqual(selecting(graph, view, null, wish), { do: "node", node: null });
-  assert.equal(selecting(graph, view, "sn1:n2", wish), null);
+  const selection = { ...INITIAL, of: "grad", iteration: 1 };
+  assert.deepEqual(selectBox(graph, view, "n8", selection), { do: "tensor", node: "t3", part: "", of: "grad", iteration: 2, pass: 0 });
+  assert.deepEqual(selectBox(graph, view, "n0", selection), { do: "tensor", node: "t0", part: "", of: "grad", iteration: 1, pass: 0 });
+  assert.deepEqual(selectBox(graph, view, null, selection), { do: "node", node: null });
+  assert.equal(selectBox(graph, view, "sn1:n2", selection), null);
 });
 
 test("where a module ran several times, each pass has its box, and one for all of them picks none", () => {
@@ -60,7 +62,7 @@ test("where a module ran several times, each pass has its box, and one for all o
   assert.deepEqual(ofPass(passes, view, [3, 8], { iteration: 0, pass: 2 }), [8]);
   assert.deepEqual(ofPass(passes, view, [3, 8], { iteration: 0, pass: 0 }), [3, 8]);
   const told = { do: "tensor", node: "t3", part: "", of: "value", iteration: 0 };
-  assert.deepEqual(selecting(passes, view, "n8", INITIAL), { ...told, pass: 2 });
-  assert.deepEqual(selecting(passes, view, "n8", INITIAL, true), { ...told, pass: 0 });
-  assert.deepEqual(selecting(passes, view, "n0", INITIAL), { ...told, node: "t0", pass: 0 }, "what ran once is in every pass");
+  assert.deepEqual(selectBox(passes, view, "n8", INITIAL), { ...told, pass: 2 });
+  assert.deepEqual(selectBox(passes, view, "n8", INITIAL, true), { ...told, pass: 0 });
+  assert.deepEqual(selectBox(passes, view, "n0", INITIAL), { ...told, node: "t0", pass: 0 }, "what ran once is in every pass");
 });

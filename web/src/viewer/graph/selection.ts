@@ -1,4 +1,4 @@
-// From boxes of a dependency graph to tensors of a run, and back.
+// Maps boxes of the dependency graph to tensors of a run, and back.
 
 import type { GraphView, NodeRows, RunGraph } from "../../lib/wire";
 import type { Action, State } from "../state";
@@ -58,11 +58,11 @@ export function keyOf({ nodes }: RunGraph, view: GraphView, node: string | null,
 }
 
 /**
- * What the page is told when a box is selected; null where it stands for no tensor.
+ * The action for the selection of a box; null if it has no tensor.
  *
- * @param isRolled whether a box stands for all passes: then selecting it picks none of them.
+ * @param isRolled whether a box stands for all passes: then its selection filters none of them.
  */
-export function selecting(graph: RunGraph, view: GraphView, key: string | null, { of, part, iteration, pass }: State, isRolled = false): Action | null {
+export function selectBox(graph: RunGraph, view: GraphView, key: string | null, { of, part, iteration, pass }: State, isRolled = false): Action | null {
   if (key === null) return { do: "node", node: null };
   const recorded = recordedAt(graph, view, key);
   if (!recorded) return null;

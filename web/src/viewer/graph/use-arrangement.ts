@@ -1,15 +1,15 @@
-// The reader's own arrangement of a graph, where it comes from and where it is kept.
+// Hook for the user's arrangement of a graph: loads and stores it.
 
 import { useEffect } from "preact/hooks";
 import type { Camera } from "../../graph/address";
 import type { GraphView, RunGraph } from "../../lib/wire";
-import { fromText, store, stored, tagged, toText, untagged, type Arrangement } from "./arrangement";
+import { fromText, store, loadStored, tagStructure, toText, untagStructure, type Arrangement } from "./arrangement";
 import { NARROW, USUAL } from "./initial-layout";
-import { namesOf, renumbered, type Names } from "./layout-overrides";
+import { namesOf, renumber, type Names } from "./layout-overrides";
 import type { PanelProps } from "../panels/props";
 
 /** An arrangement on its way to the same graph with other groups, where all has other numbers. */
-export interface Carried {
+export interface CarriedArrangement {
   readonly own: Arrangement;
   readonly names: Names;
 }
@@ -17,59 +17,59 @@ export interface Carried {
 type Around = Pick<PanelProps, "state" | "act"> & {
   readonly graph: RunGraph;
   readonly view: GraphView;
-  /** Of the structure and the groups of the reader's own. */
-  readonly spot: string;
-  /** "nothing" is how it is shown at first, whatever was kept. */
-  readonly carried: { current: Carried | "nothing" | null };
+  /** Identifies the graph structure and the user's groups. */
+  readonly arrangementKey: string;
+  /** "nothing" forces the initial layout, whatever is stored. */
+  readonly carried: { current: CarriedArrangement | "nothing" | null };
 };
 
-/** On a page narrower than this, the inspector stands below the graph. */
+/** On a narrower page the inspector is below the graph. */
 const NARROW_PAGE = 700;
 
-/** Where the reader last looked, by structure, for as long as the page is open. */
+/** The last camera by structure, while the page is open. */
 const cameras = new Map<string, Camera>();
 
 /** How the graph is shown where nobody arranged it. */
-export function unarranged(view: GraphView): Arrangement {
+export function defaultArrangement(view: GraphView): Arrangement {
   return fromText(view, "", innerWidth < NARROW_PAGE ? NARROW : USUAL);
 }
 
-/** The reader's arrangement of this structure: from the address, else from what this browser keeps. */
-export function firstArrangement({ graph, spot, view, state, carried }: Around): Arrangement {
+/** The user's arrangement of this structure: from the URL, else from local storage. */
+export function firstArrangement({ graph, arrangementKey: spot, view, state, carried }: Around): Arrangement {
   const brought = carried.current;
   carried.current = null;
-  if (brought === "nothing") return unarranged(view);
-  if (brought) return carriedTo(brought, namesOf(graph, view), view);
-  const text = untagged(spot, state.kept.graph) ?? stored(spot);
-  const found = text ? fromText(view, text) : unarranged(view);
+  if (brought === "nothing") return defaultArrangement(view);
+  if (brought) return renumberArrangement(brought, namesOf(graph, view), view);
+  const text = untagStructure(spot, state.kept.graph) ?? loadStored(spot);
+  const found = text ? fromText(view, text) : defaultArrangement(view);
   return { ...found, camera: found.camera ?? cameras.get(spot) ?? null };
 }
 
 /** The same arrangement by other numbers; new groups are open. */
-function carriedTo({ own, names }: Carried, to: Names, view: GraphView): Arrangement {
-  const open = renumbered(own.state.open, names.groups, to.groups);
+function renumberArrangement({ own, names }: CarriedArrangement, to: Names, view: GraphView): Arrangement {
+  const open = renumber(own.state.open, names.groups, to.groups);
   open.add(0);
   to.groups.forEach((label, group) => {
     if (group && view.groups.parent[group] === 0 && !names.groups.includes(label)) open.add(group);
   });
-  const fresh = unarranged(view);
+  const fresh = defaultArrangement(view);
   return {
     camera: null, offsets: new Map(),
     state: { ...fresh.state, open, rolled: own.state.rolled, direction: own.state.direction },
-    hidden: renumbered(own.hidden, names.nodes, to.nodes),
-    pinned: renumbered(own.pinned, names.nodes, to.nodes),
+    hidden: renumber(own.hidden, names.nodes, to.nodes),
+    pinned: renumber(own.pinned, names.nodes, to.nodes),
   };
 }
 
 /** Keeps it in both. */
-export function useKept({ spot, view, state, act }: Around, own: Arrangement): void {
+export function useStoredArrangement({ arrangementKey: spot, view, state, act }: Around, own: Arrangement): void {
   const { open, apart, rolled, direction } = own.state;
   const { hidden, pinned, offsets, camera } = own;
   useEffect(() => {
     if (camera) cameras.set(spot, camera);
     const timer = setTimeout(() => {
       store(spot, toText(view, { ...own, camera: null }));
-      const text = tagged(spot, toText(view, own));
+      const text = tagStructure(spot, toText(view, own));
       if (text !== (state.kept.graph ?? "")) act({ do: "keep", name: "graph", text });
     }, 300);
     return () => clearTimeout(timer);

@@ -1,26 +1,26 @@
-// The reader's own groups and order: from the address, else from what this browser keeps; each change goes into both.
+// Hook for layout overrides: read from the URL, else from local storage; each change is written to both.
 
-import { store, stored, tagged, untagged } from "./arrangement";
-import { wishesOf, wishesText, type Wish } from "./layout-overrides";
+import { store, loadStored, tagStructure, untagStructure } from "./arrangement";
+import { parseOverrides, formatOverrides, type LayoutOverride } from "./layout-overrides";
 import type { PanelProps } from "../panels/props";
 
-const NAME = "wishes";
+const NAME = "layout";
 
-export interface Wishes {
+export interface LayoutOverrides {
   readonly text: string;
-  readonly list: readonly Wish[];
-  set(wishes: readonly Wish[]): void;
+  readonly list: readonly LayoutOverride[];
+  set(overrides: readonly LayoutOverride[]): void;
 }
 
-export function useWishes({ state, act }: Pick<PanelProps, "state" | "act">, structure: string): Wishes {
-  const text = wishesText(wishesOf(untagged(structure, state.kept[NAME]) ?? stored(`${structure} ${NAME}`)));
+export function useLayoutOverrides({ state, act }: Pick<PanelProps, "state" | "act">, structure: string): LayoutOverrides {
+  const text = formatOverrides(parseOverrides(untagStructure(structure, state.kept[NAME]) ?? loadStored(`${structure} ${NAME}`)));
   return {
-    text, list: wishesOf(text),
-    set(wishes) {
-      const next = wishesText(wishes);
+    text, list: parseOverrides(text),
+    set(overrides) {
+      const next = formatOverrides(overrides);
       store(`${structure} ${NAME}`, next);
-      // "[]" in the address says that there are none, whatever a browser has kept.
-      act({ do: "keep", name: NAME, text: tagged(structure, next || "[]") });
+      // "[]" in the URL means none, whatever local storage holds.
+      act({ do: "keep", name: NAME, text: tagStructure(structure, next || "[]") });
     },
   };
 }

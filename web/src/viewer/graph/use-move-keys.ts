@@ -1,4 +1,4 @@
-// Keys that move a box of the graph.
+// Keyboard shortcuts that move a box.
 
 import { useEffect, useRef } from "preact/hooks";
 import { takesKeys } from "../../graph/keyboard";
@@ -8,7 +8,7 @@ const PUSHES: Readonly<Record<string, readonly [number, number]>> = {
 };
 
 /** Shift and an arrow move the selected box, or an arrow alone while it is being moved. `push` says whether there was one. */
-export function usePushes(element: HTMLElement | null, isMoving: boolean, push: (by: [number, number]) => boolean): void {
+export function useMoveKeys(element: HTMLElement | null, isMoving: boolean, push: (by: [number, number]) => boolean): void {
   const latest = useRef(push);
   latest.current = push;
   useEffect(() => {

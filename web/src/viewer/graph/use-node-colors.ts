@@ -1,53 +1,53 @@
-// What colours the graph: the statistic that is looked at, of every node, at this step or since another one.
+// Hook for the colors of the graph: the selected statistic of every node, at this step or since another.
 
 import { useMemo, useRef, useState } from "preact/hooks";
-import type { ColourScale } from "../../lib/colors";
+import type { ColorScale } from "../../lib/colors";
 import { isGradient, quantityTitle } from "../../lib/quantity";
-import { usual } from "../../lib/statistics";
-import { striking } from "../../lib/outlier-marks";
-import { drift, isSigned, joined, rowsAt, scaleFor, statisticAt, tints, zAt, type Matrix } from "../../lib/node-colors";
+import { defaultStatistic } from "../../lib/statistics";
+import { outlierMarks } from "../../lib/outlier-marks";
+import { medianRatio, isSigned, joinScales, rowsAt, scaleFor, statisticAt, nodeValues, zAt, type Matrix } from "../../lib/node-colors";
 import { short } from "../../lib/formatting";
 import type { GraphView, RunGraph } from "../../lib/wire";
-import { matrixAsk } from "../data/api";
+import { matrixQuery } from "../data/api";
 import { choose } from "../choice";
-import type { ColourChoice } from "./bar";
+import type { ColorChoice } from "./bar";
 import { ofPass } from "./selection";
 import type { PanelProps } from "../panels/props";
-import { isLoose, type Tinting } from "./box-colors";
-import { useAsked } from "../data/use-query";
+import { isGiven, type NodeColoring } from "./box-colors";
+import { useQuery } from "../data/use-query";
 
-/** What most tensors have to differ by from the middle of the run to be told. */
+/** Median factor relative to the middle of the run from which a note is shown. */
 const FAR = 10;
 
-export interface Tinted {
-  readonly tinting: Tinting | null;
-  /** Why nothing is coloured; "" if something is. */
+export interface NodeColors {
+  readonly coloring: NodeColoring | null;
+  /** Why nothing is colored; "" if something is. */
   readonly missing: string;
-  /** Whether colours reach further than this step needs. */
+  /** Whether colors reach further than this step needs. */
   readonly isWide: boolean;
-  readonly menu: ColourChoice;
-  /** By node of the view, the row of the tensor that is looked at; -1 for none. */
+  readonly menu: ColorChoice;
+  /** By node of the view, the row of its tensor; -1 for none. */
   readonly rows: Int32Array;
   /** Where nearly all is far larger or smaller than in the middle of the run, in words; else "". */
-  readonly drifted: string;
-  /** Colours for this step alone. */
+  readonly driftNote: string;
+  /** Colors for this step alone. */
   fit(): void;
 }
 
-export function useTinting(
+export function useNodeColors(
   { run, state, choice, act, client }: PanelProps, { graph, view, isRolled }: { graph: RunGraph; view: GraphView; isRolled: boolean },
-): Tinted {
-  const known = run.statistics.includes(state.statistic) ? state.statistic : usual(run.statistics);
-  const statistic = state.kept.colour === "role" ? "" : known;
+): NodeColors {
+  const known = run.statistics.includes(state.statistic) ? state.statistic : defaultStatistic(run.statistics);
+  const statistic = state.kept.color === "role" ? "" : known;
   const isFilled = state.kept.fill === "1";
   const since = state.since !== null && run.steps.includes(state.since) ? state.since : null;
   const { sample } = choice;
-  const ask = (step: number | null, of: number | null = null) =>
-    (statistic && step !== null && step >= 0 ? matrixAsk(run.item.id, step, of) : null);
-  const batch = useAsked(client, ask(choice.step));
-  const batchThen = useAsked(client, ask(since));
-  const single = useAsked(client, sample === null ? null : ask(choice.step, sample));
-  const singleThen = useAsked(client, sample === null ? null : ask(since, sample));
+  const query = (step: number | null, of: number | null = null) =>
+    (statistic && step !== null && step >= 0 ? matrixQuery(run.item.id, step, of) : null);
+  const batch = useQuery(client, query(choice.step));
+  const batchThen = useQuery(client, query(since));
+  const single = useQuery(client, sample === null ? null : query(choice.step, sample));
+  const singleThen = useQuery(client, sample === null ? null : query(since, sample));
   // One tensor without a gradient must not turn all the others to their values.
   const { of, iteration } = choose(run, { ...state, node: null });
   const { part, pass } = state;
@@ -55,48 +55,48 @@ export function useTinting(
     const byNode = rowsAt(graph.nodes, run.rows, { of, iteration, pass, part });
     return Int32Array.from(view.nodes.row, (row) => (row < 0 ? -1 : byNode[row] ?? -1));
   }, [graph, view, run.rows, of, iteration, pass, part]);
-  // Of the sample alone as far as it was kept; numbers of the whole batch beside them would not compare.
+  // Either all nodes show the sample or all show the batch: the two are not comparable.
   const isSingle = useMemo(() => sample !== null && isKnown(single.value, rows, view, run.statistics.indexOf(statistic)), [single.value, rows, sample, statistic]);
   const [now, then] = isSingle ? [single, singleThen] : [batch, batchThen];
   const over = sample === null ? "" : isSingle ? `sample ${sample}` : "over the batch";
   const found = useMemo(() => {
     if (!statistic || !now.value || (since !== null && !then.value)) return null;
     const asked = { statistics: run.statistics, statistic, of, over, matrix: now.value };
-    return tints(rows, { ...asked, since: since === null ? null : { step: since, matrix: then.value! } });
+    return nodeValues(rows, { ...asked, since: since === null ? null : { step: since, matrix: then.value! } });
   }, [rows, now.value, then.value, since, statistic, of, over]);
   // What is usual in this run: a step from its middle. Without it, a step where all is a thousand times too large looks like any other.
-  const anchor = useAsked(client, since === null && !isSingle ? ask(run.steps[middleOf(run.steps.length)] ?? null) : null);
-  const anchored = useMemo(() => (anchor.value && statistic ? tints(rows, { statistics: run.statistics, statistic, of, matrix: anchor.value, since: null }) : null), [anchor.value, rows, statistic, of]);
-  const times = useMemo(() => (found && anchored && !isSigned(statistic) ? drift(found, anchored) : NaN), [found, anchored, statistic]);
-  const drifted = times >= FAR || times <= 1 / FAR ? `most is ×${short(times)} of what it was at step ${run.steps[middleOf(run.steps.length)].toLocaleString("en")}` : "";
+  const anchor = useQuery(client, since === null && !isSingle ? query(run.steps[middleOf(run.steps.length)] ?? null) : null);
+  const anchored = useMemo(() => (anchor.value && statistic ? nodeValues(rows, { statistics: run.statistics, statistic, of, matrix: anchor.value, since: null }) : null), [anchor.value, rows, statistic, of]);
+  const times = useMemo(() => (found && anchored && !isSigned(statistic) ? medianRatio(found, anchored) : NaN), [found, anchored, statistic]);
+  const drifted = times >= FAR || times <= 1 / FAR ? `typical values are ×${short(times)} those at step ${run.steps[middleOf(run.steps.length)].toLocaleString("en")}` : "";
   const marks = useMemo(() => {
     if (!found || !now.value) return undefined;
     const matrix = now.value;
-    const scores = found.isChange ? found.values.map((value, node) => (isLoose(view.nodes.kind[node]) ? NaN : value))
+    const scores = found.isChange ? found.values.map((value, node) => (isGiven(view.nodes.kind[node]) ? NaN : value))
       : Float64Array.from(rows, (row) => zAt(matrix, row, statistic));
-    return striking(found, view.edges, scores, isGradient(of));
+    return outlierMarks(found, view.edges, scores, isGradient(of));
   }, [found, view]);
-  const scales = useRef(new Map<string, ColourScale | null>());
+  const scales = useRef(new Map<string, ColorScale | null>());
   const [nFits, setFits] = useState(0);
-  const shown = useMemo((): { tinting: Tinting; isWide: boolean } | null => {
+  const shown = useMemo((): { coloring: NodeColoring; isWide: boolean } | null => {
     if (!found) return null;
     const name = `${statistic} ${of} ${since} ${over}`;
-    // Nor does a loss: it would leave no colours for what it is made from, and has a curve of its own.
-    const isBeside = (node: number): boolean => isLoose(view.nodes.kind[node]) || view.nodes.kind[node] === "loss";
+    // Nor does a loss: it would leave no colors for what it is made from, and has a curve of its own.
+    const isBeside = (node: number): boolean => isGiven(view.nodes.kind[node]) || view.nodes.kind[node] === "loss";
     const own = scaleFor(found, statistic, isBeside);
-    // A step that is broken altogether says nothing of the colours of others.
+    // A step without finite values must not change the scale of the others.
     const isTold = found.values.some((value, node) => Number.isFinite(value) && !isBeside(node));
     const usually = anchored && nFits === 0 ? scaleFor(anchored, statistic, isBeside) : null;
-    const scale = isTold ? joined(joined(scales.current.get(name) ?? null, usually), own) : own;
+    const scale = isTold ? joinScales(joinScales(scales.current.get(name) ?? null, usually), own) : own;
     if (isTold) scales.current.set(name, scale);
     const isWide = own !== null && scale !== null && (scale.low !== own.low || scale.high !== own.high);
     const chosen = (nodes: readonly number[]): readonly number[] => ofPass(graph, view, nodes, { iteration, pass });
-    return { tinting: { tints: found, scale, isFilled, striking: marks, chosen: isRolled ? chosen : (nodes) => nodes }, isWide };
+    return { coloring: { nodeValues: found, scale, isFilled, marks, chosen: isRolled ? chosen : (nodes) => nodes }, isWide };
   }, [found, anchored, marks, isFilled, isRolled, iteration, pass, nFits]);
-  const isNothing = shown !== null && shown.tinting.tints.oddities.every((oddity) => oddity === "none");
+  const isNothing = shown !== null && shown.coloring.nodeValues.anomalies.every((anomaly) => anomaly === "none");
   const missing = now.error ?? then.error ?? (isNothing ? `No ${quantityTitle(of)} was recorded at this step.` : "");
   return {
-    tinting: shown?.tinting ?? null, isWide: shown?.isWide ?? false, missing, rows, drifted,
+    coloring: shown?.coloring ?? null, isWide: shown?.isWide ?? false, missing, rows, driftNote: drifted,
     fit: () => {
       scales.current.clear();
       setFits(nFits + 1);
@@ -104,7 +104,7 @@ export function useTinting(
     menu: {
       statistics: run.statistics, statistic, since, step: choice.step, first: run.steps[0] ?? 0, isFilled,
       onStatistic: (name) => {
-        act({ do: "keep", name: "colour", text: name ? "" : "role" });
+        act({ do: "keep", name: "color", text: name ? "" : "role" });
         if (name) act({ do: "statistic", statistic: name });
       },
       onSince: (step) => act({ do: "since", step }),

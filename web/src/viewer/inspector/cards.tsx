@@ -1,13 +1,13 @@
-// The statistics of a tensor, each with what is remarkable about it, and its past at a glance.
+// Statistics of a tensor as cards, with outliers marked and a sparkline in the tooltip.
 
 import { useState } from "preact/hooks";
-import { cardsOf, isWide, statisticOf, zText } from "../../lib/statistics";
+import { cardsOf, isLogScaled, statisticOf, zText } from "../../lib/statistics";
 import { sparkOf } from "../../lib/charts/sparkline";
 import { quantityTitle } from "../../lib/quantity";
 import type { StatisticView, TensorView } from "../../lib/wire";
-import { curveAsk } from "../data/api";
+import { curveQuery } from "../data/api";
 import type { PanelProps } from "../panels/props";
-import { useAsked } from "../data/use-query";
+import { useQuery } from "../data/use-query";
 
 const VALUE = "value";
 const SPARK: readonly [number, number] = [150, 30];
@@ -23,7 +23,7 @@ export function Cards(props: PanelProps & { tensor: TensorView; statistic: strin
   };
   return (
     <div class="stats cards" onPointerLeave={() => setOver(null)}>
-      {choice.sample !== null && tensor.statistics.length > 0 && <p class="quiet cards-over">over the whole batch; of the sample alone see below</p>}
+      {choice.sample !== null && tensor.statistics.length > 0 && <p class="quiet cards-over">over the whole batch; see below for this sample</p>}
       {cardsOf(tensor.statistics, { dead: tensor.dead_units, units: tensor.units?.n_rows ?? 0 }).map(({ name, title, text, exact: whole, marks, notes, isOut }) => (
         <button type="button" key={name} class={`stat${isOut ? " out" : ""}${statistic === name ? " on" : ""}`} aria-pressed={statistic === name}
           onClick={() => act({ do: "statistic", statistic: name })} onPointerEnter={(event) => look(name, event.currentTarget)}
@@ -32,7 +32,7 @@ export function Cards(props: PanelProps & { tensor: TensorView; statistic: strin
           <b>{text}</b>
           {marks.map((mark) => <small class="bad" key={mark}>{mark}</small>)}
           {notes.map((note) => <small key={note}>{note}</small>)}
-          {over?.name === name && <Past {...props} name={name} whole={whole} isRight={over.isRight} />}
+          {over?.name === name && <StatisticTooltip {...props} name={name} whole={whole} isRight={over.isRight} />}
         </button>
       ))}
     </div>
@@ -40,11 +40,11 @@ export function Cards(props: PanelProps & { tensor: TensorView; statistic: strin
 }
 
 /** The exact number, and how it came about. */
-function Past({ run, client, choice, tensor, name, whole, isRight }: PanelProps & { tensor: TensorView; name: string; whole: string; isRight: boolean }) {
-  const { value } = useAsked(client, curveAsk(run.item.id, tensor.row, name, run.kinds.length > 1 ? tensor.kind : null));
+function StatisticTooltip({ run, client, choice, tensor, name, whole, isRight }: PanelProps & { tensor: TensorView; name: string; whole: string; isRight: boolean }) {
+  const { value } = useQuery(client, curveQuery(run.item.id, tensor.row, name, run.kinds.length > 1 ? tensor.kind : null));
   const one = tensor.statistics.find((statistic) => statistic.name === name);
   const { about } = statisticOf(name);
-  const spark = value && sparkOf(value.steps, value.values, SPARK, isWide(name), choice.step);
+  const spark = value && sparkOf(value.steps, value.values, SPARK, isLogScaled(name), choice.step);
   return (
     <span class={isRight ? "past right" : "past"} role="tooltip">
       {about && <small>{about}</small>}

@@ -1,4 +1,4 @@
-// A part of the panel that is made when it is first opened.
+// A collapsible section whose content is created when first opened.
 
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";

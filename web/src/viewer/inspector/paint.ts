@@ -1,4 +1,4 @@
-// How the picture of a tensor is painted, as the address keeps it.
+// Image options of the inspector (scale, tile), stored in the URL.
 
 import type { Paint } from "../data/api";
 

@@ -1,11 +1,11 @@
-// The chosen sample itself: its text, its picture, its label; what came out beside what should have.
+// The selected sample: text, image, label, and outputs beside targets.
 
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { Link } from "../../graph/controls";
-import { decoded } from "../../lib/host";
+import { decodeBase64 } from "../../lib/host";
 import { short } from "../../lib/formatting";
 import type { SampleImage, SampleItem, TensorView } from "../../lib/wire";
-import { selectingRow } from "../choice";
+import { selectRow } from "../choice";
 import type { PanelProps } from "../panels/props";
 import { Tokens } from "./tokens";
 
@@ -25,7 +25,7 @@ export function Sample(props: PanelProps & { tensor: TensorView }) {
           )}
         </div>
       </div>
-      {beside.length > 0 && <BesideTable {...props} />}
+      {beside.length > 0 && <CompanionTable {...props} />}
     </section>
   );
 }
@@ -36,7 +36,7 @@ function SampleText({ sample }: { sample: SampleItem }) {
 
 function SampleCanvas({ image }: { image: SampleImage }) {
   const canvas = useRef<HTMLCanvasElement>(null);
-  const bytes = useMemo(() => decoded(image.data), [image]);
+  const bytes = useMemo(() => decodeBase64(image.data), [image]);
   useEffect(() => {
     const context = canvas.current?.getContext("2d");
     if (!context) return;
@@ -54,12 +54,12 @@ function SampleCanvas({ image }: { image: SampleImage }) {
 }
 
 /** Outputs and targets of the same sample, one below the other so that they compare. */
-function BesideTable({ run, tensor, act, state }: PanelProps & { tensor: TensorView }) {
+function CompanionTable({ run, tensor, act, state }: PanelProps & { tensor: TensorView }) {
   return (
     <dl class="beside">
       {tensor.beside.map(({ row, site, role, shape, text, verdict }) => {
         const own = run.rows[row];
-        const go = (): void => act(selectingRow(own, state));
+        const go = (): void => act(selectRow(own, state));
         const round = own?.iteration ? ` in iteration ${own.iteration}` : "";
         return (
           <div key={row}>

@@ -1,4 +1,4 @@
-// How the values of a tensor are spread: a histogram, and below it, on the same axis, where most of them lie.
+// Distribution of the values of a tensor: histogram and quantiles on one axis.
 
 import { Histogram } from "../../graph/inspector/histogram";
 import { isQuantile, titleOf } from "../../lib/statistics";
@@ -8,7 +8,7 @@ import type { PanelProps } from "../panels/props";
 
 const LOG = "inspect.bars";
 
-export function Spread({ tensor, state, act }: PanelProps & { tensor: TensorView }) {
+export function Distribution({ tensor, state, act }: PanelProps & { tensor: TensorView }) {
   const own = tensor.sample ? tensor.picture?.histogram ?? null : null;
   const isOfSample = own !== null;
   const histogram = own ?? tensor.histogram ?? tensor.picture?.histogram ?? null;
@@ -17,14 +17,14 @@ export function Spread({ tensor, state, act }: PanelProps & { tensor: TensorView
   if (histogram.low === histogram.high) return <p class="quiet">Every value is {exact(histogram.low)}.</p>;
   const isWhole = !isOfSample && tensor.histogram !== null;
   const hasBatch = !["parameter", "buffer"].includes(tensor.role) && tensor.of !== "update";
-  const title = isOfSample ? "how often which value comes, in this sample" : isWhole ? `how often which value comes${hasBatch ? " in the batch" : ""}` : "how often which value comes, of those kept";
+  const title = `Distribution of values${isOfSample ? ", this sample" : !isWhole ? ", kept values" : hasBatch ? ", whole batch" : ""}`;
   const few = isWhole && count > N_SAMPLED ? ` · ${N_SAMPLED.toLocaleString("en")} of ${count.toLocaleString("en")}` : "";
   const quantiles = isOfSample ? new Map<string, number>() : quantilesOf(tensor.statistics);
   return (
     <>
       <Histogram histogram={histogram} areShares={isWhole} title={title + few} isLog={state.kept[LOG] === "log"}
         onLog={(isLog) => act({ do: "keep", name: LOG, text: isLog ? "log" : "" })} below={(place) => <Box at={quantiles} place={place} />} />
-      <Words at={quantiles} />
+      <QuantileText at={quantiles} />
     </>
   );
 }
@@ -51,8 +51,8 @@ function Box({ at, place }: { at: ReadonlyMap<string, number>; place(value: numb
 }
 
 /** The same in words. */
-function Words({ at }: { at: ReadonlyMap<string, number> }) {
-  const parts = [["median", "median", "p50", "p50"], ["box", "half of all", "p25", "p75"], ["thick", "90 %", "p5", "p95"], ["thin", "98 %", "p1", "p99"]] as const;
+function QuantileText({ at }: { at: ReadonlyMap<string, number> }) {
+  const parts = [["median", "median", "p50", "p50"], ["box", "middle 50 %", "p25", "p75"], ["thick", "90 %", "p5", "p95"], ["thin", "98 %", "p1", "p99"]] as const;
   const known = parts.filter(([, , from, to]) => at.has(from) && at.has(to));
   if (at.size < 3) return null;
   return (

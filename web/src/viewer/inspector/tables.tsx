@@ -1,13 +1,13 @@
-// One line for each unit, and one for each sample.
+// Tables of per-unit and per-sample statistics.
 
 import { useMemo } from "preact/hooks";
 import { titleOf } from "../../lib/statistics";
 import { counted, exact, short } from "../../lib/formatting";
 import type { SampleItem, TableView, TensorView } from "../../lib/wire";
 import type { Matrix } from "../../lib/node-colors";
-import { samplesAsk, samplesTableAsk, unitsAsk } from "../data/api";
+import { samplesQuery, samplesTableQuery, unitsQuery } from "../data/api";
 import type { PanelProps } from "../panels/props";
-import { useAsked } from "../data/use-query";
+import { useQuery } from "../data/use-query";
 import { VirtualTable, type Column } from "../virtual-table";
 import { Fold } from "./fold";
 
@@ -19,7 +19,7 @@ export function Tables(props: PanelProps & { tensor: TensorView }) {
   return (
     <>
       {units && <Fold title="Units" aside={about(units, "unit")}>{() => <>{remark && <p class="quiet">{remark}</p>}<Units {...props} table={units} /></>}</Fold>}
-      {!units && remark && <Fold title="Units" aside="not known">{() => <p class="quiet">{remark}</p>}</Fold>}
+      {!units && remark && <Fold title="Units" aside="not available">{() => <p class="quiet">{remark}</p>}</Fold>}
       {samples && <Fold title="Samples" aside={about(samples, "sample")}>{() => <Samples {...props} table={samples} />}</Fold>}
     </>
   );
@@ -30,32 +30,32 @@ function about({ n_rows, source }: TableView, what: string): string {
 }
 
 function Units({ run, client, tensor, table }: PanelProps & { tensor: TensorView; table: TableView }) {
-  const { value, error } = useAsked(client, unitsAsk(run.item.id, tensor.row, tensor.step));
-  const columns = useMemo(() => (value ? [numbered("unit"), ...columnsOf(value, table)] : []), [value, table]);
-  return <Sheet error={error} columns={columns} n={table.n_rows} label="Units" />;
+  const { value, error } = useQuery(client, unitsQuery(run.item.id, tensor.row, tensor.step));
+  const columns = useMemo(() => (value ? [indexColumn("unit"), ...columnsOf(value, table)] : []), [value, table]);
+  return <LoadedTable error={error} columns={columns} n={table.n_rows} label="Units" />;
 }
 
 function Samples({ run, client, tensor, table, choice, act }: PanelProps & { tensor: TensorView; table: TableView }) {
-  const { value, error } = useAsked(client, samplesTableAsk(run.item.id, tensor.row, tensor.step));
-  const { value: known } = useAsked(client, samplesAsk(run.item.id, tensor.step));
+  const { value, error } = useQuery(client, samplesTableQuery(run.item.id, tensor.row, tensor.step));
+  const { value: known } = useQuery(client, samplesQuery(run.item.id, tensor.step));
   const nKept = known?.n_kept ?? 0;
-  const columns = useMemo(() => (value ? [numbered("sample"), ...said(known?.items ?? []), ...columnsOf(value, table).map((column) => (known?.items.length ? { ...column, width: 76 } : column))] : []), [value, known, table]);
+  const columns = useMemo(() => (value ? [indexColumn("sample"), ...contentColumns(known?.items ?? []), ...columnsOf(value, table).map((column) => (known?.items.length ? { ...column, width: 76 } : column))] : []), [value, known, table]);
   return (
     <>
-      <Sheet error={error} columns={columns} n={table.n_rows} label="Samples" selected={choice.sample}
+      <LoadedTable error={error} columns={columns} n={table.n_rows} label="Samples" selected={choice.sample}
         onSelect={(sample) => act({ do: "sample", sample: sample === choice.sample || sample >= nKept ? null : sample })} />
-      {nKept > 0 && <p class="quiet">A click looks at one sample alone, another click at the whole batch{nKept < table.n_rows ? `; the first ${nKept} were kept` : ""}.</p>}
+      {nKept > 0 && <p class="quiet">Click a sample to select it; click it again for the whole batch{nKept < table.n_rows ? `. Only the first ${nKept} were kept` : ""}.</p>}
     </>
   );
 }
 
-function numbered(name: string): Column {
+function indexColumn(name: string): Column {
   return { name, title: name, width: 28 + 7 * name.length, isNumber: true, text: String, by: (row) => row };
 }
 
-function said(items: readonly SampleItem[]): Column[] {
+function contentColumns(items: readonly SampleItem[]): Column[] {
   const words = (row: number): string => [items[row]?.label, items[row]?.text || items[row]?.id].filter(Boolean).join(" · ");
-  return items.some((_, row) => words(row)) ? [{ name: "what", title: "what it is", least: 84, text: words, by: words }] : [];
+  return items.some((_, row) => words(row)) ? [{ name: "what", title: "content", least: 84, text: words, by: words }] : [];
 }
 
 /** The columns of numbers. */
@@ -71,7 +71,7 @@ function columnsOf({ values, n_rows: n, n_columns: across }: Matrix, { columns, 
   });
 }
 
-interface SheetProps {
+interface LoadedTableProps {
   readonly error: string | null;
   readonly columns: readonly Column[];
   readonly n: number;
@@ -80,9 +80,9 @@ interface SheetProps {
   readonly onSelect?: (row: number) => void;
 }
 
-function Sheet({ error, columns, n, label, selected, onSelect }: SheetProps) {
+function LoadedTable({ error, columns, n, label, selected, onSelect }: LoadedTableProps) {
   if (error !== null) return <p class="note">{error}</p>;
-  if (!columns.length) return <p class="note loading">Reading …</p>;
+  if (!columns.length) return <p class="note loading">Loading…</p>;
   return (
     <div class="tensor-table" style={{ height: `${Math.min(HIGHEST, 32 + ROW * n + 12)}px` }}>
       <VirtualTable label={label} columns={columns} rows={n} rowHeight={ROW} selected={selected} onSelect={onSelect} />

@@ -1,28 +1,28 @@
-// All about the selected tensor at the selected step.
+// The tensor inspector: everything about the selected tensor at the selected step.
 
-import { usual } from "../../lib/statistics";
+import { defaultStatistic } from "../../lib/statistics";
 import type { RunView } from "../../lib/wire";
-import { tensorAsk } from "../data/api";
+import { tensorQuery } from "../data/api";
 import { rowsOfNode } from "../choice";
 import { Cards } from "../inspector/cards";
-import { Head, TakeAlong } from "../inspector/head";
+import { Head, ExportBar } from "../inspector/head";
 import { OverSteps } from "../inspector/over-steps";
 import { paintOf } from "../inspector/paint";
 import { Picture } from "../inspector/picture";
 import { Sample } from "../inspector/sample";
-import { Spread } from "../inspector/spread";
+import { Distribution } from "../inspector/spread";
 import { Tables } from "../inspector/tables";
 import type { PanelProps } from "./props";
-import { useAsked } from "../data/use-query";
+import { useQuery } from "../data/use-query";
 import "../../style/tensor.css";
 
 export function InspectorPanel(props: PanelProps) {
   const { run, choice, client, state } = props;
   const { row, step, sample } = choice;
-  const ask = row && step >= 0 ? tensorAsk(run.item.id, row.row, step, sample, paintOf(state.kept)) : null;
-  const { value, isOld, error } = useAsked(client, ask);
-  if (step < 0) return <Empty title="Nothing is recorded yet">As soon as the run has recorded its first step, its tensors are shown here.</Empty>;
-  if (!row && state.node !== null) return <Lacking {...props} node={state.node} />;
+  const query = row && step >= 0 ? tensorQuery(run.item.id, row.row, step, sample, paintOf(state.kept)) : null;
+  const { value, isOld, error } = useQuery(client, query);
+  if (step < 0) return <Empty title="No steps recorded yet">Tensors appear here after the first recorded step.</Empty>;
+  if (!row && state.node !== null) return <NotInRun {...props} node={state.node} />;
   if (!row) return <Hints />;
   // What was shown of another tensor says nothing about this one.
   const tensor = value && value.row === row.row ? value : undefined;
@@ -31,20 +31,20 @@ export function InspectorPanel(props: PanelProps) {
     <article class={`panel tensor-panel${isOld ? " old" : ""}`}>
       <Head {...props} row={row} tensor={tensor} />
       {error !== null && <p class="note">{error}</p>}
-      {tensor && <TakeAlong {...props} row={row} tensor={tensor} />}
+      {tensor && <ExportBar {...props} row={row} tensor={tensor} />}
       {tensor && <Cards {...props} tensor={tensor} statistic={statistic} />}
       {statistic && <OverSteps {...props} row={row} tensor={tensor} statistic={statistic} />}
       {tensor && <Sample {...props} tensor={tensor} />}
-      {tensor && <Spread {...props} tensor={tensor} />}
+      {tensor && <Distribution {...props} tensor={tensor} />}
       {tensor && <Picture {...props} tensor={tensor} />}
       {tensor && <Tables {...props} tensor={tensor} />}
     </article>
   );
 }
 
-/** What is drawn over steps: what colours the graph, else the size of the values. */
-function chosenStatistic(run: RunView, wish: string): string {
-  return run.statistics.includes(wish) ? wish : usual(run.statistics);
+/** What is drawn over steps: what colors the graph, else the size of the values. */
+function chosenStatistic(run: RunView, selected: string): string {
+  return run.statistics.includes(selected) ? selected : defaultStatistic(run.statistics);
 }
 
 function Empty({ title, children }: { title: string; children: string }) {
@@ -52,15 +52,15 @@ function Empty({ title, children }: { title: string; children: string }) {
 }
 
 /** What was selected in another run, or in the address, is not in this one. */
-function Lacking({ run, runs, node, act }: PanelProps & { node: string }) {
+function NotInRun({ run, runs, node, act }: PanelProps & { node: string }) {
   const having = runs.filter(({ view }) => rowsOfNode(view, node).length);
   return (
     <article class="panel" aria-live="polite">
       <h2>Not in this run</h2>
-      <p class="note">{run.item.name} has no tensor <code>{node}</code>. It is shown again in the next run that has it.</p>
+      <p class="note">{run.item.name} has no tensor <code>{node}</code>. Switch to a run that has it to see it again.</p>
       <div class="highlights">
-        {having.map(({ view }) => <button type="button" class="button" key={view.item.id} onClick={() => act({ do: "run", id: view.item.id })}>Look at it in {view.item.name}</button>)}
-        <button type="button" class="button" onClick={() => act({ do: "node", node: null })}>Select nothing</button>
+        {having.map(({ view }) => <button type="button" class="button" key={view.item.id} onClick={() => act({ do: "run", id: view.item.id })}>Show it in {view.item.name}</button>)}
+        <button type="button" class="button" onClick={() => act({ do: "node", node: null })}>Clear selection</button>
       </div>
     </article>
   );
@@ -69,13 +69,13 @@ function Lacking({ run, runs, node, act }: PanelProps & { node: string }) {
 function Hints() {
   return (
     <article class="panel">
-      <h2>No tensor is selected</h2>
-      <p class="quiet lead">Its statistics, its values and its past will stand here.</p>
+      <h2>No tensor selected</h2>
+      <p class="quiet lead">Select a tensor to see its statistics</p>
       <ul class="hints">
-        <li>Click a node of the graph, or walk there with <kbd>←</kbd> <kbd>↑</kbd> <kbd>↓</kbd> <kbd>→</kbd>.</li>
-        <li><kbd>/</kbd> finds a node by its name.</li>
-        <li>Colour the graph by a statistic: what explodes or dies is seen at once.</li>
-        <li>The Overview has all tensors of this step in one table.</li>
+        <li>Click a node in the graph, or follow edges with <kbd>←</kbd> <kbd>↑</kbd> <kbd>↓</kbd> <kbd>→</kbd>.</li>
+        <li><kbd>/</kbd> searches for a node by name.</li>
+        <li>Color the graph by a statistic to spot exploding or vanishing tensors.</li>
+        <li>Overview lists all tensors of this step in one table.</li>
       </ul>
     </article>
   );

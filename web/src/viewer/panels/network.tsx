@@ -1,14 +1,14 @@
-// The module tree of a run: how many parameters lie where, as a table and as areas.
+// The Network tab: the module tree with parameter counts, as a table and a treemap.
 
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { counted, quantity, short } from "../../lib/formatting";
 import type { ModuleRow, NetworkView } from "../../lib/wire";
-import { networkAsk } from "../data/api";
+import { networkQuery } from "../data/api";
 import { nodeOf } from "../choice";
 import { Failure, Hint } from "../hint";
 import type { PanelProps } from "./props";
 import { tiles, type Tile } from "../charts/treemap";
-import { useAsked } from "../data/use-query";
+import { useQuery } from "../data/use-query";
 import { useNarrow } from "../use-narrow";
 import { VirtualTable, type Column } from "../virtual-table";
 
@@ -17,7 +17,7 @@ const KEPT = "module";
 const BESIDE = new Set(["class", "bytes"]);
 
 export function NetworkPanel({ run, state, act, client }: PanelProps) {
-  const { value: network, error } = useAsked(client, networkAsk(run.item.id, run.digest));
+  const { value: network, error } = useQuery(client, networkQuery(run.item.id, run.digest));
   const isNarrow = useNarrow();
   const [folded, setFolded] = useState<ReadonlySet<number>>(new Set());
   const modules = network?.modules ?? [];
@@ -25,8 +25,8 @@ export function NetworkPanel({ run, state, act, client }: PanelProps) {
   const selected = modules.findIndex(({ address }) => address === state.kept[KEPT]);
   const visible = useMemo(() => visibleOf(modules, folded), [modules, folded]);
   if (error) return <Failure what="The network" error={error} />;
-  if (!network) return <Hint title="Reading the modules…" isQuiet />;
-  if (!modules.length) return <Hint title="The modules of this run are not known"><p>{network.why_missing}</p></Hint>;
+  if (!network) return <Hint title="Loading modules…" isQuiet />;
+  if (!modules.length) return <Hint title="No modules recorded in this run"><p>{network.why_missing}</p></Hint>;
   const select = (row: number): void => act({ do: "keep", name: KEPT, text: modules[row].address });
   const fold = (row: number): void => setFolded((before) => {
     const now = new Set(before);
@@ -46,7 +46,7 @@ export function NetworkPanel({ run, state, act, client }: PanelProps) {
         </div>
         <VirtualTable label="Modules" columns={columns} rows={visible} selected={selected < 0 ? null : selected} onSelect={select} version={folded} />
       </section>
-      <section class="pane treemap-pane" aria-label="Parameters as areas">
+      <section class="pane treemap-pane" aria-label="Parameter treemap">
         <Treemap modules={modules} inside={inside} selected={selected} onSelect={select} />
         {module && <Module module={module} run={run} act={act} />}
       </section>
@@ -141,7 +141,7 @@ function Treemap({ modules, inside, selected, onSelect }: { modules: readonly Mo
   const drawn = useMemo(() => (width && modules.length ? tiles(0, { x: 0, y: 0, width, height }, { size: (of) => modules[of].n_parameters, inside: (of) => inside[of] }) : []),
     [modules, inside, width, height]);
   return (
-    <div class="treemap" ref={host} role="group" aria-label="Parameters as areas">
+    <div class="treemap" ref={host} role="group" aria-label="Parameter treemap">
       {!modules[0]?.n_parameters && <p class="quiet">This network has no parameters.</p>}
       {drawn.filter(({ width: w, height: h }) => w > 2 && h > 2).map((tile) => <Area key={tile.of} tile={tile} module={modules[tile.of]} isSelected={tile.of === selected} onSelect={onSelect} />)}
     </div>
@@ -155,7 +155,7 @@ function Area({ tile, module, isSelected, onSelect }: { tile: Tile; module: Modu
   return (
     <button type="button" tabIndex={-1} class={`tile${isLeaf ? " leaf" : ""}${isSelected ? " on" : ""}${isFrozen ? " frozen" : ""}`} data-depth={depth % 4}
       style={{ left: `${x}px`, top: `${y}px`, width: `${width}px`, height: `${height}px` }} onClick={() => onSelect(of)}
-      title={`${module.address}\n${module.class_name} · ${counted(module.n_parameters, "parameter")}${isFrozen ? ", none trained" : ""}`}>
+      title={`${module.address}\n${module.class_name} · ${counted(module.n_parameters, "parameter")}${isFrozen ? ", frozen" : ""}`}>
       {width > 30 && height > 14 && <span>{name}{width > 110 && <small> {short(module.n_parameters)}</small>}</span>}
     </button>
   );

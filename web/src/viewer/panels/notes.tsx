@@ -1,4 +1,4 @@
-// What was noted during a run, to be searched, each with its step; and what went wrong while it was written.
+// The Notes tab: searchable notes, configuration, and problems while recording.
 
 import { useMemo, useState } from "preact/hooks";
 import { Icon } from "../../graph/icons";
@@ -15,7 +15,7 @@ const KEPT = "notes";
 export function NotesPanel({ run, state, choice, act }: PanelProps) {
   const [query, setQuery] = useState(state.kept[KEPT] ?? "");
   const { notes } = run;
-  const rows = useMemo(() => sought(notes, query), [notes, query]);
+  const rows = useMemo(() => searchNotes(notes, query), [notes, query]);
   const isNarrow = useNarrow();
   const columns = useMemo(() => columnsOf(notes, isNarrow), [notes, isNarrow]);
   const search = (text: string): void => {
@@ -36,33 +36,33 @@ export function NotesPanel({ run, state, choice, act }: PanelProps) {
         <div class="panel-bar">
           <div class="search" role="search">
             <Icon name="search" />
-            <input type="text" placeholder="Search in notes" aria-label="Search in notes" value={query} spellcheck={false} onInput={(event) => search(event.currentTarget.value)} />
+            <input type="text" placeholder="Search notes" aria-label="Search notes" value={query} spellcheck={false} onInput={(event) => search(event.currentTarget.value)} />
             <span class="search-count">{rows.length.toLocaleString("en")}{rows.length < notes.length && ` of ${notes.length.toLocaleString("en")}`}</span>
           </div>
           {selected !== null && isHere(selected) && <button type="button" class="button" onClick={() => act({ do: "tab", tab: "tensors" })}>Tensors at step {choice.step.toLocaleString("en")}</button>}
         </div>
-        <Troubles run={run} />
+        <Problems run={run} />
         {notes.length ? (
           <VirtualTable label="Notes" columns={columns} rows={rows} selected={selected}
-            onSelect={select} empty="No note has these words." />
+            onSelect={select} empty="No matches" />
         ) : (
-          <Hint title="Nothing was noted in this run">
-            <p>Say something in the training loop, and it stands here and on the line of steps:</p>
+          <Hint title="No notes in this run">
+            <p>Add a note in the training loop; it appears here and on the step slider:</p>
             <pre class="value-text">run.note("learning rate halved")</pre>
           </Hint>
         )}
-        {selected !== null && <Whole note={notes[selected]} />}
+        {selected !== null && <FullNote note={notes[selected]} />}
       </section>
       <aside class="pane facts-pane" aria-label="Configuration">
-        <Facts title="Configuration" facts={run.config} empty="None was given: cutaway.record(…, config={…}) keeps it." />
-        <Facts title="Environment" facts={run.environment} empty="Nothing is known of it." />
+        <Facts title="Configuration" facts={run.config} empty="Not recorded. Pass config={…} to cutaway.record()." />
+        <Facts title="Environment" facts={run.environment} empty="Not recorded." />
       </aside>
     </div>
   );
 }
 
 /** Rows whose note has all words in it. */
-export function sought(notes: readonly NoteView[], query: string): Int32Array {
+export function searchNotes(notes: readonly NoteView[], query: string): Int32Array {
   const words = query.toLowerCase().split(/\s+/).filter(Boolean);
   const fits = ({ text, level, step }: NoteView): boolean => {
     const whole = `${text} ${level} ${step ?? ""}`.toLowerCase();
@@ -72,10 +72,10 @@ export function sought(notes: readonly NoteView[], query: string): Int32Array {
 }
 
 /** All of the selected note, of which the table may have only the beginning. */
-function Whole({ note: { step, level, text, about, time } }: { note: NoteView }) {
+function FullNote({ note: { step, level, text, about, time } }: { note: NoteView }) {
   return (
-    <div class="note-whole" aria-label="The selected note">
-      <p class="quiet">{step === null ? "" : `step ${step.toLocaleString("en")} · `}{level}{level && " · "}{when(time)}{Object.keys(about).length > 0 && ` · ${said(about)}`}</p>
+    <div class="note-whole" aria-label="Selected note">
+      <p class="quiet">{step === null ? "" : `step ${step.toLocaleString("en")} · `}{level}{level && " · "}{when(time)}{Object.keys(about).length > 0 && ` · ${formatAbout(about)}`}</p>
       <p>{text}</p>
     </div>
   );
@@ -83,7 +83,7 @@ function Whole({ note: { step, level, text, about, time } }: { note: NoteView })
 
 /** Where there is little room, time and what it is about stand with the selected note alone. */
 function columnsOf(notes: readonly NoteView[], isNarrow: boolean): Column[] {
-  const about: Column = { name: "about", title: "about", width: 180, text: (row) => said(notes[row].about), by: (row) => said(notes[row].about) };
+  const about: Column = { name: "about", title: "about", width: 180, text: (row) => formatAbout(notes[row].about), by: (row) => formatAbout(notes[row].about) };
   return [
     { name: "step", title: "step", width: isNarrow ? 64 : 84, isNumber: true, text: (row) => notes[row].step?.toLocaleString("en") ?? "", by: (row) => notes[row].step ?? -1 },
     { name: "level", title: "level", width: 84, text: (row) => notes[row].level, by: (row) => notes[row].level, mark: (row) => (isBad(notes[row]) ? "bad" : "") },
@@ -93,7 +93,7 @@ function columnsOf(notes: readonly NoteView[], isNarrow: boolean): Column[] {
   ];
 }
 
-function said(about: Readonly<Record<string, unknown>>): string {
+function formatAbout(about: Readonly<Record<string, unknown>>): string {
   return Object.entries(about).map(([name, value]) => `${name} ${plain(value)}`).join(" · ");
 }
 
@@ -102,12 +102,12 @@ function when(time: number): string {
 }
 
 /** What is damaged, and what could not be written. */
-function Troubles({ run }: Pick<PanelProps, "run">) {
+function Problems({ run }: Pick<PanelProps, "run">) {
   if (!run.problems.length && !run.lost.length) return null;
   return (
     <div class="note failure troubles" role="alert">
       {run.problems.slice(0, 20).map((problem) => <p key={problem}>{problem}</p>)}
-      {run.problems.length > 20 && <p>and {run.problems.length - 20} more: cutaway verify lists them.</p>}
+      {run.problems.length > 20 && <p>and {run.problems.length - 20} more. Run cutaway verify to list them.</p>}
       {run.lost.slice(0, 20).map(({ what, steps, reason }, i) => (
         <p key={i}>Not written: {what}{steps.length ? `, ${counted(steps.length, "step")} from ${steps[0].toLocaleString("en")}` : ""}. {reason}</p>
       ))}

@@ -1,4 +1,4 @@
-// All recorded tensors of a step in one table, with the ranges of their values on one axis: the first look at a new model.
+// The Overview tab: all tensors of a step in one table, with value ranges on one axis.
 
 import type { RefObject } from "preact";
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
@@ -7,62 +7,62 @@ import { Icon } from "../../graph/icons";
 import { axisOf } from "../../lib/charts/symlog";
 import { rangeAt, type Range } from "../../lib/overview";
 import { quantityTitle } from "../../lib/quantity";
-import { aboutOf, isQuantile, ranked, statisticOf, titleOf } from "../../lib/statistics";
-import { oddityAt, statisticAt, zAt, type Matrix } from "../../lib/node-colors";
+import { aboutOf, isQuantile, selectableStatistics, statisticOf, titleOf } from "../../lib/statistics";
+import { anomalyAt, statisticAt, zAt, type Matrix } from "../../lib/node-colors";
 import { counted, exact, short } from "../../lib/formatting";
 import { FAR, type RowView, type RunView } from "../../lib/wire";
-import { matrixAsk } from "../data/api";
-import { choose, offerOf, selectingRow } from "../choice";
+import { matrixQuery } from "../data/api";
+import { choose, optionsOf, selectRow } from "../choice";
 import { Failure, Hint } from "../hint";
 import type { PanelProps } from "./props";
 import { AxisTitle, RangeBar } from "../charts/range-bar";
-import { useAsked } from "../data/use-query";
+import { useQuery } from "../data/use-query";
 import { VirtualTable, type Column, type Sorting } from "../virtual-table";
 import "../../style/overview.css";
 
 const DOTS: Readonly<Record<string, string>> = { input: "input", parameter: "parametric", buffer: "buffer", target: "target", loss: "loss" };
 
 export function OverviewPanel({ run, state, choice, act, client }: PanelProps) {
-  const { value: matrix, error } = useAsked(client, choice.step < 0 ? null : matrixAsk(run.item.id, choice.step));
-  const { ofs } = offerOf(run);
+  const { value: matrix, error } = useQuery(client, choice.step < 0 ? null : matrixQuery(run.item.id, choice.step));
+  const { ofs } = optionsOf(run);
   const [role, query] = [state.kept.role ?? "", state.kept.find ?? ""];
   const roles = useMemo(() => [...new Set(run.rows.map((row) => row.role))], [run.rows]);
   // What was chosen for the page, not what there is of the selected tensor.
   const asked = choose(run, { ...state, node: null }).of;
   const here = state.kept.of === "all" ? "all" : asked;
   const rows = useMemo(() => chosen(run, { role, query, of: here }), [run.rows, role, query, here, ofs]);
-  const recorded = useMemo(() => (matrix ? rows.filter((row) => oddityAt(matrix, run.statistics, row) !== "none") : rows), [rows, matrix]);
+  const recorded = useMemo(() => (matrix ? rows.filter((row) => anomalyAt(matrix, run.statistics, row) !== "none") : rows), [rows, matrix]);
   const place = useRef<HTMLDivElement>(null);
   const isTight = useTight(place);
   const columns = useMemo(() => (matrix ? columnsOf(run, matrix, recorded, isTight) : []), [run, matrix, recorded, isTight]);
   const byNumber = useMemo(() => new Map(run.rows.map((row) => [row.row, row])), [run.rows]);
   const keep = (name: string, text: string): void => act({ do: "keep", name, text });
-  const select = (number: number): void => act(selectingRow(byNumber.get(number)!, state));
-  if (choice.step < 0) return <Hint title="No step was recorded yet"><p>The table fills with the first one.</p></Hint>;
+  const select = (number: number): void => act(selectRow(byNumber.get(number)!, state));
+  if (choice.step < 0) return <Hint title="No steps recorded yet"><p>Tensors appear here after the first recorded step.</p></Hint>;
   if (error !== null) return <Failure what="This step" error={error} />;
   return (
     <div class="overview" ref={place}>
-      <div class="overview-bar" role="toolbar" aria-label="Which tensors are listed">
+      <div class="overview-bar" role="toolbar" aria-label="Filters">
         <label class="search">
           <Icon name="search" />
           <input type="text" placeholder="attn weight" aria-label="Search tensors" spellcheck={false} autocomplete="off" value={query}
             onInput={(event) => keep("find", event.currentTarget.value)} />
         </label>
         {ofs.length > 1 && (
-          <Segments name="What of the tensors" value={here === "all"} onChoose={(is) => keep("of", is ? "all" : "")} choices={[
-            { value: false, text: quantityTitle(asked), title: "What is chosen above" },
+          <Segments name="Quantities" value={here === "all"} onChoose={(is) => keep("of", is ? "all" : "")} choices={[
+            { value: false, text: quantityTitle(asked), title: "Only the quantity selected above" },
             { value: true, text: "everything", title: "Values, gradients and updates in one table" },
           ]} />
         )}
         <Menu name="Role" value={role} onChoose={(text) => keep("role", text)}
-          choices={[["", "every role"], ...roles.map((name) => [name, name] as const)]} />
+          choices={[["", "all roles"], ...roles.map((name) => [name, name] as const)]} />
         <span class="shown-count">{counted(recorded.length, "tensor")} at step {choice.step.toLocaleString("en")}</span>
       </div>
       <div class="overview-table">
         <VirtualTable label={`Tensors at step ${choice.step}`} columns={columns} rows={recorded} version={matrix}
           sorting={sortingOf(state.kept.sort)} onSort={(sorting) => keep("sort", sorting ? `${sorting.column} ${sorting.isDown ? "down" : "up"}` : "")}
           selected={choice.row?.row ?? null} onSelect={select}
-          empty={rows.length ? "Nothing of this was recorded at this step." : "No tensor is called that."} />
+          empty={rows.length ? "Not recorded at this step." : "No matches"} />
       </div>
     </div>
   );
@@ -93,7 +93,7 @@ function sortingOf(text: string | undefined): Sorting | null {
 /** The rows that fit: all words in any of its names. */
 function chosen(run: RunView, { role, query, of }: { role: string; query: string; of: string }): Int32Array {
   const words = query.toLowerCase().split(/\s+/).filter(Boolean);
-  const { ofs } = offerOf(run);
+  const { ofs } = optionsOf(run);
   return Int32Array.from(run.rows.filter((row) => {
     if (!ofs.includes(row.of) || (of !== "all" && row.of !== of) || (role && row.role !== role)) return false;
     const text = [row.site, row.node, row.part, row.of, ...row.names].join(" ").toLowerCase();
@@ -111,7 +111,7 @@ function columnsOf(run: RunView, matrix: Matrix, rows: Int32Array, isTight: bool
   const byNumber = new Map(run.rows.map((row) => [row.row, row]));
   const of = (number: number): RowView => byNumber.get(number)!;
   const ranges = new Map([...rows].map((row) => [row, rangeAt(matrix, statistics, row)]));
-  const names = ranked(statistics).filter((name) => !isQuantile(name) && name !== "count");
+  const names = selectableStatistics(statistics).filter((name) => !isQuantile(name) && name !== "count");
   const hasPasses = run.rows.some((row) => row.pass_ > 1);
   const hasIterations = run.rows.some((row) => row.iteration > 0);
   const longest = rows.reduce((most, row) => Math.max(most, label(of(row)).length), 0);
@@ -119,7 +119,7 @@ function columnsOf(run: RunView, matrix: Matrix, rows: Int32Array, isTight: bool
   return [
     {
       name: "tensor", title: "Tensor", width, text: (row) => label(of(row)), by: (row) => label(of(row)), mark: () => "name",
-      draw: (row) => <><i class={`dot kind-${DOTS[of(row).role] ?? "plain"}`} title={of(row).role} />{ending(label(of(row)), Math.floor((width - ROOM) / LETTER))}</>,
+      draw: (row) => <><i class={`dot kind-${DOTS[of(row).role] ?? "plain"}`} title={of(row).role} />{lastCharacters(label(of(row)), Math.floor((width - ROOM) / LETTER))}</>,
     },
     ...(new Set(Array.from(rows, (row) => of(row).of)).size > 1 ? [{ name: "of", title: "Of", width: 110, text: (row: number) => quantityTitle(of(row).of), by: (row: number) => of(row).of, mark: () => "quiet" }] : []),
     ...(hasIterations ? [{
@@ -138,7 +138,7 @@ function label({ site, part, node }: RowView): string {
 }
 
 /** The end of a name says most. */
-function ending(name: string, most: number): string {
+function lastCharacters(name: string, most: number): string {
   return name.length > most ? `…${name.slice(name.length - most + 1)}` : name;
 }
 
@@ -147,7 +147,7 @@ function rangeColumn(ranges: ReadonlyMap<number, Range>, rows: Int32Array, isTig
   const at = (row: number): Range => ranges.get(row)!;
   const most = ({ min, max }: Range): number => (Number.isNaN(max) ? NaN : Math.max(Math.abs(min), Math.abs(max)));
   return {
-    name: "range", plain: "range", title: () => <AxisTitle axis={axis} gap={isTight ? 0.22 : 0.15} />, about: "min · p5 · median · p95 · max, on one axis. Sorts by the largest size.",
+    name: "range", plain: "range", title: () => <AxisTitle axis={axis} gap={isTight ? 0.22 : 0.15} />, about: "min · p5 · median · p95 · max, on one axis. Sorts by largest magnitude.",
     text: (row) => [at(row).min, at(row).low, at(row).middle, at(row).high, at(row).max].map((value) => exact(value)).join(" "),
     by: (row) => most(at(row)), draw: (row) => <RangeBar axis={axis} range={at(row)} />, least: isTight ? 150 : 220, mark: () => "range",
   };
@@ -160,12 +160,12 @@ function numberColumn(name: string, matrix: Matrix, statistics: readonly string[
   const isShare = unit === "elements" && !isFault && statistics.includes("count");
   const count = statistics.indexOf("count");
   const at = (row: number): number => statisticAt(matrix, row, column) / (isShare ? statisticAt(matrix, row, count) : 1);
-  const isBroken = (row: number): boolean => oddityAt(matrix, statistics, row) === "nonfinite";
-  const said = (row: number, write: (value: number) => string): string =>
+  const isBroken = (row: number): boolean => anomalyAt(matrix, statistics, row) === "nonfinite";
+  const cellText = (row: number, write: (value: number) => string): string =>
     (Number.isNaN(at(row)) ? (isBroken(row) ? "NaN" : "–") : isShare ? `${write(100 * at(row))} %` : write(at(row)));
   return {
     name, title: titleOf(name), plain: name, about: aboutOf(name), width: Math.max(80, titleOf(name).length * 7 + 22), isNumber: true, by: at,
-    text: (row) => said(row, exact), draw: (row) => said(row, short),
+    text: (row) => cellText(row, exact), draw: (row) => cellText(row, short),
     mark: (row) => {
       const value = at(row);
       if (isFault) return value > 0 ? "bad" : "quiet";

@@ -1,4 +1,4 @@
-// A tab of pages: collections and saved results of one topic at the left, the chosen one at the right, drawn with plates.
+// The page tabs (Neurons, Language): a list of collections and results, and the page of the selected one.
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { takesKeys } from "../../graph/keyboard";
@@ -9,32 +9,23 @@ import { PlatesBody, PlatesNav } from "../../pages/page";
 import type { PageView } from "../../pages/wire";
 import type { RunItem, Topic } from "../../lib/wire";
 import "../../style/viewer-pages.css";
-import { pageAsk, unitAsk } from "../data/api";
+import { pageQuery, unitQuery } from "../data/api";
 import type { Client } from "../data/client";
 import { Failure, Hint } from "../hint";
 import { editionOf, leadsTo, onTab, opens, sizeOf, typeName, UNIT, whenOf } from "../data/pages";
-import type { Action, State } from "../state";
+import type { Action } from "../state";
+import type { FolderProps } from "../tabs";
 import { UnitBar, unitAfterKey } from "./unit-bar";
-import { useAsked } from "../data/use-query";
+import { useQuery } from "../data/use-query";
 import { useNarrow } from "../use-narrow";
-import { beside, nameOf, unitOf } from "../../lib/unit-names";
+import { unitBeside, nameOf, unitOf } from "../../lib/unit-names";
 
 /** A longer list can be searched. */
 const FEW = 12;
-/** Neighbours of a unit are asked for ahead where that costs little. */
+/** Maximum number of rows for which neighboring units are prefetched. */
 const MOST_ROWS_AHEAD = 100_000;
 
-interface Props {
-  readonly topic: Topic;
-  /** All that is in the folder; null until it is known. */
-  readonly items: readonly RunItem[] | null;
-  readonly state: State;
-  readonly act: (action: Action) => void;
-  readonly client: Client;
-  readonly isDark: boolean;
-}
-
-export function PagesPanel({ topic, items, state, act, client, isDark }: Props) {
+export function PagesPanel({ topic, items, state, act, client, isDark }: FolderProps & { readonly topic: Topic }) {
   const isNarrow = useNarrow();
   const own = useMemo(() => onTab(items ?? [], topic), [items, topic]);
   const asked = state.kept[topic] ?? "";
@@ -46,30 +37,30 @@ export function PagesPanel({ topic, items, state, act, client, isDark }: Props) 
     const actions = leadsTo(items ?? [], text, column, asked);
     return actions && (() => actions.forEach(act));
   }, [items, asked, act]);
-  if (!items) return <Hint title="Looking into the folder…" isQuiet />;
+  if (!items) return <Hint title="Loading…" isQuiet />;
   if (!own.length && !asked) return <Empty topic={topic} />;
   const choose = (id: string): void => opens(topic, id, "").forEach(act);
   return (
     <div class={`pages-panel${isNarrow ? " narrow" : ""}`}>
-      {isNarrow ? <Few own={own} item={item} onChoose={choose} /> : <List own={own} item={item} onChoose={choose} />}
+      {isNarrow ? <CompactList own={own} item={item} onChoose={choose} /> : <List own={own} item={item} onChoose={choose} />}
       <LinksContext.Provider value={links}>
-        {item ? <Chosen key={item.id} topic={topic} item={item} items={items} unit={state.kept[UNIT] ?? ""} act={act} client={client} isDark={isDark} /> : (
-          <Hint title="What was looked at is gone"><p>It was deleted or moved, or lies in another folder. The list has what is here now.</p></Hint>
+        {item ? <SelectedItem key={item.id} topic={topic} item={item} items={items} unit={state.kept[UNIT] ?? ""} act={act} client={client} isDark={isDark} /> : (
+          <Hint title="Not found: deleted or moved"><p>Select another collection or result from the list.</p></Hint>
         )}
       </LinksContext.Provider>
     </div>
   );
 }
 
-const FILLS: Readonly<Record<Topic, readonly [title: string, about: string, code: string]>> = {
-  neurons: ["Nothing about neurons lies in this folder", "Collect activations into it, or save a ranking or another result beside them, and they appear here:",
+const EMPTY_STATES: Readonly<Record<Topic, readonly [title: string, about: string, code: string]>> = {
+  neurons: ["No neuron results in this folder", "Collect activations or save a ranking or another result in this folder to see it here:",
     'cutaway.collect(model, texts, tokenizer=tok, at="h.*", path="runs/acts")\ncutaway.neurons.rank(acts, labels).save("runs/ranking")'],
-  language: ["Nothing about language lies in this folder", "Save a result, or a page whose topic is language, and it appears here:",
+  language: ["No language model results in this folder", "Save a result, or a page with topic=\"language\", in this folder to see it here:",
     'Page("My page", sections=[…], topic="language").save("runs/page")'],
 };
 
 function Empty({ topic }: { topic: Topic }) {
-  const [title, about, code] = FILLS[topic];
+  const [title, about, code] = EMPTY_STATES[topic];
   return <Hint title={title}><p>{about}</p><pre class="value-text">{code}</pre></Hint>;
 }
 
@@ -88,7 +79,7 @@ function List({ own, item, onChoose }: ListProps) {
     <nav class="page-list" aria-label="Collections and results" onKeyDown={walk}>
       {own.length > FEW && (
         <div class="search"><Icon name="search" />
-          <input type="text" placeholder="Find in the list" aria-label="Find in the list" value={query} spellcheck={false} onInput={(event) => setQuery(event.currentTarget.value)} />
+          <input type="text" placeholder="Filter list" aria-label="Filter list" value={query} spellcheck={false} onInput={(event) => setQuery(event.currentTarget.value)} />
         </div>
       )}
       {groups.map(([title, these]) => these.length > 0 && (
@@ -97,7 +88,7 @@ function List({ own, item, onChoose }: ListProps) {
           <ul>{these.map((each) => <Entry key={each.id} item={each} isOn={each === item} onChoose={onChoose} />)}</ul>
         </section>
       ))}
-      {!found.length && <p class="quiet">Nothing here is called so.</p>}
+      {!found.length && <p class="quiet">No matches</p>}
     </nav>
   );
 }
@@ -116,7 +107,7 @@ function Entry({ item, isOn, onChoose }: { item: RunItem; isOn: boolean; onChoos
 }
 
 /** The list where there is little room. */
-function Few({ own, item, onChoose }: ListProps) {
+function CompactList({ own, item, onChoose }: ListProps) {
   const named = ({ name, kind, page }: RunItem): string => `${name} · ${kind === "activations" ? "collection" : page ? typeName(page.type) : "result"}`;
   return (
     <div class="panel-bar page-menu">
@@ -139,11 +130,11 @@ function walk(event: KeyboardEvent): void {
   event.stopPropagation();
 }
 
-interface ChosenProps {
+interface SelectedItemProps {
   readonly topic: Topic;
   readonly item: RunItem;
   readonly items: readonly RunItem[];
-  /** The unit that is asked for; "" for none. */
+  /** The selected unit; "" for none. */
   readonly unit: string;
   readonly act: (action: Action) => void;
   readonly client: Client;
@@ -151,14 +142,14 @@ interface ChosenProps {
 }
 
 /** The page of what was chosen; of a collection, the bar that goes from unit to unit above it. */
-function Chosen({ topic, item, items, unit: asked, act, client, isDark }: ChosenProps) {
+function SelectedItem({ topic, item, items, unit: asked, act, client, isDark }: SelectedItemProps) {
   const place = useRef<HTMLDivElement>(null);
   const isCollection = item.kind === "activations" && topic === "neurons";
   const unit = isCollection ? asked : "";
   const edition = item.page?.edition ?? "";
   const editions = editionOf(item, items);
-  const whole = useAsked(client, item.page ? pageAsk(item.id, edition) : null);
-  const own = useAsked(client, item.page && unit ? unitAsk(item.id, unit, editions) : null);
+  const whole = useQuery(client, item.page ? pageQuery(item.id, edition) : null);
+  const own = useQuery(client, item.page && unit ? unitQuery(item.id, unit, editions) : null);
   const { value, error, isOld } = unit ? own : whole;
   const sites = whole.value?.sites ?? [];
   const go = (name: string): void => opens(topic, item.id, name).forEach(act);
@@ -170,8 +161,8 @@ function Chosen({ topic, item, items, unit: asked, act, client, isDark }: Chosen
   useEffect(() => {
     const at = unitOf(unit);
     if (!at || isOld || !item.page || item.page.n_rows > MOST_ROWS_AHEAD) return;
-    const next = [1, -1].flatMap((by) => beside(sites, at, by) ?? []);
-    client.prefetch(next.map((each) => unitAsk(item.id, nameOf(each), editions)));
+    const next = [1, -1].flatMap((by) => unitBeside(sites, at, by) ?? []);
+    client.prefetch(next.map((each) => unitQuery(item.id, nameOf(each), editions)));
   }, [client, unit, isOld, editions]);
   return (
     <div class={`plates page-pane${isDark ? " dark" : ""}`} ref={place}>
@@ -179,13 +170,13 @@ function Chosen({ topic, item, items, unit: asked, act, client, isDark }: Chosen
       {item.page && item.problems.length > 0 && <div class="note failure page-trouble" role="alert">{item.problems.slice(0, 5).map((problem) => <p key={problem}>{problem}</p>)}</div>}
       {!item.page ? <Failure what={item.name} error={item.problems[0] ?? "It could not be opened."} />
         : error ? <Failure what={unit || item.name} error={error} />
-        : value ? <Shown view={value} isDark={isDark} isOld={isOld} />
-        : <Hint title="Reading…" isQuiet />}
+        : value ? <PageContent view={value} isDark={isDark} isOld={isOld} />
+        : <Hint title="Loading…" isQuiet />}
     </div>
   );
 }
 
-function Shown({ view: { page }, isDark, isOld }: { view: PageView; isDark: boolean; isOld: boolean }) {
+function PageContent({ view: { page }, isDark, isOld }: { view: PageView; isDark: boolean; isOld: boolean }) {
   const scroller = useRef<HTMLDivElement>(null);
   return (
     <>

@@ -1,27 +1,27 @@
-// What every panel of the viewer is given, and all it is given.
+// The props that every panel about a run receives.
 
 import type { RunView } from "../../lib/wire";
 import type { Choice } from "../choice";
 import type { Client } from "../data/client";
 import type { Action, State } from "../state";
 
-/** A run on the page, with the colour by which it is known everywhere. */
+/** A run on the page, with the color by which it is known everywhere. */
 export interface ShownRun {
   readonly view: RunView;
-  /** A CSS colour: `var(--run-0)`… */
-  readonly colour: string;
-  /** … and the strokes of its lines, for those who cannot tell colours apart; solid if nothing is said. */
+  /** A CSS color: `var(--run-0)`… */
+  readonly color: string;
+  /** Dash pattern of its lines, to be distinguishable without color; solid by default. */
   readonly dash?: readonly number[];
 }
 
 export interface PanelProps {
-  /** The run that is looked at: that of the last chip that was clicked. */
+  /** The selected run: that of the chip clicked last. */
   readonly run: RunView;
   /** All runs that are on the page, `run` among them, in the order of their chips: for curves. */
   readonly runs: readonly ShownRun[];
-  /** What the reader asked for. */
+  /** What the user selected. */
   readonly state: State;
-  /** What of it there is in this run: the step, the row… to show. Read this, not the wishes in `state`. */
+  /** What this run shows of it: step, row and so on. Read this, not the selections in `state`. */
   readonly choice: Choice;
   readonly act: (action: Action) => void;
   readonly client: Client;

@@ -1,4 +1,4 @@
-// The place of one tab. It is made when first looked at, then kept; while it is hidden it rests, and it falls alone.
+// Container of one tab: created on first use, kept while hidden, with its own error boundary.
 //
 // Each has a root of its own. Where a part of one tree is left out of a render, what Preact keeps of it points at the
 // tree of the render before, which keeps whatever was on the page then: an hour of clicking would keep all of it.
@@ -18,7 +18,7 @@ export function TabPanel({ name, isShown, children }: Props) {
   const wasShown = useRef(false);
   wasShown.current ||= isShown;
   useLayoutEffect(() => {
-    if (isShown) render(<Falling name={name}>{children}</Falling>, place.current!);
+    if (isShown) render(<ErrorBoundary name={name}>{children}</ErrorBoundary>, place.current!);
   });
   useLayoutEffect(() => {
     const own = place.current!;
@@ -27,14 +27,14 @@ export function TabPanel({ name, isShown, children }: Props) {
   return <div class={wasShown.current ? "tab-panel" : ""} role="tabpanel" aria-label={name} hidden={!isShown} ref={place} />;
 }
 
-interface Fallen {
+interface BoundaryState {
   readonly error: string | null;
 }
 
-class Falling extends Component<{ readonly name: string; readonly children: ComponentChildren }, Fallen> {
-  state: Fallen = { error: null };
+class ErrorBoundary extends Component<{ readonly name: string; readonly children: ComponentChildren }, BoundaryState> {
+  state: BoundaryState = { error: null };
 
-  static getDerivedStateFromError(error: unknown): Fallen {
+  static getDerivedStateFromError(error: unknown): BoundaryState {
     return { error: String(error instanceof Error ? error.message : error) };
   }
 
@@ -47,7 +47,7 @@ class Falling extends Component<{ readonly name: string; readonly children: Comp
     const { error } = this.state;
     if (error === null) return children;
     return (
-      <Failure what={`The tab ${name}`} error={`Something in this page went wrong: ${error}`}>
+      <Failure what={`The tab ${name}`} error={`Internal viewer error: ${error}`}>
         <button type="button" class="button" onClick={() => this.setState({ error: null })}>Try again</button>
       </Failure>
     );

@@ -1,3 +1,5 @@
+// Tests of unit-bar.tsx.
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { unitAfterKey } from "./unit-bar";

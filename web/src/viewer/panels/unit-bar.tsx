@@ -1,9 +1,9 @@
-// From unit to unit of a collection: by site, by number, by name, one by one.
+// Navigation between the units of a collection: by site, number, name, or one by one.
 
 import { useEffect, useState } from "preact/hooks";
 import { IconButton, Menu } from "../../graph/controls";
 import { Icon } from "../../graph/icons";
-import { beside, inSite, nameOf, sought, unitOf, type Site, type Unit } from "../../lib/unit-names";
+import { unitBeside, inSite, nameOf, findUnit, unitOf, type Site, type Unit } from "../../lib/unit-names";
 
 interface Props {
   readonly sites: readonly Site[];
@@ -14,9 +14,9 @@ interface Props {
 
 /** The keys of this bar, and how the help sheet shows them. */
 export const UNIT_KEYS: readonly (readonly [shown: string, does: string, keys: Readonly<Record<string, "unit" | "site">>])[] = [
-  [", · .", "the unit before · after", { ",": "unit", ".": "unit" }],
-  ["[ · ]", "the same unit of the site before · after", { "[": "site", "]": "site" }],
-  ["Enter", "in a table: goes to the unit, the site or the result of the selected row", {}],
+  [", · .", "previous · next unit", { ",": "unit", ".": "unit" }],
+  ["[ · ]", "same unit in the previous · next site", { "[": "site", "]": "site" }],
+  ["Enter", "in a table: go to the unit, site or result of the selected row", {}],
 ];
 
 /** The name of the unit that a key goes to; null where it goes nowhere. The first unit where none is shown yet. */
@@ -25,7 +25,7 @@ export function unitAfterKey(sites: readonly Site[], unit: string, key: string):
   if (!kind || !sites.length) return null;
   const at = unitOf(unit);
   const by = key === "," || key === "[" ? -1 : 1;
-  const next = !at ? inSite(sites, sites[0].site, 0) : kind === "unit" ? beside(sites, at, by) : inSite(sites, siteBeside(sites, at, by), at.number);
+  const next = !at ? inSite(sites, sites[0].site, 0) : kind === "unit" ? unitBeside(sites, at, by) : inSite(sites, siteBeside(sites, at, by), at.number);
   return next && nameOf(next);
 }
 
@@ -35,24 +35,24 @@ function siteBeside(sites: readonly Site[], { site }: Unit, by: number): string 
 
 export function UnitBar({ sites, unit, onGo }: Props) {
   const [typed, setTyped] = useState(unit);
-  const [said, setSaid] = useState("");
+  const [error, setError] = useState("");
   useEffect(() => {
     setTyped(unit);
-    setSaid("");
+    setError("");
   }, [unit]);
   const at = unitOf(unit);
   const site = at?.site ?? sites[0].site;
   const search = (event: Event): void => {
     event.preventDefault();
-    const found = sought(sites, typed, site);
-    if (typeof found === "string") setSaid(found);
+    const found = findUnit(sites, typed, site);
+    if (typeof found === "string") setError(found);
     else onGo(nameOf(found));
   };
-  const step = (by: number): Unit | null => (at ? beside(sites, at, by) : by > 0 ? inSite(sites, site, 0) : null);
+  const step = (by: number): Unit | null => (at ? unitBeside(sites, at, by) : by > 0 ? inSite(sites, site, 0) : null);
   const key = (event: KeyboardEvent): void => {
     if (event.key !== "Escape") return;
     setTyped(unit);
-    setSaid("");
+    setError("");
     (event.currentTarget as HTMLElement).blur();
     event.stopPropagation();
   };
@@ -63,18 +63,18 @@ export function UnitBar({ sites, unit, onGo }: Props) {
         if (found) onGo(nameOf(found));
       }} />
       <span class="stepper">
-        <IconButton icon="left" title="The unit before (,)" isOff={!step(-1)} onClick={() => onGo(nameOf(step(-1)!))} />
-        <IconButton icon="right" title="The unit after (.)" isOff={!step(1)} onClick={() => onGo(nameOf(step(1)!))} />
+        <IconButton icon="left" title="Previous unit (,)" isOff={!step(-1)} onClick={() => onGo(nameOf(step(-1)!))} />
+        <IconButton icon="right" title="Next unit (.)" isOff={!step(1)} onClick={() => onGo(nameOf(step(1)!))} />
       </span>
       <form class="search" role="search" onSubmit={search}>
         <Icon name="search" />
         <input type="text" aria-label="Unit" placeholder={`Unit: 17, or ${nameOf({ site, number: 17 })}`} value={typed} spellcheck={false} autocomplete="off" list="cutaway-sites"
-          aria-invalid={said !== ""} onInput={(event) => { setTyped(event.currentTarget.value); setSaid(""); }} onKeyDown={key} onFocus={(event) => event.currentTarget.select()} />
+          aria-invalid={error !== ""} onInput={(event) => { setTyped(event.currentTarget.value); setError(""); }} onKeyDown={key} onFocus={(event) => event.currentTarget.select()} />
         <datalist id="cutaway-sites">{sites.slice(0, 400).map((each) => <option key={each.site} value={`${each.site}#`} />)}</datalist>
         <kbd>/</kbd>
       </form>
-      {unit && <button type="button" class="button" title="What was collected, and how" onClick={() => onGo("")}>The collection</button>}
-      <span class="unit-said" role="status">{said}</span>
+      {unit && <button type="button" class="button" title="Summary of the collection" onClick={() => onGo("")}>Collection</button>}
+      <span class="unit-error" role="status">{error}</span>
     </div>
   );
 }

@@ -11,7 +11,7 @@ from cutaway.results.attention import Attention
 from cutaway.results.token_names import readable
 from cutaway.views.pages.model import (
     Cell,
-    ColouredText,
+    ColoredText,
     Column,
     Fact,
     Facts,
@@ -99,7 +99,7 @@ def _by_target(attention: Attention) -> list[Section]:
         f"{'' if is_one else ', mean over heads and layers'}. Many heads rest on the first token (an attention "
         "sink), so the full color is the largest share of any other token."
     )
-    plate = ColouredText(
+    plate = ColoredText(
         _targets(attention), [text], is_signed=False, most=most, is_share=True, missing="not seen by this target"
     )
     return [Section("Attention by target", about, [plate], is_wide=True)]
@@ -125,7 +125,7 @@ def _by_head(attention: Attention) -> list[Section]:
     if left > 0:
         about += f" The {len(order)} heads with the least attention to the first token; pick(layer, head) shows others."
     heads = [_name(attention, i, j) for i, j in order]
-    plate = ColouredText(heads, texts, is_signed=False, most=most, is_share=True, missing="not seen by this target")
+    plate = ColoredText(heads, texts, is_signed=False, most=most, is_share=True, missing="not seen by this target")
     return [Section("Attention by head", about, [plate], is_wide=True)]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from cutaway.core.formatting import figures
 from cutaway.results.generation import Beams
 from cutaway.results.token_names import readable
-from cutaway.views.pages.model import Cell, ColouredText, Column, Plate, Section, Table, Text
+from cutaway.views.pages.model import Cell, ColoredText, Column, Plate, Section, Table, Text
 
 _MOST_LINES = 200
 _MOST_TEXTS = 12
@@ -68,4 +68,4 @@ def _texts(beams: Beams) -> list[Plate]:
         path.reverse()
         title = f"score {figures(float(beams.scores[node]))}{', returned' if beams.is_best[node] else ''}"
         texts.append(Text([beams.pieces[each] for each in path], [np.exp(beams.logprobs[path]).tolist()], title))
-    return [ColouredText(["probability"], texts, is_signed=False, most=[1.0], title="As texts")] if texts else []
+    return [ColoredText(["probability"], texts, is_signed=False, most=[1.0], title="As texts")] if texts else []

@@ -10,7 +10,7 @@ from cutaway.core.formatting import percent, plural
 from cutaway.results.factors import Factors
 from cutaway.results.token_names import quoted, readable
 from cutaway.views.pages.model import (
-    ColouredText,
+    ColoredText,
     Column,
     Heatmap,
     Line,
@@ -67,7 +67,7 @@ def _text(factors: Factors) -> list[Section]:
     is_signed = factors.method == "pca"
     if is_signed and len(factors) > 1:
         about += " Each factor is scaled by its standard deviation, because the first is far larger."
-    plate = ColouredText(channels, _texts(factors), is_signed=is_signed, is_contest=len(factors) > 1)
+    plate = ColoredText(channels, _texts(factors), is_signed=is_signed, is_contest=len(factors) > 1)
     return [Section("Text", about, [plate], is_wide=True)]
 
 

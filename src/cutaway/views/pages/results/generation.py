@@ -14,7 +14,7 @@ from cutaway.results.token_names import quoted, readable
 from cutaway.views.pages.model import (
     Bars,
     Cell,
-    ColouredText,
+    ColoredText,
     Column,
     Fact,
     Facts,
@@ -96,7 +96,7 @@ def _text(gen: Generation) -> Section:
     if gen.kind == "classifier" and not marks:
         return Section("Text", about, [Prose(gen.prompt or "".join(pieces))], is_wide=True)
     missing = {"masked": "not masked", "classifier": "no label"}.get(gen.kind, "prompt, not generated")
-    plate = ColouredText(_CHANNELS, texts, is_signed=False, most=most, missing=missing)
+    plate = ColoredText(_CHANNELS, texts, is_signed=False, most=most, missing=missing)
     return Section("Text", about, [plate], is_wide=True)
 
 

@@ -11,7 +11,7 @@ from cutaway.results.saliency import METHODS, Saliency
 from cutaway.results.token_names import quoted, readable
 from cutaway.views.pages.model import (
     Cell,
-    ColouredText,
+    ColoredText,
     Column,
     Heatmap,
     Page,
@@ -64,7 +64,7 @@ def _others(saliency: Saliency) -> str:
     return readable(saliency.contrast[0]) if len(set(saliency.contrast)) == 1 else "another one"
 
 
-def _text(saliency: Saliency, *, is_signed: bool) -> ColouredText:
+def _text(saliency: Saliency, *, is_signed: bool) -> ColoredText:
     """One text per stack, one channel per target."""
     values = saliency.signed if is_signed else saliency.scores
     target_at: dict[int, int] = {}
@@ -79,7 +79,7 @@ def _text(saliency: Saliency, *, is_signed: bool) -> ColouredText:
         chooses = [target_at.get(i, -1) for i in at] if marks else []
         title = {"encoder": "source"}.get(role, "written") if len(set(saliency.roles)) > 1 else ""
         texts.append(Text(pieces, [row[at].tolist() for row in values], title, marks, chooses))
-    return ColouredText(
+    return ColoredText(
         _channels(saliency),
         texts,
         is_signed=is_signed,

@@ -112,7 +112,9 @@ def ranking_page(
         text = units_text(acts, best[:_N_COLORED].tolist())
         about = "Colors show z-scores over all words. Choose a unit; point at a word to see its values."
         sections.append(Section("Text colored by the top units", about, [text], is_wide=True))
-    sections.append(provenance_section({name: value for name, value in ranking.about.items() if _is_shown(name, value)}))
+    sections.append(
+        provenance_section({name: value for name, value in ranking.about.items() if _is_shown(name, value)})
+    )
     return Page(f"Units ranked by {ranking.method.replace('_', ' ')}", _about(ranking, acts), sections, topic="neurons")
 
 
