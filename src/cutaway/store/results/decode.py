@@ -29,6 +29,10 @@ _Items = Callable[[int], Iterable[Options] | None]
 """Maps a length to the type options of each item; None if no sequence of that length is allowed."""
 
 
+RENAMED = {"ColouredText": "ColoredText"}
+"""Class names in archives of earlier versions → their names today."""
+
+
 class ResultReader:
     """Rebuilds a result.
 
@@ -150,6 +154,7 @@ class ResultReader:
 
     def _dataclass(self, content: Mapping[str, Any], options: Options, where: str) -> Any:
         name = text(content.get("class"), f"class of {where}")
+        name = RENAMED.get(name, name)
         candidates = (option for option in options if isinstance(option, type) and is_dataclass(option))
         kind = next((option for option in candidates if option.__name__ == name), None) or self._class_of(name)
         given = content.get("fields")
