@@ -165,7 +165,7 @@ def reach_sites(
         result = run()
     if observer.missing_sites:
         raise SiteError(
-            f"nothing ran at {str(observer.missing_sites[0])!r} when the study called its function: the function must run "
+            f"nothing ran at {str(observer.missing_sites[0])!r} when the study called its function: it must run "
             "the model itself, in the calling thread; cutaway.sites(model, example) lists what runs."
         )
     return result, list(sites.values())

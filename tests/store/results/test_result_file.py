@@ -524,3 +524,18 @@ def packed_bytes(document: Any) -> bytes:
 
     found: bytes = msgpack.packb({"type": "document", "content": document})
     return found
+
+
+def test_a_class_that_was_renamed_is_found_by_its_old_name() -> None:
+    document, arrays = result_file.encode_result(every_plate())
+    old = renamed(document, "ColoredText", "ColouredText")
+    assert old != document
+    assert same(result_file.decode_result(old, arrays.__getitem__), every_plate())
+
+
+def renamed(value: Any, name: str, to: str) -> Any:
+    if isinstance(value, dict):
+        return {key: renamed(each, name, to) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [renamed(each, name, to) for each in value]
+    return to if value == name else value
