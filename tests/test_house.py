@@ -42,6 +42,50 @@ PUBLIC = [
     *("generate", "graph", "lm", "load", "neurons", "pages", "probes", "record", "results", "schedules", "server"),
     *("show", "sites", "store", "studies", "trace", "watch"),
 ]
+RETIRED_SYMBOLS = {
+    *(
+        "Met",
+        "Held",
+        "Sighting",
+        "Sightings",
+        "Wanted",
+        "Standing",
+        "told",
+        "Gone",
+        "Reading",
+        "Seen",
+        "Taken",
+        "still",
+    ),
+    *(
+        "framed",
+        "assembled",
+        "drawn",
+        "_drawn",
+        "_written",
+        "_kept",
+        "found",
+        "thing",
+        "said",
+        "Manner",
+        "How",
+        "Place",
+    ),
+}
+"""Names of classes and functions that had to be decoded."""
+RETIRED_TEXT = re.compile(
+    r"\w*(colour|neighbour|behaviour|labelled|(normal|standard|random|initial|summar|factor)is(e|ing|ation))\w*"
+    r"|looked at is gone|is called so\.|will stand here|how often which value|is nothing that \w+ can be"
+    r"|beyond all measure|which is a fault of its own|\bone waits for|hang together|arguments felt|in none but its own"
+    r"|for who knows|is no damage, and said so|found by its computation|What only you know"
+)
+"""British spelling, and phrases that had to be read twice."""
+STORED = {
+    'RENAMED = {"ColouredText": "ColoredText"}',
+    '_STORED_NAMES = {"standardize": "standardise"}',
+    '    "standardise": "values standardized",  # in archives of earlier versions',
+}
+"""Lines with names that archives of earlier versions hold."""
 MOST_FILES = 22
 TERMS = {
     "formatting",
@@ -143,6 +187,18 @@ def test_file_names_are_nouns_of_the_field() -> None:
         stem = path.name.split(".")[0].replace("-", "_")
         assert stem not in RETIRED, f"{path}: {stem!r} is retired; see the floor plan in CONTRIBUTING.md"
         assert not stem.endswith("ing") or stem.split("_")[-1] in TERMS, f"{path}: a file name is a noun"
+
+
+def test_symbols_and_texts_avoid_retired_words() -> None:
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+                assert node.name not in RETIRED_SYMBOLS, f"{path}: {node.name} has to be decoded"
+    texts = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md"), *FILES]
+    for path in [*texts, *(ROOT / "web" / "src").rglob("*.ts*")]:
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            found = RETIRED_TEXT.search(line)
+            assert found is None or line in STORED, f"{path}:{number}: {found and found[0]!r} is retired"
 
 
 def test_the_map_in_the_guide_is_that_of_the_layers() -> None:
